@@ -1,0 +1,478 @@
+//! Collections and their settings: which fields a record has, how its text is read, which channels propose duplicates
+//! and what verification accepts.
+//!
+//! [`Settings`] is what a client writes in JSON; [`Settings::validate`] is the only judge of it. What of the settings
+//! changes a signature, and thus names a generation, is decided in one place: [`Settings::profile_source`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::violation::Violation;
+
+/// Most fields of a collection with a role.
+pub const MAX_FIELDS: usize = 128;
+/// Most channels of a collection. A record's keys, and so its cost, grow with each.
+pub const MAX_CHANNELS: usize = 8;
+/// Most user words, stop words or synonyms together: each is held in memory per collection.
+pub const MAX_LEXICON_ENTRIES: usize = 100_000;
+/// Longest lexicon entry in characters; longer "words" are sentences.
+pub const MAX_LEXICON_CHARS: usize = 64;
+
+/// The name of a collection: `[a-z0-9][a-z0-9_-]{0,63}`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ToSchema)]
+#[schema(value_type = String, pattern = "^[a-z0-9][a-z0-9_-]{0,63}$")]
+#[serde(transparent)]
+pub struct CollectionName(Arc<str>);
+
+impl CollectionName {
+    /// Validates `text` as a name.
+    ///
+    /// # Errors
+    /// The rule, in words for the client.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let head = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let tail = |b: u8| head(b) || b == b'_' || b == b'-';
+        match text.as_bytes() {
+            [first, rest @ ..] if head(*first) && rest.len() < 64 && rest.iter().all(|b| tail(*b)) => {
+                Ok(Self(text.into()))
+            }
+            _ => {
+                Err("a collection name is 1 to 64 of a-z, 0-9, \"_\" and \"-\", and starts with a letter or a digit"
+                    .into())
+            }
+        }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CollectionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for CollectionName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::new(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What a field is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Running text: segmented into words.
+    Text,
+    /// A short value that counts as one feature of its weight.
+    Whole,
+    /// Names the petitioner: decides `relation`, never in a signature.
+    Identity,
+    /// When the matter was submitted.
+    Time,
+    /// A web address.
+    Url,
+    /// Stored, otherwise ignored; the same as not being named.
+    Ignore,
+}
+
+/// A named field and its role.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// The key in the row.
+    pub name: String,
+    /// What the field is for.
+    pub role: Role,
+    /// Factor on the weights of its features; 1 for `text`, 2 for `whole` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+}
+
+impl Field {
+    /// The factor on the weights of this field's features.
+    pub fn weight(&self) -> u16 {
+        self.weight.unwrap_or(if self.role == Role::Whole { 2 } else { 1 })
+    }
+}
+
+/// How text is cut into words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SegmenterKind {
+    /// Dictionary words (jieba).
+    #[default]
+    Jieba,
+    /// Runs of two characters.
+    Chars2,
+    /// Runs of three characters.
+    Chars3,
+}
+
+/// Words that carry no meaning of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum StopWords {
+    /// A list by name; `"default"` is the only one.
+    Named(StopList),
+    /// Exactly these.
+    These(Vec<String>),
+}
+
+/// The stop-word lists that come with the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopList {
+    /// Particles, pronouns and the courtesies of petitions.
+    Default,
+}
+
+/// How text becomes words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TextSettings {
+    /// How text is cut.
+    pub segmenter: SegmenterKind,
+    /// Whether jieba guesses words that are not in its dictionary.
+    pub hmm: bool,
+    /// Words added to the dictionary.
+    pub user_words: Vec<String>,
+    /// Words left out.
+    pub stop_words: StopWords,
+    /// Groups of words with one meaning; each is replaced by the first of its group before weighting.
+    pub synonyms: Vec<Vec<String>>,
+    /// Whether traditional characters are read as simplified ones.
+    pub simplify: bool,
+}
+
+impl Default for TextSettings {
+    fn default() -> Self {
+        Self {
+            segmenter: SegmenterKind::Jieba,
+            hmm: false,
+            user_words: Vec::new(),
+            stop_words: StopWords::Named(StopList::Default),
+            synonyms: Vec::new(),
+            simplify: true,
+        }
+    }
+}
+
+/// The function that turns a feature into 64 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HashFunction {
+    /// CityHash64 v1.1.
+    #[default]
+    City64,
+    /// First half of MurmurHash3 x64 128.
+    Murmur3,
+    /// BKDR with a finaliser.
+    Bkdr,
+    /// The multiplicative hash of the usual public Simhash code.
+    Classic,
+}
+
+/// What a feature counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Weighting {
+    /// Term frequency.
+    #[default]
+    Tf,
+    /// Term frequency times the word's length in characters.
+    TfLen,
+    /// Term frequency times inverse document frequency, frozen per generation.
+    TfIdf,
+}
+
+/// Parameters of the `simhash` scheme.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SimhashParams {
+    /// Hash of a feature.
+    pub hash: HashFunction,
+    /// Weight of a feature.
+    pub weighting: Weighting,
+    /// Greatest Hamming distance of a match, 0 to 15.
+    pub radius: u8,
+}
+
+impl Default for SimhashParams {
+    fn default() -> Self {
+        Self { hash: HashFunction::City64, weighting: Weighting::Tf, radius: 3 }
+    }
+}
+
+/// Parameters of the `shingle` scheme.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShingleParams {
+    /// Units (a Han character, or a run of letters or digits) in a shingle, 1 to 32.
+    pub units: u8,
+    /// Fewest and most hashes kept of a record, 1 to 256; between them one for every 25 units.
+    pub keep: [u16; 2],
+    /// Keep every hash that is 0 modulo this instead, 2 to 64.
+    #[serde(rename = "mod", skip_serializing_if = "Option::is_none")]
+    pub modulus: Option<u8>,
+    /// Least resemblance of the samples; 0 accepts any shared shingle, which makes sense under verification.
+    pub t: f64,
+}
+
+impl Default for ShingleParams {
+    fn default() -> Self {
+        Self { units: 8, keep: [12, 96], modulus: None, t: 0.1 }
+    }
+}
+
+/// A scheme with its parameters: one way by which candidates are proposed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "scheme", rename_all = "snake_case")]
+pub enum Channel {
+    /// 64-bit Simhash within a Hamming radius.
+    Simhash(SimhashParams),
+    /// Sampled shingles (DSC).
+    Shingle(ShingleParams),
+}
+
+impl Channel {
+    /// The scheme's name, as in JSON.
+    pub fn scheme(&self) -> &'static str {
+        match self {
+            Self::Simhash(_) => "simhash",
+            Self::Shingle(_) => "shingle",
+        }
+    }
+}
+
+/// What verification of two texts accepts: Jaccard or containment at or above its threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Verify {
+    /// Characters in a shingle, 1 to 16.
+    pub shingle: u8,
+    /// Least Jaccard similarity, 0 to 1.
+    pub jaccard: f64,
+    /// Least share of the smaller text found in the larger, 0 to 1.
+    pub containment: f64,
+}
+
+impl Default for Verify {
+    fn default() -> Self {
+        Self { shingle: 3, jaccard: 0.30, containment: 0.60 }
+    }
+}
+
+/// Ready-made settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// What measures best on real petitions: Simhash, sampled shingles, verification.
+    #[default]
+    Default,
+    /// The 2015 paper: Simhash alone, title whole at weight 2, term frequency, radius 3.
+    Paper,
+}
+
+/// Everything a collection is told about its records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Fields with a role, in the order in which their text is joined.
+    pub fields: Vec<Field>,
+    /// How text becomes words.
+    pub text: TextSettings,
+    /// What proposes candidates, besides the exact stage.
+    pub channels: Vec<Channel>,
+    /// What accepts them; `null` leaves it to each channel's own comparison.
+    pub verify: Option<Verify>,
+    /// Records with fewer distinct features are `too_short`: only matched exactly.
+    pub min_features: u16,
+    /// Zone of times without an offset (IANA name).
+    pub time_zone: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::preset(Preset::Default)
+    }
+}
+
+/// The field names an auto-created collection knows, by role.
+const ALIASES: &[(Role, &[&str])] = &[
+    (
+        Role::Text,
+        &["title", "subject", "标题", "主题", "留言主题", "content", "body", "text", "内容", "留言详情", "诉求内容"],
+    ),
+    (Role::Identity, &["user", "petitioner", "姓名", "留言用户", "信访人"]),
+    (Role::Time, &["time", "date", "时间", "留言时间", "登记时间"]),
+];
+/// Of [`ALIASES`], those that are titles: one whole feature each in the `paper` preset.
+const TITLES: &[&str] = &["title", "subject", "标题", "主题", "留言主题"];
+
+impl Settings {
+    /// The settings of `preset`, with the built-in field names.
+    pub fn preset(preset: Preset) -> Self {
+        let paper = preset == Preset::Paper;
+        let named = ALIASES.iter().flat_map(|(role, names)| names.iter().map(|name| (*role, *name)));
+        let fields = named.map(|(role, name)| match TITLES.contains(&name) && paper {
+            true => Field { name: name.into(), role: Role::Whole, weight: Some(2) },
+            false => Field { name: name.into(), role, weight: None },
+        });
+        let simhash = |weighting| Channel::Simhash(SimhashParams { weighting, ..SimhashParams::default() });
+        Self {
+            fields: fields.collect(),
+            text: TextSettings::default(),
+            channels: match preset {
+                Preset::Paper => vec![simhash(Weighting::Tf)],
+                // Verification reads the texts themselves, so one shared shingle is enough to propose.
+                Preset::Default => vec![
+                    simhash(Weighting::TfLen),
+                    Channel::Shingle(ShingleParams { t: 0.0, ..ShingleParams::default() }),
+                ],
+            },
+            verify: (!paper).then(Verify::default),
+            min_features: 4,
+            time_zone: "Asia/Shanghai".into(),
+        }
+    }
+
+    /// All that is wrong with these settings; empty when they can be used.
+    pub fn validate(&self) -> Vec<Violation> {
+        // Destructured so that a new setting does not compile until someone says what is valid.
+        let Self { fields, text, channels, verify, min_features: _, time_zone } = self;
+        let mut found = Vec::new();
+        validate_fields(fields, &mut found);
+        validate_text(text, &mut found);
+        validate_channels(channels, &mut found);
+        if let Some(Verify { shingle, jaccard, containment }) = verify {
+            within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
+            share("/verify/jaccard", *jaccard, &mut found);
+            share("/verify/containment", *containment, &mut found);
+        }
+        if jiff::tz::TimeZone::get(time_zone).is_err() {
+            found.push(Violation::new(
+                "/time_zone",
+                "unknown_time_zone",
+                "give an IANA name such as \"Asia/Shanghai\"",
+            ));
+        }
+        found
+    }
+
+    /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
+    /// dictionaries) give every record the same signatures. `verify` and `time_zone` are left out on purpose.
+    pub fn profile_source(&self) -> serde_json::Value {
+        let Self { fields, text, channels, verify: _, min_features, time_zone: _ } = self;
+        serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features })
+    }
+
+    /// The radius of the `simhash` channel, if there is one.
+    pub fn simhash_radius(&self) -> Option<u8> {
+        self.channels.iter().find_map(|channel| match channel {
+            Channel::Simhash(params) => Some(params.radius),
+            Channel::Shingle(_) => None,
+        })
+    }
+}
+
+fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
+    if fields.len() > MAX_FIELDS {
+        found.push(Violation::new("/fields", "out_of_range", format!("at most {MAX_FIELDS} fields may have a role")));
+    }
+    if !fields.iter().any(|field| matches!(field.role, Role::Text | Role::Whole | Role::Url)) {
+        found.push(Violation::new("/fields", "no_content_field", "name at least one field of role text, whole or url"));
+    }
+    for (index, Field { name, role: _, weight }) in fields.iter().enumerate() {
+        if name.is_empty() || name == "id" {
+            let detail = "a field name is not empty and not \"id\", which names the record";
+            found.push(Violation::new(format!("/fields/{index}/name"), "invalid_name", detail));
+        }
+        if fields[..index].iter().any(|earlier| earlier.name == *name) {
+            found.push(Violation::new(format!("/fields/{index}/name"), "duplicate_name", "the field is named twice"));
+        }
+        if let Some(weight) = weight {
+            within(&format!("/fields/{index}/weight"), u32::from(*weight), 1, 1000, found);
+        }
+    }
+}
+
+fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
+    let TextSettings { segmenter: _, hmm: _, user_words, stop_words, synonyms, simplify: _ } = text;
+    let stop_words: &[String] = match stop_words {
+        StopWords::Named(StopList::Default) => &[],
+        StopWords::These(words) => words,
+    };
+    let mut total = 0;
+    let mut words = |pointer: String, words: &[String]| {
+        total += words.len();
+        for (index, word) in words.iter().enumerate() {
+            let chars = word.chars().count();
+            if word.trim().is_empty() || chars > MAX_LEXICON_CHARS || word.contains('\0') {
+                let detail = format!("a word has 1 to {MAX_LEXICON_CHARS} characters");
+                found.push(Violation::new(format!("{pointer}/{index}"), "invalid_word", detail));
+            }
+        }
+    };
+    words("/text/user_words".into(), user_words);
+    words("/text/stop_words".into(), stop_words);
+    for (index, group) in synonyms.iter().enumerate() {
+        words(format!("/text/synonyms/{index}"), group);
+    }
+    if total > MAX_LEXICON_ENTRIES {
+        let detail = format!("{total} words; at most {MAX_LEXICON_ENTRIES} in all lists together");
+        found.push(Violation::new("/text", "too_many_words", detail));
+    }
+    for (index, group) in synonyms.iter().enumerate() {
+        if group.len() < 2 {
+            let detail = "a group of synonyms has at least two words";
+            found.push(Violation::new(format!("/text/synonyms/{index}"), "out_of_range", detail));
+        }
+    }
+}
+
+fn validate_channels(channels: &[Channel], found: &mut Vec<Violation>) {
+    if channels.len() > MAX_CHANNELS {
+        found.push(Violation::new("/channels", "out_of_range", format!("at most {MAX_CHANNELS} channels")));
+    }
+    if channels.iter().filter(|channel| matches!(channel, Channel::Simhash(_))).count() > 1 {
+        let detail = "a record has one fingerprint: at most one simhash channel";
+        found.push(Violation::new("/channels", "duplicate_channel", detail));
+    }
+    for (index, channel) in channels.iter().enumerate() {
+        let at = |name: &str| format!("/channels/{index}/{name}");
+        match channel {
+            Channel::Simhash(SimhashParams { hash: _, weighting: _, radius }) => {
+                within(&at("radius"), u32::from(*radius), 0, 15, found);
+            }
+            Channel::Shingle(ShingleParams { units, keep, modulus, t }) => {
+                within(&at("units"), u32::from(*units), 1, 32, found);
+                within(&at("keep/0"), u32::from(keep[0]), 1, 256, found);
+                within(&at("keep/1"), u32::from(keep[1]), u32::from(keep[0]), 256, found);
+                if let Some(modulus) = modulus {
+                    within(&at("mod"), u32::from(*modulus), 2, 64, found);
+                }
+                share(&at("t"), *t, found);
+            }
+        }
+    }
+}
+
+fn within(pointer: &str, value: u32, least: u32, most: u32, found: &mut Vec<Violation>) {
+    if !(least..=most).contains(&value) {
+        found.push(Violation::new(pointer, "out_of_range", format!("{value} is outside {least} to {most}")));
+    }
+}
+
+fn share(pointer: &str, value: f64, found: &mut Vec<Violation>) {
+    if !(0.0..=1.0).contains(&value) {
+        found.push(Violation::new(pointer, "out_of_range", format!("{value} is outside 0 to 1")));
+    }
+}

@@ -1,0 +1,224 @@
+//! What the engine answers, in the words of the API.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::collection::{CollectionName, Settings};
+use crate::record::RecordId;
+use crate::store::Seq;
+use crate::verdict::{Match, Verdict};
+
+/// How a registration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Stored under a new id.
+    Created,
+    /// The id's earlier content was replaced and registered anew.
+    Replaced,
+    /// Only fields outside the content changed; seq and verdict kept.
+    Updated,
+    /// The same content was there already.
+    Unchanged,
+    /// A duplicate, and `if_duplicate=skip`: nothing stored.
+    Skipped,
+}
+
+/// The answer to a registration.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Registration {
+    /// The record's id.
+    #[schema(value_type = String)]
+    pub id: RecordId,
+    /// What was done.
+    pub outcome: Outcome,
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// The answer to "is this a duplicate?".
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Check {
+    /// Whether there is any match.
+    pub duplicate: bool,
+    /// One match, the first found; not necessarily the best or the earliest.
+    #[serde(rename = "match")]
+    pub found: Option<Match>,
+}
+
+/// The answer to "what is similar?".
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SimilarList {
+    /// The fingerprint asked about, if there is one.
+    #[schema(value_type = Option<String>)]
+    pub fingerprint: Option<crate::verdict::Fingerprint>,
+    /// The generation asked.
+    pub generation: u32,
+    /// Matches, best first.
+    pub similar: Vec<Match>,
+    /// Whether a limit cut the search or the list short.
+    pub truncated: bool,
+}
+
+/// A stored record with its verdict.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RecordView {
+    /// Its id.
+    #[schema(value_type = String)]
+    pub id: RecordId,
+    /// Its place in commit order.
+    pub seq: Seq,
+    /// Its content as it came.
+    #[schema(value_type = Object)]
+    pub row: Box<RawValue>,
+    /// The verdict it was given. History: never recomputed.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The record that `duplicate_of` named is deleted or its text replaced; `duplicate_of` is then `null`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub original_gone: bool,
+    /// When it was stored or last updated (RFC 3339, UTC).
+    pub stored_at: String,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Where the next part begins; `None` at the end.
+    pub next: Option<Seq>,
+}
+
+/// A collection.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Collection {
+    /// Its name.
+    pub name: CollectionName,
+    /// Its settings, defaults filled in.
+    pub settings: Settings,
+    /// The generation that answers.
+    pub generation: u32,
+    /// Digest of the profile the generation was built with.
+    pub profile: String,
+    /// Number of records.
+    pub records: u64,
+    /// Channels that cannot run, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inactive_channels: Vec<InactiveChannel>,
+    /// When it was created (RFC 3339, UTC).
+    pub created_at: String,
+}
+
+/// A channel that cannot run.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct InactiveChannel {
+    /// Its scheme.
+    pub scheme: String,
+    /// Why it is inactive, and what would make it active.
+    pub reason: String,
+}
+
+/// What two records share and where they differ.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Explanation {
+    /// Whether they match under the collection's settings.
+    pub matches: bool,
+    /// What would propose one for the other.
+    pub via: Vec<String>,
+    /// Whether the digests are equal.
+    pub exact: bool,
+    /// Jaccard similarity of the shingle sets.
+    pub jaccard: f64,
+    /// Share of the smaller shingle set found in the larger.
+    pub containment: f64,
+    /// Fingerprints and the bits in which they differ.
+    pub fingerprints: Option<FingerprintComparison>,
+    /// Features both have, heaviest first.
+    pub shared_features: Vec<SharedFeature>,
+    /// Features only `a` has, heaviest first.
+    pub only_a: Vec<WeightedFeature>,
+    /// Features only `b` has, heaviest first.
+    pub only_b: Vec<WeightedFeature>,
+    /// For each content field, how much of it both share.
+    pub fields: Vec<FieldShare>,
+    /// Passages that occur in both, longest first, in normalised text.
+    pub passages: Vec<Passage>,
+    /// The two normalised texts aligned: their pieces in order.
+    pub diff: Vec<DiffPiece>,
+    /// Whether a list or the diff was cut short because the texts are long.
+    pub truncated: bool,
+}
+
+/// Two fingerprints side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct FingerprintComparison {
+    /// Fingerprint of `a`.
+    #[schema(value_type = String)]
+    pub a: crate::verdict::Fingerprint,
+    /// Fingerprint of `b`.
+    #[schema(value_type = String)]
+    pub b: crate::verdict::Fingerprint,
+    /// Hamming distance.
+    pub distance: u8,
+    /// Numbers of the bits that differ, 63 the most significant, descending.
+    pub differing_bits: Vec<u8>,
+}
+
+/// A feature of both.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SharedFeature {
+    /// The feature.
+    pub term: String,
+    /// Its weight in `a`.
+    pub weight_a: f64,
+    /// Its weight in `b`.
+    pub weight_b: f64,
+}
+
+/// A feature of one.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct WeightedFeature {
+    /// The feature.
+    pub term: String,
+    /// Its weight.
+    pub weight: f64,
+}
+
+/// How alike one field is.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct FieldShare {
+    /// The field.
+    pub name: String,
+    /// Jaccard similarity of the field's shingle sets; 1 when equal.
+    pub jaccard: f64,
+    /// Share of the smaller shingle set found in the larger.
+    pub containment: f64,
+}
+
+/// A passage both texts hold.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Passage {
+    /// The passage, normalised.
+    pub text: String,
+    /// Where it begins in `a`, in characters of the normalised text.
+    pub at_a: usize,
+    /// Where it begins in `b`, in characters.
+    pub at_b: usize,
+    /// Its length in characters.
+    pub chars: usize,
+}
+
+/// A piece of the alignment.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(tag = "kind", content = "text", rename_all = "snake_case")]
+pub enum DiffPiece {
+    /// In both.
+    Equal(String),
+    /// Only in `a`.
+    OnlyA(String),
+    /// Only in `b`.
+    OnlyB(String),
+}

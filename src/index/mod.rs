@@ -1,0 +1,79 @@
+//! The in-memory index of one generation.
+//!
+//! A record takes a [`Slot`], in seq order, so that "earliest" means "lowest slot". Its fingerprint is filed under four
+//! 16-bit blocks (`block`), its posting keys and its digest in one posting index (`posting`). Lookups run beside
+//! inserts; one writer at a time (the store's sequencer) changes the index.
+
+use crate::schemes::profile::{PostingKey, Signed};
+use crate::verdict::Fingerprint;
+
+/// A key proposes its this many earliest records: beyond that it is boilerplate. The same in every store.
+pub const POSTINGS_PER_KEY: usize = 256;
+/// At most this many candidates of a query are verified. The same in every store.
+pub const MAX_CANDIDATES: usize = 256;
+
+/// A record's place in one generation's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// Which parts of the index proposed a candidate: one bit per channel, one for the exact stage, one for decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Via(u16);
+
+impl Via {
+    /// The exact stage.
+    pub const EXACT: Self = Self(1 << 15);
+    /// A person's decision.
+    pub const DECISION: Self = Self(1 << 14);
+
+    /// The channel at position `channel` of the settings.
+    pub fn channel(channel: u8) -> Self {
+        debug_assert!(channel < 14, "channels are few");
+        Self(1 << channel)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in it.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// What is looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe<'a> {
+    /// Key of the digest, for the exact stage.
+    pub digest_key: Option<u64>,
+    /// Fingerprint, radius and position of the `simhash` channel.
+    pub fingerprint: Option<(Fingerprint, u8, u8)>,
+    /// Posting keys.
+    pub keys: &'a [PostingKey],
+}
+
+/// A record proposed by the index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Proposal {
+    /// Its slot.
+    pub slot: Slot,
+    /// Its seq.
+    pub seq: u64,
+    /// What proposed it.
+    pub via: Via,
+    /// Its fingerprint, if it has one.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// The proposals of a lookup, best first: exact ones, then by Σ 1/min(posting length, [`POSTINGS_PER_KEY`]) over the shared
+/// keys (a Simhash match counts 1), ties by lowest seq.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Proposals {
+    /// At most [`MAX_CANDIDATES`], besides at most [`POSTINGS_PER_KEY`] exact ones, which cost no verification.
+    pub items: Vec<Proposal>,
+    /// Whether a limit cut something off.
+    pub truncated: bool,
+}

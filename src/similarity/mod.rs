@@ -1,0 +1,1 @@
+//! Verification: how alike two texts really are, and why.

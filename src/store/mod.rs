@@ -1,0 +1,293 @@
+//! What every store promises.
+//!
+//! A store keeps records and answers lookups. What counts as a match is not its business: it collects candidates
+//! and asks a [`Judge`]. Its promises, held by one conformance suite over every implementation:
+//!
+//! * **Atomic.** [`Store::register`] looks up and inserts as one step. Among simultaneous registrations that pairwise
+//!   match, exactly the first committed is not a duplicate, and the others name it.
+//! * **Durable.** When a call that changes something returns `Ok`, the change survives a crash at any later instant.
+//! * **Whole.** A crash leaves a record wholly present or wholly absent: content, verdict, id, index entries.
+//! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
+//! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
+//! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
+//!
+//! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
+//! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::collection::{CollectionName, Settings};
+use crate::index::Via;
+use crate::record::{RecordId, Row};
+use crate::schemes::Signature;
+use crate::schemes::profile::{Digest, Signed};
+use crate::verdict::{Fingerprint, Match, Verdict};
+
+/// Commit order within a collection: strictly increasing, with gaps. Starts at 1.
+pub type Seq = u64;
+
+/// Names one complete index of a collection, built with one profile.
+pub type GenerationId = u32;
+
+/// A collection as the store knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CollectionState {
+    /// Its name.
+    pub name: CollectionName,
+    /// Its settings.
+    pub settings: Settings,
+    /// The generation that answers.
+    pub generation: GenerationId,
+    /// Digest of the profile the generation was built with, in hexadecimal.
+    pub profile: String,
+    /// Number of live records.
+    pub records: u64,
+    /// When it was created (RFC 3339, UTC).
+    pub created_at: String,
+}
+
+/// A new collection, or new settings of one.
+#[derive(Clone, Debug)]
+pub struct CollectionSpec {
+    /// Its name.
+    pub name: CollectionName,
+    /// Its settings, validated.
+    pub settings: Settings,
+    /// Digest of the profile, in hexadecimal.
+    pub profile: String,
+    /// When (RFC 3339, UTC).
+    pub now: String,
+}
+
+/// A record as stored.
+#[derive(Clone, Debug)]
+pub struct StoredRecord {
+    /// Its id.
+    pub id: RecordId,
+    /// Its place in commit order.
+    pub seq: Seq,
+    /// Its content as it came: a JSON object.
+    pub row: Arc<str>,
+    /// Its digest.
+    pub digest: Digest,
+    /// The verdict it was given. `Match::seq` inside is not kept.
+    pub verdict: Verdict,
+    /// The seq of `verdict.duplicate_of` at the time of the verdict: tells whether that record is still the same.
+    pub duplicate_of_seq: Option<Seq>,
+    /// When it was stored or last updated (RFC 3339, UTC).
+    pub stored_at: String,
+}
+
+/// A record to be registered, signed.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// Where.
+    pub collection: CollectionName,
+    /// The generation whose profile signed it; another live one gives [`StoreError::StaleGeneration`].
+    pub generation: GenerationId,
+    /// Under which id.
+    pub id: RecordId,
+    /// Its content.
+    pub row: Row,
+    /// Its signatures.
+    pub signed: Arc<Signed>,
+    /// What to do when the id is taken or a duplicate is found.
+    pub mode: Mode,
+    /// When (RFC 3339, UTC).
+    pub now: String,
+}
+
+/// What a registration does when the id is taken, or when it turns out a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Replace what is there (see [`Registered`]); keep duplicates.
+    Put,
+    /// As `Put`, but store nothing when there is a duplicate.
+    SkipDuplicate,
+}
+
+/// How a registration ended.
+#[derive(Clone, Debug)]
+pub enum Registered {
+    /// Stored under a new id.
+    Created(StoredRecord),
+    /// The id was there with another digest: removed, and registered anew with a new seq, never matching itself.
+    Replaced(StoredRecord),
+    /// The id was there with the same digest, other fields differed: content updated, seq and verdict kept.
+    Updated(StoredRecord),
+    /// The id was there with the same content: nothing done.
+    Unchanged(StoredRecord),
+    /// [`Mode::SkipDuplicate`] and a duplicate was found: nothing stored.
+    Skipped(Verdict),
+}
+
+/// A record that the index proposed, with what a judge may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// The record.
+    pub record: &'a StoredRecord,
+    /// What proposed it.
+    pub via: Via,
+    /// Its fingerprint, if it has one.
+    pub fingerprint: Option<Fingerprint>,
+    /// Its signatures, one per channel; empty unless [`Judge::needs_signatures`].
+    pub signatures: &'a [Option<Signature>],
+}
+
+/// Decides about candidates: the rules of the engine, asked by the store.
+pub trait Judge: Send + Sync {
+    /// The match, if `candidate` is one. Pure; may take as long as reading two texts.
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match>;
+
+    /// Whether [`Candidate::signatures`] must be filled.
+    fn needs_signatures(&self) -> bool;
+
+    /// The verdict drawn from all matches.
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict;
+}
+
+/// A lookup that stores nothing.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Where.
+    pub collection: CollectionName,
+    /// The generation whose profile signed it.
+    pub generation: GenerationId,
+    /// The digest, unless only a fingerprint is asked about.
+    pub digest: Option<Digest>,
+    /// Fingerprint, radius and position of the `simhash` channel.
+    pub fingerprint: Option<(Fingerprint, u8, u8)>,
+    /// Posting keys.
+    pub signed: Option<Arc<Signed>>,
+    /// A record that is not to be found: the one asked about.
+    pub except: Option<RecordId>,
+}
+
+/// How far a lookup goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Any one match answers the question.
+    FirstMatch,
+    /// All of them.
+    Exhausted,
+}
+
+/// What a lookup found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Matches, in the order found.
+    pub matches: Vec<Match>,
+    /// Whether a limit cut the search short.
+    pub truncated: bool,
+}
+
+/// What a store holds, in bytes and records.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// Live records over all collections.
+    pub records: u64,
+    /// Bytes of all in-memory indexes.
+    pub index_bytes: u64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Bytes free on the volume.
+    pub free_bytes: u64,
+}
+
+/// Why a store refused.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No such collection.
+    #[error("collection {0} does not exist")]
+    UnknownCollection(CollectionName),
+    /// The collection is there already.
+    #[error("collection {0} exists already")]
+    CollectionExists(CollectionName),
+    /// The settings would change the profile of a collection with records.
+    #[error("the new settings change signatures, and collection {0} has records; reindex it with them")]
+    ProfileConflict(CollectionName),
+    /// The caller signed with another generation's profile; read the collection again and repeat.
+    #[error("generation {given} is not the live one ({live})")]
+    StaleGeneration {
+        /// Signed with.
+        given: GenerationId,
+        /// Live.
+        live: GenerationId,
+    },
+    /// The volume is full; reads go on.
+    #[error(
+        "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
+    )]
+    DiskFull {
+        /// Bytes free.
+        free: u64,
+        /// Bytes that must stay free.
+        needed: u64,
+    },
+    /// The store cannot be used now; it mends itself or waits for its server.
+    #[error("the store is not available: {reason}")]
+    Unavailable {
+        /// What is the matter.
+        reason: String,
+        /// Seconds after which trying again makes sense.
+        retry_after_s: u32,
+    },
+    /// It is open whether the change was made. Repeating the call is safe.
+    #[error("the outcome of the write is unknown: {0}; repeat it")]
+    Unknown(String),
+    /// A limit of the store is reached.
+    #[error("{0}")]
+    Limit(String),
+    /// The data on disk is not what it should be, or a bug.
+    #[error("store failure: {0}")]
+    Internal(String),
+}
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Keeps records and answers lookups; see the module for its promises.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Creates a collection with its first generation (1).
+    async fn create_collection(&self, spec: CollectionSpec) -> Result<CollectionState>;
+
+    /// Gives a collection new settings. A new profile is allowed only while it has no records, and starts a new generation.
+    async fn update_collection(&self, spec: CollectionSpec) -> Result<CollectionState>;
+
+    /// The collection, if it exists.
+    async fn collection(&self, name: &CollectionName) -> Result<Option<CollectionState>>;
+
+    /// All collections, by name.
+    async fn collections(&self) -> Result<Vec<CollectionState>>;
+
+    /// Removes a collection with everything in it; whether it was there.
+    async fn drop_collection(&self, name: &CollectionName) -> Result<bool>;
+
+    /// Looks up and inserts in one atomic step.
+    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
+
+    /// Removes a record everywhere; whether it was there.
+    async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
+
+    /// Looks up without storing.
+    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found>;
+
+    /// One record.
+    async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>>;
+
+    /// Up to `limit` records with a seq above `after`, in seq order.
+    async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>>;
+
+    /// Whether writes would be accepted now; the error says why not.
+    async fn ready(&self) -> Result<()>;
+
+    /// What it holds. Costs a walk over the indexes' bookkeeping, not over their entries.
+    async fn usage(&self) -> Result<Usage>;
+
+    /// Finishes what was begun, syncs and lets go. Calls after it fail with [`StoreError::Unavailable`].
+    async fn close(&self) -> Result<()>;
+}

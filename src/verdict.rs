@@ -1,0 +1,181 @@
+//! What the service says of a record: matches and the verdict drawn from them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::record::RecordId;
+
+/// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub u64);
+
+impl Fingerprint {
+    /// Number of bits in which two fingerprints differ, 0 to 64.
+    pub fn distance(self, other: Self) -> u8 {
+        (self.0 ^ other.0).count_ones() as u8
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        match u64::from_str_radix(text, 16) {
+            Ok(bits) if digits => Ok(Self(bits)),
+            _ => Err("a fingerprint is a string of 16 lower-case hexadecimal digits".into()),
+        }
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// How a record stands to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictKind {
+    /// No match.
+    Original,
+    /// A match has the same digest.
+    ExactDuplicate,
+    /// There is a match.
+    NearDuplicate,
+    /// Too few features for any channel to run, and no exact match.
+    TooShort,
+}
+
+/// Who submitted the two records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// The same petitioner.
+    Repeat,
+    /// Another petitioner.
+    Shared,
+}
+
+/// A record that matches the one asked about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Match {
+    /// The matching record.
+    #[schema(value_type = String)]
+    pub id: RecordId,
+    /// Its place in commit order; what makes "earlier" mean something.
+    #[serde(skip_serializing, default)]
+    #[schema(ignore)]
+    pub seq: u64,
+    /// What found it: `exact`, the names of channels, or `decision`.
+    pub via: Vec<String>,
+    /// Hamming distance of the fingerprints; `null` where either has none.
+    pub distance: Option<u8>,
+    /// Jaccard similarity of the texts' shingle sets, 0 to 1; `null` where nothing was verified.
+    pub jaccard: Option<f64>,
+    /// Share of the smaller shingle set found in the larger, 0 to 1; `null` where nothing was verified.
+    pub containment: Option<f64>,
+    /// The verified similarity, 0 to 1: the Jaccard value, 1 for exact duplicates; `null` where nothing was verified.
+    pub similarity: Option<f64>,
+    /// Same or another petitioner; `null` where either names none.
+    pub relation: Option<Relation>,
+    /// When the matching record was submitted, as far as it says so (RFC 3339, UTC).
+    pub time: Option<String>,
+}
+
+impl Match {
+    /// Whether the match has the same digest.
+    pub fn is_exact(&self) -> bool {
+        self.via.iter().any(|via| via == VIA_EXACT)
+    }
+}
+
+/// [`Match::via`] of the exact stage.
+pub const VIA_EXACT: &str = "exact";
+
+/// Sorts matches best first: by similarity, then by distance, then earliest first. Where nothing was verified the
+/// distance alone decides.
+pub fn sort_best_first(matches: &mut [Match]) {
+    matches.sort_by(|a, b| {
+        let similarity = |m: &Match| m.similarity.unwrap_or(-1.0);
+        let distance = |m: &Match| m.distance.unwrap_or(u8::MAX);
+        let by_similarity = similarity(b).total_cmp(&similarity(a));
+        by_similarity.then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
+    });
+}
+
+/// The verdict given when a record was registered. History: it names its generation and is never recomputed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Verdict {
+    /// How the record stands to those before it.
+    #[serde(rename = "verdict")]
+    pub kind: VerdictKind,
+    /// The earliest record it repeats.
+    #[schema(value_type = Option<String>)]
+    pub duplicate_of: Option<RecordId>,
+    /// The fingerprint, where the collection has a `simhash` channel and the record has enough features.
+    #[schema(value_type = Option<String>)]
+    pub fingerprint: Option<Fingerprint>,
+    /// The generation whose index was asked.
+    pub generation: u32,
+    /// The best matches, best first, at most [`VERDICT_SIMILAR`].
+    pub similar: Vec<Match>,
+    /// Whether a limit cut the search short (see the limits in the documentation).
+    pub truncated: bool,
+}
+
+/// Most matches a verdict lists. `similar` lists more.
+pub const VERDICT_SIMILAR: usize = 10;
+
+impl Verdict {
+    /// Draws the verdict from `matches`: exact before near before too short before original; `duplicate_of` is the match
+    /// with the lowest seq.
+    pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {
+        let Facts { too_short, fingerprint, generation, truncated } = facts;
+        let kind = match (matches.iter().any(Match::is_exact), matches.is_empty(), too_short) {
+            (true, ..) => VerdictKind::ExactDuplicate,
+            (false, false, _) => VerdictKind::NearDuplicate,
+            (false, true, true) => VerdictKind::TooShort,
+            (false, true, false) => VerdictKind::Original,
+        };
+        let duplicate_of = matches.iter().min_by_key(|m| m.seq).map(|m| m.id.clone());
+        sort_best_first(&mut matches);
+        matches.truncate(VERDICT_SIMILAR);
+        Self { kind, duplicate_of, fingerprint, generation, similar: matches, truncated }
+    }
+}
+
+/// What a verdict says besides its matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Fewer than `min_features` features.
+    pub too_short: bool,
+    /// The record's fingerprint.
+    pub fingerprint: Option<Fingerprint>,
+    /// The generation asked.
+    pub generation: u32,
+    /// Whether a limit cut the search short.
+    pub truncated: bool,
+}
