@@ -43,8 +43,6 @@ pub struct CollectionState {
     pub generation: GenerationId,
     /// Digest of the profile the generation was built with, in hexadecimal.
     pub profile: String,
-    /// Number of live records.
-    pub records: u64,
     /// When it was created (RFC 3339, UTC).
     pub created_at: String,
 }
@@ -253,16 +251,19 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Creates a collection with its first generation (1).
-    async fn create_collection(&self, spec: CollectionSpec) -> Result<CollectionState>;
+    async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
     /// Gives a collection new settings. A new profile is allowed only while it has no records, and starts a new generation.
-    async fn update_collection(&self, spec: CollectionSpec) -> Result<CollectionState>;
+    async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
-    /// The collection, if it exists.
-    async fn collection(&self, name: &CollectionName) -> Result<Option<CollectionState>>;
+    /// The collection, if it exists. Asked on every request: an in-memory answer, shared and not copied.
+    async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>>;
 
     /// All collections, by name.
-    async fn collections(&self) -> Result<Vec<CollectionState>>;
+    async fn collections(&self) -> Result<Vec<Arc<CollectionState>>>;
+
+    /// Number of live records of a collection.
+    async fn count(&self, name: &CollectionName) -> Result<u64>;
 
     /// Removes a collection with everything in it; whether it was there.
     async fn drop_collection(&self, name: &CollectionName) -> Result<bool>;
