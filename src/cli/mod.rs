@@ -1,1 +1,67 @@
-//! To be written.
+//! The command line: one file per command, each with its `Args` and a `run` that returns how it ended.
+//!
+//! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected).
+//! Answers go to standard output, everything else to standard error.
+
+pub mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Some of the input was done, some was rejected.
+pub const PARTLY: u8 = 3;
+
+/// Tells, for every petition that comes in, whether the same matter was submitted before, and where.
+///
+/// Without a command it serves: "doppel" is "doppel serve".
+#[derive(Debug, Parser)]
+#[command(name = "doppel", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the HTTP service (the default)
+    Serve(serve::Args),
+}
+
+impl Cli {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command.unwrap_or(Command::Serve(self.serve)) {
+            Command::Serve(args) => serve::run(args),
+        }
+    }
+}
+
+/// Parses the command line, runs the command, and says on standard error why it failed if it did.
+pub fn main() -> ExitCode {
+    // Wrong usage ends here, with 2.
+    let cli = Cli::parse();
+    match cli.run() {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("doppel: {error:#}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}
