@@ -3,6 +3,8 @@
 //! A record is signed; the signature yields a few keys; records that share a key are candidates; a comparison of the two
 //! signatures decides. One file each; all of them work through the same stores, the same API and the same evaluation.
 
+pub mod hash;
+pub mod probes;
 pub mod profile;
 
 use serde::{Deserialize, Serialize};
