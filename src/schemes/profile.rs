@@ -1,7 +1,174 @@
 //! A profile: every parameter that changes a signature, compiled and ready to sign.
+//!
+//! Compiling may cost a copy of the dictionary; a profile is made once per generation and shared. Signing is pure: the same
+//! row under the same profile and the same statistics gives the same [`Signed`] on every machine.
 
-use crate::schemes::Signature;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::exact;
+use super::hash::city64_bytes;
+use super::reading::Reading;
+use super::shingle::Shingle;
+use super::simhash::Simhash;
+use super::statistics::Statistics;
+use super::{Scheme, Signature};
+use crate::collection::{Channel, Field, Settings};
+use crate::record::Row;
+use crate::text::words::Words;
+use crate::text::{self, Document, Reader};
 use crate::verdict::Fingerprint;
+use crate::violation::Violation;
+
+/// Settings, compiled.
+pub struct Profile {
+    digest: String,
+    fields: Vec<Field>,
+    weights: Vec<u16>,
+    min_features: u32,
+    reader: Reader,
+    words: Words,
+    schemes: Vec<Box<dyn Scheme>>,
+    /// What weighs features for [`Profile::features`]: as the `simhash` channel does.
+    weigher: Simhash,
+}
+
+impl Profile {
+    /// Compiles validated settings. `statistics` are those of the generation, for channels that weigh by them; they are no
+    /// part of the digest, which names settings.
+    pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
+        let mut weigher = None;
+        let schemes = settings.channels.iter().map(|channel| -> Box<dyn Scheme> {
+            match channel {
+                Channel::Simhash(params) => {
+                    let scheme = Simhash::new(params, statistics.clone());
+                    weigher = Some(scheme.clone());
+                    Box::new(scheme)
+                }
+                Channel::Shingle(params) => Box::new(Shingle::new(params)),
+            }
+        });
+        let schemes = schemes.collect();
+        Self {
+            digest: digest_of(settings),
+            fields: settings.fields.clone(),
+            weights: settings.fields.iter().map(Field::weight).collect(),
+            min_features: settings.min_features.into(),
+            reader: Reader::new(settings),
+            words: Words::new(&settings.text),
+            schemes,
+            weigher: weigher.unwrap_or_else(|| Simhash::new(&Default::default(), None)),
+        }
+    }
+
+    /// Names everything that changes a signature: settings, segmenter and dictionary, tables of characters. SHA-256 in
+    /// hexadecimal.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// What reads rows.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// One per channel, in settings order.
+    pub fn schemes(&self) -> &[Box<dyn Scheme>] {
+        &self.schemes
+    }
+
+    /// The channels that cannot run, by position, and why.
+    pub fn inactive(&self) -> Vec<(u8, String)> {
+        let reasons = self.schemes.iter().enumerate();
+        reasons.filter_map(|(at, scheme)| Some((at as u8, scheme.inactive_reason()?))).collect()
+    }
+
+    /// Reads a row, see [`Reader::read`].
+    ///
+    /// # Errors
+    /// All that is wrong with the row.
+    pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
+        self.reader.read(row)
+    }
+
+    /// Cuts a document into words.
+    pub fn cut<'a>(&'a self, document: &'a Document) -> Reading<'a> {
+        Reading::new(document, &self.words, &self.weights)
+    }
+
+    /// Signs a document: cut once, read by all channels. O(length). A document without content
+    /// ([`Document::is_empty`]) must be refused before; its digest would equal every other such one's.
+    pub fn sign(&self, document: &Document) -> Signed {
+        let reading = self.cut(document);
+        let features = reading.distinct();
+        let too_short = features < self.min_features;
+        let signatures: Vec<_> = match too_short {
+            true => vec![None; self.schemes.len()],
+            false => self.schemes.iter().map(|scheme| scheme.sign(&reading)).collect(),
+        };
+        let keys = self.keys(&signatures);
+        Signed { digest: exact::digest(document, &self.fields), features, too_short, signatures, keys }
+    }
+
+    /// The posting keys of signatures that this profile made, one per channel. Key = H(channel ‖ key, little endian).
+    pub fn keys(&self, signatures: &[Option<Signature>]) -> Vec<PostingKey> {
+        let mut keys = Vec::new();
+        let mut own = Vec::new();
+        for ((channel, scheme), signature) in self.schemes.iter().enumerate().zip(signatures) {
+            let Some(signature) = signature else { continue };
+            own.clear();
+            scheme.keys(signature, &mut own);
+            let channel = channel as u8;
+            keys.extend(own.iter().map(|key| {
+                let mut bytes = [channel; 9];
+                bytes[1..].copy_from_slice(&key.to_le_bytes());
+                PostingKey { channel, key: city64_bytes(&bytes) }
+            }));
+        }
+        keys
+    }
+
+    /// The distinct features with their weights as the `simhash` channel weighs them (by frequency where there is none),
+    /// heaviest first, equal ones by their bytes.
+    pub fn features(&self, document: &Document) -> Vec<Feature> {
+        let reading = self.cut(document);
+        let mut weights = HashMap::<&str, f64>::new();
+        for token in reading.tokens() {
+            *weights.entry(token.term).or_default() += self.weigher.weight_of(token);
+        }
+        let mut found: Vec<Feature> =
+            weights.into_iter().map(|(term, weight)| Feature { term: term.to_owned(), weight }).collect();
+        found.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.term.cmp(&b.term)));
+        found
+    }
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profile").field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+fn digest_of(settings: &Settings) -> String {
+    let mut hasher = Sha256::new();
+    for part in [settings.profile_source().to_string(), text::version(&settings.text)] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A distinct feature of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feature {
+    /// The word, or the whole value.
+    pub term: String,
+    /// The sum of its occurrences' weights.
+    pub weight: f64,
+}
 
 /// SHA-256 over the content fields, see the exact stage in the design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

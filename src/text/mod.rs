@@ -1,6 +1,46 @@
 //! From a row to words: normalise, convert, segment, drop and merge.
 //!
-//! Pure and synchronous: no I/O, no clock.
+//! Pure and synchronous: no I/O, no clock. A [`Reader`] turns a row into a [`Document`] (its content fields in normal
+//! form); [`words::Words`] cuts a document's text into words. Both are O(length) and depend on nothing but the row
+//! and the settings.
+
+pub mod convert;
+pub mod lexicon;
+pub mod normalise;
+pub mod reader;
+pub mod segment;
+pub mod time;
+pub mod units;
+pub mod url;
+pub mod words;
+
+use sha2::{Digest, Sha256};
+
+use crate::collection::{SegmenterKind, StopList, StopWords, TextSettings};
+
+pub use reader::Reader;
+
+/// Version of this module's own rules (normal form, what a word and what a unit is). Raise it with every change that gives
+/// some text other words or units, so that a new profile results.
+const RULES: u32 = 1;
+
+/// Names everything beside the settings that decides how text is read: part of every profile's digest.
+pub fn version(settings: &TextSettings) -> String {
+    let (major, minor, update) = unicode_normalization::UNICODE_VERSION;
+    let mut version = format!("text {RULES}; unicode {major}.{minor}.{update}");
+    if settings.simplify {
+        version += "; fast2s 0.3.1";
+    }
+    if settings.segmenter == SegmenterKind::Jieba {
+        version = version + "; " + segment::DICTIONARY;
+    }
+    if settings.stop_words == StopWords::Named(StopList::Default) {
+        let digest = Sha256::digest(lexicon::DEFAULT_STOP_WORDS);
+        version += "; stop words ";
+        version.extend(digest.iter().take(8).map(|byte| format!("{byte:02x}")));
+    }
+    version
+}
 
 /// A row read under a collection's settings: its content fields normalised, in settings order. Not yet cut into words.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +65,12 @@ pub struct DocumentField {
 }
 
 impl Document {
+    /// Whether no content field has anything in it. Such a row says nothing that could be compared: it must not be
+    /// registered, for two of them would have equal digests without being duplicates.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     /// The text that verification and the text schemes read: the `text` and `whole` fields joined by U+000A.
     pub fn joined(&self) -> String {
         let content = self.fields.iter().filter(|field| field.role != crate::collection::Role::Url);

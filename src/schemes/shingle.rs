@@ -1,0 +1,283 @@
+//! Sampled shingles: DSC (Broder et al. 1997) with a bottom-k sample.
+//!
+//! A shingle is a run of `units` consecutive units (see [`units`](crate::text::units)) of one `text` or `whole` field, the
+//! whole field if it has fewer; its hash is CityHash64 of the units joined by U+001F. A record keeps the smallest distinct
+//! hashes of all its fields, clamp(units of the record / 25, keep[0], keep[1]) of them; with `mod` m it keeps every hash
+//! that is 0 modulo m instead, at most the [`MAX_HASHES`] smallest. Copies of a passage thus sample the same shingles,
+//! wherever it stands and whatever its punctuation.
+//!
+//! Every kept hash is a key. Two samples match when they share a hash and their resemblance is at least `t`: of the k
+//! smallest hashes of both, the share found in both. k is the smaller sample's size, but at least keep[0], below which a
+//! sample holds all there is. With `mod`: the Jaccard similarity of the samples.
+//!
+//! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
+
+use std::ops::Range;
+
+use super::hash::city64_bytes;
+use super::reading::Reading;
+use super::{Scheme, Signature};
+use crate::collection::{Role, ShingleParams};
+use crate::text::units::units;
+
+/// Units of a record for each hash kept, between the bounds of `keep`.
+const UNITS_PER_HASH: usize = 25;
+/// Most hashes kept under `mod`, which has no bound of its own: a text of some megabytes.
+pub const MAX_HASHES: usize = 1 << 16;
+
+/// The `shingle` scheme of a collection.
+#[derive(Clone, Debug)]
+pub struct Shingle {
+    params: ShingleParams,
+}
+
+impl Shingle {
+    /// The scheme that `params` describe.
+    pub fn new(params: &ShingleParams) -> Self {
+        Self { params: params.clone() }
+    }
+
+    fn is_modular(&self) -> bool {
+        self.params.modulus.is_some()
+    }
+}
+
+impl Scheme for Shingle {
+    fn name(&self) -> &'static str {
+        "shingle"
+    }
+
+    fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
+        let mut joined = Joined::default();
+        let content = reading.document().fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
+        content.for_each(|field| joined.push(&field.text));
+        let run = usize::from(self.params.units);
+        let kept = match self.params.modulus {
+            Some(modulus) => {
+                let mut kept = Vec::new();
+                joined.for_each_run(run, |hash| {
+                    if hash.is_multiple_of(modulus.into()) {
+                        kept.push(hash)
+                    }
+                });
+                kept.sort_unstable();
+                kept.dedup();
+                kept.truncate(MAX_HASHES);
+                kept
+            }
+            None => {
+                let [least, most] = self.params.keep.map(usize::from);
+                let mut smallest = Smallest::new((joined.units.len() / UNITS_PER_HASH).clamp(least, most));
+                joined.for_each_run(run, |hash| smallest.offer(hash));
+                smallest.kept
+            }
+        };
+        (!kept.is_empty()).then(|| Signature::Hashes(kept.into()))
+    }
+
+    fn keys(&self, signature: &Signature, keys: &mut Vec<u64>) {
+        if let Signature::Hashes(hashes) = signature {
+            keys.extend_from_slice(hashes);
+        }
+    }
+
+    fn compare(&self, a: &Signature, b: &Signature) -> bool {
+        let (Signature::Hashes(a), Signature::Hashes(b)) = (a, b) else { return false };
+        let most = match self.is_modular() {
+            true => usize::MAX,
+            false => a.len().min(b.len()).max(self.params.keep[0].into()),
+        };
+        if self.key_implies_match() {
+            return shared_of_smallest(a, b, usize::MAX).0 > 0;
+        }
+        let (shared, of) = shared_of_smallest(a, b, most);
+        shared > 0 && shared as f64 >= self.params.t * of as f64
+    }
+
+    fn key_implies_match(&self) -> bool {
+        self.params.t == 0.0
+    }
+}
+
+/// Of the `most` smallest values of both ascending lists: how many are in both, and how many there are.
+fn shared_of_smallest(a: &[u64], b: &[u64], most: usize) -> (usize, usize) {
+    let (mut i, mut j, mut shared, mut seen) = (0, 0, 0, 0);
+    while seen < most {
+        match (a.get(i), b.get(j)) {
+            (None, None) => break,
+            (Some(x), Some(y)) if x == y => {
+                shared += 1;
+                i += 1;
+                j += 1;
+            }
+            (Some(x), Some(y)) if x > y => j += 1,
+            (Some(_), _) => i += 1,
+            (None, Some(_)) => j += 1,
+        }
+        seen += 1;
+    }
+    (shared, seen)
+}
+
+/// The units of several fields, each followed by U+001F, in one buffer: every run of units is a slice of it.
+#[derive(Default)]
+struct Joined {
+    bytes: Vec<u8>,
+    /// Where each unit stands in `bytes`, without its separator.
+    units: Vec<(u32, u32)>,
+    /// Where each field's units end in `units`.
+    ends: Vec<usize>,
+}
+
+impl Joined {
+    fn push(&mut self, text: &str) {
+        self.bytes.reserve(text.len() + text.len() / 2);
+        self.units.reserve(text.len() / 3);
+        for Range { start, end } in units(text) {
+            let at = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(&text.as_bytes()[start..end]);
+            self.units.push((at, self.bytes.len() as u32));
+            self.bytes.push(0x1F);
+        }
+        self.ends.push(self.units.len());
+    }
+
+    fn for_each_run(&self, run: usize, mut hash: impl FnMut(u64)) {
+        let mut start = 0;
+        for &end in &self.ends {
+            let field = &self.units[start..end];
+            if !field.is_empty() {
+                let run = run.min(field.len());
+                for (&(from, _), &(_, to)) in field.iter().zip(&field[run - 1..]) {
+                    hash(city64_bytes(&self.bytes[from as usize..to as usize]));
+                }
+            }
+            start = end;
+        }
+    }
+}
+
+/// The smallest distinct values offered, ascending. After the first few, an offer is one comparison.
+struct Smallest {
+    capacity: usize,
+    kept: Vec<u64>,
+    /// Nothing at or above it can be kept any more.
+    bound: u64,
+}
+
+impl Smallest {
+    fn new(capacity: usize) -> Self {
+        Self { capacity, kept: Vec::with_capacity(capacity + 1), bound: u64::MAX }
+    }
+
+    #[inline]
+    fn offer(&mut self, value: u64) {
+        if value < self.bound || self.kept.len() < self.capacity {
+            self.insert(value);
+        }
+    }
+
+    fn insert(&mut self, value: u64) {
+        if let Err(at) = self.kept.binary_search(&value) {
+            self.kept.insert(at, value);
+            self.kept.truncate(self.capacity);
+            if self.kept.len() == self.capacity {
+                self.bound = self.kept.last().copied().unwrap_or(u64::MAX);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::super::hash::city64;
+    use super::super::tests::{document, reading};
+    use super::*;
+    use crate::collection::TextSettings;
+    use crate::text::words::Words;
+
+    /// The definition: all shingles as strings, all hashes sorted.
+    fn naive(fields: &[&str], params: &ShingleParams) -> Vec<u64> {
+        let mut hashes = BTreeSet::new();
+        let mut total = 0;
+        for text in fields {
+            let field: Vec<&str> = units(text).map(|range| &text[range]).collect();
+            total += field.len();
+            let run = field.len().min(params.units.into());
+            if run > 0 {
+                hashes.extend(field.windows(run).map(|run| city64(&run.join("\u{1F}"))));
+            }
+        }
+        match params.modulus {
+            Some(modulus) => hashes.into_iter().filter(|hash| hash % u64::from(modulus) == 0).collect(),
+            None => {
+                let keep = (total / 25).clamp(params.keep[0].into(), params.keep[1].into());
+                hashes.into_iter().take(keep).collect()
+            }
+        }
+    }
+
+    fn sign(fields: &[&str], params: &ShingleParams) -> Option<Vec<u64>> {
+        let words = Words::new(&TextSettings::default());
+        let document = document(&fields.iter().map(|text| (Role::Text, *text)).collect::<Vec<_>>());
+        match Shingle::new(params).sign(&reading(&document, &words, &[1, 1])) {
+            Some(Signature::Hashes(hashes)) => Some(hashes.into()),
+            Some(Signature::Fingerprint(_)) => unreachable!("shingle gives hashes"),
+            None => None,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn signatures_are_those_of_the_definition(
+            a in "[小区楼下夜市噪音扰民物业ab1, 。]{0,120}", b in "[小区楼下夜市噪音扰民]{0,20}",
+            run in 1..12_u8, least in 1..20_u16, more in 0..20_u16, modulus in prop::option::of(2..6_u8),
+        ) {
+            let params = ShingleParams { units: run, keep: [least, least + more], modulus, t: 0.1 };
+            let expected = naive(&[&a, &b], &params);
+            prop_assert_eq!(sign(&[&a, &b], &params).unwrap_or_default(), expected);
+        }
+
+        #[test]
+        fn comparing_is_symmetric_and_zero_accepts_exactly_a_shared_key(
+            a in prop::collection::btree_set(0..40_u64, 1..20), b in prop::collection::btree_set(0..40_u64, 1..20),
+            t in prop::sample::select(vec![0.0, 0.1, 0.5, 1.0]), modulus in prop::option::of(2..3_u8),
+        ) {
+            let scheme = Shingle::new(&ShingleParams { t, modulus, keep: [4, 20], ..ShingleParams::default() });
+            let signature = |set: &BTreeSet<u64>| Signature::Hashes(set.iter().copied().collect());
+            let found = scheme.compare(&signature(&a), &signature(&b));
+            prop_assert_eq!(found, scheme.compare(&signature(&b), &signature(&a)));
+            let shares = a.intersection(&b).count() > 0;
+            prop_assert!(!found || shares);
+            if scheme.key_implies_match() {
+                prop_assert_eq!(found, shares);
+            }
+            // The definition of resemblance.
+            let most = if modulus.is_some() { usize::MAX } else { a.len().min(b.len()).max(4) };
+            let union: Vec<u64> = a.union(&b).copied().take(most).collect();
+            let both = union.iter().filter(|hash| a.contains(hash) && b.contains(hash)).count();
+            prop_assert_eq!(found, (t == 0.0 && shares) || (both > 0 && both as f64 >= t * union.len() as f64));
+        }
+    }
+
+    #[test]
+    fn a_short_field_is_one_shingle_and_runs_do_not_cross_fields() {
+        let params = ShingleParams { units: 3, ..ShingleParams::default() };
+        assert_eq!(sign(&["噪音", "夜市"], &params).unwrap().len(), 2);
+        assert_eq!(sign(&["噪音"], &params), Some(vec![city64("噪\u{1F}音")]));
+        assert_eq!(sign(&["。,"], &params), None);
+    }
+
+    #[test]
+    fn punctuation_does_not_matter() {
+        let params = ShingleParams::default();
+        let a = sign(&["小区楼下夜市,噪音扰民!物业不管。"], &params);
+        assert_eq!(a, sign(&["小区楼下夜市 噪音扰民 物业,不管"], &params));
+        assert!(a.is_some());
+    }
+}

@@ -1,0 +1,264 @@
+//! One form for all texts that read alike.
+//!
+//! In this order: format characters (zero-width, bidirectional marks, variation selectors, soft hyphen, BOM) are dropped,
+//! control characters become spaces, then NFKC, lower case (character by character, so without regard to position), NFKC
+//! again because a lower-cased character may decompose (U+0130 does), traditional → simplified if asked, and at last runs
+//! of white space become one U+0020 and the ends are trimmed.
+//!
+//! The result is a fixed point: normalising it again changes nothing. It never has more than [`MAX_GROWTH`] times the
+//! bytes of the input, so that the limit on a request's body bounds it too.
+//!
+//! O(length). Ordinary text takes one pass over a table of the basic plane; a text is handed to the full definition only
+//! when it holds a combining character or another one whose form depends on its neighbours.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use unicode_normalization::char::canonical_combining_class;
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+use super::convert;
+
+/// Most bytes of output for a byte of input: U+FDFA is three bytes and becomes 33.
+pub const MAX_GROWTH: usize = 11;
+
+/// Brings texts to one form. Cheap to copy; the tables are shared by the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Normaliser {
+    simplify: bool,
+}
+
+impl Normaliser {
+    /// With or without traditional → simplified.
+    pub fn new(simplify: bool) -> Self {
+        Self { simplify }
+    }
+
+    /// `text` in its normal form; empty when nothing visible is in it.
+    pub fn normalise(self, text: &str) -> String {
+        let table = if self.simplify { &*SIMPLIFYING } else { &*PLAIN };
+        let mut out = String::with_capacity(text.len());
+        for c in text.chars() {
+            match table.form(c) {
+                Form::One(' ') => push_space(&mut out),
+                Form::One(mapped) => out.push(mapped),
+                Form::Dropped => {}
+                Form::Many(mapped) => mapped.chars().for_each(|c| push(&mut out, c)),
+                Form::Contextual => return self.normalise_fully(text),
+            }
+        }
+        trim_end(&mut out);
+        out
+    }
+
+    /// The definition, step by step: what [`Normaliser::normalise`] does for texts with contextual characters.
+    fn normalise_fully(self, text: &str) -> String {
+        let kept = text.chars().filter(|&c| !is_dropped(c)).map(|c| if c.is_control() { ' ' } else { c });
+        let lower = kept.nfkc().flat_map(char::to_lowercase).collect::<String>();
+        let mut out = String::with_capacity(lower.len());
+        for c in lower.nfkc() {
+            push(&mut out, if self.simplify { convert::simplify(c) } else { c });
+        }
+        trim_end(&mut out);
+        out
+    }
+}
+
+fn push(out: &mut String, c: char) {
+    if c.is_whitespace() { push_space(out) } else { out.push(c) }
+}
+
+fn push_space(out: &mut String) {
+    if !out.is_empty() && !out.ends_with(' ') {
+        out.push(' ');
+    }
+}
+
+fn trim_end(out: &mut String) {
+    if out.ends_with(' ') {
+        out.pop();
+    }
+}
+
+/// Characters that are not seen and only keep equal texts apart.
+fn is_dropped(c: char) -> bool {
+    matches!(c,
+        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}'
+        | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}'
+        | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}' | '\u{E0100}'..='\u{E01EF}')
+}
+
+/// What becomes of a character wherever it stands.
+enum Form<'a> {
+    /// This one character; U+0020 for all white space.
+    One(char),
+    /// Nothing.
+    Dropped,
+    /// Several, or none of the basic plane.
+    Many(Cow<'a, str>),
+    /// It depends on its neighbours.
+    Contextual,
+}
+
+static PLAIN: LazyLock<Table> = LazyLock::new(|| Table::build(Normaliser::new(false)));
+static SIMPLIFYING: LazyLock<Table> = LazyLock::new(|| Table::build(Normaliser::new(true)));
+
+/// Codes of a table's entries that are no character: surrogates, which are none either.
+const CONTEXTUAL: u16 = 0xD800;
+const DROPPED: u16 = 0xD801;
+/// This and those after it up to the last surrogate number the expansions.
+const FIRST_EXPANSION: u16 = 0xD802;
+const LAST_EXPANSION: u16 = 0xDFFF;
+
+/// The forms of all characters of the basic plane (128 KiB) and their expansions.
+struct Table {
+    normaliser: Normaliser,
+    codes: Box<[u16]>,
+    expansions: Vec<String>,
+}
+
+impl Table {
+    fn build(normaliser: Normaliser) -> Self {
+        let mut table = Self { normaliser, codes: vec![CONTEXTUAL; 0x1_0000].into(), expansions: Vec::new() };
+        for c in (0..=0xFFFF_u32).filter_map(char::from_u32) {
+            table.codes[c as usize] = match derive(normaliser, c) {
+                Form::One(mapped) => mapped as u16,
+                Form::Dropped => DROPPED,
+                // More expansions than codes: the rest goes the slow way, which gives the same.
+                Form::Many(_) if table.expansions.len() > usize::from(LAST_EXPANSION - FIRST_EXPANSION) => CONTEXTUAL,
+                Form::Many(mapped) => {
+                    table.expansions.push(mapped.into_owned());
+                    FIRST_EXPANSION + (table.expansions.len() - 1) as u16
+                }
+                Form::Contextual => CONTEXTUAL,
+            };
+        }
+        table
+    }
+
+    #[inline]
+    fn form(&self, c: char) -> Form<'_> {
+        let Some(&code) = self.codes.get(c as usize) else { return derive(self.normaliser, c) };
+        match char::from_u32(u32::from(code)) {
+            Some(mapped) => Form::One(mapped),
+            None => self.special(code),
+        }
+    }
+
+    #[cold]
+    fn special(&self, code: u16) -> Form<'_> {
+        match code {
+            CONTEXTUAL => Form::Contextual,
+            DROPPED => Form::Dropped,
+            _ => Form::Many(Cow::Borrowed(&self.expansions[usize::from(code - FIRST_EXPANSION)])),
+        }
+    }
+}
+
+/// The form of `c` by the full definition, provided that no step yields a character that may combine with a neighbour.
+/// A text of such characters only is normalised by normalising each (Unicode Annex 15, quick check).
+fn derive(normaliser: Normaliser, c: char) -> Form<'static> {
+    if is_dropped(c) {
+        return Form::Dropped;
+    }
+    if c.is_whitespace() || c.is_control() {
+        return Form::One(' ');
+    }
+    let first: String = std::iter::once(c).nfkc().collect();
+    let lower: String = first.chars().flat_map(char::to_lowercase).collect();
+    let second: String = lower.nfkc().collect();
+    if ![&first, &lower, &second].into_iter().all(|text| text.chars().all(stands_alone)) {
+        return Form::Contextual;
+    }
+    let mapped: String = second.chars().map(|c| if normaliser.simplify { convert::simplify(c) } else { c }).collect();
+    let mut chars = mapped.chars();
+    match (chars.next(), chars.next()) {
+        (Some(only), None) if (only as u32) < 0x1_0000 && !only.is_whitespace() => Form::One(only),
+        _ => Form::Many(Cow::Owned(mapped)),
+    }
+}
+
+fn stands_alone(c: char) -> bool {
+    canonical_combining_class(c) == 0 && is_nfc_quick(std::iter::once(c)) == IsNormalized::Yes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOTH: [Normaliser; 2] = [Normaliser { simplify: false }, Normaliser { simplify: true }];
+
+    #[test]
+    fn texts_that_read_alike_become_the_same() {
+        let table = [
+            ("  Ｈｅｌｌｏ，\t世界！\r\n", "hello, 世界!"),
+            ("A市\u{200B}B区\u{FEFF}", "a市b区"),
+            ("第１２号\u{3000}\u{3000}楼", "第12号 楼"),
+            ("３㎡……①", "3m2......1"),
+            ("關於噪音擾民的問題", "关于噪音扰民的问题"),
+            ("Cafe\u{301} CAFÉ", "café café"),
+            ("İ", "i\u{307}"),
+            ("e\u{200D}\u{301}", "é"),
+            ("\u{0}\u{7}\n", ""),
+            ("好的👍\u{FE0F}。", "好的👍。"),
+        ];
+        for (input, expected) in table {
+            assert_eq!(Normaliser::new(true).normalise(input), expected, "{input:?}");
+        }
+        assert_eq!(Normaliser::new(false).normalise("關於Ａ"), "關於a");
+    }
+
+    #[test]
+    fn every_character_has_a_fixed_point_by_both_ways_and_grows_no_more_than_stated() {
+        for normaliser in BOTH {
+            for c in (0..=0x10_FFFF_u32).filter_map(char::from_u32) {
+                let text = c.to_string();
+                let once = normaliser.normalise(&text);
+                assert_eq!(once, normaliser.normalise_fully(&text), "U+{:04X}", c as u32);
+                assert_eq!(once, normaliser.normalise_fully(&once), "U+{:04X}", c as u32);
+                assert!(once.len() <= MAX_GROWTH * text.len(), "U+{:04X}", c as u32);
+            }
+        }
+    }
+
+    #[test]
+    fn ordinary_chinese_text_never_takes_the_slow_way() {
+        let text =
+            "尊敬的领导：您好！我是A市“幸福里”小区（３栋）业主，2019年…反映——噪音问题；谢谢～①、℃％㎡《》【】＂＇";
+        for normaliser in BOTH {
+            assert!(text.chars().all(|c| !matches!(derive(normaliser, c), Form::Contextual)));
+        }
+    }
+
+    /// Characters that are likely to meet badly: bases and marks, jamo, compatibility forms, format characters.
+    fn awkward() -> impl Strategy<Value = String> {
+        let chars = prop_oneof![
+            any::<char>(),
+            prop::char::range('\u{0}', '\u{24F}'),
+            prop::char::range('\u{300}', '\u{345}'),
+            prop::char::range('\u{1100}', '\u{11FF}'),
+            prop::char::range('\u{AC00}', '\u{AC40}'),
+            prop::char::range('\u{2000}', '\u{206F}'),
+            prop::char::range('\u{3000}', '\u{30FF}'),
+            prop::char::range('\u{4E00}', '\u{9FFF}'),
+            prop::char::range('\u{F900}', '\u{FFEF}'),
+            prop::sample::select(vec!['Σ', 'İ', 'ẛ', '\u{323}', '\u{3099}', '\u{FDFA}', ' ', '\n', 'ⅷ', '\u{0DDC}']),
+        ];
+        prop::collection::vec(chars, 0..12).prop_map(|chars| chars.into_iter().collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn normalising_again_changes_nothing_and_the_fast_way_is_the_definition(text in awkward()) {
+            for normaliser in BOTH {
+                let once = normaliser.normalise(&text);
+                prop_assert_eq!(&once, &normaliser.normalise_fully(&text));
+                prop_assert_eq!(&once, &normaliser.normalise(&once));
+                prop_assert!(once.len() <= MAX_GROWTH * text.len());
+            }
+        }
+    }
+}

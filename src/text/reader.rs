@@ -1,0 +1,142 @@
+//! Rows read under a collection's settings.
+
+use jiff::tz::TimeZone;
+
+use super::normalise::Normaliser;
+use super::{Document, DocumentField, time, url};
+use crate::collection::{Field, Role, Settings};
+use crate::record::{Row, Value};
+use crate::violation::{Violation, child};
+
+/// Separates the values of several `identity` fields: normalised text never holds it.
+const SEPARATOR: char = '\u{1F}';
+
+/// Turns rows into documents. Immutable; share it.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    fields: Vec<Field>,
+    normaliser: Normaliser,
+    zone: TimeZone,
+}
+
+impl Reader {
+    /// A reader for validated `settings`; a time zone that does not exist would be read as UTC.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            fields: settings.fields.clone(),
+            normaliser: Normaliser::new(settings.text.simplify),
+            zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
+        }
+    }
+
+    /// The normal form used for text.
+    pub fn normaliser(&self) -> Normaliser {
+        self.normaliser
+    }
+
+    /// Reads the fields that have a role. NULL, absent and empty are the same; numbers and booleans count as their JSON
+    /// text. Where several `time` fields have a value, the first counts. O(bytes of the row).
+    ///
+    /// # Errors
+    /// All that is wrong: `nested_value` for an array or object in a field with a role, `invalid_time`.
+    pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
+        let mut document = Document::default();
+        let mut identity: Vec<String> = Vec::new();
+        let mut found = Vec::new();
+        for (position, Field { name, role, weight: _ }) in self.fields.iter().enumerate() {
+            let text = match row.value(name) {
+                None | Some(Value::Null) => continue,
+                Some(_) if *role == Role::Ignore => continue,
+                Some(Value::Text(text) | Value::Literal(text)) => text,
+                Some(Value::Nested) => {
+                    let detail = "an array or object cannot be compared; give text, or take the field's role away";
+                    found.push(Violation::new(child("", name), "nested_value", detail));
+                    continue;
+                }
+            };
+            let text = if *role == Role::Url { url::normalise(text) } else { self.normaliser.normalise(text) };
+            if text.is_empty() {
+                continue;
+            }
+            match role {
+                // Positions fit: settings name at most 128 fields.
+                Role::Text | Role::Whole | Role::Url => {
+                    document.fields.push(DocumentField { position: position as u8, role: *role, text });
+                }
+                Role::Identity => identity.push(text),
+                Role::Time => match time::parse(&text.to_ascii_uppercase(), &self.zone) {
+                    Some(instant) => document.time = document.time.or(Some(instant)),
+                    None => found.push(Violation::new(child("", name), "invalid_time", time::ACCEPTED)),
+                },
+                Role::Ignore => {}
+            }
+        }
+        document.identity = (!identity.is_empty()).then(|| identity.join(&SEPARATOR.to_string()));
+        if found.is_empty() { Ok(document) } else { Err(found) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Document, Vec<Violation>> {
+        let mut settings = Settings::default();
+        let field = |name: &str, role| Field { name: name.into(), role, weight: None };
+        settings.fields = vec![
+            field("标题", Role::Whole),
+            field("内容", Role::Text),
+            field("link", Role::Url),
+            field("name", Role::Identity),
+            field("phone", Role::Identity),
+            field("time", Role::Time),
+            field("at", Role::Time),
+            field("note", Role::Ignore),
+        ];
+        Reader::new(&settings).read(&Row::parse(json.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn fields_are_read_by_role_in_settings_order() {
+        let document = read(
+            r#"{"内容":"夜市　噪音","标题":"噪音","link":" HTTP://A.cn/X","name":"李Ａ","phone":123,
+                "time":"2019/3/5 8:01","note":[1],"other":{"a":[]}}"#,
+        )
+        .unwrap();
+        let fields: Vec<_> = document.fields.iter().map(|f| (f.position, f.role, f.text.as_str())).collect();
+        let expected = [(0, Role::Whole, "噪音"), (1, Role::Text, "夜市 噪音"), (2, Role::Url, "http://a.cn/X")];
+        assert_eq!(fields, expected);
+        assert_eq!(document.identity.as_deref(), Some("李a\u{1F}123"));
+        assert_eq!(document.time.unwrap().to_string(), "2019-03-05T00:01:00Z");
+        assert_eq!(document.joined(), "噪音\n夜市 噪音");
+    }
+
+    #[test]
+    fn null_absent_and_invisible_values_are_the_same() {
+        let empty = read("{}").unwrap();
+        assert_eq!(empty, Document::default());
+        assert_eq!(read(r#"{"标题":null,"内容":" \u200b\n","name":"","time":" ","link":""}"#).unwrap(), empty);
+    }
+
+    #[test]
+    fn numbers_and_booleans_count_as_their_json_text() {
+        let document = read(r#"{"标题":true,"内容":1.50}"#).unwrap();
+        assert_eq!(document.joined(), "true\n1.50");
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_named_at_once_and_without_the_values() {
+        let found = read(r#"{"标题":["secret"],"内容":{"a":"secret"},"time":"secret","at":5}"#).unwrap_err();
+        let named: Vec<_> = found.iter().map(|v| (v.pointer.as_str(), v.code)).collect();
+        let expected =
+            [("/标题", "nested_value"), ("/内容", "nested_value"), ("/time", "invalid_time"), ("/at", "invalid_time")];
+        assert_eq!(named, expected);
+        assert!(found.iter().all(|violation| !violation.detail.contains("secret")));
+    }
+
+    #[test]
+    fn the_first_time_that_is_given_counts() {
+        let document = read(r#"{"at":"2020-01-01T00:00:00Z","time":"2019-01-01T00:00:00Z"}"#).unwrap();
+        assert_eq!(document.time.unwrap().to_string(), "2019-01-01T00:00:00Z");
+    }
+}
