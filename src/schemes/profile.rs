@@ -32,6 +32,7 @@ pub struct Profile {
     reader: Reader,
     words: Words,
     schemes: Vec<Box<dyn Scheme>>,
+    statistics: Option<Arc<Statistics>>,
     /// What weighs features for [`Profile::features`]: as the `simhash` channel does.
     weigher: Simhash,
 }
@@ -60,6 +61,7 @@ impl Profile {
             reader: Reader::new(settings),
             words: Words::new(&settings.text),
             schemes,
+            statistics,
             weigher: weigher.unwrap_or_else(|| Simhash::new(&Default::default(), None)),
         }
     }
@@ -78,6 +80,11 @@ impl Profile {
     /// One per channel, in settings order.
     pub fn schemes(&self) -> &[Box<dyn Scheme>] {
         &self.schemes
+    }
+
+    /// The statistics it weighs by, frozen with its generation.
+    pub fn statistics(&self) -> Option<&Arc<Statistics>> {
+        self.statistics.as_ref()
     }
 
     /// The channels that cannot run, by position, and why.

@@ -57,7 +57,7 @@ impl Scheme for Shingle {
                 let mut kept = Vec::new();
                 joined.for_each_run(run, |hash| {
                     if hash.is_multiple_of(modulus.into()) {
-                        kept.push(hash)
+                        kept.push(hash);
                     }
                 });
                 kept.sort_unstable();
