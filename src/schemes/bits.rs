@@ -60,6 +60,9 @@ impl BitCounter {
                 let mut word = self.waiting[plane];
                 for sum in &mut self.planes[plane..] {
                     (*sum, word) = (*sum ^ word, *sum & word);
+                    if word == 0 {
+                        break;
+                    }
                 }
             }
         }

@@ -6,6 +6,8 @@
 pub mod bits;
 pub mod encoding;
 pub mod exact;
+#[cfg(test)]
+mod golden;
 pub mod hash;
 pub mod probes;
 pub mod profile;

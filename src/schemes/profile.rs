@@ -221,3 +221,95 @@ impl Signed {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::{Preset, Role, ShingleParams, SimhashParams, StopWords, Verify, Weighting};
+
+    fn profile(edit: impl FnOnce(&mut Settings)) -> Profile {
+        let mut settings = Settings::preset(Preset::Default);
+        edit(&mut settings);
+        assert_eq!(settings.validate(), []);
+        Profile::compile(&settings, None)
+    }
+
+    fn sign(profile: &Profile, json: &str) -> Signed {
+        profile.sign(&profile.read(&Row::parse(json.as_bytes()).unwrap()).unwrap())
+    }
+
+    const ROW: &str = r#"{"title":"夜市噪音","content":"小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次","user":"李","time":"2020-01-01"}"#;
+
+    #[test]
+    fn the_digest_changes_with_what_changes_signatures_and_with_nothing_else() {
+        let base = profile(|_| {}).digest().to_owned();
+        assert_eq!(base.len(), 64);
+        assert_eq!(base, profile(|settings| settings.verify = None).digest());
+        assert_eq!(
+            base,
+            profile(|settings| settings.verify = Some(Verify { jaccard: 0.5, ..Verify::default() })).digest()
+        );
+        assert_eq!(base, profile(|settings| settings.time_zone = "UTC".into()).digest());
+        let changed = [
+            profile(|settings| settings.min_features = 5),
+            profile(|settings| settings.text.simplify = false),
+            profile(|settings| settings.text.stop_words = StopWords::These(vec![])),
+            profile(|settings| settings.text.user_words = vec!["夜市噪音".into()]),
+            profile(|settings| settings.fields[0].weight = Some(3)),
+            profile(|settings| settings.channels = vec![Channel::Simhash(SimhashParams::default())]),
+        ];
+        let digests: std::collections::HashSet<_> = changed.iter().map(|profile| profile.digest().to_owned()).collect();
+        assert!(digests.len() == changed.len() && !digests.contains(&base));
+    }
+
+    #[test]
+    fn identity_and_time_are_in_no_signature() {
+        let profile = profile(|_| {});
+        assert_eq!(sign(&profile, ROW), sign(&profile, &ROW.replace('李', "王").replace("2020", "2021")));
+    }
+
+    #[test]
+    fn fewer_features_than_the_least_sign_nothing_but_the_digest() {
+        let profile = profile(|settings| settings.min_features = 4);
+        let short = sign(&profile, r#"{"content":"夜市噪音,夜市噪音,夜市扰民"}"#);
+        assert_eq!((short.features, short.too_short), (3, true));
+        assert_eq!((short.signatures, short.keys), (vec![None, None], vec![]));
+        let long = sign(&profile, r#"{"content":"小区夜市噪音扰民"}"#);
+        assert_eq!((long.features, long.too_short, long.signatures.iter().flatten().count()), (4, false, 2));
+    }
+
+    #[test]
+    fn keys_follow_from_decoded_signatures_and_differ_between_channels() {
+        let shingle = || Channel::Shingle(ShingleParams { t: 0.0, ..ShingleParams::default() });
+        let profile = profile(|settings| settings.channels = vec![shingle(), shingle()]);
+        let signed = sign(&profile, ROW);
+        let decoded = Signed::decode(&signed.encode()).unwrap();
+        assert_eq!(profile.keys(&decoded.signatures), signed.keys);
+        let of = |channel| signed.keys.iter().filter(move |key| key.channel == channel).map(|key| key.key);
+        assert_eq!((of(0).count(), of(1).count()), (12, 12));
+        assert!(of(0).all(|key| of(1).all(|other| key != other)));
+    }
+
+    #[test]
+    fn features_are_merged_over_fields_and_heaviest_first() {
+        let profile = profile(|settings| {
+            settings.channels = vec![Channel::Simhash(SimhashParams::default())];
+            settings.fields[0] = Field { name: "title".into(), role: Role::Whole, weight: Some(2) };
+        });
+        let row = Row::parse(r#"{"title":"噪音","content":"夜市噪音扰民,夜市"}"#.as_bytes()).unwrap();
+        let found = profile.features(&profile.read(&row).unwrap());
+        let found: Vec<_> = found.iter().map(|feature| (feature.term.as_str(), feature.weight)).collect();
+        assert_eq!(found, [("噪音", 3.0), ("夜市", 2.0), ("扰民", 1.0)]);
+    }
+
+    #[test]
+    fn an_inactive_channel_says_why_and_the_others_go_on() {
+        let profile = profile(|settings| {
+            settings.channels[0] =
+                Channel::Simhash(SimhashParams { weighting: Weighting::TfIdf, ..SimhashParams::default() });
+        });
+        assert!(matches!(&profile.inactive()[..], [(0, reason)] if reason.contains("reindex")));
+        let signed = sign(&profile, ROW);
+        assert!(signed.signatures[0].is_none() && signed.signatures[1].is_some() && !signed.too_short);
+    }
+}
