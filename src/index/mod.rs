@@ -3,6 +3,33 @@
 //! A record takes a [`Slot`], in seq order, so that "earliest" means "lowest slot". Its fingerprint is filed under four
 //! 16-bit blocks (`block`), its posting keys and its digest in one posting index (`posting`). Lookups run beside
 //! inserts; one writer at a time (the store's sequencer) changes the index.
+//!
+//! ```text
+//! generation   insert, remove, propose: the parts together
+//! rank         adds up what the parts propose, and applies the limits
+//! load         fills an index from stored entries, on all cores
+//! slots        slot → seq, fingerprint, live                 16 bytes a record
+//! block        fingerprint → slots, any radius 0 to 15       40 bytes a record and room to grow
+//!   bucket     one value of one block: a run, or runs by further bits
+//!   run        contiguous fingerprints, scanned
+//! posting      64-bit key → slots                            9 to 12 bytes a key and record
+//!   table      one shard of it
+//! ```
+
+mod block;
+mod bucket;
+mod generation;
+mod load;
+mod posting;
+mod rank;
+mod run;
+mod slots;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
+pub use load::Entry;
 
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
@@ -11,6 +38,12 @@ use crate::verdict::Fingerprint;
 pub const POSTINGS_PER_KEY: usize = 256;
 /// At most this many candidates of a query are verified. The same in every store.
 pub const MAX_CANDIDATES: usize = 256;
+
+/// What a shared key with `postings` records counts in ranking: 1/min(`postings`, [`POSTINGS_PER_KEY`]), in units of 2^-40, so
+/// that sums do not depend on the order of adding. A Simhash match counts as a key of one record.
+pub fn weight(postings: usize) -> u64 {
+    (1 << 40) / postings.clamp(1, POSTINGS_PER_KEY) as u64
+}
 
 /// A record's place in one generation's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

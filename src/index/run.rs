@@ -1,0 +1,173 @@
+//! A run of fingerprints that share a block: what a lookup scans.
+//!
+//! Layout: one allocation of 32-bit words, a structure of arrays with room for `capacity` entries (an even number):
+//!
+//! ```text
+//! tails  capacity words         32 of the 48 bits that the block does not imply: all that a scan reads
+//! slots  capacity words         the record's slot
+//! rests  capacity / 2 words     the other 16 bits, two to a word: read for the few entries whose tail is near
+//! ```
+//!
+//! So 10 bytes an entry, and no look elsewhere to be certain. Entries have no order; a run never holds a slot twice.
+//! Insert O(1) amortised (room grows by an eighth), remove O(length) to find the entry, scan about 0.3 ns an entry.
+
+/// The 48 bits of a fingerprint that are not its block, in the order of a rotation that brings the block to the top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remainder(pub(super) u64);
+
+impl Remainder {
+    fn tail(self) -> u32 {
+        (self.0 >> 16) as u32
+    }
+
+    fn rest(self) -> u16 {
+        self.0 as u16
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Run {
+    words: Box<[u32]>,
+    len: u32,
+}
+
+/// Tails examined at once: enough to fill vector registers, few enough that small runs profit.
+const LANES: usize = 16;
+
+impl Run {
+    /// A run with room for exactly `entries`, for building.
+    pub(super) fn with_room(entries: usize) -> Self {
+        let capacity = entries.next_multiple_of(2);
+        Self { words: vec![0; capacity / 2 * 5].into_boxed_slice(), len: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub(super) fn push(&mut self, remainder: Remainder, slot: u32) {
+        if self.len() == self.capacity() {
+            self.resize(self.len() + (self.len() / 8).max(2));
+        }
+        let at = self.len();
+        self.len += 1;
+        self.put(at, remainder, slot);
+    }
+
+    /// Removes the entry of `slot`; whether it was there.
+    pub(super) fn remove(&mut self, slot: u32) -> bool {
+        let Some(at) = self.position(slot) else { return false };
+        let last = self.len() - 1;
+        let (remainder, moved) = self.entry(last);
+        self.put(at, remainder, moved);
+        self.len -= 1;
+        if self.len() * 2 < self.capacity() {
+            self.resize(self.len() + self.len() / 8);
+        }
+        true
+    }
+
+    /// Puts `new` in the place of `slot`; whether it was there.
+    pub(super) fn replace(&mut self, slot: u32, new: u32) -> bool {
+        let Some(at) = self.position(slot) else { return false };
+        let (remainder, _) = self.entry(at);
+        self.put(at, remainder, new);
+        true
+    }
+
+    /// All entries, in no particular order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Remainder, u32)> + '_ {
+        (0..self.len()).map(|at| self.entry(at))
+    }
+
+    /// Calls `hit` with the slot of every entry within `budget` bits of `query`.
+    #[inline]
+    pub(super) fn scan(&self, query: Remainder, budget: u32, hit: &mut impl FnMut(u32)) {
+        match budget {
+            0 => self.scan_by(query, budget, clear_lowest::<0>, hit),
+            1 => self.scan_by(query, budget, clear_lowest::<1>, hit),
+            2 => self.scan_by(query, budget, clear_lowest::<2>, hit),
+            3 => self.scan_by(query, budget, clear_lowest::<3>, hit),
+            _ => self.scan_by(query, budget, |bits| bits.count_ones().saturating_sub(budget), hit),
+        }
+    }
+
+    /// Bytes allocated.
+    pub(super) fn memory_usage(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
+    /// `excess` is 0 for a difference within the budget. The inner loops have no branch, so that they become vector code.
+    #[inline]
+    fn scan_by(&self, query: Remainder, budget: u32, excess: impl Fn(u32) -> u32, hit: &mut impl FnMut(u32)) {
+        let tail = query.tail();
+        let tails = &self.words[..self.len()];
+        let mut chunks = tails.chunks_exact(LANES);
+        for (number, chunk) in chunks.by_ref().enumerate() {
+            let near: u32 = chunk.iter().map(|&other| u32::from(excess(other ^ tail) == 0)).sum();
+            if near > 0 {
+                self.examine(number * LANES, LANES, query, budget, hit);
+            }
+        }
+        let rest = chunks.remainder();
+        let near: u32 = rest.iter().map(|&other| u32::from(excess(other ^ tail) == 0)).sum();
+        if near > 0 {
+            self.examine(self.len() - rest.len(), rest.len(), query, budget, hit);
+        }
+    }
+
+    #[cold]
+    fn examine(&self, from: usize, count: usize, query: Remainder, budget: u32, hit: &mut impl FnMut(u32)) {
+        for at in from..from + count {
+            let (remainder, slot) = self.entry(at);
+            if (remainder.0 ^ query.0).count_ones() <= budget {
+                hit(slot);
+            }
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        self.words.len() / 5 * 2
+    }
+
+    fn entry(&self, at: usize) -> (Remainder, u32) {
+        let capacity = self.capacity();
+        let rest = self.words[2 * capacity + at / 2] >> (16 * (at % 2)) & 0xffff;
+        (Remainder(u64::from(self.words[at]) << 16 | u64::from(rest)), self.words[capacity + at])
+    }
+
+    fn put(&mut self, at: usize, remainder: Remainder, slot: u32) {
+        let capacity = self.capacity();
+        self.words[at] = remainder.tail();
+        self.words[capacity + at] = slot;
+        let shift = 16 * (at % 2);
+        let pair = &mut self.words[2 * capacity + at / 2];
+        *pair = *pair & !(0xffff << shift) | u32::from(remainder.rest()) << shift;
+    }
+
+    fn position(&self, slot: u32) -> Option<usize> {
+        let capacity = self.capacity();
+        self.words[capacity..capacity + self.len()].iter().position(|&other| other == slot)
+    }
+
+    fn resize(&mut self, entries: usize) {
+        let mut resized = Self::with_room(entries);
+        let (old, new, len) = (self.capacity(), resized.capacity(), self.len());
+        resized.words[..len].copy_from_slice(&self.words[..len]);
+        resized.words[new..new + len].copy_from_slice(&self.words[old..old + len]);
+        let pairs = len.div_ceil(2);
+        resized.words[2 * new..2 * new + pairs].copy_from_slice(&self.words[2 * old..2 * old + pairs]);
+        resized.len = self.len;
+        *self = resized;
+    }
+}
+
+/// 0 for at most `N` set bits. For few bits this costs less than counting them, where the machine has no vector count.
+#[inline]
+fn clear_lowest<const N: u32>(mut bits: u32) -> u32 {
+    for _ in 0..N {
+        bits &= bits.wrapping_sub(1);
+    }
+    bits
+}

@@ -1,0 +1,146 @@
+//! The slot table: seq, fingerprint and state of every record of a generation, by slot.
+//!
+//! Layout: 16 bytes a slot, two atomic words, in chunks of 8,192 slots that are allocated when first needed and never
+//! move. So a reader needs no lock, and growing never copies.
+//!
+//! ```text
+//! word 0   bit 63 live · bit 62 has a fingerprint · bit 61 stands for twins (see `block`) · bits 60-0 seq
+//! word 1   fingerprint
+//! ```
+//!
+//! One writer at a time changes it (the caller's duty); any number of readers look. A slot is written before it is
+//! filed under any key, and whoever finds it there has taken a lock after the writer released it, hence sees the words.
+//! A removed slot keeps its words and its 16 bytes until the generation is rebuilt.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::verdict::Fingerprint;
+
+/// Slots of one index: the postings keep one bit of a 32-bit word for themselves.
+pub(super) const MAX_SLOTS: u32 = 1 << 31;
+
+const LIVE: u64 = 1 << 63;
+const HAS_FINGERPRINT: u64 = 1 << 62;
+const TWINS: u64 = 1 << 61;
+const SEQ: u64 = TWINS - 1;
+
+const CHUNK_BITS: u32 = 13;
+const CHUNK: usize = 1 << CHUNK_BITS;
+/// Chunks of a directory; 512 directories of 512 chunks of 8,192 slots are 2^31.
+const FAN: usize = 512;
+
+#[derive(Default)]
+struct Words {
+    state: AtomicU64,
+    fingerprint: AtomicU64,
+}
+
+type Chunk = Box<[Words]>;
+type Directory = Box<[OnceLock<Chunk>]>;
+
+/// What the table says of a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlotState(u64);
+
+impl SlotState {
+    pub(super) fn live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+
+    pub(super) fn has_twins(self) -> bool {
+        self.0 & TWINS != 0
+    }
+
+    pub(super) fn seq(self) -> u64 {
+        self.0 & SEQ
+    }
+}
+
+/// See the module.
+pub(super) struct SlotTable {
+    directories: Box<[OnceLock<Directory>]>,
+}
+
+impl SlotTable {
+    pub(super) fn new() -> Self {
+        Self { directories: once_locks() }
+    }
+
+    /// Writes a new slot, live. `slot` is below [`MAX_SLOTS`], `seq` below 2^61.
+    pub(super) fn write(&self, slot: u32, seq: u64, fingerprint: Option<Fingerprint>) {
+        debug_assert!(slot < MAX_SLOTS && seq <= SEQ, "slot and seq fit their bits");
+        let (directory, chunk, _) = place(slot);
+        let chunks = self.directories[directory].get_or_init(once_locks);
+        chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| Words::default()).collect());
+        let words = self.words(slot).expect("the chunk was just made");
+        words.fingerprint.store(fingerprint.map_or(0, |f| f.0), Ordering::Relaxed);
+        let present = if fingerprint.is_some() { HAS_FINGERPRINT } else { 0 };
+        words.state.store(seq & SEQ | LIVE | present, Ordering::Release);
+    }
+
+    /// The slot's state and fingerprint; `None` for a slot never written.
+    pub(super) fn read(&self, slot: u32) -> Option<(SlotState, Option<Fingerprint>)> {
+        let words = self.words(slot)?;
+        let state = words.state.load(Ordering::Acquire);
+        let fingerprint = words.fingerprint.load(Ordering::Relaxed);
+        (state != 0).then_some((SlotState(state), (state & HAS_FINGERPRINT != 0).then_some(Fingerprint(fingerprint))))
+    }
+
+    /// Marks a slot removed; whether it was live.
+    pub(super) fn kill(&self, slot: u32) -> bool {
+        self.change(slot, |state| state & !LIVE).is_some_and(|before| before & LIVE != 0)
+    }
+
+    /// Marks whether the slot stands for twins.
+    pub(super) fn set_twins(&self, slot: u32, twins: bool) {
+        self.change(slot, |state| if twins { state | TWINS } else { state & !TWINS });
+    }
+
+    /// Calls `hit` with every live slot below `end` whose fingerprint is within `radius`, ascending.
+    pub(super) fn scan(&self, end: u32, query: Fingerprint, radius: u32, mut hit: impl FnMut(u32)) {
+        let mut base = 0;
+        let chunks = self.directories.iter().map_while(OnceLock::get).flat_map(|d| d.iter().map_while(OnceLock::get));
+        for chunk in chunks {
+            for (slot, words) in (base..end).zip(chunk.iter()) {
+                if (words.fingerprint.load(Ordering::Relaxed) ^ query.0).count_ones() <= radius {
+                    let state = words.state.load(Ordering::Acquire);
+                    if state & (LIVE | HAS_FINGERPRINT) == LIVE | HAS_FINGERPRINT {
+                        hit(slot);
+                    }
+                }
+            }
+            base += CHUNK as u32;
+        }
+    }
+
+    /// Bytes allocated.
+    pub(super) fn memory_usage(&self) -> usize {
+        let directories = self.directories.iter().filter_map(OnceLock::get);
+        let chunks: usize = directories.clone().map(|d| d.iter().filter(|c| c.get().is_some()).count()).sum();
+        size_of_val(&*self.directories)
+            + directories.map(|d| size_of_val(&**d)).sum::<usize>()
+            + chunks * CHUNK * size_of::<Words>()
+    }
+
+    fn words(&self, slot: u32) -> Option<&Words> {
+        let (directory, chunk, at) = place(slot);
+        Some(&self.directories.get(directory)?.get()?[chunk].get()?[at])
+    }
+
+    fn change(&self, slot: u32, change: impl FnOnce(u64) -> u64) -> Option<u64> {
+        let words = self.words(slot)?;
+        let before = words.state.load(Ordering::Relaxed);
+        words.state.store(change(before), Ordering::Release);
+        Some(before)
+    }
+}
+
+fn once_locks<T>() -> Box<[OnceLock<T>]> {
+    (0..FAN).map(|_| OnceLock::new()).collect()
+}
+
+fn place(slot: u32) -> (usize, usize, usize) {
+    let chunk = (slot >> CHUNK_BITS) as usize;
+    (chunk / FAN, chunk % FAN, slot as usize % CHUNK)
+}

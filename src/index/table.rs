@@ -1,0 +1,304 @@
+//! A multimap from 32-bit tags to ascending slots, in as few bytes as open addressing allows: one shard of `posting`.
+//!
+//! Layout: `cells`, 64-bit words, either empty or `tag << 32 | value`, kept **sorted**, with gaps. A tag's home is
+//! `tag · homes / 2^32`, which rises with the tag; a cell stands at its home or, where that is taken, behind it with no
+//! gap between (linear probing in sorted order). `cells` is as long as `homes` and longer where the last cluster
+//! overflows, so nothing wraps around.
+//!
+//! ```text
+//! value, top bit clear   a slot; up to MAX_INLINE cells of one tag stand side by side, ascending
+//! value, top bit set     number of a list in `lists`: the tag's only cell
+//! ```
+//!
+//! Invariants: cells ascend; no empty cell between a cell and its home; a list holds more than `MIN_LIST` ascending
+//! slots. Sorted order ends an unsuccessful search as early as a successful one and makes growing one sequential copy,
+//! so that the table may be full to 7/8 and grow by a quarter: 9.1 to 11.4 bytes a posting, where a power-of-two table
+//! of the same words takes 10.3 to 20.6.
+//!
+//! A lookup costs one cache miss (two with a list); an insert moves the cells up to the next gap (about 30 at most
+//! times); a list keeps insertion at its end O(1) and removal O(length).
+
+use super::slots::MAX_SLOTS;
+
+const EMPTY: u64 = u64::MAX;
+const LIST: u32 = MAX_SLOTS;
+/// Postings of a tag kept as cells; more make a list. Long runs of one tag would push other tags from their homes.
+const MAX_INLINE: usize = 8;
+/// A list that shrinks to this goes back to cells. Well below [`MAX_INLINE`], so that nothing flutters.
+const MIN_LIST: usize = 4;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Table {
+    cells: Vec<u64>,
+    homes: u32,
+    used: u32,
+    lists: Vec<Vec<u32>>,
+    free_lists: Vec<u32>,
+}
+
+/// The slots of one tag.
+pub(super) enum Postings<'a> {
+    Cells(&'a [u64]),
+    List(&'a [u32]),
+}
+
+impl Postings<'_> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Cells(cells) => cells.len(),
+            Self::List(list) => list.len(),
+        }
+    }
+
+    /// Calls `each` with the lowest `limit` slots, ascending.
+    pub(super) fn first(&self, limit: usize, mut each: impl FnMut(u32)) {
+        match self {
+            Self::Cells(cells) => cells.iter().take(limit).for_each(|&cell| each(cell as u32)),
+            Self::List(list) => list.iter().take(limit).for_each(|&slot| each(slot)),
+        }
+    }
+}
+
+impl Table {
+    /// The slots of `tag`.
+    pub(super) fn get(&self, tag: u32) -> Postings<'_> {
+        let (start, end) = self.run(tag);
+        match self.cells[start..end] {
+            [cell] if cell as u32 & LIST != 0 => Postings::List(&self.lists[(cell as u32 & !LIST) as usize]),
+            ref cells => Postings::Cells(cells),
+        }
+    }
+
+    /// Adds a posting; nothing happens if it is there. Cheapest when `slot` is above all others of the tag. Afterwards
+    /// [`Table::is_crowded`] may be true; the caller then replaces the table by [`Table::resized`].
+    pub(super) fn insert(&mut self, tag: u32, slot: u32) {
+        if self.homes == 0 {
+            self.reset(8);
+        }
+        let (start, end) = self.run(tag);
+        if let [cell] = self.cells[start..end]
+            && cell as u32 & LIST != 0
+        {
+            return insert_sorted(&mut self.lists[(cell as u32 & !LIST) as usize], slot);
+        }
+        let cell = join(tag, slot);
+        let Err(at) = self.cells[start..end].binary_search(&cell) else { return };
+        if end - start < MAX_INLINE {
+            self.insert_cell(start + at, cell);
+        } else {
+            let mut list: Vec<u32> = Vec::with_capacity(2 * MAX_INLINE);
+            list.extend(self.cells[start..end].iter().map(|&cell| cell as u32));
+            insert_sorted(&mut list, slot);
+            for _ in 1..end - start {
+                self.remove_cell(start + 1);
+            }
+            self.cells[start] = join(tag, LIST | self.keep_list(list));
+        }
+    }
+
+    /// Removes a posting; whether it was there.
+    pub(super) fn remove(&mut self, tag: u32, slot: u32) -> bool {
+        let (start, end) = self.run(tag);
+        if let [cell] = self.cells[start..end]
+            && cell as u32 & LIST != 0
+        {
+            return self.remove_from_list(start, slot);
+        }
+        let Ok(at) = self.cells[start..end].binary_search(&join(tag, slot)) else { return false };
+        self.remove_cell(start + at);
+        true
+    }
+
+    /// Whether the table is fuller than it should be, or much emptier.
+    pub(super) fn is_crowded(&self) -> bool {
+        let (used, homes) = (u64::from(self.used), u64::from(self.homes));
+        used * 8 > homes * 7 || (homes > 8 && used * 4 < homes) || (used == 0 && homes > 0)
+    }
+
+    /// The same postings in a table of a fitting size. The lists stay behind: hand them over with [`Table::adopt`].
+    pub(super) fn resized(&self) -> Self {
+        let mut table = Self::default();
+        if self.used == 0 {
+            return table;
+        }
+        table.reset(self.used + self.used / 2 - self.used / 16 + 4);
+        table.used = self.used;
+        let mut next = 0;
+        for &cell in self.cells.iter().filter(|&&cell| cell != EMPTY) {
+            let at = table.home((cell >> 32) as u32).max(next);
+            next = at + 1;
+            match table.cells.get_mut(at) {
+                Some(empty) => *empty = cell,
+                None => table.cells.push(cell),
+            }
+        }
+        table
+    }
+
+    /// Takes the lists of the table it was made from by [`Table::resized`].
+    pub(super) fn adopt(&mut self, from: &mut Self) {
+        std::mem::swap(&mut self.lists, &mut from.lists);
+        std::mem::swap(&mut self.free_lists, &mut from.free_lists);
+        if self.lists.len() == self.free_lists.len() {
+            self.lists = Vec::new();
+            self.free_lists = Vec::new();
+        }
+    }
+
+    /// Bytes allocated.
+    pub(super) fn memory_usage(&self) -> usize {
+        let long: usize = self.lists.iter().map(|list| list.capacity() * size_of::<u32>()).sum();
+        self.cells.capacity() * size_of::<u64>()
+            + self.lists.capacity() * size_of::<Vec<u32>>()
+            + self.free_lists.capacity() * size_of::<u32>()
+            + long
+    }
+
+    /// All postings, in order of tag and slot.
+    #[cfg(test)]
+    pub(super) fn postings(&self) -> Vec<(u32, u32)> {
+        let mut tags: Vec<u32> = self.cells.iter().filter(|&&c| c != EMPTY).map(|c| (c >> 32) as u32).collect();
+        tags.dedup();
+        let mut all = Vec::new();
+        for tag in tags {
+            self.get(tag).first(usize::MAX, |slot| all.push((tag, slot)));
+        }
+        all
+    }
+
+    fn reset(&mut self, homes: u32) {
+        self.cells = vec![EMPTY; homes as usize];
+        self.homes = homes;
+        self.used = 0;
+    }
+
+    #[inline]
+    fn home(&self, tag: u32) -> usize {
+        ((u64::from(tag) * u64::from(self.homes)) >> 32) as usize
+    }
+
+    /// Where the cells of `tag` stand, or would be inserted.
+    #[inline]
+    fn run(&self, tag: u32) -> (usize, usize) {
+        let home = self.home(tag);
+        let low = u64::from(tag) << 32;
+        let before = self.cells[home..].iter().take_while(|&&cell| cell < low).count();
+        let start = home + before;
+        let own = self.cells[start..].iter().take_while(|&&cell| cell != EMPTY && cell >> 32 == u64::from(tag)).count();
+        (start, start + own)
+    }
+
+    fn insert_cell(&mut self, at: usize, cell: u64) {
+        self.used += 1;
+        match self.cells[at..].iter().position(|&cell| cell == EMPTY) {
+            Some(gap) => {
+                self.cells.copy_within(at..at + gap, at + 1);
+                self.cells[at] = cell;
+            }
+            None => {
+                // A few cells beyond the last home: no doubling for their sake.
+                self.cells.reserve_exact(8);
+                self.cells.insert(at, cell);
+            }
+        }
+    }
+
+    /// Closes the gap as far as cells may move towards their homes.
+    fn remove_cell(&mut self, at: usize) {
+        self.used -= 1;
+        let movable = |(i, &cell): (usize, &u64)| cell != EMPTY && self.home((cell >> 32) as u32) < at + 1 + i;
+        let moved = self.cells[at + 1..].iter().enumerate().take_while(|&cell| movable(cell)).count();
+        self.cells.copy_within(at + 1..at + 1 + moved, at);
+        self.cells[at + moved] = EMPTY;
+    }
+
+    fn keep_list(&mut self, list: Vec<u32>) -> u32 {
+        if let Some(number) = self.free_lists.pop() {
+            self.lists[number as usize] = list;
+            return number;
+        }
+        self.lists.push(list);
+        self.lists.len() as u32 - 1
+    }
+
+    fn remove_from_list(&mut self, at: usize, slot: u32) -> bool {
+        let (tag, number) = ((self.cells[at] >> 32) as u32, self.cells[at] as u32 & !LIST);
+        let list = &mut self.lists[number as usize];
+        let Ok(found) = list.binary_search(&slot) else { return false };
+        list.remove(found);
+        if list.len() <= MIN_LIST {
+            let list = std::mem::take(list);
+            self.free_lists.push(number);
+            self.remove_cell(at);
+            list.iter().for_each(|&slot| self.insert(tag, slot));
+        }
+        true
+    }
+}
+
+fn join(tag: u32, value: u32) -> u64 {
+    u64::from(tag) << 32 | u64::from(value)
+}
+
+/// Inserts into an ascending list without repetition; grows it by an eighth, not by doubling.
+pub(super) fn insert_sorted(list: &mut Vec<u32>, slot: u32) {
+    let at = match list.last() {
+        Some(&last) if last >= slot => match list.binary_search(&slot) {
+            Ok(_) => return,
+            Err(at) => at,
+        },
+        _ => list.len(),
+    };
+    if list.len() == list.capacity() {
+        list.reserve_exact(list.len() / 8 + 4);
+    }
+    list.insert(at, slot);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn settle(table: &mut Table) {
+        if table.is_crowded() {
+            let mut next = table.resized();
+            next.adopt(table);
+            *table = next;
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn holds_what_a_set_of_pairs_would_hold(
+            steps in prop::collection::vec((any::<bool>(), prop_oneof![Just(0u32), Just(u32::MAX), 0..40u32, any::<u32>()], 0..60u32), 0..600),
+        ) {
+            let (mut table, mut model) = (Table::default(), BTreeSet::new());
+            for (insert, tag, slot) in steps {
+                if insert {
+                    table.insert(tag, slot);
+                    model.insert((tag, slot));
+                } else {
+                    prop_assert_eq!(table.remove(tag, slot), model.remove(&(tag, slot)));
+                }
+                settle(&mut table);
+                let expected: Vec<u32> = model.range((tag, 0)..=(tag, u32::MAX)).map(|p| p.1).collect();
+                let mut found = Vec::new();
+                table.get(tag).first(usize::MAX, |slot| found.push(slot));
+                prop_assert_eq!(found, expected);
+            }
+            prop_assert_eq!(table.postings(), model.iter().copied().collect::<Vec<_>>());
+            for (tag, slot) in model {
+                prop_assert!(table.remove(tag, slot));
+                settle(&mut table);
+            }
+            prop_assert_eq!(table.memory_usage(), 0);
+        }
+    }
+}

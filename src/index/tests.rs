@@ -1,0 +1,332 @@
+//! The index against a brute-force model, and readers beside a writer.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+
+use super::block::Tuning;
+use super::bucket::Shape;
+use super::*;
+
+/// Small limits, so that few records reach every shape of a bucket, and buckets are probed from the first record on.
+const TINY: Tuning = Tuning { shape: Shape { split_above: 6, widen_above: 20 }, slots_per_probe: 0 };
+
+/// What was inserted, in slot order; `None` once removed.
+#[derive(Default)]
+struct Model(Vec<Option<Entry>>);
+
+impl Model {
+    fn live(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        self.0.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
+    }
+
+    fn propose(&self, probe: &Probe<'_>) -> Proposals {
+        let (mut truncated, mut hits) = (false, BTreeMap::<u32, (Via, u64)>::new());
+        let mut key = |via: Via, near: bool, slots: Vec<u32>| {
+            truncated |= slots.len() > POSTINGS_PER_KEY;
+            let counts = weight(if near { 1 } else { slots.len() });
+            for slot in slots.into_iter().take(POSTINGS_PER_KEY) {
+                let hit = hits.entry(slot).or_default();
+                *hit = (hit.0.with(via), hit.1 + counts);
+            }
+        };
+        let slots_where = |holds: &dyn Fn(&Entry) -> bool| -> Vec<u32> {
+            self.live().filter(|(_, entry)| holds(entry)).map(|(slot, _)| slot).collect()
+        };
+        if let Some(digest) = probe.digest_key {
+            key(Via::EXACT, false, slots_where(&|entry| entry.digest_key == digest));
+        }
+        if let Some((fingerprint, radius, channel)) = probe.fingerprint {
+            let near = |entry: &Entry| entry.fingerprint.is_some_and(|f| f.distance(fingerprint) <= radius);
+            key(Via::channel(channel), true, slots_where(&near));
+        }
+        for own in probe.keys {
+            key(Via::channel(own.channel), false, slots_where(&|entry| entry.keys.contains(own)));
+        }
+        let (mut exact, mut others): (Vec<_>, Vec<_>) =
+            hits.into_iter().partition(|(_, (via, _))| via.contains(Via::EXACT));
+        others.sort_by_key(|&(slot, (_, counts))| (std::cmp::Reverse(counts), slot));
+        truncated |= others.len() > MAX_CANDIDATES;
+        others.truncate(MAX_CANDIDATES);
+        exact.append(&mut others);
+        let proposal = |(slot, (via, _)): (u32, (Via, u64))| {
+            let entry = self.0[slot as usize].as_ref().expect("live");
+            Proposal { slot: Slot(slot), seq: entry.seq, via, fingerprint: entry.fingerprint }
+        };
+        Proposals { items: exact.into_iter().map(proposal).collect(), truncated }
+    }
+}
+
+fn insert(index: &GenerationIndex, model: &mut Model, entry: Entry) {
+    let slot = index.insert(entry.seq, entry.digest_key, entry.fingerprint, &entry.keys).unwrap();
+    assert_eq!(slot.0 as usize, model.0.len(), "slots ascend");
+    model.0.push(Some(entry));
+}
+
+fn remove(index: &GenerationIndex, model: &mut Model, slot: usize) {
+    let removed = model.0[slot].take();
+    let entry = removed.clone().unwrap_or_else(|| entry(0, 0, Some(0), &[]));
+    let there = index.remove(Slot(slot as u32), entry.digest_key, entry.fingerprint, &entry.keys);
+    assert_eq!(there, removed.is_some());
+}
+
+fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> Entry {
+    let keys = keys.iter().map(|&key| PostingKey { channel: 1, key }).collect();
+    Entry { seq, digest_key, fingerprint: fingerprint.map(Fingerprint), keys }
+}
+
+/// The keys of the exact stage and the channels, and the fingerprint, all at once.
+fn probe(entry: &Entry, radius: u8) -> Probe<'_> {
+    let fingerprint = entry.fingerprint.map(|fingerprint| (fingerprint, radius, 0));
+    Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys }
+}
+
+/// A fingerprint near one of three centres, so that neighbours at every distance, twins and full buckets are common.
+fn fingerprints() -> impl Strategy<Value = u64> {
+    let centre = prop::sample::select(vec![0, 0x1234_5678_9abc_def0_u64, u64::MAX]);
+    (centre, prop::collection::vec(0..64_u32, 0..12))
+        .prop_map(|(centre, bits)| bits.into_iter().fold(centre, |fingerprint, bit| fingerprint ^ (1 << bit)))
+}
+
+fn entries() -> impl Strategy<Value = Entry> {
+    (0..20_u64, prop::option::weighted(0.9, fingerprints()), prop::collection::btree_set(0..30_u64, 0..6))
+        .prop_map(|(digest, fingerprint, keys)| entry(0, digest, fingerprint, &keys.into_iter().collect::<Vec<_>>()))
+}
+
+fn apply(index: &GenerationIndex, model: &mut Model, steps: Vec<(Entry, Option<prop::sample::Index>)>) {
+    for (seq, (mut entry, removal)) in steps.into_iter().enumerate() {
+        entry.seq = 10 * seq as u64 + 1;
+        insert(index, model, entry);
+        if let Some(removal) = removal {
+            remove(index, model, removal.index(model.0.len()));
+        }
+    }
+}
+
+fn steps(most: usize) -> impl Strategy<Value = Vec<(Entry, Option<prop::sample::Index>)>> {
+    prop::collection::vec((entries(), prop::option::weighted(0.3, any::<prop::sample::Index>())), 1..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn proposes_what_brute_force_would_at_every_radius(steps in steps(160), queries in prop::collection::vec(entries(), 4)) {
+        let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
+        apply(&index, &mut model, steps);
+        for (query, radius) in queries.iter().flat_map(|query| (0..=15).map(move |radius| (query, radius))) {
+            prop_assert_eq!(index.propose(&probe(query, radius)), model.propose(&probe(query, radius)));
+        }
+    }
+
+    #[test]
+    fn scanning_all_slots_proposes_the_same_as_probing(steps in steps(80), query in entries(), radius in 0..=15_u8) {
+        let scan = Tuning { slots_per_probe: usize::MAX / 10_000, ..TINY };
+        let (index, mut model) = (GenerationIndex::with_tuning(scan), Model::default());
+        apply(&index, &mut model, steps);
+        prop_assert_eq!(index.propose(&probe(&query, radius)), model.propose(&probe(&query, radius)));
+    }
+
+    #[test]
+    fn an_index_after_inserts_and_removals_holds_what_one_built_from_the_rest_holds(steps in steps(200)) {
+        let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
+        apply(&index, &mut model, steps);
+        // The other one takes the same slots, so what was removed is inserted bare and taken out again.
+        let (fresh, mut seq) = (GenerationIndex::with_tuning(TINY), 0);
+        for kept in &model.0 {
+            seq += 1;
+            let kept = kept.clone().unwrap_or_else(|| entry(0, u64::MAX, None, &[]));
+            let slot = fresh.insert(seq, kept.digest_key, kept.fingerprint, &kept.keys).unwrap();
+            if kept.digest_key == u64::MAX {
+                fresh.remove(slot, kept.digest_key, None, &[]);
+            }
+        }
+        prop_assert_eq!(index.len(), fresh.len());
+        prop_assert_eq!(index.blocks.entries(&index.slots), fresh.blocks.entries(&fresh.slots));
+        prop_assert_eq!(index.blocks.counts(), fresh.blocks.counts());
+        prop_assert_eq!(index.postings.postings(), fresh.postings.postings());
+    }
+
+    #[test]
+    fn loading_is_inserting(steps in steps(200)) {
+        let entries: Vec<Entry> =
+            steps.into_iter().zip(1..).map(|((entry, _), seq)| Entry { seq, ..entry }).collect();
+        let (index, loaded, mut model) =
+            (GenerationIndex::with_tuning(TINY), GenerationIndex::with_tuning(TINY), Model::default());
+        let mut told = 0;
+        prop_assert_eq!(loaded.load(entries.clone(), |count| told = count), Ok(entries.len()));
+        prop_assert_eq!(told, entries.len());
+        entries.into_iter().for_each(|entry| insert(&index, &mut model, entry));
+        prop_assert_eq!(index.blocks.entries(&index.slots), loaded.blocks.entries(&loaded.slots));
+        prop_assert_eq!(index.blocks.counts(), loaded.blocks.counts());
+        prop_assert_eq!(index.postings.postings(), loaded.postings.postings());
+    }
+
+    #[test]
+    fn when_everything_is_removed_nothing_is_left_but_the_slot_table(steps in steps(200)) {
+        let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
+        let empty = index.memory_usage();
+        apply(&index, &mut model, steps);
+        prop_assert!(index.memory_usage().total() > empty.total());
+        (0..model.0.len()).rev().for_each(|slot| remove(&index, &mut model, slot));
+        let left = index.memory_usage();
+        prop_assert!(index.is_empty());
+        prop_assert_eq!(index.blocks.counts(), (0, 0));
+        prop_assert_eq!(left.postings, empty.postings);
+        // Maps of twins keep their room; the buckets do not.
+        prop_assert!(left.blocks < empty.blocks + 64 * 8_192, "{} {}", left.blocks, empty.blocks);
+    }
+}
+
+#[test]
+fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
+    let shape = Shape { split_above: 300, widen_above: 2_000 };
+    let index = GenerationIndex::with_tuning(Tuning { shape, slots_per_probe: 0 });
+    // One value of the first block; the rest spread by a multiplier.
+    let fingerprint = |n: u64| 0xabcd << 48 | n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    for n in 0..5_000 {
+        index.insert(n + 1, n, Some(Fingerprint(fingerprint(n))), &[]).unwrap();
+    }
+    for n in (0..5_000).step_by(7) {
+        for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
+            let query = (Fingerprint(fingerprint(n) ^ flips), 3, 0);
+            let found = index.propose(&Probe { digest_key: None, fingerprint: Some(query), keys: &[] });
+            assert!(found.items.iter().any(|item| item.seq == n + 1), "{n} with {flips:x}");
+        }
+    }
+    for n in 0..5_000 {
+        assert!(index.remove(Slot(n as u32), n, Some(Fingerprint(fingerprint(n))), &[]));
+    }
+    assert_eq!(index.blocks.counts(), (0, 0));
+}
+
+#[test]
+fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
+    let index = GenerationIndex::new();
+    let (twin, key) = (Fingerprint(42), [PostingKey { channel: 1, key: 7 }]);
+    for seq in 1..=256 {
+        index.insert(seq, 5, Some(twin), &key).unwrap();
+    }
+    let by = |digest_key, fingerprint, keys| index.propose(&Probe { digest_key, fingerprint, keys });
+    let ways: [(Option<u64>, Option<_>, &[PostingKey]); 3] =
+        [(Some(5), None, &[]), (None, Some((twin, 3, 0)), &[]), (None, None, &key)];
+    for (digest, fingerprint, keys) in ways {
+        let found = by(digest, fingerprint, keys);
+        assert_eq!((found.items.len(), found.truncated), (256, false));
+    }
+    index.insert(257, 5, Some(twin), &key).unwrap();
+    for (digest, fingerprint, keys) in ways {
+        let found = by(digest, fingerprint, keys);
+        assert!(found.truncated);
+        assert!(found.items.iter().map(|item| item.seq).eq(1..=256));
+    }
+    index.remove(Slot(0), 5, Some(twin), &key);
+    for (digest, fingerprint, keys) in ways {
+        let found = by(digest, fingerprint, keys);
+        assert!(!found.truncated);
+        assert!(found.items.iter().map(|item| item.seq).eq(2..=257));
+    }
+}
+
+#[test]
+fn exact_proposals_come_first_and_do_not_count_as_candidates() {
+    let index = GenerationIndex::new();
+    let key = |key| PostingKey { channel: 2, key };
+    for seq in 1..=200 {
+        index.insert(seq, 9, None, &[key(1)]).unwrap();
+    }
+    // 300 records that share rarer keys, two by two.
+    for seq in 201..=500 {
+        index.insert(seq, seq, None, &[key(1_000 + seq / 2)]).unwrap();
+    }
+    let keys: Vec<PostingKey> = (1_100..=1_250).map(key).chain([key(1)]).collect();
+    let found = index.propose(&Probe { digest_key: Some(9), fingerprint: None, keys: &keys });
+    assert!(found.truncated, "300 candidates are more than 256");
+    assert_eq!(found.items.len(), 200 + 256);
+    assert!(found.items[..200].iter().all(|item| item.via == Via::EXACT.with(Via::channel(2))));
+    assert!(found.items[200..].iter().all(|item| item.via == Via::channel(2) && item.seq > 200));
+}
+
+#[test]
+fn a_hundred_thousand_identical_records_are_one_entry() {
+    let index = GenerationIndex::new();
+    let twin = Fingerprint(0x0123_4567_89ab_cdef);
+    let entries = (1..=100_000).map(|seq| entry(seq, seq, Some(twin.0), &[]));
+    index.load(entries, |_| ()).unwrap();
+    assert_eq!(index.blocks.counts(), (4, 1));
+    let found = index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[] });
+    assert!(found.truncated && found.items.iter().map(|item| item.seq).eq(1..=256));
+    (0..1_000).for_each(|slot| assert!(index.remove(Slot(slot), u64::from(slot) + 1, Some(twin), &[])));
+    let found = index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[] });
+    assert!(found.items.iter().map(|item| item.seq).eq(1_001..=1_256));
+}
+
+#[test]
+fn a_digest_does_not_meet_a_channels_equal_key() {
+    let index = GenerationIndex::new();
+    index.insert(1, 77, None, &[]).unwrap();
+    let keys = [PostingKey { channel: 0, key: 77 }];
+    assert_eq!(index.propose(&Probe { digest_key: None, fingerprint: None, keys: &keys }), Proposals::default());
+}
+
+#[test]
+fn removing_twice_is_removing_once() {
+    let index = GenerationIndex::new();
+    let slot = index.insert(3, 1, Some(Fingerprint(8)), &[]).unwrap();
+    assert!(index.is_live(slot));
+    assert!(index.remove(slot, 1, Some(Fingerprint(8)), &[]));
+    assert!(!index.remove(slot, 1, Some(Fingerprint(8)), &[]));
+    assert!(!index.is_live(slot) && index.is_empty());
+    assert_eq!(index.seq(slot), Some(3));
+    assert_eq!(index.seq(Slot(1)), None);
+    assert!(!index.remove(Slot(1), 1, None, &[]));
+}
+
+#[test]
+fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
+    const RECORDS: u64 = 6_000;
+    let index = GenerationIndex::with_tuning(TINY);
+    // Few fingerprints and few keys: twins, splits and lists are made and undone all the time.
+    let of = |n: u64| entry(n + 1, n, Some(0xfeed_0000_0000_0000 | (n % 97) << 20 | n % 3), &[n % 41, 100 + n]);
+    let (inserted, removed, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let read = |start: u64| {
+        let mut random = start;
+        while !done.load(Ordering::Acquire) {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (low, high) = (removed.load(Ordering::Acquire) as u64, inserted.load(Ordering::Acquire) as u64);
+            if low >= high {
+                continue;
+            }
+            let query = of(low + (random >> 33) % (high - low));
+            let ways = [
+                Probe { digest_key: Some(query.digest_key), fingerprint: None, keys: &[] },
+                Probe { digest_key: None, fingerprint: Some((query.fingerprint.unwrap(), 3, 0)), keys: &[] },
+                Probe { digest_key: None, fingerprint: None, keys: &query.keys },
+            ];
+            for way in ways {
+                let found = index.propose(&way);
+                let still_there = removed.load(Ordering::Acquire) as u64 + 1 < query.seq;
+                let sees = found.items.iter().any(|item| item.seq == query.seq);
+                assert!(sees || !still_there || found.truncated, "{query:?} is lost");
+                assert!(found.items.iter().all(|item| item.seq > low), "a removed record came back");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers = [scope.spawn(|| read(1)), scope.spawn(|| read(2))];
+        for n in 0..RECORDS {
+            let entry = of(n);
+            index.insert(entry.seq, entry.digest_key, entry.fingerprint, &entry.keys).unwrap();
+            inserted.store(n as usize + 1, Ordering::Release);
+            if n >= 250 {
+                let entry = of(n - 250);
+                index.remove(Slot(n as u32 - 250), entry.digest_key, entry.fingerprint, &entry.keys);
+                removed.store(n as usize - 249, Ordering::Release);
+            }
+        }
+        done.store(true, Ordering::Release);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    assert_eq!(index.len(), 250);
+}
