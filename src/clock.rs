@@ -5,3 +5,8 @@ pub fn now() -> String {
     let now = jiff::Timestamp::now();
     format!("{now:.3}")
 }
+
+/// A new UUIDv7: unique, and ascending in time within this process.
+pub fn unique_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}

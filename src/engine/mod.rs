@@ -1,18 +1,33 @@
 //! The use cases: what can be asked of doppel, apart from how it is asked (HTTP, command line) and where it is kept.
 //!
 //! The engine knows no status code and no file format. It validates, signs with the collection's profile, lets the store
-//! look up and insert, and judges what the store proposes.
+//! look up and insert, and judges what the store proposes. It holds no records and no locks over a wait; the only
+//! state of its own is a cache of compiled profiles.
 
 pub mod answers;
+mod context;
+mod explain;
+mod judge;
 
 use std::sync::Arc;
 
 use crate::collection::{CollectionName, Settings};
-use crate::engine::answers::{Check, Collection, Explanation, Page, RecordView, Registration, SimilarList};
+use crate::engine::answers::{Check, Collection, Explanation, Outcome, Page, RecordView, Registration, SimilarList};
+use crate::engine::context::{Context, Contexts, Subject};
+use crate::engine::judge::{FingerprintJudge, RecordJudge};
 use crate::record::{RecordId, Row};
-use crate::store::{Seq, Store, StoreError, Usage};
-use crate::verdict::Fingerprint;
+use crate::schemes::profile::Profile;
+use crate::store::{
+    self, CollectionSpec, CollectionState, Mode, Query, Registered, Seq, Store, StoreError, StoredRecord, Until, Usage,
+};
+use crate::verdict::{Fingerprint, sort_best_first};
 use crate::violation::Violation;
+
+/// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
+/// another reindex to finish in that very moment.
+const GENERATION_RETRIES: usize = 3;
+/// Rows above this size are signed away from the threads that serve requests: 16 KiB take about a millisecond.
+const INLINE_ROW_BYTES: usize = 16 << 10;
 
 /// What to do when a registration finds a duplicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,11 +48,15 @@ pub enum Side {
     Given(Row),
 }
 
-/// Choices of the engine that are not a collection's.
-#[derive(Clone, Debug)]
+/// What the engine takes from outside the domain.
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether a write to an unknown collection creates it with preset `default`.
     pub auto_create: bool,
+    /// Now, as RFC 3339 in UTC.
+    pub now: fn() -> String,
+    /// A new id, unique and ascending in time.
+    pub new_id: fn() -> String,
 }
 
 /// Why the engine refused.
@@ -47,14 +66,33 @@ pub enum Error {
     #[error("collection {0} does not exist; create it with PUT /v1/collections/{0}")]
     UnknownCollection(CollectionName),
     /// The record does not exist.
-    #[error("collection {0} has no record {1}")]
+    #[error("collection {0} has no record with this id")]
     UnknownRecord(CollectionName, RecordId),
     /// Well-formed but not acceptable.
-    #[error("{} problem(s) in the request", .0.len())]
+    #[error("{}", summary(.0))]
     Invalid(Vec<Violation>),
     /// The store refused.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
+    /// A bug: a computation ended abnormally.
+    #[error("a computation ended abnormally")]
+    Crashed,
+}
+
+fn summary(violations: &[Violation]) -> String {
+    match violations {
+        [only] => only.detail.clone(),
+        many => format!("{} things are wrong with the request", many.len()),
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::UnknownCollection(name) => Self::UnknownCollection(name),
+            other => Self::Store(other),
+        }
+    }
 }
 
 /// Shorthand.
@@ -65,15 +103,17 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Engine {
     store: Arc<dyn Store>,
     options: Options,
+    contexts: Arc<Contexts>,
 }
 
 impl Engine {
     /// An engine over `store`.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
-        Self { store, options }
+        Self { store, options, contexts: Arc::default() }
     }
 
-    /// Registers `row` under `id`; without one, under the row's own id or a new UUIDv7.
+    /// Registers `row` under `id`; without one, under the row's own id or a new UUIDv7. An unknown collection is created
+    /// when [`Options::auto_create`] says so.
     pub async fn register(
         &self,
         collection: &CollectionName,
@@ -81,25 +121,94 @@ impl Engine {
         row: Row,
         if_duplicate: IfDuplicate,
     ) -> Result<Registration> {
-        todo!()
+        let id = self.settle_id(id, &row)?;
+        let mode = match if_duplicate {
+            IfDuplicate::Keep => Mode::Put,
+            IfDuplicate::Skip => Mode::SkipDuplicate,
+        };
+        let mut attempts = 0;
+        let registered = loop {
+            let context = self.context_or_create(collection).await?;
+            let subject = self.subject(&context, row.clone()).await?;
+            let registration = store::Registration {
+                collection: collection.clone(),
+                generation: context.state.generation,
+                id: id.clone(),
+                row: row.clone(),
+                signed: subject.signed.clone(),
+                mode,
+                now: (self.options.now)(),
+            };
+            let judge = Arc::new(RecordJudge::new(context, subject));
+            match self.store.register(registration, judge).await {
+                Err(StoreError::StaleGeneration { .. }) if attempts < GENERATION_RETRIES => attempts += 1,
+                other => break other?,
+            }
+        };
+        let (outcome, verdict) = match registered {
+            Registered::Created(record) => (Outcome::Created, record.verdict),
+            Registered::Replaced(record) => (Outcome::Replaced, record.verdict),
+            Registered::Updated(record) => (Outcome::Updated, record.verdict),
+            Registered::Unchanged(record) => (Outcome::Unchanged, record.verdict),
+            Registered::Skipped(verdict) => (Outcome::Skipped, verdict),
+        };
+        Ok(Registration { id, outcome, verdict })
+    }
+
+    fn settle_id(&self, id: Option<RecordId>, row: &Row) -> Result<RecordId> {
+        match (id, row.id()) {
+            (Some(given), Some(own)) if given != *own => {
+                let detail = "the row's id differs from the id in the path; leave one out or make them equal";
+                Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
+            }
+            (Some(id), _) => Ok(id),
+            (None, Some(own)) => Ok(own.clone()),
+            (None, None) => RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed),
+        }
     }
 
     /// "Is this a duplicate?" Stops at the first match, stores nothing.
     pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
-        todo!()
+        let context = self.context(collection).await?;
+        let except = row.id().cloned();
+        let subject = self.subject(&context, row).await?;
+        let query = query_of(&context, &subject, except);
+        let judge = Arc::new(RecordJudge::new(context, subject));
+        let found = self.store.find(query, judge, Until::FirstMatch).await?.matches.into_iter().next();
+        Ok(Check { duplicate: found.is_some(), found })
     }
 
-    /// All records similar to `row`, best first, at most `limit`. Stores nothing. A row whose id is stored does not find itself.
+    /// All records similar to `row`, best first, at most `limit`. Stores nothing. A row whose id is stored does not find
+    /// itself.
     pub async fn similar(&self, collection: &CollectionName, row: Row, limit: usize) -> Result<SimilarList> {
-        todo!()
+        let context = self.context(collection).await?;
+        let except = row.id().cloned();
+        self.similar_subject(context, row, except, limit).await
     }
 
-    /// All records similar to a stored one.
+    /// All records similar to a stored one, best first, at most `limit`.
     pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, limit: usize) -> Result<SimilarList> {
-        todo!()
+        let context = self.context(collection).await?;
+        let row = self.stored_row(collection, id).await?;
+        self.similar_subject(context, row, Some(id.clone()), limit).await
     }
 
-    /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first, unverified.
+    async fn similar_subject(
+        &self,
+        context: Arc<Context>,
+        row: Row,
+        except: Option<RecordId>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        let subject = self.subject(&context, row).await?;
+        let query = query_of(&context, &subject, except);
+        let fingerprint = subject.signed.fingerprint();
+        let judge = Arc::new(RecordJudge::new(context, subject));
+        self.list(query, judge, fingerprint, limit).await
+    }
+
+    /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
+    /// unverified, at most `limit`.
     pub async fn similar_to_fingerprint(
         &self,
         collection: &CollectionName,
@@ -107,47 +216,152 @@ impl Engine {
         radius: Option<u8>,
         limit: usize,
     ) -> Result<SimilarList> {
-        todo!()
+        let context = self.context(collection).await?;
+        let Some((channel, own_radius)) = context.simhash_channel() else {
+            let detail = "the collection has no simhash channel, so its records have no fingerprints";
+            return Err(Error::Invalid(vec![Violation::new("?fingerprint", "no_fingerprints", detail)]));
+        };
+        let radius = radius.unwrap_or(own_radius);
+        let query = Query {
+            collection: collection.clone(),
+            generation: context.state.generation,
+            digest: None,
+            fingerprint: Some((fingerprint, radius, channel)),
+            signed: None,
+            except: None,
+        };
+        let judge = Arc::new(FingerprintJudge::new(context, fingerprint, radius));
+        self.list(query, judge, Some(fingerprint), limit).await
+    }
+
+    async fn list(
+        &self,
+        query: Query,
+        judge: Arc<dyn store::Judge>,
+        fingerprint: Option<Fingerprint>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        let generation = query.generation;
+        let found = self.store.find(query, judge, Until::Exhausted).await?;
+        let (mut similar, truncated) = (found.matches, found.truncated);
+        sort_best_first(&mut similar);
+        let cut = similar.len() > limit;
+        similar.truncate(limit);
+        Ok(SimilarList { fingerprint, generation, similar, truncated: truncated || cut })
     }
 
     /// What two records share and where they differ.
     pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
-        todo!()
+        let context = self.context(collection).await?;
+        let a = self.side(collection, &context, a).await?;
+        let b = self.side(collection, &context, b).await?;
+        off_thread(move || explain::explain(&context, &a, &b)).await
+    }
+
+    async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<Subject> {
+        let row = match side {
+            Side::Given(row) => row,
+            Side::Stored(id) => self.stored_row(collection, &id).await?,
+        };
+        self.subject(context, row).await
+    }
+
+    async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
+        let record = self.stored(collection, id).await?;
+        Row::parse(record.row.as_bytes())
+            .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into())))
+    }
+
+    async fn stored(&self, collection: &CollectionName, id: &RecordId) -> Result<StoredRecord> {
+        let record = self.store.record(collection, id).await?;
+        record.ok_or_else(|| Error::UnknownRecord(collection.clone(), id.clone()))
     }
 
     /// One record with its verdict.
     pub async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<RecordView> {
-        todo!()
+        let record = self.stored(collection, id).await?;
+        self.view(collection, record).await
     }
 
     /// Records with a seq above `after`, in seq order, at most `limit`; the page says where the next begins.
     pub async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Page<RecordView>> {
-        todo!()
+        let mut records = self.store.records(collection, after, limit + 1).await?;
+        let more = records.len() > limit;
+        records.truncate(limit);
+        let next = if more { records.last().map(|record| record.seq) } else { None };
+        let mut items = Vec::with_capacity(records.len());
+        for record in records {
+            items.push(self.view(collection, record).await?);
+        }
+        Ok(Page { items, next })
+    }
+
+    /// The record as clients see it. A verdict names the record it was given for; when that one is deleted or its text
+    /// replaced, the name would mislead, so it is withheld and said to be gone.
+    async fn view(&self, collection: &CollectionName, record: StoredRecord) -> Result<RecordView> {
+        let StoredRecord { id, seq, row, digest: _, mut verdict, duplicate_of_seq, stored_at } = record;
+        let mut original_gone = false;
+        if let Some(original) = &verdict.duplicate_of {
+            let still = self.store.record(collection, original).await?.map(|found| found.seq);
+            if still != duplicate_of_seq {
+                verdict.duplicate_of = None;
+                original_gone = true;
+            }
+        }
+        let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
+        let row = serde_json::value::RawValue::from_string(row.as_ref().to_owned()).map_err(damaged)?;
+        Ok(RecordView { id, seq, row, verdict, original_gone, stored_at })
     }
 
     /// Removes a record everywhere.
     pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
-        todo!()
+        match self.store.remove(collection, id).await? {
+            true => Ok(()),
+            false => Err(Error::UnknownRecord(collection.clone(), id.clone())),
+        }
     }
 
     /// Creates a collection (`true`) or changes its settings (`false`).
     pub async fn put_collection(&self, name: &CollectionName, settings: Settings) -> Result<(Collection, bool)> {
-        todo!()
+        let violations = settings.validate();
+        if !violations.is_empty() {
+            return Err(Error::Invalid(violations));
+        }
+        let spec = self.spec(name, settings).await?;
+        match self.store.create_collection(spec.clone()).await {
+            Ok(state) => Ok((self.describe(&state).await?, true)),
+            Err(StoreError::CollectionExists(_)) => {
+                let state = self.store.update_collection(spec).await?;
+                Ok((self.describe(&state).await?, false))
+            }
+            Err(other) => Err(other.into()),
+        }
     }
 
     /// One collection.
     pub async fn collection(&self, name: &CollectionName) -> Result<Collection> {
-        todo!()
+        let context = self.context(name).await?;
+        self.describe(&context.state).await
     }
 
     /// All collections, by name.
     pub async fn collections(&self) -> Result<Vec<Collection>> {
-        todo!()
+        let mut collections = Vec::new();
+        for state in self.store.collections().await? {
+            match self.describe(&state).await {
+                // Dropped between the two reads.
+                Err(Error::UnknownCollection(_)) => {}
+                described => collections.push(described?),
+            }
+        }
+        Ok(collections)
     }
 
     /// Removes a collection with everything in it.
     pub async fn drop_collection(&self, name: &CollectionName) -> Result<()> {
-        todo!()
+        let existed = self.store.drop_collection(name).await?;
+        self.contexts.forget(name);
+        if existed { Ok(()) } else { Err(Error::UnknownCollection(name.clone())) }
     }
 
     /// Whether writes would be accepted now; the error says why not.
@@ -164,4 +378,73 @@ impl Engine {
     pub async fn close(&self) -> Result<()> {
         Ok(self.store.close().await?)
     }
+
+    async fn describe(&self, state: &Arc<CollectionState>) -> Result<Collection> {
+        let context = self.contexts.of(state).await?;
+        Ok(Collection {
+            name: state.name.clone(),
+            settings: state.settings.clone(),
+            generation: state.generation,
+            profile: state.profile.clone(),
+            records: self.store.count(&state.name).await?,
+            inactive_channels: context.inactive_channels(),
+            created_at: state.created_at.clone(),
+        })
+    }
+
+    async fn spec(&self, name: &CollectionName, settings: Settings) -> Result<CollectionSpec> {
+        let profile = {
+            let settings = settings.clone();
+            // Compiling reads the dictionary when the collection has words of its own: a third of a second.
+            off_thread(move || Ok(Profile::compile(&settings, None).digest().to_owned())).await?
+        };
+        Ok(CollectionSpec { name: name.clone(), settings, profile, now: (self.options.now)() })
+    }
+
+    async fn context(&self, name: &CollectionName) -> Result<Arc<Context>> {
+        match self.store.collection(name).await? {
+            Some(state) => self.contexts.of(&state).await,
+            None => Err(Error::UnknownCollection(name.clone())),
+        }
+    }
+
+    async fn context_or_create(&self, name: &CollectionName) -> Result<Arc<Context>> {
+        match self.context(name).await {
+            Err(Error::UnknownCollection(_)) if self.options.auto_create => {
+                let spec = self.spec(name, Settings::default()).await?;
+                match self.store.create_collection(spec).await {
+                    // Another request created it first.
+                    Ok(_) | Err(StoreError::CollectionExists(_)) => self.context(name).await,
+                    Err(other) => Err(other.into()),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Reads and signs a row, away from the serving threads if it is long.
+    async fn subject(&self, context: &Arc<Context>, row: Row) -> Result<Subject> {
+        if row.json().len() <= INLINE_ROW_BYTES {
+            return context.subject(&row);
+        }
+        let context = context.clone();
+        off_thread(move || context.subject(&row)).await
+    }
+}
+
+fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>) -> Query {
+    let fingerprint = subject.signed.fingerprint().zip(context.simhash_channel());
+    Query {
+        collection: context.state.name.clone(),
+        generation: context.state.generation,
+        digest: Some(subject.signed.digest),
+        fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
+        signed: Some(subject.signed.clone()),
+        except,
+    }
+}
+
+/// Runs `work` on a thread that may be busy for long.
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Crashed))
 }

@@ -1,0 +1,97 @@
+//! Compiled collections: what the engine needs to know of a collection on every request, made once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::collection::CollectionName;
+use crate::engine::answers::InactiveChannel;
+use crate::engine::{Error, Result, off_thread};
+use crate::record::Row;
+use crate::schemes::profile::{Profile, Signed};
+use crate::store::CollectionState;
+use crate::text::Document;
+use crate::violation::Violation;
+
+/// A collection with its profile compiled.
+pub(super) struct Context {
+    pub(super) state: Arc<CollectionState>,
+    pub(super) profile: Arc<Profile>,
+}
+
+/// A row read and signed.
+pub(super) struct Subject {
+    pub(super) document: Document,
+    pub(super) signed: Arc<Signed>,
+}
+
+impl Context {
+    /// Reads and signs `row`. O(length of its text).
+    pub(super) fn subject(&self, row: &Row) -> Result<Subject> {
+        let document = self.profile.read(row).map_err(Error::Invalid)?;
+        if document.fields.is_empty() {
+            let detail =
+                "none of the collection's content fields has a value; see GET of the collection for their names";
+            return Err(Error::Invalid(vec![Violation::new("", "no_content", detail)]));
+        }
+        let signed = Arc::new(self.profile.sign(&document));
+        Ok(Subject { document, signed })
+    }
+
+    /// Position and radius of the `simhash` channel.
+    pub(super) fn simhash_channel(&self) -> Option<(u8, u8)> {
+        let position = self.state.settings.channels.iter().position(|channel| channel.scheme() == "simhash")?;
+        Some((position as u8, self.state.settings.simhash_radius()?))
+    }
+
+    /// Channels that cannot run, and why.
+    pub(super) fn inactive_channels(&self) -> Vec<InactiveChannel> {
+        let schemes = self.profile.schemes().iter();
+        let inactive = schemes.filter_map(|scheme| Some((scheme.name(), scheme.inactive_reason()?)));
+        inactive.map(|(scheme, reason)| InactiveChannel { scheme: scheme.into(), reason }).collect()
+    }
+}
+
+/// The compiled collections, by name. Grows with the number of collections, shrinks when they are dropped.
+#[derive(Default)]
+pub(super) struct Contexts {
+    by_name: ArcSwap<HashMap<CollectionName, Arc<Context>>>,
+}
+
+impl Contexts {
+    /// The context of `state`, compiled on first sight of it. A change that keeps the profile keeps its compiled form.
+    pub(super) async fn of(&self, state: &Arc<CollectionState>) -> Result<Arc<Context>> {
+        let cached = self.by_name.load().get(&state.name).cloned();
+        if let Some(context) = &cached
+            && (Arc::ptr_eq(&context.state, state) || context.state == *state)
+        {
+            return Ok(context.clone());
+        }
+        let profile = match cached {
+            Some(context) if context.state.profile == state.profile && context.state.settings == state.settings => {
+                context.profile.clone()
+            }
+            _ => {
+                let state = state.clone();
+                off_thread(move || Ok(Arc::new(Profile::compile(&state.settings, None)))).await?
+            }
+        };
+        let context = Arc::new(Context { state: state.clone(), profile });
+        self.by_name.rcu(|contexts| {
+            let mut contexts = HashMap::clone(contexts);
+            contexts.insert(state.name.clone(), context.clone());
+            contexts
+        });
+        Ok(context)
+    }
+
+    /// Forgets a dropped collection.
+    pub(super) fn forget(&self, name: &CollectionName) {
+        self.by_name.rcu(|contexts| {
+            let mut contexts = HashMap::clone(contexts);
+            contexts.remove(name);
+            contexts
+        });
+    }
+}

@@ -1,0 +1,135 @@
+//! Why two records do or do not match, in terms a person can check.
+
+use std::collections::HashMap;
+
+use crate::collection::Verify;
+use crate::engine::Result;
+use crate::engine::answers::{
+    DiffPiece, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature, WeightedFeature,
+};
+use crate::engine::context::{Context, Subject};
+use crate::schemes::profile::Signed;
+use crate::similarity::{MAX_DIFF_CHARS, MAX_PASSAGES, Piece, ShingleSet, align, shared_passages};
+use crate::verdict::VIA_EXACT;
+
+/// Most features in each of the three lists.
+const MAX_FEATURES: usize = 200;
+
+/// Compares two subjects of one collection under its present settings.
+pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Explanation> {
+    let settings = &context.state.settings;
+    let exact = a.signed.digest == b.signed.digest;
+    let via = agreeing_channels(context, &a.signed, &b.signed);
+    // Where a collection does not verify, the measures are shown all the same, with the usual shingle.
+    let width = settings.verify.clone().unwrap_or_default().shingle;
+    let (text_a, text_b) = (a.document.joined(), b.document.joined());
+    let measured = ShingleSet::of(&text_a, width).resemblance(&ShingleSet::of(&text_b, width));
+    let verified = settings.verify.as_ref().is_none_or(|verify: &Verify| measured.satisfies(verify));
+    let Features { shared, only_a, only_b } = compare_features(context, a, b);
+    let (chars_a, chars_b): (Vec<char>, Vec<char>) = (text_a.chars().collect(), text_b.chars().collect());
+    let passages: Vec<Passage> = shared_passages(&chars_a, &chars_b)
+        .into_iter()
+        .map(|p| Passage {
+            text: chars_b[p.at_b..p.at_b + p.chars].iter().collect(),
+            at_a: p.at_a,
+            at_b: p.at_b,
+            chars: p.chars,
+        })
+        .collect();
+    let truncated = [&shared.len(), &only_a.len(), &only_b.len()].iter().any(|len| **len > MAX_FEATURES)
+        || chars_a.len().max(chars_b.len()) > MAX_DIFF_CHARS
+        || passages.len() == MAX_PASSAGES;
+    Ok(Explanation {
+        matches: exact || (!via.is_empty() && verified),
+        via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(via).collect(),
+        exact,
+        jaccard: measured.jaccard,
+        containment: measured.containment,
+        fingerprints: compare_fingerprints(&a.signed, &b.signed),
+        shared_features: first(shared),
+        only_a: first(only_a),
+        only_b: first(only_b),
+        fields: compare_fields(context, a, b, width),
+        passages,
+        diff: align(&chars_a, &chars_b).into_iter().map(piece).collect(),
+        truncated,
+    })
+}
+
+/// The channels that would propose one for the other and accept it.
+fn agreeing_channels(context: &Context, a: &Signed, b: &Signed) -> Vec<String> {
+    let mut agreeing = Vec::new();
+    for (position, scheme) in context.profile.schemes().iter().enumerate() {
+        let (Some(ours), Some(theirs)) = (&a.signatures[position], &b.signatures[position]) else { continue };
+        let keys = |signed: &Signed| -> Vec<u64> {
+            signed.keys.iter().filter(|key| usize::from(key.channel) == position).map(|key| key.key).collect()
+        };
+        let (keys_a, keys_b) = (keys(a), keys(b));
+        // A channel without posting keys (simhash) is complete: its comparison alone decides.
+        let proposed = keys_a.is_empty() && keys_b.is_empty() || keys_a.iter().any(|key| keys_b.contains(key));
+        if proposed && scheme.compare(ours, theirs) {
+            agreeing.push(scheme.name().to_owned());
+        }
+    }
+    agreeing
+}
+
+fn compare_fingerprints(a: &Signed, b: &Signed) -> Option<FingerprintComparison> {
+    let (a, b) = (a.fingerprint()?, b.fingerprint()?);
+    let differing = a.0 ^ b.0;
+    let differing_bits = (0..64).rev().filter(|bit| differing >> bit & 1 == 1).collect();
+    Some(FingerprintComparison { a, b, distance: a.distance(b), differing_bits })
+}
+
+struct Features {
+    shared: Vec<SharedFeature>,
+    only_a: Vec<WeightedFeature>,
+    only_b: Vec<WeightedFeature>,
+}
+
+/// Both feature lists merged; each list stays heaviest first, as the profile gives it.
+fn compare_features(context: &Context, a: &Subject, b: &Subject) -> Features {
+    let features_a = context.profile.features(&a.document);
+    let features_b = context.profile.features(&b.document);
+    let weights_b: HashMap<&str, f64> = features_b.iter().map(|f| (f.term.as_str(), f.weight)).collect();
+    let mut found = Features { shared: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
+    let mut in_a = HashMap::with_capacity(features_a.len());
+    for feature in &features_a {
+        in_a.insert(feature.term.as_str(), ());
+        let (term, weight_a) = (feature.term.clone(), feature.weight);
+        match weights_b.get(feature.term.as_str()) {
+            Some(&weight_b) => found.shared.push(SharedFeature { term, weight_a, weight_b }),
+            None => found.only_a.push(WeightedFeature { term, weight: weight_a }),
+        }
+    }
+    let only_b = features_b.iter().filter(|feature| !in_a.contains_key(feature.term.as_str()));
+    found.only_b.extend(only_b.map(|feature| WeightedFeature { term: feature.term.clone(), weight: feature.weight }));
+    found
+}
+
+fn compare_fields(context: &Context, a: &Subject, b: &Subject, width: u8) -> Vec<FieldShare> {
+    let mut shares = Vec::new();
+    for field in &a.document.fields {
+        let Some(other) = b.document.fields.iter().find(|other| other.position == field.position) else { continue };
+        let measured = ShingleSet::of(&field.text, width).resemblance(&ShingleSet::of(&other.text, width));
+        shares.push(FieldShare {
+            name: context.state.settings.fields[usize::from(field.position)].name.clone(),
+            jaccard: measured.jaccard,
+            containment: measured.containment,
+        });
+    }
+    shares
+}
+
+fn first<T>(mut list: Vec<T>) -> Vec<T> {
+    list.truncate(MAX_FEATURES);
+    list
+}
+
+fn piece(piece: Piece) -> DiffPiece {
+    match piece {
+        Piece::Equal(text) => DiffPiece::Equal(text),
+        Piece::OnlyA(text) => DiffPiece::OnlyA(text),
+        Piece::OnlyB(text) => DiffPiece::OnlyB(text),
+    }
+}

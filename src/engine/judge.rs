@@ -1,0 +1,169 @@
+//! What counts as a match: the rules that the store asks for every candidate.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::engine::context::{Context, Subject};
+use crate::index::Via;
+use crate::record::Row;
+use crate::schemes::Signature;
+use crate::similarity::{Resemblance, ShingleSet};
+use crate::store::{Candidate, Judge};
+use crate::text::Document;
+use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_EXACT, Verdict};
+
+/// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
+/// where the collection verifies, by verification of the texts.
+pub(super) struct RecordJudge {
+    context: Arc<Context>,
+    subject: Subject,
+    /// Made when the first candidate is to be verified; most records have none.
+    shingles: OnceLock<ShingleSet>,
+}
+
+impl RecordJudge {
+    pub(super) fn new(context: Arc<Context>, subject: Subject) -> Self {
+        Self { context, subject, shingles: OnceLock::new() }
+    }
+
+    /// The names of the channels that proposed the candidate and accept it.
+    fn accepting_channels(&self, candidate: &Candidate<'_>) -> Vec<String> {
+        let ours = &self.subject.signed.signatures;
+        let mut accepting = Vec::new();
+        for (position, scheme) in self.context.profile.schemes().iter().enumerate() {
+            if !candidate.via.contains(Via::channel(position as u8)) {
+                continue;
+            }
+            let accepts = scheme.key_implies_match()
+                || match (&ours[position], candidate.fingerprint, candidate.signatures.get(position)) {
+                    // The index holds fingerprints; no signature need be loaded for them.
+                    (Some(a @ Signature::Fingerprint(_)), Some(b), _) => scheme.compare(a, &Signature::Fingerprint(b)),
+                    (Some(a), _, Some(Some(b))) => scheme.compare(a, b),
+                    _ => false,
+                };
+            if accepts {
+                accepting.push(scheme.name().to_owned());
+            }
+        }
+        accepting
+    }
+
+    fn measure(&self, other: &Document, width: u8) -> Resemblance {
+        let ours = self.shingles.get_or_init(|| ShingleSet::of(&self.subject.document.joined(), width));
+        ours.resemblance(&ShingleSet::of(&other.joined(), width))
+    }
+}
+
+/// The measures of a match, as far as they are known.
+#[derive(Default)]
+struct Measures {
+    jaccard: Option<f64>,
+    containment: Option<f64>,
+    similarity: Option<f64>,
+}
+
+impl Judge for RecordJudge {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let exact = candidate.record.digest == self.subject.signed.digest;
+        let channels = self.accepting_channels(candidate);
+        if !exact && channels.is_empty() {
+            return None;
+        }
+        // A stored row was read under the same fields once already.
+        let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
+        let other = self.context.profile.read(&row).ok()?;
+        let measures = match (&self.context.state.settings.verify, exact) {
+            (_, true) => Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0) },
+            (None, false) => Measures::default(),
+            (Some(verify), false) => {
+                let measured = self.measure(&other, verify.shingle);
+                if !measured.satisfies(verify) {
+                    return None;
+                }
+                let Resemblance { jaccard, containment } = measured;
+                Measures { jaccard: Some(jaccard), containment: Some(containment), similarity: Some(jaccard) }
+            }
+        };
+        let ours = self.subject.signed.fingerprint();
+        Some(Match {
+            id: candidate.record.id.clone(),
+            seq: candidate.record.seq,
+            via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(channels).collect(),
+            distance: ours.zip(candidate.fingerprint).map(|(a, b)| a.distance(b)),
+            jaccard: measures.jaccard,
+            containment: measures.containment,
+            similarity: measures.similarity,
+            relation: relation(&self.subject.document, &other),
+            time: other.time.map(|time| time.to_string()),
+        })
+    }
+
+    fn needs_signatures(&self) -> bool {
+        let schemes = self.context.profile.schemes().iter();
+        let mut loaded = schemes.filter(|scheme| scheme.name() != "simhash");
+        loaded.any(|scheme| !scheme.key_implies_match())
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        let signed = &self.subject.signed;
+        Verdict::conclude(
+            matches,
+            Facts {
+                too_short: signed.too_short,
+                fingerprint: signed.fingerprint(),
+                generation: self.context.state.generation,
+                truncated,
+            },
+        )
+    }
+}
+
+/// Judges by fingerprint alone: nothing is verified, so a match claims no similarity.
+pub(super) struct FingerprintJudge {
+    context: Arc<Context>,
+    fingerprint: Fingerprint,
+    radius: u8,
+}
+
+impl FingerprintJudge {
+    pub(super) fn new(context: Arc<Context>, fingerprint: Fingerprint, radius: u8) -> Self {
+        Self { context, fingerprint, radius }
+    }
+}
+
+impl Judge for FingerprintJudge {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let distance = self.fingerprint.distance(candidate.fingerprint?);
+        if distance > self.radius {
+            return None;
+        }
+        let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
+        let other = self.context.profile.read(&row).ok()?;
+        Some(Match {
+            id: candidate.record.id.clone(),
+            seq: candidate.record.seq,
+            via: vec!["simhash".into()],
+            distance: Some(distance),
+            jaccard: None,
+            containment: None,
+            similarity: None,
+            relation: None,
+            time: other.time.map(|time| time.to_string()),
+        })
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        let generation = self.context.state.generation;
+        let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, truncated };
+        Verdict::conclude(matches, facts)
+    }
+}
+
+/// Same or another petitioner; unknown where either names none.
+fn relation(a: &Document, b: &Document) -> Option<Relation> {
+    let (a, b) = (a.identity.as_ref()?, b.identity.as_ref()?);
+    Some(if a == b { Relation::Repeat } else { Relation::Shared })
+}

@@ -1,0 +1,63 @@
+//! Two texts aligned, for a person to read.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+/// Longest text aligned, in characters. Alignment is O((|a| + |b|) · differences); beyond this the tails are left out.
+pub const MAX_DIFF_CHARS: usize = 4_000;
+
+/// A piece of an alignment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// In both.
+    Equal(String),
+    /// Only in the first text.
+    OnlyA(String),
+    /// Only in the second text.
+    OnlyB(String),
+}
+
+/// Aligns the first [`MAX_DIFF_CHARS`] characters of both texts (Myers 1986). Joining the pieces that are not `OnlyB`
+/// gives the first text, those that are not `OnlyA` the second.
+pub fn align(a: &[char], b: &[char]) -> Vec<Piece> {
+    let (a, b) = (&a[..a.len().min(MAX_DIFF_CHARS)], &b[..b.len().min(MAX_DIFF_CHARS)]);
+    let text = |chars: &[char]| chars.iter().collect::<String>();
+    let mut pieces = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, a, b) {
+        match op {
+            DiffOp::Equal { .. } => pieces.push(Piece::Equal(text(&a[op.old_range()]))),
+            DiffOp::Delete { .. } => pieces.push(Piece::OnlyA(text(&a[op.old_range()]))),
+            DiffOp::Insert { .. } => pieces.push(Piece::OnlyB(text(&b[op.new_range()]))),
+            DiffOp::Replace { .. } => {
+                pieces.push(Piece::OnlyA(text(&a[op.old_range()])));
+                pieces.push(Piece::OnlyB(text(&b[op.new_range()])));
+            }
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_pieces_give_both_texts_back(a in "[一二三]{0,40}", b in "[一二三]{0,40}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            let pieces = align(&chars(&a), &chars(&b));
+            let (mut left, mut right) = (String::new(), String::new());
+            for piece in &pieces {
+                match piece {
+                    Piece::Equal(text) => {
+                        left += text;
+                        right += text;
+                    }
+                    Piece::OnlyA(text) => left += text,
+                    Piece::OnlyB(text) => right += text,
+                }
+            }
+            prop_assert_eq!((left, right), (a, b));
+        }
+    }
+}
