@@ -31,7 +31,7 @@ mod tests;
 pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
 pub use load::Entry;
 
-use crate::schemes::profile::{PostingKey, Signed};
+use crate::schemes::profile::PostingKey;
 use crate::verdict::Fingerprint;
 
 /// A key proposes its this many earliest records: beyond that it is boilerplate. The same in every store.

@@ -26,6 +26,8 @@ const LIST: u32 = MAX_SLOTS;
 const MAX_INLINE: usize = 8;
 /// A list that shrinks to this goes back to cells. Well below [`MAX_INLINE`], so that nothing flutters.
 const MIN_LIST: usize = 4;
+/// Room for cells beyond the last home.
+const OVERFLOW: usize = 16;
 
 /// See the module.
 #[derive(Default)]
@@ -130,7 +132,7 @@ impl Table {
             next = at + 1;
             match table.cells.get_mut(at) {
                 Some(empty) => *empty = cell,
-                None => table.cells.push(cell),
+                None => table.overflow(at, cell),
             }
         }
         table
@@ -168,7 +170,8 @@ impl Table {
     }
 
     fn reset(&mut self, homes: u32) {
-        self.cells = vec![EMPTY; homes as usize];
+        self.cells = Vec::with_capacity(homes as usize + OVERFLOW);
+        self.cells.resize(homes as usize, EMPTY);
         self.homes = homes;
         self.used = 0;
     }
@@ -196,12 +199,16 @@ impl Table {
                 self.cells.copy_within(at..at + gap, at + 1);
                 self.cells[at] = cell;
             }
-            None => {
-                // A few cells beyond the last home: no doubling for their sake.
-                self.cells.reserve_exact(8);
-                self.cells.insert(at, cell);
-            }
+            None => self.overflow(at, cell),
         }
+    }
+
+    /// Inserts where no gap is left up to the end. `Vec` alone would double for the sake of a few cells.
+    fn overflow(&mut self, at: usize, cell: u64) {
+        if self.cells.len() == self.cells.capacity() {
+            self.cells.reserve_exact(OVERFLOW);
+        }
+        self.cells.insert(at, cell);
     }
 
     /// Closes the gap as far as cells may move towards their homes.
