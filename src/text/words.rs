@@ -43,7 +43,7 @@ mod tests {
         let words = Words::new(&settings);
         let mut found = Vec::new();
         words.for_each("尊敬的领导,我们的西红柿和杨柿子卖不出去。", |word, chars| {
-            found.push((word, chars))
+            found.push((word, chars));
         });
         assert_eq!(found, [("番茄", 2), ("番茄", 2), ("卖不出去", 4)]);
     }
