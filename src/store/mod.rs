@@ -14,6 +14,8 @@
 //! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
 //! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe.
 
+pub mod embedded;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

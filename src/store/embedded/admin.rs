@@ -1,0 +1,121 @@
+//! Creating, changing and dropping collections. One such change at a time.
+//!
+//! What memory shows changes in the writer, right after publication, so a caller that stops waiting leaves memory and
+//! disk in step.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::{OwnedMutexGuard, oneshot};
+
+use super::core::Core;
+use super::disk::{Op, Space};
+use super::layout::{self, CollectionEntry};
+use super::line::{Collection, Generation, Undo};
+use super::writer::{Arrival, Job, Outcome};
+use crate::collection::CollectionName;
+use crate::index::GenerationIndex;
+use crate::store::{CollectionSpec, CollectionState, Result, StoreError};
+
+/// Held while a collection is being created, changed or dropped.
+pub(super) type Turn = OwnedMutexGuard<()>;
+type Answer = oneshot::Receiver<Result<Outcome>>;
+
+impl Core {
+    /// Begins to create a collection.
+    pub(super) fn begin_create(&self, spec: CollectionSpec, turn: Turn) -> Result<(Arc<CollectionState>, Answer)> {
+        self.check_writable()?;
+        if self.collections.read().contains_key(&spec.name) {
+            return Err(StoreError::CollectionExists(spec.name));
+        }
+        let next = self.disk.get(&self.disk.view(), Space::Meta, layout::KEY_NEXT_COLLECTION)?;
+        let number = next.map(|bytes| layout::decode_u32(&bytes, "collection number")).transpose()?.unwrap_or(1);
+        let CollectionSpec { name, settings, profile, now } = spec;
+        let state = CollectionState { name, settings, generation: 1, profile, created_at: now };
+        let after = number + 1;
+        let ops = vec![
+            put_state(number, &state)?,
+            Op::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), after.to_le_bytes().to_vec()),
+            Op::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(1, 0).to_vec()),
+        ];
+        let generation = Generation::new(1, &state.settings, GenerationIndex::new());
+        let collection = Arc::new(Collection::new(number, state, generation, 1, 0));
+        let state = collection.state.load_full();
+        let collections = Arc::clone(&self.collections);
+        let then = move || {
+            collections.write().insert(collection.state.load().name.clone(), collection);
+            drop(turn);
+        };
+        Ok((state, self.send_apart(ops, Box::new(then))))
+    }
+
+    /// Begins to change a collection's settings.
+    pub(super) fn begin_update(&self, spec: CollectionSpec, turn: Turn) -> Result<(Arc<CollectionState>, Answer)> {
+        self.check_writable()?;
+        let collection = self.collection(&spec.name)?;
+        let old = collection.state.load_full();
+        let mut state = CollectionState { settings: spec.settings, profile: spec.profile, ..(*old).clone() };
+        let line = collection.line.lock();
+        let renewed = old.profile != state.profile;
+        if renewed {
+            if collection.count.load(Ordering::Acquire) > 0 || !line.is_quiet() {
+                return Err(StoreError::ProfileConflict(spec.name));
+            }
+            state.generation += 1;
+            // At once and under the sequencer's lock: a registration signed with the old profile is refused from here on,
+            // so none can slip in before the change is on disk.
+            let generation = Generation::new(state.generation, &state.settings, GenerationIndex::new());
+            collection.live.store(Arc::new(generation));
+        }
+        drop(line);
+        let op = put_state(collection.number, &state)?;
+        let state = Arc::new(state);
+        let shown = Arc::clone(&state);
+        let then = move || {
+            collection.state.store(shown);
+            drop(turn);
+        };
+        Ok((state, self.send_apart(vec![op], Box::new(then))))
+    }
+
+    /// Begins to drop a collection; `None` if it is not there.
+    pub(super) fn begin_drop(&self, name: &CollectionName, turn: Turn) -> Result<Option<Answer>> {
+        self.check_writable()?;
+        let Ok(collection) = self.collection(name) else { return Ok(None) };
+        let number = collection.number;
+        let ops = vec![
+            Op::Delete(Space::Meta, layout::collection_key(name.as_str())),
+            Op::Put(Space::Meta, layout::tombstone_key(number), Vec::new()),
+        ];
+        let (reply, answer) = oneshot::channel();
+        let ticket = {
+            let mut line = collection.line.lock();
+            line.dropped = true;
+            line.ticket(&collection, &self.writer, Undo::default())
+        };
+        let (collections, name) = (Arc::clone(&self.collections), name.clone());
+        let (disk, writer) = (Arc::clone(&self.disk), self.writer.clone());
+        let then = move || {
+            collections.write().remove(&name);
+            if let Err(error) = super::sweep::start(disk, writer, number) {
+                tracing::warn!(%error, "a dropped collection is not swept yet; the next start continues");
+            }
+            drop(turn);
+        };
+        ticket.deliver(|_| Job::Barrier { ops, then: Box::new(then), reply });
+        Ok(Some(answer))
+    }
+
+    fn send_apart(&self, ops: Vec<Op>, then: Box<dyn FnOnce() + Send>) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        // Without a writer the answer channel closes, and the caller hears that the store is gone.
+        let _ = self.writer.send(Arrival::Apart { ops, then, reply });
+        answer
+    }
+}
+
+fn put_state(number: u32, state: &CollectionState) -> Result<Op> {
+    let entry = CollectionEntry { number, state: state.clone() };
+    let value = serde_json::to_vec(&entry).map_err(|error| StoreError::Internal(error.to_string()))?;
+    Ok(Op::Put(Space::Meta, layout::collection_key(state.name.as_str()), value))
+}

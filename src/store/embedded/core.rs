@@ -1,0 +1,88 @@
+//! Everything that lives as long as one opened database: thrown away whole and built again when a commit has failed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Sender, unbounded};
+use parking_lot::{Mutex, RwLock};
+
+use super::Options;
+use super::disk::{Disk, unavailable};
+use super::line::Collection;
+use super::writer::{Arrival, Writer};
+use crate::collection::CollectionName;
+use crate::store::{Result, StoreError};
+
+/// Called with the reason when a commit has failed.
+pub(super) type OnFailure = Box<dyn FnOnce(String) + Send>;
+
+/// See the module.
+pub(super) struct Core {
+    pub(super) disk: Arc<Disk>,
+    pub(super) collections: Arc<RwLock<BTreeMap<CollectionName, Arc<Collection>>>>,
+    pub(super) writer: Sender<Arrival>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Core {
+    /// Opens the database, rebuilds the indexes, starts the writer, finishes what a crash interrupted.
+    pub(super) fn open(options: &Options, on_failure: OnFailure) -> Result<Self> {
+        let disk = Arc::new(Disk::open(&options.dir, options.cache_bytes)?);
+        let collections = super::load::collections(&disk, options)?;
+        let (writer, arrivals) = unbounded();
+        let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure);
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || runner.run())
+            .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
+        let collections = Arc::new(RwLock::new(collections));
+        let core = Self { disk, collections, writer, thread: Mutex::new(Some(thread)) };
+        super::sweep::finish_drops(&core)?;
+        Ok(core)
+    }
+
+    /// The collection, or [`StoreError::UnknownCollection`].
+    pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<Collection>> {
+        let found = self.collections.read().get(name).cloned();
+        found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))
+    }
+
+    /// Refuses when no write can succeed.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.disk.has_failed() {
+            return Err(unavailable("the last write to the data directory failed; it is being opened again"));
+        }
+        Ok(())
+    }
+
+    /// Live records of all collections, and bytes of their indexes.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let collections = self.collections.read();
+        let all = collections.values();
+        all.fold((0, 0), |(records, bytes), collection| {
+            let index = collection.live.load().index.memory_usage().total() as u64;
+            (records + collection.count.load(Ordering::Relaxed), bytes + index)
+        })
+    }
+}
+
+impl Drop for Core {
+    /// Waits for the writer, so that the directory is free when this returns.
+    fn drop(&mut self) {
+        self.disk.stop();
+        let (closed, _) = unbounded();
+        self.writer = closed;
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A writer that panicked has said so; there is nothing to wait for.
+            let _ = thread.join();
+        }
+        // A sweep that is under way holds the database until its batch is answered.
+        while Arc::strong_count(&self.disk) > 1 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! How keys and values look on disk. The only file that knows.
+//!
+//! All integers in keys are big-endian, so that byte order is number order; in values they are little-endian.
+//!
+//! | keyspace | key | value |
+//! |---|---|---|
+//! | `meta` | `format` | u32: [`FORMAT`] |
+//! | `meta` | `next` | u32: the next collection number |
+//! | `meta` | `c/` name | JSON of [`CollectionEntry`] |
+//! | `meta` | `n/` number u32 | next seq u64, live records u64 |
+//! | `meta` | `t/` number u32 | empty: the collection is dropped, its ranges are still to be deleted |
+//! | `records` | number u32, seq u64 | see [`encode_record`] |
+//! | `ids` | number u32, id | seq u64 |
+//! | `signatures` | number u32, generation u32, seq u64 | see [`encode_entry`] |
+//!
+//! `decisions` and `tasks` are reserved. Values of `records` and `signatures` begin with a version byte, so that a later
+//! version can read what this one wrote without rewriting it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::RecordId;
+use crate::schemes::Signature;
+use crate::schemes::profile::{Digest, PostingKey, Signed};
+use crate::store::{CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
+use crate::verdict::{Fingerprint, Verdict};
+
+/// Version of the whole directory. Raised when an older program could misread it.
+pub(super) const FORMAT: u32 = 1;
+const RECORD: u8 = 1;
+const ENTRY: u8 = 1;
+
+pub(super) const KEY_FORMAT: &[u8] = b"format";
+pub(super) const KEY_NEXT_COLLECTION: &[u8] = b"next";
+pub(super) const PREFIX_COLLECTION: &[u8] = b"c/";
+pub(super) const PREFIX_TOMBSTONE: &[u8] = b"t/";
+const PREFIX_NUMBERS: &[u8] = b"n/";
+
+/// A collection in `meta`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CollectionEntry {
+    /// Names its key ranges; never used twice.
+    pub(super) number: u32,
+    pub(super) state: CollectionState,
+}
+
+/// What the index and a removal need of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct IndexEntry {
+    pub(super) digest_key: u64,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) keys: Vec<PostingKey>,
+    /// Kept only where the judge asks for them; the keys alone rebuild the index.
+    pub(super) signatures: Vec<Option<Signature>>,
+}
+
+impl IndexEntry {
+    pub(super) fn of(signed: &Signed, with_signatures: bool) -> Self {
+        let signatures = if with_signatures { signed.signatures.clone() } else { Vec::new() };
+        Self {
+            digest_key: signed.digest.key(),
+            fingerprint: signed.fingerprint(),
+            keys: signed.keys.clone(),
+            signatures,
+        }
+    }
+}
+
+pub(super) fn collection_key(name: &str) -> Vec<u8> {
+    [PREFIX_COLLECTION, name.as_bytes()].concat()
+}
+
+pub(super) fn numbers_key(number: u32) -> Vec<u8> {
+    [PREFIX_NUMBERS, &number.to_be_bytes()].concat()
+}
+
+pub(super) fn tombstone_key(number: u32) -> Vec<u8> {
+    [PREFIX_TOMBSTONE, &number.to_be_bytes()].concat()
+}
+
+pub(super) fn id_key(number: u32, id: &RecordId) -> Vec<u8> {
+    [&number.to_be_bytes(), id.as_str().as_bytes()].concat()
+}
+
+pub(super) fn record_key(number: u32, seq: Seq) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[4..].copy_from_slice(&seq.to_be_bytes());
+    key
+}
+
+pub(super) fn signature_key(number: u32, generation: GenerationId, seq: Seq) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[4..8].copy_from_slice(&generation.to_be_bytes());
+    key[8..].copy_from_slice(&seq.to_be_bytes());
+    key
+}
+
+/// The seq at the end of a key of `records` or `signatures`.
+pub(super) fn seq_of_key(key: &[u8]) -> Result<Seq> {
+    let tail = key.len().checked_sub(8).map(|at| &key[at..]);
+    tail.and_then(|bytes| bytes.try_into().ok()).map(Seq::from_be_bytes).ok_or_else(|| damaged("key"))
+}
+
+pub(super) fn encode_numbers(next_seq: Seq, count: u64) -> [u8; 16] {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&next_seq.to_le_bytes());
+    value[8..].copy_from_slice(&count.to_le_bytes());
+    value
+}
+
+pub(super) fn decode_numbers(bytes: &[u8]) -> Result<(Seq, u64)> {
+    let mut reader = Reader(bytes, "collection numbers");
+    Ok((reader.u64()?, reader.u64()?))
+}
+
+pub(super) fn decode_u32(bytes: &[u8], what: &'static str) -> Result<u32> {
+    Reader(bytes, what).u32()
+}
+
+pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
+    Reader(bytes, "id").u64()
+}
+
+/// Version, digest (32 bytes), seq of `duplicate_of` (0: none), id (u16 length), time (u16 length), verdict as JSON (u32
+/// length), then the row to the end.
+pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
+    let verdict = serde_json::to_vec(&record.verdict).map_err(|error| StoreError::Internal(error.to_string()))?;
+    let (id, time) = (record.id.as_str().as_bytes(), record.stored_at.as_bytes());
+    let mut value = Vec::with_capacity(64 + id.len() + time.len() + verdict.len() + record.row.len());
+    value.push(RECORD);
+    value.extend_from_slice(&record.digest.0);
+    value.extend_from_slice(&record.duplicate_of_seq.unwrap_or(0).to_le_bytes());
+    value.extend_from_slice(&(id.len() as u16).to_le_bytes());
+    value.extend_from_slice(id);
+    value.extend_from_slice(&(time.len() as u16).to_le_bytes());
+    value.extend_from_slice(time);
+    value.extend_from_slice(&(verdict.len() as u32).to_le_bytes());
+    value.extend_from_slice(&verdict);
+    value.extend_from_slice(record.row.as_bytes());
+    Ok(value)
+}
+
+/// Reads a record. For a candidate (`with_verdict` false) the verdict, which no judge reads, is left blank: parsing it
+/// would cost more than everything else.
+pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Result<StoredRecord> {
+    let mut reader = Reader(bytes, "record");
+    reader.version(RECORD)?;
+    let digest = Digest(reader.take(32)?.try_into().map_err(|_| damaged("record"))?);
+    let duplicate_of_seq = Some(reader.u64()?).filter(|seq| *seq != 0);
+    let length = usize::from(reader.u16()?);
+    let id = RecordId::new(reader.text(length)?).map_err(|_| damaged("record"))?;
+    let length = usize::from(reader.u16()?);
+    let stored_at = reader.text(length)?.to_owned();
+    let length = reader.u32()? as usize;
+    let verdict = reader.take(length)?;
+    let verdict = if with_verdict {
+        serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))?
+    } else {
+        blank_verdict()
+    };
+    let row = Arc::from(reader.text(reader.0.len())?);
+    Ok(StoredRecord { id, seq, row, digest, verdict, duplicate_of_seq, stored_at })
+}
+
+/// Stands where a verdict is not known or not wanted.
+pub(super) fn blank_verdict() -> Verdict {
+    let kind = crate::verdict::VerdictKind::Original;
+    Verdict { kind, duplicate_of: None, fingerprint: None, generation: 0, similar: Vec::new(), truncated: false }
+}
+
+const HAS_FINGERPRINT: u8 = 1;
+const HAS_SIGNATURES: u8 = 2;
+
+/// Version, flags, digest key, fingerprint if any, number of keys (u16), the keys as runs of one channel (channel u8,
+/// length u16, the keys), then signatures if flagged: number u8, each a tag (0 none, 1 fingerprint, 2 hashes with
+/// u32 length) and its words. 8 bytes a key: they are hashes, nothing compresses them. The keys, not what they were derived from, so that
+/// opening needs no profile and no hashing.
+pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
+    let mut value = Vec::with_capacity(24 + entry.keys.len() * 8);
+    let mut flags = 0;
+    flags |= if entry.fingerprint.is_some() { HAS_FINGERPRINT } else { 0 };
+    flags |= if entry.signatures.is_empty() { 0 } else { HAS_SIGNATURES };
+    value.extend_from_slice(&[ENTRY, flags]);
+    value.extend_from_slice(&entry.digest_key.to_le_bytes());
+    if let Some(fingerprint) = entry.fingerprint {
+        value.extend_from_slice(&fingerprint.0.to_le_bytes());
+    }
+    value.extend_from_slice(&(entry.keys.len() as u16).to_le_bytes());
+    for run in entry.keys.chunk_by(|a, b| a.channel == b.channel) {
+        value.push(run[0].channel);
+        value.extend_from_slice(&(run.len() as u16).to_le_bytes());
+        value.extend(run.iter().flat_map(|key| key.key.to_le_bytes()));
+    }
+    if !entry.signatures.is_empty() {
+        encode_signatures(&entry.signatures, &mut value);
+    }
+    value
+}
+
+fn encode_signatures(signatures: &[Option<Signature>], value: &mut Vec<u8>) {
+    value.push(signatures.len() as u8);
+    for signature in signatures {
+        match signature {
+            None => value.push(0),
+            Some(Signature::Fingerprint(fingerprint)) => {
+                value.push(1);
+                value.extend_from_slice(&fingerprint.0.to_le_bytes());
+            }
+            Some(Signature::Hashes(hashes)) => {
+                value.push(2);
+                value.extend_from_slice(&(hashes.len() as u32).to_le_bytes());
+                value.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
+            }
+        }
+    }
+}
+
+pub(super) fn decode_entry(bytes: &[u8]) -> Result<IndexEntry> {
+    let mut reader = Reader(bytes, "signature");
+    reader.version(ENTRY)?;
+    let flags = reader.u8()?;
+    let digest_key = reader.u64()?;
+    let fingerprint = if flags & HAS_FINGERPRINT == 0 { None } else { Some(Fingerprint(reader.u64()?)) };
+    let total = usize::from(reader.u16()?);
+    let mut keys = Vec::with_capacity(total);
+    while keys.len() < total {
+        let channel = reader.u8()?;
+        let length = usize::from(reader.u16()?);
+        for _ in 0..length {
+            keys.push(PostingKey { channel, key: reader.u64()? });
+        }
+    }
+    let signatures = if flags & HAS_SIGNATURES == 0 { Vec::new() } else { decode_signatures(&mut reader)? };
+    Ok(IndexEntry { digest_key, fingerprint, keys, signatures })
+}
+
+fn decode_signatures(reader: &mut Reader<'_>) -> Result<Vec<Option<Signature>>> {
+    let count = reader.u8()?;
+    let mut signatures = Vec::with_capacity(usize::from(count));
+    for _ in 0..count {
+        signatures.push(match reader.u8()? {
+            0 => None,
+            1 => Some(Signature::Fingerprint(Fingerprint(reader.u64()?))),
+            _ => {
+                let length = reader.u32()?;
+                let hashes: Result<Vec<u64>> = (0..length).map(|_| reader.u64()).collect();
+                Some(Signature::Hashes(hashes?.into()))
+            }
+        });
+    }
+    Ok(signatures)
+}
+
+/// Takes values off the front; every shortage is an error, so that damaged data cannot panic.
+struct Reader<'a>(&'a [u8], &'static str);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or_else(|| damaged(self.1))?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| damaged(self.1))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn text(&mut self, length: usize) -> Result<&'a str> {
+        std::str::from_utf8(self.take(length)?).map_err(|_| damaged(self.1))
+    }
+
+    fn version(&mut self, known: u8) -> Result<()> {
+        match self.u8()? {
+            version if version == known => Ok(()),
+            version => Err(StoreError::Internal(format!(
+                "a {} has layout {version}, this program knows {known}; use the program version that wrote it",
+                self.1
+            ))),
+        }
+    }
+}
+
+fn damaged(what: &str) -> StoreError {
+    StoreError::Internal(format!("a {what} on disk cannot be read; restore the data directory from a backup"))
+}

@@ -1,0 +1,224 @@
+//! A collection in memory, and its sequencer: the one place that decides what comes before what.
+//!
+//! Everything that changes records takes a [`Ticket`] from the sequencer, in the same critical section in which it
+//! reads and changes the index. The writer settles tickets strictly in order, so whoever holds one may rely on all
+//! earlier ones being settled before its own.
+//!
+//! What is sequenced but not settled has a [`Fate`]. A match that only holds if another ticket ends one way carries that
+//! fate as its condition and is checked again when its own ticket is settled.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::layout::IndexEntry;
+use super::writer::{Arrival, Job};
+use crate::collection::{Channel, Settings};
+use crate::index::{GenerationIndex, Probe, Proposals, Slot};
+use crate::record::RecordId;
+use crate::schemes::profile::Signed;
+use crate::store::{CollectionState, GenerationId, Seq, StoredRecord};
+
+/// How a sequenced change ended.
+#[derive(Debug, Default)]
+pub(super) struct Fate(AtomicU8);
+
+impl Fate {
+    const DONE: u8 = 1;
+    const UNDONE: u8 = 2;
+
+    /// Settles it; the writer does, once.
+    pub(super) fn settle(&self, done: bool) {
+        self.0.store(if done { Self::DONE } else { Self::UNDONE }, Ordering::Release);
+    }
+
+    /// Whether it ended as `done` says. Only asked once it is settled.
+    pub(super) fn is(&self, done: bool) -> bool {
+        self.0.load(Ordering::Acquire) == if done { Self::DONE } else { Self::UNDONE }
+    }
+}
+
+/// A registration that is in the index but not yet published.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) fate: Arc<Fate>,
+    /// Without a verdict: it may not be known yet.
+    pub(super) record: StoredRecord,
+    pub(super) signed: Arc<Signed>,
+}
+
+/// One generation's index.
+pub(super) struct Generation {
+    pub(super) id: GenerationId,
+    pub(super) index: GenerationIndex,
+    /// Position and radius of the `simhash` channel.
+    simhash: Option<(u8, u8)>,
+}
+
+impl Generation {
+    pub(super) fn new(id: GenerationId, settings: &Settings, index: GenerationIndex) -> Self {
+        let position = settings.channels.iter().position(|channel| matches!(channel, Channel::Simhash(_)));
+        let simhash = position.zip(settings.simhash_radius()).map(|(position, radius)| (position as u8, radius));
+        Self { id, index, simhash }
+    }
+
+    /// What the index proposes for a record signed so.
+    pub(super) fn propose(&self, signed: &Signed) -> Proposals {
+        let fingerprint = signed.fingerprint().zip(self.simhash);
+        self.index.propose(&Probe {
+            digest_key: Some(signed.digest.key()),
+            fingerprint: fingerprint.map(|(fingerprint, (position, radius))| (fingerprint, radius, position)),
+            keys: &signed.keys,
+        })
+    }
+
+    /// Files a record; its seq is above all filed before.
+    pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), String> {
+        let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
+        filed.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Takes a record out; no harm if it is not there.
+    pub(super) fn remove(&self, seq: Seq, entry: &IndexEntry) {
+        if let Some(slot) = self.slot_of(seq) {
+            self.index.remove(slot, entry.digest_key, entry.fingerprint, &entry.keys);
+        }
+    }
+
+    /// Slots are given out in seq order, so the slot of a seq is found by bisection: 32 looks at the slot table.
+    fn slot_of(&self, seq: Seq) -> Option<Slot> {
+        let (mut low, mut high) = (0, u32::MAX);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.index.seq(Slot(middle)).is_some_and(|found| found < seq) { low = middle + 1 } else { high = middle }
+        }
+        (self.index.seq(Slot(low)) == Some(seq)).then_some(Slot(low))
+    }
+}
+
+/// A collection.
+pub(super) struct Collection {
+    /// Names its key ranges.
+    pub(super) number: u32,
+    pub(super) state: ArcSwap<CollectionState>,
+    pub(super) live: ArcSwap<Generation>,
+    /// Published live records.
+    pub(super) count: AtomicU64,
+    pub(super) line: Mutex<Line>,
+}
+
+/// The sequencer's state. Held for microseconds, never across a wait or a read from disk.
+pub(super) struct Line {
+    pub(super) next_seq: Seq,
+    next_ticket: u64,
+    /// Sequenced and unpublished registrations.
+    pub(super) pending: HashMap<Seq, Arc<Pending>>,
+    /// Published records whose removal or replacement is sequenced and unpublished: still found by lookups, not by
+    /// registrations sequenced later (unless that change comes to nothing).
+    pub(super) leaving: HashMap<Seq, Arc<Fate>>,
+    claims: HashMap<RecordId, watch::Receiver<()>>,
+    /// Dropped: nothing is sequenced any more.
+    pub(super) dropped: bool,
+}
+
+impl Collection {
+    pub(super) fn new(number: u32, state: CollectionState, generation: Generation, next_seq: Seq, count: u64) -> Self {
+        Self {
+            number,
+            state: ArcSwap::from_pointee(state),
+            live: ArcSwap::from_pointee(generation),
+            count: AtomicU64::new(count),
+            line: Mutex::new(Line {
+                next_seq,
+                next_ticket: 0,
+                pending: HashMap::new(),
+                leaving: HashMap::new(),
+                claims: HashMap::new(),
+                dropped: false,
+            }),
+        }
+    }
+
+    /// Makes the caller the only one to change the record `id`; `Err` is what to wait for before trying again.
+    pub(super) fn claim(self: &Arc<Self>, id: &RecordId) -> Result<Claim, watch::Receiver<()>> {
+        let mut line = self.line.lock();
+        if let Some(held) = line.claims.get(id) {
+            return Err(held.clone());
+        }
+        let (wake, held) = watch::channel(());
+        line.claims.insert(id.clone(), held);
+        Ok(Claim { collection: Arc::clone(self), id: id.clone(), _wake: wake })
+    }
+}
+
+impl Line {
+    /// The next place in line. Taken while the line is locked, together with what it orders.
+    pub(super) fn ticket(&mut self, collection: &Arc<Collection>, writer: &Sender<Arrival>, undo: Undo) -> Ticket {
+        let number = self.next_ticket;
+        self.next_ticket += 1;
+        Ticket { collection: Arc::clone(collection), number, writer: writer.clone(), undo: Some(undo) }
+    }
+
+    /// Whether every ticket but those of collections' own is settled: no record is on its way in or out.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.pending.is_empty() && self.leaving.is_empty()
+    }
+}
+
+/// The sole right to change one id. Dropping it lets the next in.
+pub(super) struct Claim {
+    collection: Arc<Collection>,
+    id: RecordId,
+    _wake: watch::Sender<()>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.collection.line.lock().claims.remove(&self.id);
+    }
+}
+
+/// What must be taken back when a sequenced change does not happen, or finished when it does.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    /// The registration that came in.
+    pub(super) coming: Option<Arc<Pending>>,
+    /// The record that goes out, with its index entry and the fate of the change.
+    pub(super) leaving: Option<(Seq, IndexEntry, Arc<Fate>)>,
+}
+
+/// A place in line. It is always redeemed: dropped without [`Ticket::deliver`] (a read failed, a judge panicked) it tells the writer
+/// that nothing comes, so that those behind it can go on.
+pub(super) struct Ticket {
+    collection: Arc<Collection>,
+    number: u64,
+    writer: Sender<Arrival>,
+    undo: Option<Undo>,
+}
+
+impl Ticket {
+    /// Hands the finished change to the writer.
+    pub(super) fn deliver(mut self, job: impl FnOnce(Undo) -> Job) {
+        let undo = self.undo.take().unwrap_or_default();
+        self.send(job(undo));
+    }
+
+    fn send(&self, job: Job) {
+        let arrival = Arrival::InLine { collection: Arc::clone(&self.collection), ticket: self.number, job };
+        // A writer that is gone has a store that is gone: the job's answer channel closes with it.
+        let _ = self.writer.send(arrival);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(undo) = self.undo.take() {
+            self.send(Job::Void(undo));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Opening again after a failed commit.
+//!
+//! A failed write leaves open what is on disk, and fjall refuses further writes until it is opened again, even when
+//! there is room again. So the whole core is thrown away and built from the disk. Until there is room, lookups go on
+//! against the old one.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::Shared;
+use super::core::{Core, OnFailure};
+use crate::store::{Result, StoreError};
+
+/// First pause between two attempts; doubles up to [`LONGEST`].
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// What the writer calls when a commit has failed.
+pub(super) fn on_failure(shared: &Arc<Shared>) -> OnFailure {
+    let shared = Arc::downgrade(shared);
+    Box::new(move |reason| {
+        tracing::error!(reason, "a write to the data directory failed; opening it again");
+        let reopen = move || reopen(&shared);
+        if let Err(error) = std::thread::Builder::new().name("store-reopen".into()).spawn(reopen) {
+            tracing::error!(%error, "no thread to open the data directory again; restart the service");
+        }
+    })
+}
+
+fn reopen(shared: &Weak<Shared>) {
+    let mut pause = FIRST;
+    loop {
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST);
+        // Not held while asleep, so that a store that is let go of ends.
+        let Some(shared) = shared.upgrade() else { return };
+        if shared.closed.load(std::sync::atomic::Ordering::Acquire) {
+            return;
+        }
+        if shared.space.check().is_err() {
+            continue;
+        }
+        match attempt(&shared) {
+            Ok(()) => return,
+            Err(error) => tracing::error!(%error, "the data directory could not be opened again yet"),
+        }
+    }
+}
+
+fn attempt(shared: &Arc<Shared>) -> Result<()> {
+    if let Some(old) = shared.core.swap(None) {
+        end(old);
+    }
+    if super::fails("store::reopen_error") {
+        return Err(StoreError::Internal("opening failed".into()));
+    }
+    let core = Arc::new(Core::open(&shared.options, on_failure(shared))?);
+    shared.core.store(Some(core));
+    if shared.closed.load(std::sync::atomic::Ordering::Acquire) {
+        shared.core.swap(None).map(end);
+        return Ok(());
+    }
+    tracing::info!("the data directory is open again");
+    Ok(())
+}
+
+/// Waits until nobody uses `core` any more and lets it go, so that the directory is free afterwards. Whoever has it lets it go
+/// soon: it is never held across a wait.
+pub(super) fn end(core: Arc<Core>) {
+    let mut core = core;
+    loop {
+        match Arc::try_unwrap(core) {
+            Ok(last) => return drop(last),
+            Err(shared) => core = shared,
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
