@@ -14,7 +14,9 @@
 //! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
 //! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe.
 
+pub mod conformance;
 pub mod embedded;
+pub mod model;
 
 use std::sync::Arc;
 
@@ -127,7 +129,7 @@ pub enum Registered {
 /// A record that the index proposed, with what a judge may look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// The record.
+    /// The record, its verdict blank: it may not be known yet, and no rule may depend on it.
     pub record: &'a StoredRecord,
     /// What proposed it.
     pub via: Via,
@@ -142,7 +144,7 @@ pub trait Judge: Send + Sync {
     /// The match, if `candidate` is one. Pure; may take as long as reading two texts.
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match>;
 
-    /// Whether [`Candidate::signatures`] must be filled.
+    /// Whether [`Candidate::signatures`] must be filled; the same for all judges of one generation.
     fn needs_signatures(&self) -> bool;
 
     /// The verdict drawn from all matches.

@@ -1,6 +1,7 @@
 //! Everything that lives as long as one opened database: thrown away whole and built again when a commit has failed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -28,8 +29,8 @@ pub(super) struct Core {
 
 impl Core {
     /// Opens the database, rebuilds the indexes, starts the writer, finishes what a crash interrupted.
-    pub(super) fn open(options: &Options, on_failure: OnFailure) -> Result<Self> {
-        let disk = Arc::new(Disk::open(&options.dir, options.cache_bytes)?);
+    pub(super) fn open(dir: &Path, options: &Options, on_failure: OnFailure) -> Result<Self> {
+        let disk = Arc::new(Disk::open(dir, options.cache_bytes)?);
         let collections = super::load::collections(&disk, options)?;
         let (writer, arrivals) = unbounded();
         let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure);

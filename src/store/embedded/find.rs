@@ -75,7 +75,12 @@ impl Core {
     }
 
     /// Published records in seq order.
-    pub(super) fn stored_records(&self, collection: &Collection, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
+    pub(super) fn stored_records(
+        &self,
+        collection: &Collection,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<StoredRecord>> {
         use super::disk::Space;
         use super::layout;
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };

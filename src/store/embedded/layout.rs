@@ -156,11 +156,8 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     let stored_at = reader.text(length)?.to_owned();
     let length = reader.u32()? as usize;
     let verdict = reader.take(length)?;
-    let verdict = if with_verdict {
-        serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))?
-    } else {
-        blank_verdict()
-    };
+    let verdict =
+        if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { blank_verdict() };
     let row = Arc::from(reader.text(reader.0.len())?);
     Ok(StoredRecord { id, seq, row, digest, verdict, duplicate_of_seq, stored_at })
 }

@@ -11,7 +11,7 @@ use super::disk::{Disk, Space};
 use super::layout::{self, CollectionEntry, IndexEntry};
 use super::line::{Collection, Generation};
 use crate::collection::CollectionName;
-use crate::index::GenerationIndex;
+use crate::index::{Entry, GenerationIndex};
 use crate::store::{GenerationId, Result, Seq, StoreError};
 
 /// Records a thread decodes before it hands them over: a few megabytes.
@@ -42,9 +42,9 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
     let mut collections = BTreeMap::new();
     for (CollectionEntry { number, state }, (next_seq, count)) in found {
         let index = rebuild(disk, number, state.generation, next_seq, &mut |records| {
-            progress.done += records;
-            (options.progress)(progress);
+            (options.progress)(Progress { done: progress.done + records, ..progress });
         })?;
+        progress.done += count;
         let generation = Generation::new(state.generation, &state.settings, index);
         let name = state.name.clone();
         collections.insert(name, Arc::new(Collection::new(number, state, generation, next_seq, count)));
@@ -52,7 +52,7 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
     Ok(collections)
 }
 
-/// Builds one generation's index.
+/// Builds one generation's index; `filed` is told how many records are in, now and then.
 pub(super) fn rebuild(
     disk: &Disk,
     number: u32,
@@ -72,20 +72,19 @@ pub(super) fn rebuild(
                 receiver
             })
             .collect();
-        for piece in readers.into_iter().flatten() {
-            let piece = piece?;
-            for (seq, entry) in &piece {
-                index
-                    .insert(*seq, entry.digest_key, entry.fingerprint, &entry.keys)
-                    .map_err(|error| StoreError::Internal(error.to_string()))?;
-            }
-            filed(piece.len() as u64);
+        // The first damaged piece ends the loading; what was loaded by then is thrown away with it.
+        let mut failure = None;
+        let pieces = readers.into_iter().flatten().map_while(|piece| piece.map_err(|error| failure = Some(error)).ok());
+        let loaded = index.load(pieces.flatten(), |records| filed(records as u64));
+        loaded.map_err(|error| StoreError::Limit(error.to_string()))?;
+        if let Some(error) = failure {
+            return Err(error);
         }
         Ok(index)
     })
 }
 
-type Piece = Result<Vec<(Seq, IndexEntry)>>;
+type Piece = Result<Vec<Entry>>;
 
 fn read_stretch(
     disk: &Disk,
@@ -99,7 +98,10 @@ fn read_stretch(
     let (from, to) = (layout::signature_key(number, generation, from), layout::signature_key(number, generation, to));
     let mut piece = Vec::with_capacity(PIECE);
     for entry in disk.range(&view, Space::Signatures, &from, &to) {
-        let decoded = entry.and_then(|(key, value)| Ok((layout::seq_of_key(&key)?, layout::decode_entry(&value)?)));
+        let decoded = entry.and_then(|(key, value)| {
+            let IndexEntry { digest_key, fingerprint, keys, .. } = layout::decode_entry(&value)?;
+            Ok(Entry { seq: layout::seq_of_key(&key)?, digest_key, fingerprint, keys })
+        });
         match decoded {
             Ok(decoded) => piece.push(decoded),
             Err(error) => {

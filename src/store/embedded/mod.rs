@@ -59,8 +59,6 @@ pub const MAX_PENDING: usize = 1024;
 /// How to open an embedded store.
 #[derive(Clone)]
 pub struct Options {
-    /// The directory; [`EmbeddedStore::open`] sets it.
-    dir: PathBuf,
     /// Writes are refused while less than this is free on the volume: a full disk stops fjall until it is opened again, and
     /// clearing up needs room too.
     pub min_free_bytes: u64,
@@ -72,7 +70,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { dir: PathBuf::new(), min_free_bytes: 256 << 20, cache_bytes: 64 << 20, progress: Arc::new(|_| {}) }
+        Self { min_free_bytes: 256 << 20, cache_bytes: 64 << 20, progress: Arc::new(|_| {}) }
     }
 }
 
@@ -83,6 +81,7 @@ pub struct EmbeddedStore {
 
 /// What outlives one opened database.
 struct Shared {
+    dir: PathBuf,
     options: Options,
     space: Space,
     core: ArcSwapOption<Core>,
@@ -105,13 +104,14 @@ impl EmbeddedStore {
         })?;
         let shared = Arc::new(Shared {
             space: Space::new(dir, options.min_free_bytes),
-            options: Options { dir: dir.to_owned(), ..options },
+            dir: dir.to_owned(),
+            options,
             core: ArcSwapOption::empty(),
             permits: Arc::new(Semaphore::new(MAX_PENDING)),
             turns: Arc::new(Mutex::new(())),
             closed: AtomicBool::new(false),
         });
-        let core = Core::open(&shared.options, reopen::on_failure(&shared))?;
+        let core = Core::open(dir, &shared.options, reopen::on_failure(&shared))?;
         let (records, index_bytes) = core.totals();
         tracing::info!(records, index_bytes, "data directory opened");
         shared.core.store(Some(Arc::new(core)));

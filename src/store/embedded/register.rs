@@ -9,13 +9,12 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use super::core::Core;
 use super::layout::{self, IndexEntry};
-use super::line::{Claim, Collection, Fate, Pending, Ticket, Undo};
+use super::line::{Claim, Collection, Fate, Line, Pending, Ticket, Undo};
 use super::writer::{Job, Outcome, Registering, Reply, Settlement};
+use crate::collection::CollectionName;
 use crate::index::Proposal;
 use crate::record::{RecordId, Row};
-use crate::store::{
-    Candidate, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord,
-};
+use crate::store::{Candidate, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::Match;
 
 /// More candidates than this, or more bytes of text, and the judging is announced to the runtime as blocking.
@@ -59,12 +58,7 @@ impl Core {
     }
 
     /// Begins a removal.
-    pub(super) fn begin_remove(
-        &self,
-        name: &crate::collection::CollectionName,
-        id: &RecordId,
-        permit: OwnedSemaphorePermit,
-    ) -> Begun {
+    pub(super) fn begin_remove(&self, name: &CollectionName, id: &RecordId, permit: OwnedSemaphorePermit) -> Begun {
         let (collection, claim) = match self.claim(name, id) {
             Ok(Ok(claimed)) => claimed,
             Ok(Err(busy)) => return Begun::Busy(busy),
@@ -79,7 +73,7 @@ impl Core {
     #[expect(clippy::type_complexity, reason = "a pair, or what to wait for, or an error: used twice, here only")]
     fn claim(
         &self,
-        name: &crate::collection::CollectionName,
+        name: &CollectionName,
         id: &RecordId,
     ) -> Result<std::result::Result<(Arc<Collection>, Claim), watch::Receiver<()>>> {
         let collection = self.collection(name)?;
@@ -141,7 +135,7 @@ impl Core {
         let (reply, answer) = oneshot::channel();
         let ticket = {
             let mut line = collection.line.lock();
-            check_open(&line, registration)?;
+            check_open(&line, collection, registration)?;
             line.ticket(collection, &self.writer, Undo::default())
         };
         let reply = Reply { reply, _claim: claim, _permit: permit };
@@ -198,11 +192,8 @@ impl Core {
     ) -> Result<(Ticket, Sequenced)> {
         let signed = &registration.signed;
         let mut line = collection.line.lock();
-        check_open(&line, registration)?;
+        check_open(&line, collection, registration)?;
         let generation = collection.live.load();
-        if generation.id != registration.generation {
-            return Err(StoreError::StaleGeneration { given: registration.generation, live: generation.id });
-        }
         let seq = line.next_seq;
         let proposals = generation.propose(signed);
         generation.insert(seq, signed).map_err(StoreError::Limit)?;
@@ -293,7 +284,7 @@ struct Proposed {
 }
 
 impl Proposed {
-    fn new(proposal: Proposal, line: &super::line::Line) -> Self {
+    fn new(proposal: Proposal, line: &Line) -> Self {
         let pending = line.pending.get(&proposal.seq).cloned();
         let leaving = line.leaving.get(&proposal.seq).cloned();
         Self { proposal, pending, leaving }
@@ -312,8 +303,12 @@ fn fresh_record(registration: &Registration, seq: Seq) -> StoredRecord {
     }
 }
 
-fn check_open(line: &super::line::Line, registration: &Registration) -> Result<()> {
-    if line.dropped { Err(StoreError::UnknownCollection(registration.collection.clone())) } else { Ok(()) }
+fn check_open(line: &Line, collection: &Collection, registration: &Registration) -> Result<()> {
+    if line.dropped {
+        return Err(StoreError::UnknownCollection(registration.collection.clone()));
+    }
+    let (given, live) = (registration.generation, collection.live.load().id);
+    if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
 }
 
 /// Runs `work` here; if it is long and the runtime can, tells it to move other work away meanwhile.

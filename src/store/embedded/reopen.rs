@@ -54,10 +54,13 @@ fn attempt(shared: &Arc<Shared>) -> Result<()> {
     if super::fails("store::reopen_error") {
         return Err(StoreError::Internal("opening failed".into()));
     }
-    let core = Arc::new(Core::open(&shared.options, on_failure(shared))?);
+    let core = Arc::new(Core::open(&shared.dir, &shared.options, on_failure(shared))?);
     shared.core.store(Some(core));
-    if shared.closed.load(std::sync::atomic::Ordering::Acquire) {
-        shared.core.swap(None).map(end);
+    // Closed meanwhile: whoever closes has found nothing to end.
+    if shared.closed.load(std::sync::atomic::Ordering::Acquire)
+        && let Some(core) = shared.core.swap(None)
+    {
+        end(core);
         return Ok(());
     }
     tracing::info!("the data directory is open again");

@@ -40,10 +40,22 @@ pub(super) enum Arrival {
 /// A change in line.
 pub(super) enum Job {
     Register(Box<Settlement>),
-    Update { record: Box<StoredRecord>, value: Vec<u8>, reply: Reply },
-    Remove { id: RecordId, undo: Undo, reply: Reply },
+    Update {
+        record: Box<StoredRecord>,
+        value: Vec<u8>,
+        reply: Reply,
+    },
+    Remove {
+        id: RecordId,
+        undo: Undo,
+        reply: Reply,
+    },
     /// Runs when all before it is published.
-    Barrier { ops: Vec<Op>, then: Box<dyn FnOnce() + Send>, reply: oneshot::Sender<Result<Outcome>> },
+    Barrier {
+        ops: Vec<Op>,
+        then: Box<dyn FnOnce() + Send>,
+        reply: oneshot::Sender<Result<Outcome>>,
+    },
     /// Nothing came of it.
     Void(Undo),
 }
@@ -235,19 +247,32 @@ impl Writer {
     }
 
     fn commit(&mut self, ops: Vec<Op>) -> Option<super::disk::CommitError> {
-        use super::disk::CommitError::Refused;
+        use super::disk::CommitError::{Open, Refused};
         if self.disk.has_failed() {
             return Some(Refused("the last write to the data directory failed; it is being opened again".into()));
         }
         if ops.is_empty() {
             return None;
         }
-        let error = self.disk.commit(ops).err()?;
+        let panicked = |_| Err(Open("writing to the data directory panicked".into()));
+        let error = catch_unwind(AssertUnwindSafe(|| self.disk.commit(ops))).unwrap_or_else(panicked).err()?;
         self.disk.fail();
         if let Some(on_failure) = self.on_failure.take() {
             on_failure(format!("{error:?}"));
         }
         Some(error)
+    }
+}
+
+impl Drop for Writer {
+    /// A writer that panics is a failed one: the store opens again instead of refusing for ever.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.disk.fail();
+            if let Some(on_failure) = self.on_failure.take() {
+                on_failure("the writer panicked".into());
+            }
+        }
     }
 }
 
@@ -338,10 +363,7 @@ fn delete_leaving(collection: &Collection, undo: &Undo, batch: &mut Batch) {
     if let Some((seq, ..)) = &undo.leaving {
         let generation = collection.live.load().id;
         batch.push(Op::Delete(Space::Records, layout::record_key(collection.number, *seq).to_vec()));
-        batch.push(Op::Delete(
-            Space::Signatures,
-            layout::signature_key(collection.number, generation, *seq).to_vec(),
-        ));
+        batch.push(Op::Delete(Space::Signatures, layout::signature_key(collection.number, generation, *seq).to_vec()));
     }
 }
 

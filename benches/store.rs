@@ -1,0 +1,108 @@
+//! Durable registrations a second: one caller, 64 callers, and beside them the raw database with the same bytes.
+//!
+//! `cargo bench --bench store`. Every registration is synced before it is answered, so the figures are the disk's as
+//! much as the store's: only their ratio to the raw loop of the same run says anything about the store. A last part opens a
+//! directory again and counts records a second.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use doppel::store::Store;
+use doppel::store::conformance::{Desk, Sample};
+use doppel::store::embedded::{EmbeddedStore, Options};
+use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+
+const ROUNDS: usize = 5;
+const ALONE: usize = 300;
+const TOGETHER: usize = 12_800;
+const CALLERS: usize = 64;
+const ROW_BYTES: usize = 1_000;
+const RECORDS_TO_OPEN: usize = 200_000;
+
+fn sample(number: usize) -> Sample {
+    let first = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let keys: Vec<u64> = (0..12u64).map(|at| first.rotate_left(5 * at as u32) ^ at).collect();
+    let sample = Sample { fingerprint: Some(first), ..Sample::with_keys(format!("record-{number}"), keys) };
+    sample.noted(&"x".repeat(ROW_BYTES))
+}
+
+fn desk(runtime: &tokio::runtime::Runtime, dir: &std::path::Path) -> Desk {
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, Options::default()).expect("a directory"));
+    runtime.block_on(Desk::new(&store, "bench"))
+}
+
+async fn register(desk: &Desk, from: usize, count: usize, callers: usize) {
+    let tasks = (0..callers).map(|caller| {
+        let desk = desk.clone();
+        tokio::spawn(async move {
+            for number in (from..from + count).skip(caller).step_by(callers) {
+                desk.put(&sample(number)).await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("no caller panics");
+    }
+}
+
+/// The same bytes into the bare database, `group` records a synced batch.
+fn raw(dir: &std::path::Path, count: usize, group: usize) -> f64 {
+    let db = Database::builder(dir).open().expect("a directory");
+    let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).expect("a keyspace");
+    let (records, ids, signatures) = (space("records"), space("ids"), space("signatures"));
+    let row = "x".repeat(ROW_BYTES + 400);
+    let started = Instant::now();
+    for first in (0..count).step_by(group) {
+        let mut batch = db.batch().durability(Some(PersistMode::SyncAll));
+        for number in first..first + group {
+            let key = (number as u64).to_be_bytes();
+            batch.insert(&records, key, row.as_bytes());
+            batch.insert(&ids, format!("record-{number}"), key);
+            batch.insert(&signatures, key, [7u8; 120]);
+        }
+        batch.commit().expect("a commit");
+    }
+    count as f64 / started.elapsed().as_secs_f64()
+}
+
+fn report(what: &str, mut rates: Vec<f64>) {
+    rates.sort_by(f64::total_cmp);
+    let (low, median, high) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
+    println!("{what:<44} {median:>9.0}/s   ({low:.0} to {high:.0})");
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let (mut raw_alone, mut alone, mut raw_group, mut together) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..ROUNDS {
+        let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().expect("a directory")).collect();
+        raw_alone.push(raw(dirs[0].path(), ALONE, 1));
+        raw_group.push(raw(dirs[1].path(), TOGETHER, CALLERS));
+        let desk = desk(&runtime, dirs[2].path());
+        for (rates, from, count, callers) in [(&mut alone, 0, ALONE, 1), (&mut together, ALONE, TOGETHER, CALLERS)] {
+            let started = Instant::now();
+            runtime.block_on(register(&desk, from, count, callers));
+            rates.push(count as f64 / started.elapsed().as_secs_f64());
+        }
+    }
+    report("database alone, batches of 1", raw_alone);
+    report("registrations, 1 caller", alone);
+    report("database alone, batches of 64", raw_group);
+    report("registrations, 64 callers", together);
+    opening(&runtime);
+}
+
+fn opening(runtime: &tokio::runtime::Runtime) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let desk = desk(runtime, dir.path());
+    runtime.block_on(register(&desk, 0, RECORDS_TO_OPEN, 512));
+    runtime.block_on(desk.store.close()).expect("an orderly end");
+    let rates = (0..ROUNDS).map(|_| {
+        let started = Instant::now();
+        let store = EmbeddedStore::open(dir.path(), Options::default()).expect("a directory");
+        let seconds = started.elapsed().as_secs_f64();
+        drop(store);
+        RECORDS_TO_OPEN as f64 / seconds
+    });
+    report("records filed while opening", rates.collect());
+}

@@ -1,0 +1,227 @@
+//! The store as a list: what the promises mean, in the simplest form that can be right.
+//!
+//! Every operation takes one lock and looks at every record. It keeps nothing on disk, so of the promises durability is the
+//! one it does not make. Other stores are compared with it; the engine's tests may use it too.
+//!
+//! It knows no limits: a key proposes all its records.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use crate::collection::{Channel, CollectionName, Settings};
+use crate::index::Via;
+use crate::record::{RecordId, Row};
+use crate::schemes::profile::Signed;
+use crate::store::{
+    Candidate, CollectionSpec, CollectionState, Found, Judge, Mode, Query, Registered, Registration, Result, Seq,
+    Store, StoreError, StoredRecord, Until, Usage,
+};
+use crate::verdict::{Fingerprint, Match, VerdictKind};
+
+/// See the module.
+#[derive(Default)]
+pub struct ModelStore {
+    collections: Mutex<BTreeMap<CollectionName, Collection>>,
+}
+
+struct Collection {
+    state: Arc<CollectionState>,
+    next_seq: Seq,
+    /// In seq order.
+    records: Vec<(StoredRecord, Arc<Signed>)>,
+}
+
+/// What is looked for.
+struct Wanted<'a> {
+    digest: Option<crate::schemes::profile::Digest>,
+    fingerprint: Option<(Fingerprint, u8, u8)>,
+    signed: Option<&'a Signed>,
+}
+
+impl Wanted<'_> {
+    /// What proposes `other`, if anything does.
+    fn proposes(&self, other: &Signed) -> Option<Via> {
+        let mut via = Via::default();
+        if self.digest == Some(other.digest) {
+            via = via.with(Via::EXACT);
+        }
+        if let Some(((mine, radius, channel), theirs)) = self.fingerprint.zip(other.fingerprint())
+            && mine.distance(theirs) <= radius
+        {
+            via = via.with(Via::channel(channel));
+        }
+        for key in self.signed.iter().flat_map(|signed| &signed.keys) {
+            if other.keys.contains(key) {
+                via = via.with(Via::channel(key.channel));
+            }
+        }
+        (via != Via::default()).then_some(via)
+    }
+}
+
+impl Collection {
+    fn position(&self, id: &RecordId) -> Option<usize> {
+        self.records.iter().position(|(record, _)| record.id == *id)
+    }
+
+    fn matches(&self, wanted: &Wanted<'_>, except: Option<&RecordId>, judge: &dyn Judge) -> Vec<Match> {
+        let others = self.records.iter().filter(|(record, _)| Some(&record.id) != except);
+        let proposed = others.filter_map(|(record, signed)| Some((record, signed, wanted.proposes(signed)?)));
+        let judged = proposed.filter_map(|(record, signed, via)| {
+            let signatures = if judge.needs_signatures() { &signed.signatures[..] } else { &[] };
+            judge.judge(&Candidate { record, via, fingerprint: signed.fingerprint(), signatures })
+        });
+        judged.collect()
+    }
+
+    fn register(&mut self, registration: Registration, judge: &dyn Judge) -> Registered {
+        let Registration { id, row, signed, mode, now, .. } = registration;
+        let old = self.position(&id);
+        if let Some(at) = old
+            && self.records[at].0.digest == signed.digest
+        {
+            let record = &mut self.records[at].0;
+            if Row::parse(record.row.as_bytes()).is_ok_and(|stored| stored.same_content(&row)) {
+                return Registered::Unchanged(record.clone());
+            }
+            record.row = Arc::clone(row.json());
+            record.stored_at = now;
+            return Registered::Updated(record.clone());
+        }
+        let wanted = Wanted {
+            digest: Some(signed.digest),
+            fingerprint: signed.fingerprint().zip(simhash(&self.state.settings)).map(|(f, (r, c))| (f, r, c)),
+            signed: Some(&signed),
+        };
+        let matches = self.matches(&wanted, Some(&id), judge);
+        let duplicate_of_seq = matches.iter().map(|found| found.seq).min();
+        let verdict = judge.conclude(matches, false);
+        let duplicate = matches!(verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
+        if mode == Mode::SkipDuplicate && duplicate {
+            return Registered::Skipped(verdict);
+        }
+        old.map(|at| self.records.remove(at));
+        let row = Arc::clone(row.json());
+        let (seq, digest) = (self.next_seq, signed.digest);
+        let record = StoredRecord { id, seq, row, digest, verdict, duplicate_of_seq, stored_at: now };
+        self.next_seq += 1;
+        self.records.push((record.clone(), signed));
+        if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) }
+    }
+}
+
+/// Radius and position of the `simhash` channel.
+fn simhash(settings: &Settings) -> Option<(u8, u8)> {
+    let position = settings.channels.iter().position(|channel| matches!(channel, Channel::Simhash(_)))?;
+    Some((settings.simhash_radius()?, position as u8))
+}
+
+impl ModelStore {
+    fn with<T>(&self, name: &CollectionName, work: impl FnOnce(&mut Collection) -> Result<T>) -> Result<T> {
+        let mut collections = self.collections.lock();
+        work(collections.get_mut(name).ok_or_else(|| StoreError::UnknownCollection(name.clone()))?)
+    }
+}
+
+fn check_generation(collection: &Collection, given: u32) -> Result<()> {
+    let live = collection.state.generation;
+    if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
+}
+
+#[async_trait]
+impl Store for ModelStore {
+    async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        let mut collections = self.collections.lock();
+        if collections.contains_key(&spec.name) {
+            return Err(StoreError::CollectionExists(spec.name));
+        }
+        let CollectionSpec { name, settings, profile, now } = spec;
+        let state = CollectionState { name: name.clone(), settings, generation: 1, profile, created_at: now };
+        let state = Arc::new(state);
+        collections.insert(name, Collection { state: Arc::clone(&state), next_seq: 1, records: Vec::new() });
+        Ok(state)
+    }
+
+    async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        self.with(&spec.name, |collection| {
+            let mut state = (*collection.state).clone();
+            if state.profile != spec.profile {
+                if !collection.records.is_empty() {
+                    return Err(StoreError::ProfileConflict(spec.name.clone()));
+                }
+                state.generation += 1;
+            }
+            (state.settings, state.profile) = (spec.settings.clone(), spec.profile.clone());
+            collection.state = Arc::new(state);
+            Ok(Arc::clone(&collection.state))
+        })
+    }
+
+    async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>> {
+        Ok(self.collections.lock().get(name).map(|collection| Arc::clone(&collection.state)))
+    }
+
+    async fn collections(&self) -> Result<Vec<Arc<CollectionState>>> {
+        Ok(self.collections.lock().values().map(|collection| Arc::clone(&collection.state)).collect())
+    }
+
+    async fn count(&self, name: &CollectionName) -> Result<u64> {
+        self.with(name, |collection| Ok(collection.records.len() as u64))
+    }
+
+    async fn drop_collection(&self, name: &CollectionName) -> Result<bool> {
+        Ok(self.collections.lock().remove(name).is_some())
+    }
+
+    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
+        let name = registration.collection.clone();
+        self.with(&name, |collection| {
+            check_generation(collection, registration.generation)?;
+            Ok(collection.register(registration, judge.as_ref()))
+        })
+    }
+
+    async fn remove(&self, name: &CollectionName, id: &RecordId) -> Result<bool> {
+        self.with(name, |collection| Ok(collection.position(id).map(|at| collection.records.remove(at)).is_some()))
+    }
+
+    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
+        self.with(&query.collection, |collection| {
+            check_generation(collection, query.generation)?;
+            let (digest, fingerprint, signed) = (query.digest, query.fingerprint, query.signed.as_deref());
+            let wanted = Wanted { digest, fingerprint, signed };
+            let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());
+            if until == Until::FirstMatch {
+                matches.truncate(1);
+            }
+            Ok(Found { matches, truncated: false })
+        })
+    }
+
+    async fn record(&self, name: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>> {
+        self.with(name, |collection| Ok(collection.position(id).map(|at| collection.records[at].0.clone())))
+    }
+
+    async fn records(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
+        self.with(name, |collection| {
+            let later = collection.records.iter().filter(|(record, _)| record.seq > after);
+            Ok(later.take(limit).map(|(record, _)| record.clone()).collect())
+        })
+    }
+
+    async fn ready(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn usage(&self) -> Result<Usage> {
+        let records = self.collections.lock().values().map(|collection| collection.records.len() as u64).sum();
+        Ok(Usage { records, ..Usage::default() })
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! Every store keeps the promises of `doppel::store`.
+
+use std::sync::Arc;
+
+use doppel::store::conformance::{ALL, Desk, Sample, id};
+use doppel::store::embedded::{EmbeddedStore, Options};
+use doppel::store::model::ModelStore;
+use doppel::store::{Store, StoreError};
+
+fn open(dir: &std::path::Path) -> Arc<EmbeddedStore> {
+    Arc::new(EmbeddedStore::open(dir, Options::default()).expect("an empty directory opens"))
+}
+
+async fn run_all(store: Arc<dyn Store>) {
+    for (name, check) in ALL {
+        println!("{name}");
+        check(Arc::clone(&store)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_model_keeps_the_promises() {
+    run_all(Arc::new(ModelStore::default())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_embedded_store_keeps_the_promises() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    run_all(open(dir.path())).await;
+}
+
+#[tokio::test]
+async fn the_embedded_store_keeps_the_promises_on_one_thread() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    run_all(open(dir.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn everything_is_there_after_opening_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let first: Arc<dyn Store> = open(dir.path());
+    for (_, check) in ALL {
+        check(Arc::clone(&first)).await;
+    }
+    let before = contents(&first).await;
+    first.close().await.expect("an orderly end");
+    assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store says so");
+    let second: Arc<dyn Store> = open(dir.path());
+    assert_eq!(contents(&second).await, before);
+}
+
+/// Everything a client can see: states, counts, records, and what a lookup of each record finds.
+async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
+    let mut seen = Vec::new();
+    for state in store.collections().await.expect("a list") {
+        let desk = Desk::existing(store, state.name.as_str());
+        seen.push(format!("{state:?} {}", store.count(&desk.name).await.expect("a count")));
+        for record in desk.all().await {
+            let row: serde_json::Value = serde_json::from_str(&record.row).expect("JSON");
+            let keys = row["keys"].as_str().expect("text").split_whitespace().map(|key| key.parse().expect("a number"));
+            let fingerprint = row["fingerprint"].as_str().and_then(|text| u64::from_str_radix(text, 16).ok());
+            let sample = Sample { fingerprint, ..Sample::with_keys("x", keys.collect::<Vec<u64>>()) };
+            let found = if state.generation == 1 { desk.find(&sample).await } else { Vec::new() };
+            assert!(state.generation != 1 || found.contains(&record.id.to_string()), "every record finds itself");
+            assert_eq!(desk.get(record.id.as_str()).await.expect("by id").seq, record.seq);
+            let verdict = serde_json::to_string(&record.verdict).expect("JSON");
+            let place = (record.seq, record.duplicate_of_seq, &record.stored_at, record.digest);
+            seen.push(format!("{} {place:?} {} {verdict} {found:?}", record.id, record.row));
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_second_opening_of_the_same_directory_is_refused_with_its_name() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let _first = open(dir.path());
+    let error = EmbeddedStore::open(dir.path(), Options::default()).err().expect("it is in use").to_string();
+    assert!(error.contains(&dir.path().display().to_string()) && error.contains("in use"), "{error}");
+}
+
+#[tokio::test]
+async fn a_seq_is_never_given_twice_even_when_its_record_is_removed_before_a_restart() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::new(&store, "seqs").await;
+    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    desk.put(&Sample::with_keys("b", [3, 4])).await;
+    let last = desk.get("b").await.expect("it is there").seq;
+    assert!(store.remove(&desk.name, &id("b")).await.expect("a removal"));
+    drop((desk, store));
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::existing(&store, "seqs");
+    desk.put(&Sample::with_keys("c", [5, 6])).await;
+    assert!(desk.get("c").await.expect("it is there").seq > last);
+}
+
+#[tokio::test]
+async fn the_directory_is_for_its_owner_only_and_writes_stop_when_the_volume_is_too_full() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("made/by/the/store");
+    let options = Options { min_free_bytes: u64::MAX, ..Options::default() };
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&dir, options).expect("it opens"));
+    assert_eq!(dir.metadata().expect("it exists").permissions().mode() & 0o777, 0o700);
+    let desk = Desk::existing(&store, "full");
+    assert!(matches!(store.create_collection(desk.spec("p")).await, Err(StoreError::DiskFull { .. })));
+    assert!(matches!(store.ready().await, Err(StoreError::DiskFull { .. })));
+    assert!(store.collections().await.expect("reads go on").is_empty());
+}

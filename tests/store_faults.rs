@@ -1,0 +1,234 @@
+//! What the embedded store promises when things go wrong, by way of failpoints:
+//!
+//! ```text
+//! cargo test --features failpoints --test store_faults
+//! ```
+#![cfg(feature = "failpoints")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use doppel::store::conformance::{Desk, Sample, stored};
+use doppel::store::embedded::{EmbeddedStore, Options};
+use doppel::store::{Mode, Registered, Result, Store, StoreError};
+use doppel::verdict::VerdictKind;
+use fail::FailScenario;
+
+fn open(dir: &Path) -> Arc<dyn Store> {
+    let options = Options { min_free_bytes: 1, ..Options::default() };
+    Arc::new(EmbeddedStore::open(dir, options).expect("the directory opens"))
+}
+
+fn sample(number: u64) -> Sample {
+    Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1])
+}
+
+/// Makes whoever comes to the failpoint say so and wait to be let on.
+fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
+    let (arrived, arrivals) = channel();
+    let (go, wait) = channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let stop = move || {
+        let _ = arrived.send(());
+        let _ = wait.lock().map(|wait| wait.recv());
+    };
+    fail::cfg_callback(name, stop).expect("a failpoint");
+    (arrivals, go)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("a listing") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
+}
+
+/// Stops a registration at the failpoint; nobody may be answered or see it. Hands over a copy of the directory as it was then.
+async fn unanswered_at(point: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let crashed = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    let (arrived, go) = gate(point);
+    let caller = tokio::spawn({
+        let desk = desk.clone();
+        async move { desk.put(&sample(2)).await }
+    });
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    copy(dir.path(), crashed.path());
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(!caller.is_finished(), "an answer left before {point} was passed");
+    }
+    assert!(desk.get("r2").await.is_none() && desk.find(&sample(2)).await.is_empty() && desk.all().await.len() == 1);
+    fail::remove(point);
+    drop(go);
+    stored(caller.await.expect("no panic"));
+    assert_eq!(desk.find(&sample(2)).await, ["r2"]);
+    crashed
+}
+
+/// What is in a directory that was left as after a crash; every record must be whole.
+async fn left_in(dir: &Path) -> Vec<String> {
+    let store = open(dir);
+    let desk = Desk::existing(&store, "desk");
+    let all = desk.all().await;
+    assert_eq!(desk.store.count(&desk.name).await.expect("a count"), all.len() as u64);
+    for number in 1..=2 {
+        let name = format!("r{number}");
+        let listed = all.iter().any(|record| record.id.as_str() == name);
+        assert_eq!(desk.get(&name).await.is_some(), listed, "by id and by seq are one");
+        assert_eq!(desk.find(&sample(number)).await.len(), usize::from(listed), "and so is the index");
+    }
+    all.iter().map(|record| record.id.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn before_the_append_nothing_is_answered_seen_or_left_by_a_crash() {
+    let _scenario = FailScenario::setup();
+    let crashed = unanswered_at("store::before_append").await;
+    assert_eq!(left_in(crashed.path()).await, ["r1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn between_append_and_sync_nothing_is_answered_or_seen_and_a_crash_leaves_all_or_nothing() {
+    let _scenario = FailScenario::setup();
+    fail::cfg("store::split_append_and_sync", "return").expect("a failpoint");
+    let crashed = unanswered_at("store::between_append_and_sync").await;
+    assert_eq!(left_in(crashed.path()).await[0], "r1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_the_sync_a_crash_loses_nothing() {
+    let _scenario = FailScenario::setup();
+    let crashed = unanswered_at("store::before_publish").await;
+    assert_eq!(left_in(crashed.path()).await, ["r1", "r2"]);
+}
+
+/// Repeats until the store takes writes again, as a client told 503 would.
+async fn insist(desk: &Desk, sample: &Sample) -> Registered {
+    for _ in 0..2_000 {
+        match desk.try_put(sample, Mode::Put).await {
+            Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)) => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            outcome => return outcome.expect("no other error"),
+        }
+    }
+    panic!("the store did not come back");
+}
+
+async fn survives(break_it: &[(&str, &str)]) {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    for (point, action) in break_it {
+        fail::cfg(*point, action).expect("a failpoint");
+    }
+    let failed: Result<Registered> = desk.try_put(&sample(2), Mode::Put).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))), "{failed:?}");
+    assert!(matches!(store.ready().await, Err(StoreError::Unavailable { .. })), "and the store says so");
+    // Families from many callers, begun while it is down.
+    let callers = (0..16u64).map(|caller| {
+        let desk = desk.clone();
+        tokio::spawn(async move {
+            for family in 100..110 {
+                let keys = [family * 10, family * 10 + 1, family * 1000 + caller];
+                insist(&desk, &Sample::with_keys(format!("f{family}-{caller}"), keys)).await;
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.expect("no caller panics");
+    }
+    assert_eq!(desk.find(&sample(1)).await, ["r1"], "what was there is there");
+    assert!(desk.get("r2").await.is_none() && desk.find(&sample(2)).await.is_empty(), "what failed is nowhere");
+    let all = desk.all().await;
+    let originals = all.iter().filter(|record| record.verdict.kind == VerdictKind::Original).count();
+    assert_eq!((all.len(), originals), (161, 11));
+    store.ready().await.expect("it is well again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failed_commit_leaves_nothing_and_the_store_opens_again_by_itself() {
+    survives(&[("store::commit_error", "1*return")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn opening_again_is_tried_until_it_succeeds() {
+    survives(&[("store::commit_error", "1*return"), ("store::reopen_error", "3*return")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_writer_that_panics_is_replaced() {
+    survives(&[("store::before_append", "1*panic")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_a_full_disk_writes_are_refused_reads_go_on_and_writes_resume() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    fail::cfg("store::disk_full", "return").expect("a failpoint");
+    assert!(matches!(desk.try_put(&sample(2), Mode::Put).await, Err(StoreError::DiskFull { .. })));
+    assert!(matches!(store.ready().await, Err(StoreError::DiskFull { .. })));
+    assert_eq!(desk.find(&sample(1)).await, ["r1"]);
+    assert!(desk.get("r1").await.is_some());
+    fail::remove("store::disk_full");
+    stored(desk.put(&sample(2)).await);
+    store.ready().await.expect("there is room again");
+}
+
+/// Keys of records, ids and signatures in a closed directory.
+fn keys_on_disk(dir: &Path) -> usize {
+    let db = fjall::Database::builder(dir).open().expect("it is closed");
+    let spaces = ["records", "ids", "signatures"];
+    let count = |name| {
+        let space = db.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+        space.len().expect("a count")
+    };
+    spaces.into_iter().map(count).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_drop_cut_short_is_finished_at_the_next_opening() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    for number in 1..20 {
+        desk.put(&sample(number)).await;
+    }
+    fail::cfg("store::sweep", "panic").expect("a failpoint");
+    assert!(store.drop_collection(&desk.name).await.expect("a drop"));
+    assert!(store.collections().await.expect("a list").is_empty());
+    store.close().await.expect("an orderly end");
+    assert_eq!(keys_on_disk(dir.path()), 57, "the sweep did not come to anything");
+    fail::remove("store::sweep");
+    let mut left = usize::MAX;
+    for _ in 0..100 {
+        let store = open(dir.path());
+        assert!(store.collections().await.expect("a list").is_empty(), "the dropped collection does not come back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        store.close().await.expect("an orderly end");
+        drop(store);
+        left = keys_on_disk(dir.path());
+        if left == 0 {
+            break;
+        }
+    }
+    assert_eq!(left, 0);
+}
