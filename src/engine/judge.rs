@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::engine::context::{Context, Subject};
 use crate::index::Via;
 use crate::record::Row;
-use crate::schemes::Signature;
+use crate::schemes::{Scheme, Signature};
 use crate::similarity::{Resemblance, ShingleSet};
 use crate::store::{Candidate, Judge};
 use crate::text::Document;
@@ -25,6 +25,12 @@ impl RecordJudge {
         Self { context, subject, shingles: OnceLock::new() }
     }
 
+    /// Whether a shared key of `scheme` is enough. The index compares 44 bits of a key, which is as good as certain; where
+    /// nothing is verified afterwards, as good as certain is not enough.
+    fn trusts_keys_of(&self, scheme: &dyn Scheme) -> bool {
+        scheme.key_implies_match() && self.context.state.settings.verify.is_some()
+    }
+
     /// The names of the channels that proposed the candidate and accept it.
     fn accepting_channels(&self, candidate: &Candidate<'_>) -> Vec<String> {
         let ours = &self.subject.signed.signatures;
@@ -33,7 +39,7 @@ impl RecordJudge {
             if !candidate.via.contains(Via::channel(position as u8)) {
                 continue;
             }
-            let accepts = scheme.key_implies_match()
+            let accepts = self.trusts_keys_of(scheme.as_ref())
                 || match (&ours[position], candidate.fingerprint, candidate.signatures.get(position)) {
                     // The index holds fingerprints; no signature need be loaded for them.
                     (Some(a @ Signature::Fingerprint(_)), Some(b), _) => scheme.compare(a, &Signature::Fingerprint(b)),
@@ -100,7 +106,7 @@ impl Judge for RecordJudge {
     fn needs_signatures(&self) -> bool {
         let schemes = self.context.profile.schemes().iter();
         let mut loaded = schemes.filter(|scheme| scheme.name() != "simhash");
-        loaded.any(|scheme| !scheme.key_implies_match())
+        loaded.any(|scheme| !self.trusts_keys_of(scheme.as_ref()))
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
