@@ -1,1 +1,77 @@
-//! To be written.
+//! What the service tells its operator: log lines on standard error, numbers for Prometheus. No record text in either.
+
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Log, LogFormat};
+
+/// Upper bounds of the latency histogram, in seconds: an answer takes about a millisecond, a durable one some more.
+const LATENCY_BUCKETS: [f64; 14] =
+    [0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 1.0, 5.0, 30.0];
+
+/// Starts logging.
+///
+/// # Errors
+/// When the filter cannot be read or logging runs already.
+pub fn start_logging(log: &Log) -> anyhow::Result<()> {
+    let Log { format, level, requests: _ } = log;
+    let filter: EnvFilter = level.parse().with_context(|| format!("log.level {level:?}"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
+    };
+    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+}
+
+/// Installs the recorder of metrics, once per process, and returns where to read them.
+///
+/// # Errors
+/// When another recorder is installed.
+pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    if let Some(handle) = HANDLE.get() {
+        return Ok(handle.clone());
+    }
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &LATENCY_BUCKETS)
+        .context("latency buckets")?;
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("cannot install metrics: {error}"))?;
+    describe();
+    Ok(HANDLE.get_or_init(|| handle).clone())
+}
+
+fn describe() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!("doppel_http_requests_total", "requests answered, by method, route and status");
+    describe_histogram!("doppel_http_request_seconds", "time from a request's head to its answer's head");
+    describe_gauge!("doppel_http_requests_in_flight", "requests being worked on");
+    describe_counter!("doppel_http_requests_rejected_total", "requests and connections refused for a limit, by reason");
+    describe_counter!("doppel_verdicts_total", "verdicts given to registrations, by kind");
+    describe_counter!("doppel_registrations_total", "registrations, by outcome");
+    describe_counter!("doppel_store_writes_failed_total", "writes that the store refused or failed, by code");
+    describe_counter!("doppel_bulk_lines_total", "lines of _bulk bodies, by status");
+    describe_gauge!("doppel_records", "live records");
+    describe_gauge!("doppel_index_bytes", "bytes of the in-memory indexes");
+    describe_gauge!("doppel_store_disk_bytes", "bytes of the store on disk");
+    describe_gauge!("doppel_store_free_bytes", "bytes free on the store's volume");
+    describe_gauge!("process_resident_memory_bytes", "resident memory");
+    describe_gauge!("process_open_fds", "open file descriptors");
+}
+
+/// Sets the gauges of the process, where the system tells (Linux).
+pub fn measure_process() {
+    const PAGE_BYTES: f64 = 4096.0;
+    let statm = std::fs::read_to_string("/proc/self/statm").ok();
+    if let Some(pages) = statm.and_then(|text| text.split(' ').nth(1)?.parse::<f64>().ok()) {
+        metrics::gauge!("process_resident_memory_bytes").set(pages * PAGE_BYTES);
+    }
+    if let Ok(entries) = std::fs::read_dir("/proc/self/fd") {
+        metrics::gauge!("process_open_fds").set(entries.count() as f64);
+    }
+}

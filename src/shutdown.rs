@@ -1,1 +1,110 @@
-//! To be written.
+//! Stopping: a signal, a grace in which readiness is withdrawn, a drain, the end.
+//!
+//! The first SIGTERM or SIGINT begins an orderly stop; a second one exits at once with status 130. Nothing acknowledged is
+//! lost either way, because an answer is only given for what is durable.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// How far the stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// No stop was asked for.
+    Serving,
+    /// Readiness is withdrawn, everything is still served.
+    Grace,
+    /// No new work; what is under way may finish.
+    Draining,
+}
+
+/// Watches and tells the phase. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Shutdown(watch::Sender<Phase>);
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self(watch::Sender::new(Phase::Serving))
+    }
+}
+
+impl Shutdown {
+    /// The phase now.
+    pub fn phase(&self) -> Phase {
+        *self.0.borrow()
+    }
+
+    /// Enters `phase`; never goes back.
+    pub fn enter(&self, phase: Phase) {
+        self.0.send_if_modified(|now| {
+            let forward = phase > *now;
+            if forward {
+                *now = phase;
+            }
+            forward
+        });
+    }
+
+    /// Returns when `phase` is reached.
+    pub async fn reached(&self, phase: Phase) {
+        let mut phases = self.0.subscribe();
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _ = phases.wait_for(|now| *now >= phase).await;
+    }
+
+    /// Waits for a signal, then walks through the phases, staying `grace` in the first. A second signal exits.
+    ///
+    /// # Errors
+    /// When signals cannot be received.
+    pub async fn on_signal(&self, grace: Duration) -> std::io::Result<()> {
+        let mut signals = Signals::new()?;
+        signals.next().await;
+        tracing::info!(grace_ms = grace.as_millis() as u64, "stopping; a second signal exits at once");
+        self.enter(Phase::Grace);
+        tokio::spawn(async move {
+            signals.next().await;
+            tracing::warn!("second signal, exiting at once");
+            std::process::exit(130);
+        });
+        tokio::time::sleep(grace).await;
+        self.enter(Phase::Draining);
+        Ok(())
+    }
+}
+
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => (),
+            _ = self.interrupt.recv() => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn phases_only_go_forward_and_wake_those_who_wait() {
+        let shutdown = Shutdown::default();
+        let waiting = tokio::spawn({
+            let shutdown = shutdown.clone();
+            async move { shutdown.reached(Phase::Grace).await }
+        });
+        shutdown.enter(Phase::Draining);
+        waiting.await.unwrap();
+        shutdown.enter(Phase::Grace);
+        assert_eq!(shutdown.phase(), Phase::Draining);
+    }
+}

@@ -3,6 +3,9 @@
 //! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected).
 //! Answers go to standard output, everything else to standard error.
 
+pub mod config;
+pub mod healthcheck;
+pub mod openapi;
 pub mod serve;
 
 use std::process::ExitCode;
@@ -28,12 +31,21 @@ pub struct Cli {
 enum Command {
     /// Run the HTTP service (the default)
     Serve(serve::Args),
+    /// Print the description of the HTTP API (OpenAPI, YAML)
+    Openapi(openapi::Args),
+    /// Show and check the configuration, make keys
+    Config(config::Args),
+    /// Ask a running service whether it is ready
+    Healthcheck(healthcheck::Args),
 }
 
 impl Cli {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self.command.unwrap_or(Command::Serve(self.serve)) {
             Command::Serve(args) => serve::run(args),
+            Command::Openapi(args) => openapi::run(args),
+            Command::Config(args) => config::run(args),
+            Command::Healthcheck(args) => healthcheck::run(args),
         }
     }
 }

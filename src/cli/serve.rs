@@ -1,8 +1,20 @@
 //! `doppel serve`: runs the HTTP service until it is told to stop.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::config::{self, Config, Flags};
+use crate::engine::{Engine, Options};
+use crate::http::server;
+use crate::http::state::App;
+use crate::observe;
+use crate::shutdown::Shutdown;
+use crate::store::Store;
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -18,10 +30,63 @@ pub struct Args {
     pub data: Option<PathBuf>,
 }
 
-/// Runs the service.
+impl Args {
+    /// What they say of the configuration.
+    pub fn flags(&self) -> Flags {
+        Flags { file: self.config.clone(), listen: self.listen, data: self.data.clone() }
+    }
+}
+
+/// Runs the service. Prints one line on standard output when it takes requests: `listening on http://ADDR`.
 ///
 /// # Errors
 /// When the configuration is wrong, the address taken or the store cannot be opened.
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("the service is not part of this build yet")
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = config::load(&args.flags())?.config;
+    observe::start_logging(&config.log)?;
+    let metrics = observe::start_metrics()?;
+    // Bound before the store is opened: opening may take a minute, and a taken address should be said at once.
+    let listen = config.server.listen;
+    let listener = TcpListener::bind(listen)
+        .with_context(|| format!("cannot listen on {listen}; choose another with --listen"))?;
+    let store = open_store(&config)?;
+    let engine = Engine::new(
+        store,
+        Options {
+            auto_create: config.collections.auto_create,
+            now: crate::clock::now,
+            new_id: crate::clock::unique_id,
+        },
+    );
+    let shutdown = Shutdown::default();
+    let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    runtime.block_on(async {
+        let grace = Duration::from_millis(config.server.shutdown_grace_ms);
+        let signals = tokio::spawn(async move { shutdown.on_signal(grace).await });
+        say_listening(&listener, &config)?;
+        let served = server::serve(app, listener, &config).await.context("serving");
+        signals.abort();
+        engine.close().await.context("closing the store")?;
+        served
+    })?;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    let dir = config.store.data.display();
+    anyhow::bail!("cannot open {dir}: this build has no store")
+}
+
+#[expect(clippy::print_stdout, reason = "the line that scripts wait for")]
+fn say_listening(listener: &TcpListener, config: &Config) -> anyhow::Result<()> {
+    let address = listener.local_addr().context("cannot read the address")?;
+    let keys = match config.auth.keys.len() {
+        0 => "open to everyone on this machine".to_owned(),
+        count => format!("{count} key(s)"),
+    };
+    println!("listening on http://{address} (data in {}, {keys}, docs at /docs)", config.store.data.display());
+    Ok(())
 }

@@ -27,7 +27,7 @@ use crate::violation::Violation;
 /// another reindex to finish in that very moment.
 const GENERATION_RETRIES: usize = 3;
 /// Rows above this size are signed away from the threads that serve requests: 16 KiB take about a millisecond.
-const INLINE_ROW_BYTES: usize = 16 << 10;
+pub const INLINE_ROW_BYTES: usize = 16 << 10;
 
 /// What to do when a registration finds a duplicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

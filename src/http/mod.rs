@@ -1,1 +1,19 @@
-//! To be written.
+//! The HTTP interface: what a request means, who may make it, how much is taken at once, and how answers look.
+//!
+//! It holds no rule of the domain: a handler extracts, authorises, makes one call of the engine and answers. The whole
+//! surface is one list in [`router`]; the OpenAPI document falls out of it.
+
+pub mod auth;
+pub mod body;
+pub mod connection;
+pub mod cursor;
+pub mod extract;
+pub mod lines;
+pub mod observe;
+pub mod openapi;
+pub mod problem;
+pub mod query;
+pub mod router;
+pub mod routes;
+pub mod server;
+pub mod state;

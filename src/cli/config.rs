@@ -1,0 +1,56 @@
+//! `doppel config`: shows and checks the configuration, makes keys.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::cli::serve;
+use crate::config::auth::{self, Key, Scope};
+use crate::config::{self, print};
+
+/// Options of `doppel config`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Show every key with its value and where it came from; hashes of secrets are left out
+    Print(serve::Args),
+    /// Find mistakes: exits with 1 and names the key
+    Check(serve::Args),
+    /// Make a key; the key is shown once, the section goes into the configuration
+    NewKey {
+        /// Name of the key, shown in logs: 1 to 64 of a-z, 0-9 and "-"
+        name: String,
+        /// What it may do
+        #[arg(long, value_enum, value_delimiter = ',', required = true)]
+        scopes: Vec<Scope>,
+    },
+}
+
+/// Runs one of the subcommands.
+///
+/// # Errors
+/// When the configuration is wrong.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let text = match args.command {
+        Command::Print(flags) => print::print(&config::load(&flags.flags())?),
+        Command::Check(flags) => {
+            config::load(&flags.flags())?;
+            "the configuration is fine\n".to_owned()
+        }
+        Command::NewKey { name, scopes } => new_key(name, scopes)?,
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn new_key(name: String, scopes: Vec<Scope>) -> anyhow::Result<String> {
+    let (key, sha256) = auth::new_key(&name)?;
+    let listed = scopes.iter().map(|scope| format!("{:?}", scope.as_str())).collect::<Vec<_>>().join(", ");
+    let section = format!("[[auth.keys]]\nname = {name:?}\nsha256 = \"{sha256}\"\nscopes = [{listed}]\n");
+    config::Auth { keys: vec![Key { name, sha256, scopes }] }.check().map_err(anyhow::Error::msg)?;
+    Ok(format!("# the key, shown only now: {key}\n{section}"))
+}

@@ -1,0 +1,18 @@
+//! `doppel openapi`: prints the description of the HTTP API.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Options of `doppel openapi`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {}
+
+/// Prints the description as YAML.
+///
+/// # Errors
+/// When standard output is closed.
+pub fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
+    let yaml = crate::http::openapi::yaml()?;
+    std::io::stdout().write_all(yaml.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

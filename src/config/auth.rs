@@ -1,0 +1,141 @@
+//! Who may call: bearer keys and their scopes.
+//!
+//! A key reads `dpl_<name>_<secret>`. The configuration holds the name, which appears in logs, and the SHA-256 of the
+//! secret; the key itself is shown once, by `doppel config new-key`, and stored nowhere.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+/// Longest name of a key.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// What a key may do. Scopes do not include each other: a key lists all it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Ask: check, similar, explain, read records and collections, metrics.
+    Read,
+    /// Register and delete records.
+    Write,
+    /// Create, change and delete collections.
+    Admin,
+}
+
+impl Scope {
+    /// The scope as in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// `[[auth.keys]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// Its name: 1 to 64 of `a-z`, `0-9` and `-`.
+    pub name: String,
+    /// SHA-256 of the secret, 64 hexadecimal digits.
+    pub sha256: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+}
+
+/// `[auth]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Auth {
+    /// The keys. Without any, everyone who reaches the address may do everything: allowed on loopback only.
+    pub keys: Vec<Key>,
+}
+
+impl Auth {
+    /// Whether the keys can be used.
+    ///
+    /// # Errors
+    /// Names the key and what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        for (index, Key { name, sha256, scopes }) in self.keys.iter().enumerate() {
+            let at = format!("auth.keys[{index}]");
+            let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(plain) {
+                return Err(format!("{at}.name must be 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\""));
+            }
+            if self.keys[..index].iter().any(|earlier| earlier.name == *name) {
+                return Err(format!("{at}.name: another key is already called {name:?}"));
+            }
+            if decode(sha256).is_none() {
+                return Err(format!("{at}.sha256 must be 64 hexadecimal digits; doppel config new-key makes one"));
+            }
+            if scopes.is_empty() {
+                return Err(format!("{at}.scopes is empty; give some of read, write, admin"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// SHA-256 of a secret.
+pub fn hash_secret(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// Splits `dpl_<name>_<secret>`.
+pub fn split_key(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix("dpl_")?.split_once('_').filter(|(name, secret)| !name.is_empty() && !secret.is_empty())
+}
+
+/// Reads 64 hexadecimal digits.
+pub fn decode(hex: &str) -> Option<[u8; 32]> {
+    if hex.len() != 64 || !hex.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Writes bytes as lower-case hexadecimal digits.
+pub fn encode(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A new key called `name`: the key to hand out, and the hash to configure.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub fn new_key(name: &str) -> anyhow::Result<(String, String)> {
+    let mut random = [0; 24];
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no randomness from the system: {error}"))?;
+    let secret = encode(&random);
+    let hash = encode(&hash_secret(&secret));
+    Ok((format!("dpl_{name}_{secret}"), hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_key_splits_into_its_name_and_a_secret_with_the_configured_hash() {
+        let (key, hash) = new_key("intake-desk").unwrap();
+        let (name, secret) = split_key(&key).unwrap();
+        assert_eq!(name, "intake-desk");
+        assert_eq!(decode(&hash).unwrap(), hash_secret(secret));
+        let auth = Auth { keys: vec![Key { name: name.into(), sha256: hash, scopes: vec![Scope::Read] }] };
+        assert_eq!(auth.check(), Ok(()));
+    }
+
+    #[test]
+    fn keys_of_another_shape_are_no_keys() {
+        for text in ["", "dpl_", "dpl_a", "dpl_a_", "dpl__x", "abc_a_b"] {
+            assert_eq!(split_key(text), None, "{text}");
+        }
+    }
+}

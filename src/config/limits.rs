@@ -1,0 +1,106 @@
+//! How much the service takes at once. Every limit has a default and the reason for it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// `[limits]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Longest body of a request, in bytes. The longest petitions measured have some 20 kB; 1 MiB leaves room for fields
+    /// that are only stored, and 256 such bodies at once still fit into a small machine.
+    pub max_body_bytes: usize,
+    /// Longest line of a `_bulk` body, in bytes: the same record, the same reason. The whole body may have any size.
+    pub max_line_bytes: usize,
+    /// Requests worked on at once. Work is bound by cores and by syncs that requests share; beyond this, more of them only
+    /// make each slower.
+    pub max_in_flight: usize,
+    /// Requests that may wait for their turn; the next gets 503 at once rather than a late answer.
+    pub max_waiting: usize,
+    /// Open connections. Each costs a file descriptor and a few kB; 1,024 descriptors is the usual allowance of a process,
+    /// and the store needs some of them.
+    pub max_connections: usize,
+    /// Requests a second for one key, on average, with bursts of one second; 0 is no limit. Off, because an import of a
+    /// backlog is the first thing an office does.
+    pub requests_per_second_per_key: u32,
+    /// Time for a client to send the head of a request, and for an idle connection to stay open.
+    pub header_timeout_ms: u64,
+    /// Time for a client to send a whole body, or one line of a `_bulk` body: 1 MiB in 20 seconds is a slow modem.
+    pub body_timeout_ms: u64,
+    /// Time for a whole request; a write that takes longer goes on, its client is told to repeat it.
+    pub request_timeout_ms: u64,
+    /// Time for a client to take what is being sent to it.
+    pub write_timeout_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 1 << 20,
+            max_line_bytes: 1 << 20,
+            max_in_flight: 256,
+            max_waiting: 1024,
+            max_connections: 768,
+            requests_per_second_per_key: 0,
+            header_timeout_ms: 30_000,
+            body_timeout_ms: 20_000,
+            request_timeout_ms: 30_000,
+            write_timeout_ms: 60_000,
+        }
+    }
+}
+
+impl Limits {
+    /// Time for the head of a request.
+    pub fn header_timeout(&self) -> Duration {
+        Duration::from_millis(self.header_timeout_ms)
+    }
+
+    /// Time for a body or a line.
+    pub fn body_timeout(&self) -> Duration {
+        Duration::from_millis(self.body_timeout_ms)
+    }
+
+    /// Time for a whole request.
+    pub fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
+    }
+
+    /// Time for a client to take what is sent.
+    pub fn write_timeout(&self) -> Duration {
+        Duration::from_millis(self.write_timeout_ms)
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self {
+            max_body_bytes,
+            max_line_bytes,
+            max_in_flight,
+            max_waiting: _,
+            max_connections,
+            requests_per_second_per_key: _,
+            header_timeout_ms,
+            body_timeout_ms,
+            request_timeout_ms,
+            write_timeout_ms,
+        } = self;
+        let sizes = [
+            ("max_body_bytes", *max_body_bytes),
+            ("max_line_bytes", *max_line_bytes),
+            ("max_in_flight", *max_in_flight),
+            ("max_connections", *max_connections),
+        ];
+        let times = [
+            ("header_timeout_ms", *header_timeout_ms),
+            ("body_timeout_ms", *body_timeout_ms),
+            ("request_timeout_ms", *request_timeout_ms),
+            ("write_timeout_ms", *write_timeout_ms),
+        ];
+        let zero = sizes.iter().find(|(_, value)| *value == 0).map(|(name, _)| name);
+        match zero.or(times.iter().find(|(_, value)| *value == 0).map(|(name, _)| name)) {
+            Some(name) => Err(format!("limits.{name} is 0, which would refuse every request; give at least 1")),
+            None => Ok(()),
+        }
+    }
+}

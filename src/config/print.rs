@@ -1,0 +1,62 @@
+//! Shows the effective configuration as TOML, each value with where it came from.
+
+use std::fmt::Write;
+
+use figment::value::{Dict, Value};
+
+use super::Loaded;
+
+/// The configuration as TOML. Hashes of secrets are left out.
+pub fn print(loaded: &Loaded) -> String {
+    let mut text = String::new();
+    let sections = loaded.figment.extract::<Dict>().unwrap_or_default();
+    for (section, values) in &sections {
+        let Value::Dict(_, values) = values else { continue };
+        let _ = writeln!(text, "[{section}]");
+        for (key, value) in values {
+            let origin = origin(loaded, &format!("{section}.{key}"));
+            let _ = writeln!(text, "{key} = {}  # {origin}", shown(key, value));
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+fn origin(loaded: &Loaded, key: &str) -> String {
+    let Some(metadata) = loaded.figment.find_metadata(key) else { return "default".into() };
+    if metadata.name.contains("Config") {
+        return "default".into();
+    }
+    match (&metadata.source, metadata.name.contains("environment")) {
+        (Some(figment::Source::File(path)), _) => path.display().to_string(),
+        (_, true) => "environment".into(),
+        _ => "command line".into(),
+    }
+}
+
+fn shown(key: &str, value: &Value) -> String {
+    match value {
+        _ if key == "sha256" => "\"(not shown)\"".into(),
+        Value::String(_, text) => toml::Value::String(text.clone()).to_string(),
+        Value::Char(_, letter) => toml::Value::String(letter.to_string()).to_string(),
+        Value::Bool(_, flag) => flag.to_string(),
+        Value::Num(_, number) => match (number.to_i128(), number.to_u128(), number.to_f64()) {
+            (Some(number), ..) => number.to_string(),
+            (_, Some(number), _) => number.to_string(),
+            (.., Some(number)) => number.to_string(),
+            _ => "?".into(),
+        },
+        Value::Empty(..) => "\"\"".into(),
+        Value::Array(_, items) => {
+            let items: Vec<String> = items.iter().map(|item| shown("", item)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Dict(_, entries) => {
+            let entries: Vec<String> =
+                entries.iter().map(|(key, value)| format!("{key} = {}", shown(key, value))).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Who asks, and may they: bearer keys, scopes, the rate of each key.
+//!
+//! Authorising is an extractor, written first in a handler's arguments, so that nobody without a key learns whether their
+//! body would have been right. A key's secret is compared by its SHA-256 in constant time. Without configured keys
+//! everyone may do everything; the configuration allows that on loopback only.
+
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use governor::clock::Clock;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use subtle::ConstantTimeEq;
+
+use crate::config::Auth;
+use crate::config::auth::{Scope, decode, hash_secret, split_key};
+use crate::http::problem::Problem;
+use crate::http::state::App;
+
+/// The configured keys and their rates.
+pub struct Keys {
+    keys: Vec<Key>,
+    rate: Option<DefaultKeyedRateLimiter<Arc<str>>>,
+}
+
+struct Key {
+    name: Arc<str>,
+    hash: [u8; 32],
+    scopes: Vec<Scope>,
+}
+
+/// The name of the key that a request came with, for the log. In the response's extensions.
+#[derive(Clone, Debug)]
+pub struct Caller(pub Arc<str>);
+
+impl Keys {
+    /// Keys of a checked configuration; `per_second` of 0 is no limit.
+    pub fn new(auth: &Auth, per_second: u32) -> Self {
+        let keys = auth.keys.iter().filter_map(|key| {
+            Some(Key { name: key.name.as_str().into(), hash: decode(&key.sha256)?, scopes: key.scopes.clone() })
+        });
+        let rate = NonZeroU32::new(per_second).map(|rate| RateLimiter::keyed(Quota::per_second(rate)));
+        Self { keys: keys.collect(), rate }
+    }
+
+    /// The name of the key in `authorization` if it has `scope` and is within its rate.
+    ///
+    /// # Errors
+    /// 401, 403 or 429.
+    pub fn authorise(&self, authorization: Option<&HeaderValue>, scope: Scope) -> Result<Arc<str>, Problem> {
+        let name = match self.keys.as_slice() {
+            [] => "".into(),
+            keys => {
+                let key = authenticate(keys, authorization)?;
+                if !key.scopes.contains(&scope) {
+                    let scope = scope.as_str();
+                    let detail =
+                        format!("the key {:?} does not have the scope {scope:?}, which this needs", &*key.name);
+                    return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
+                }
+                key.name.clone()
+            }
+        };
+        self.within_rate(&name)?;
+        Ok(name)
+    }
+
+    fn within_rate(&self, name: &Arc<str>) -> Result<(), Problem> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        rate.check_key(name).map_err(|not_until| {
+            let wait = not_until.wait_time_from(governor::clock::DefaultClock::default().now());
+            let detail = "this key sends more requests a second than the configuration allows; slow down";
+            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(seconds)
+        })
+    }
+}
+
+fn authenticate<'k>(keys: &'k [Key], authorization: Option<&HeaderValue>) -> Result<&'k Key, Problem> {
+    let Some(value) = authorization else {
+        return Err(unauthenticated("missing_key", "send a key: authorization: Bearer dpl_<name>_<secret>", ""));
+    };
+    let wrong = || {
+        unauthenticated(
+            "invalid_key",
+            "the key is not one of this service's; ask its operator",
+            ", error=\"invalid_token\"",
+        )
+    };
+    let text = value.to_str().map_err(|_| wrong())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
+    let (name, secret) = split_key(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(wrong)?;
+    let hash = hash_secret(secret);
+    // Names are not secret; only the hash must not be guessed by timing.
+    let key = keys.iter().find(|key| &*key.name == name).ok_or_else(wrong)?;
+    if bool::from(key.hash.ct_eq(&hash)) { Ok(key) } else { Err(wrong()) }
+}
+
+fn unauthenticated(code: &'static str, detail: &str, more: &str) -> Problem {
+    let challenge = format!("Bearer realm=\"doppel\"{more}");
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, code, detail);
+    match HeaderValue::from_str(&challenge) {
+        Ok(challenge) => problem.with_header(header::WWW_AUTHENTICATE, challenge),
+        Err(_) => problem,
+    }
+}
+
+/// A scope as a type, so that a handler's signature says what it needs.
+pub trait Needs: Send + Sync {
+    /// The scope.
+    const SCOPE: Scope;
+}
+
+macro_rules! needs {
+    ($($(#[$doc:meta])* $name:ident = $scope:ident as $alias:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+        impl Needs for $name {
+            const SCOPE: Scope = Scope::$scope;
+        }
+        $(#[$doc])*
+        pub type $alias = Authorised<$name>;
+    )*};
+}
+
+needs! {
+    /// The caller may ask.
+    Read = Read as Reader;
+    /// The caller may register and delete.
+    Write = Write as Writer;
+    /// The caller may change collections.
+    Admin = Admin as Administrator;
+}
+
+/// Proof that the caller has the scope of `N`.
+#[derive(Clone, Copy, Debug)]
+pub struct Authorised<N>(PhantomData<N>);
+
+impl<N: Needs> FromRequestParts<App> for Authorised<N> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let name = app.keys.authorise(parts.headers.get(header::AUTHORIZATION), N::SCOPE)?;
+        if let Some(slot) = parts.extensions.get::<super::observe::CallerSlot>() {
+            slot.set(name);
+        }
+        Ok(Self(PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::auth;
+
+    fn keys(rate: u32) -> (Keys, HeaderValue) {
+        let (key, sha256) = auth::new_key("desk").unwrap();
+        let auth = Auth { keys: vec![auth::Key { name: "desk".into(), sha256, scopes: vec![Scope::Read] }] };
+        (Keys::new(&auth, rate), HeaderValue::from_str(&format!("Bearer {key}")).unwrap())
+    }
+
+    #[test]
+    fn a_key_opens_what_its_scopes_name_and_nothing_else() {
+        let (keys, header) = keys(0);
+        assert_eq!(&*keys.authorise(Some(&header), Scope::Read).unwrap(), "desk");
+        let problem = keys.authorise(Some(&header), Scope::Write).unwrap_err();
+        assert_eq!((problem.status().as_u16(), problem.code()), (403, "missing_scope"));
+        assert!(problem.body("").detail.contains("\"write\""));
+    }
+
+    #[test]
+    fn a_wrong_secret_an_unknown_name_and_another_scheme_are_all_the_same_401() {
+        let (keys, header) = keys(0);
+        let good = header.to_str().unwrap();
+        for wrong in
+            [format!("{good}0"), good.replace("desk", "dusk"), good.replace("Bearer", "Basic"), "Bearer".into()]
+        {
+            let header = HeaderValue::from_str(&wrong).unwrap();
+            let problem = keys.authorise(Some(&header), Scope::Read).unwrap_err();
+            assert_eq!((problem.status().as_u16(), problem.code()), (401, "invalid_key"), "{wrong}");
+        }
+        assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), "missing_key");
+    }
+
+    #[test]
+    fn a_key_beyond_its_rate_is_told_when_to_come_again() {
+        let (keys, header) = keys(2);
+        assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
+        assert!(keys.authorise(Some(&header), Scope::Read).is_ok());
+        let problem = keys.authorise(Some(&header), Scope::Read).unwrap_err();
+        assert_eq!((problem.status().as_u16(), problem.code()), (429, "rate_limited"));
+    }
+}

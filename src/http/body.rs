@@ -1,0 +1,118 @@
+//! Reads request bodies within a size and a time, both small and both the client's fault when exceeded.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+use crate::http::problem::Problem;
+
+/// How many times the limit is read and thrown away before the connection is given up: a client that is still sending when
+/// the answer comes usually never sees it, only a reset.
+const DISCARD_FACTOR: usize = 16;
+
+/// Reads the whole body, at most `max` bytes, within `time` from now.
+///
+/// # Errors
+/// 413 over the limit, 408 when the client is too slow, 400 when the body breaks off.
+pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
+    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let waits = request.headers().contains_key(header::EXPECT);
+    if declared.is_some_and(|length: usize| length > max) && waits {
+        // The client asked before sending; it need not send.
+        return Err(too_large(max));
+    }
+    match tokio::time::timeout(time, collect(request.into_body(), max)).await {
+        Ok(result) => result,
+        Err(_) => {
+            let detail = format!("the body did not arrive within {} ms", time.as_millis());
+            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
+        }
+    }
+}
+
+async fn collect(mut body: Body, max: usize) -> Result<Bytes, Problem> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    let mut total = 0;
+    while let Some(chunk) = next_chunk(&mut body).await? {
+        total += chunk.len();
+        if total > max.saturating_mul(DISCARD_FACTOR) {
+            break;
+        }
+        match (total > max, first.is_empty()) {
+            (true, _) => rest.clear(),
+            (false, true) => first = chunk,
+            (false, false) => {
+                if rest.is_empty() {
+                    rest.extend_from_slice(&first);
+                }
+                rest.extend_from_slice(&chunk);
+            }
+        }
+    }
+    match (total > max, rest.is_empty()) {
+        (true, _) => Err(too_large(max)),
+        (false, true) => Ok(first),
+        (false, false) => Ok(rest.freeze()),
+    }
+}
+
+/// The next piece of a body, `None` at its end.
+///
+/// # Errors
+/// 400 when the body breaks off.
+pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| {
+            let detail = "the body broke off before its end";
+            Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
+        })?;
+        match frame.into_data() {
+            Ok(data) if !data.is_empty() => return Ok(Some(data)),
+            _ => (),
+        }
+    }
+    Ok(None)
+}
+
+fn too_large(max: usize) -> Problem {
+    let detail = format!("the body has more than {max} bytes (limits.max_body_bytes)");
+    Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read_chunks(chunks: &[&'static [u8]], max: usize) -> Result<Bytes, Problem> {
+        let chunks: Vec<Result<Bytes, std::io::Error>> =
+            chunks.iter().map(|chunk| Ok(Bytes::from_static(chunk))).collect();
+        let body = Body::from_stream(tokio_stream::iter(chunks));
+        read(Request::new(body), max, Duration::from_secs(5)).await
+    }
+
+    #[tokio::test]
+    async fn a_body_in_pieces_is_the_same_as_in_one() {
+        assert_eq!(read_chunks(&[b"ab", b"", b"cd", b"e"], 5).await.unwrap(), &b"abcde"[..]);
+        assert_eq!(read_chunks(&[b"abcde"], 5).await.unwrap(), &b"abcde"[..]);
+        assert_eq!(read_chunks(&[], 5).await.unwrap(), &b""[..]);
+    }
+
+    #[tokio::test]
+    async fn one_byte_over_the_limit_is_413() {
+        for chunks in [&[b"abc" as &[u8], b"def"][..], &[b"abcdef"], &[&[0; 200]]] {
+            assert_eq!(read_chunks(chunks, 5).await.unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_is_408() {
+        let body = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
+        let problem = read(Request::new(body), 5, Duration::from_millis(20)).await.unwrap_err();
+        assert_eq!(problem.code(), "body_timeout");
+    }
+}

@@ -1,0 +1,183 @@
+//! From bytes of a request to validated types: names in the path, parameters, media types, rows.
+//!
+//! Every rejection is a [`Problem`] that names the place. Nothing here repeats what the client sent.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+
+use crate::collection::CollectionName;
+use crate::http::body;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::record::{RecordId, Row, Value};
+use crate::violation::Violation;
+
+/// The collection in the path.
+#[derive(Clone, Debug)]
+pub struct InCollection(pub CollectionName);
+
+/// The collection and the record in the path.
+#[derive(Clone, Debug)]
+pub struct InRecord(pub CollectionName, pub RecordId);
+
+async fn path(parts: &mut Parts, app: &App) -> Result<Vec<(String, String)>, Problem> {
+    let path = Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
+    path.map(|Path(path)| path).map_err(|_| {
+        let detail = "the path is not UTF-8 after percent-decoding";
+        Problem::at(StatusCode::BAD_REQUEST, "malformed_path", "/path", detail)
+    })
+}
+
+fn collection(path: &[(String, String)]) -> Result<CollectionName, Problem> {
+    let name = path.iter().find(|(name, _)| name == "collection").map_or("", |(_, value)| value);
+    CollectionName::new(name)
+        .map_err(|reason| Problem::invalid(vec![Violation::new("/path/collection", "invalid_collection", reason)]))
+}
+
+/// Reads the id in a path.
+///
+/// # Errors
+/// 422 when it is none.
+pub fn record_id(text: &str) -> Result<RecordId, Problem> {
+    RecordId::new(text).map_err(|reason| Problem::invalid(vec![Violation::new("/path/id", "invalid_id", reason)]))
+}
+
+impl FromRequestParts<App> for InCollection {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Ok(Self(collection(&path(parts, app).await?)?))
+    }
+}
+
+impl FromRequestParts<App> for InRecord {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let path = path(parts, app).await?;
+        let id = path.iter().find(|(name, _)| name == "id").map_or("", |(_, value)| value);
+        Ok(Self(collection(&path)?, record_id(id)?))
+    }
+}
+
+/// Media types of the bodies we take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// `application/json`.
+    Json,
+    /// `application/x-ndjson`.
+    Ndjson,
+}
+
+impl Media {
+    /// The media type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Ndjson => "application/x-ndjson",
+        }
+    }
+}
+
+/// Refuses a body that says it is something else, or is compressed. A body that says nothing is believed.
+///
+/// # Errors
+/// 415 that says what to send.
+pub fn check_media(headers: &HeaderMap, wanted: Media) -> Result<(), Problem> {
+    let name = wanted.name();
+    let refuse = |code, detail: String| Err(Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, code, "", detail));
+    if let Some(value) = headers.get(header::CONTENT_TYPE) {
+        let text = value.to_str().unwrap_or("").to_ascii_lowercase();
+        let mut pieces = text.split(';').map(str::trim);
+        let utf8 =
+            |piece: &str| !piece.starts_with("charset=") || matches!(&piece[8..], "utf-8" | "\"utf-8\"" | "utf8");
+        if pieces.next() != Some(name) || !pieces.all(utf8) {
+            return refuse("unsupported_media_type", format!("send content-type: {name}, in UTF-8"));
+        }
+    }
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(value) if value != "identity" => {
+            refuse("unsupported_encoding", "send the body uncompressed, without content-encoding".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The bytes of a JSON body, within the limit and the time for it.
+#[derive(Clone, Debug)]
+pub struct JsonBytes(pub Bytes);
+
+impl FromRequest<App> for JsonBytes {
+    type Rejection = Problem;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        check_media(request.headers(), Media::Json)?;
+        Ok(Self(body::read(request, app.limits.max_body_bytes, app.limits.body_timeout()).await?))
+    }
+}
+
+/// A body that is a record: a flat JSON object of its fields.
+#[derive(Clone, Debug)]
+pub struct RowBody(pub Row);
+
+impl FromRequest<App> for RowBody {
+    type Rejection = Problem;
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let JsonBytes(bytes) = JsonBytes::from_request(request, app).await?;
+        row(&bytes).map(Self)
+    }
+}
+
+/// Reads a row. A `fingerprint` given as a number is refused wherever it comes: JSON numbers lose digits above 2^53, and
+/// a petition whose fingerprint was silently rounded would be found by nobody.
+///
+/// # Errors
+/// 400 or 422.
+pub fn row(bytes: &[u8]) -> Result<Row, Problem> {
+    let row = Row::parse(bytes)?;
+    if let Some(Value::Literal(_)) = row.value("fingerprint") {
+        let detail = "a fingerprint is a string of 16 lower-case hexadecimal digits; as a number it would lose digits";
+        return Err(Problem::invalid(vec![Violation::new("/fingerprint", "invalid_fingerprint", detail)]));
+    }
+    Ok(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn json_is_taken_with_its_charset_or_unnamed_and_nothing_else() {
+        let fine: [&[(&str, &str)]; 4] = [
+            &[],
+            &[("content-type", "application/json")],
+            &[("content-type", "Application/JSON; charset=UTF-8")],
+            &[("content-encoding", "identity")],
+        ];
+        for pairs in fine {
+            assert!(check_media(&headers(pairs), Media::Json).is_ok(), "{pairs:?}");
+        }
+        let wrong: [&[(&str, &str)]; 4] = [
+            &[("content-type", "text/plain")],
+            &[("content-type", "application/json; charset=gbk")],
+            &[("content-type", "application/x-ndjson")],
+            &[("content-encoding", "gzip")],
+        ];
+        for pairs in wrong {
+            assert_eq!(check_media(&headers(pairs), Media::Json).unwrap_err().status().as_u16(), 415, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_as_a_number_is_refused_in_any_row() {
+        let problem = row(br#"{"fingerprint": 1234}"#).unwrap_err();
+        assert_eq!(
+            (problem.code(), problem.body("").errors[0].pointer.as_str()),
+            ("invalid_fingerprint", "/fingerprint")
+        );
+        assert!(row(br#"{"fingerprint": "00000000000004d2"}"#).is_ok());
+    }
+}

@@ -1,0 +1,161 @@
+//! Cuts a stream of bytes into lines, in constant memory.
+//!
+//! A line ends with LF or CRLF; the last one may end with the stream. Lines are numbered from 1, blank ones included but
+//! not returned. A line longer than the limit is reported once and skipped as it comes, never held: memory stays below the
+//! limit plus one piece of the stream. Time is linear in the bytes.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// A line that is not blank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Its bytes without the line end; `None` when it was longer than the limit.
+    pub bytes: Option<Bytes>,
+}
+
+/// Cuts lines; fed piece by piece.
+#[derive(Debug)]
+pub struct Lines {
+    buffer: BytesMut,
+    /// Bytes at the start of `buffer` known to hold no line end.
+    searched: usize,
+    number: u64,
+    skipping: bool,
+    max: usize,
+}
+
+impl Lines {
+    /// A cutter for lines of at most `max` bytes.
+    pub fn new(max: usize) -> Self {
+        Self { buffer: BytesMut::new(), searched: 0, number: 0, skipping: false, max }
+    }
+
+    /// Adds a piece of the stream. Take all lines before the next piece.
+    pub fn feed(&mut self, piece: &[u8]) {
+        self.buffer.extend_from_slice(piece);
+    }
+
+    /// The next whole line.
+    pub fn next_line(&mut self) -> Option<Line> {
+        loop {
+            let Some(end) = self.find_end() else {
+                self.shed();
+                return None;
+            };
+            let bytes = self.buffer.split_to(end).freeze();
+            self.buffer.advance(1);
+            self.searched = 0;
+            if let Some(line) = self.cut(bytes) {
+                return Some(line);
+            }
+        }
+    }
+
+    /// The last line, if the stream did not end with a line end.
+    pub fn last_line(&mut self) -> Option<Line> {
+        if self.buffer.is_empty() && !self.skipping {
+            return None;
+        }
+        let bytes = self.buffer.split().freeze();
+        self.searched = 0;
+        self.cut(bytes)
+    }
+
+    /// Whether a line has begun that has not ended yet.
+    pub fn is_within_line(&self) -> bool {
+        self.skipping || !self.buffer.is_empty()
+    }
+
+    /// The number of the line that would come next.
+    pub fn next_number(&self) -> u64 {
+        self.number + 1
+    }
+
+    fn find_end(&mut self) -> Option<usize> {
+        let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
+        let end = found.map(|at| at + self.searched);
+        self.searched = self.buffer.len();
+        end
+    }
+
+    /// Lets go of a line that is too long already. One byte more than the limit may be the CR of the line end.
+    fn shed(&mut self) {
+        if self.skipping || self.buffer.len() > self.max + 1 {
+            self.skipping = true;
+            self.buffer.clear();
+            self.searched = 0;
+        }
+    }
+
+    fn cut(&mut self, bytes: Bytes) -> Option<Line> {
+        self.number += 1;
+        let bytes = match bytes.last() {
+            Some(b'\r') => bytes.slice(..bytes.len() - 1),
+            _ => bytes,
+        };
+        if std::mem::take(&mut self.skipping) || bytes.len() > self.max {
+            return Some(Line { number: self.number, bytes: None });
+        }
+        let blank = bytes.iter().all(|byte| matches!(byte, b' ' | b'\t'));
+        (!blank).then_some(Line { number: self.number, bytes: Some(bytes) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut(pieces: &[&[u8]], max: usize) -> Vec<Line> {
+        let mut lines = Lines::new(max);
+        let mut found = Vec::new();
+        for piece in pieces {
+            lines.feed(piece);
+            found.extend(std::iter::from_fn(|| lines.next_line()));
+            assert!(lines.buffer.len() <= max + 1, "at most one line is held between pieces");
+        }
+        found.extend(lines.last_line());
+        found
+    }
+
+    /// The same over the whole text at once, as one would write it first.
+    fn plain(text: &[u8], max: usize) -> Vec<Line> {
+        let mut rows: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+        if rows.last().is_some_and(|row| row.is_empty()) {
+            rows.pop();
+        }
+        let strip = |row: &[u8]| row.strip_suffix(b"\r").unwrap_or(row).to_vec();
+        let numbered = rows.into_iter().map(strip).zip(1..);
+        let kept = numbered.filter(|(row, _)| row.len() > max || !row.iter().all(|byte| b" \t".contains(byte)));
+        kept.map(|(row, number)| Line { number, bytes: (row.len() <= max).then(|| row.into()) }).collect()
+    }
+
+    #[test]
+    fn crlf_blank_lines_and_a_last_line_without_end() {
+        let line = |number, text: &'static str| Line { number, bytes: Some(text.into()) };
+        assert_eq!(cut(&[b"a\r\n\n  \nb\nc"], 9), [line(1, "a"), line(4, "b"), line(5, "c")]);
+        assert_eq!(cut(&[b"", b"\n"], 9), []);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_reported_once_and_those_after_it_are_read() {
+        let found = cut(&[b"12345", b"6789", b"0\nab", b"c\n12345", b"6"], 5);
+        let numbers: Vec<(u64, bool)> = found.iter().map(|line| (line.number, line.bytes.is_some())).collect();
+        assert_eq!(numbers, [(1, false), (2, true), (3, false)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn pieces_do_not_matter(text in "[ab\r\n ]{0,60}", cuts in prop::collection::vec(0usize..60, 0..6), max in 1usize..6) {
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|at| at.min(text.len())).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &text.as_bytes()[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(cut(&pieces, max), plain(text.as_bytes(), max));
+        }
+    }
+}

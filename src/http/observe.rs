@@ -1,0 +1,213 @@
+//! Around every request: its id, its turn, its deadline, a net under panics, one log line, its numbers.
+//!
+//! The route's template is logged and counted, never the path: ids may be personal.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
+
+use crate::http::problem::{self, Problem};
+use crate::http::state::App;
+
+/// The header of the request id, in requests and answers.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest request id taken from a client.
+const MAX_REQUEST_ID_BYTES: usize = 128;
+
+/// The id of a request, in its extensions.
+#[derive(Clone, Debug)]
+pub struct RequestId(pub Arc<str>);
+
+/// Where authorising leaves the name of the key for the log line.
+#[derive(Clone, Debug, Default)]
+pub struct CallerSlot(Arc<OnceLock<Arc<str>>>);
+
+impl CallerSlot {
+    /// Notes the caller.
+    pub fn set(&self, name: Arc<str>) {
+        let _ = self.0.set(name);
+    }
+
+    fn get(&self) -> &str {
+        self.0.get().map_or("", |name| name)
+    }
+}
+
+/// A request's turn, in its extensions: work that outlives the handler keeps it until it ends.
+#[derive(Clone, Debug)]
+pub struct Turn(#[expect(dead_code, reason = "held, not read")] Arc<OwnedSemaphorePermit>);
+
+/// The middleware around all routes.
+pub async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let request_id = request_id(request.headers());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let caller = CallerSlot::default();
+    request.extensions_mut().insert(RequestId(request_id.clone()));
+    request.extensions_mut().insert(caller.clone());
+
+    let in_flight = metrics::gauge!("doppel_http_requests_in_flight");
+    in_flight.increment(1.0);
+    let limited = route.as_ref().is_some_and(|route| route.as_str().starts_with("/v1/"));
+    let result = AssertUnwindSafe(work(&app, request, next, limited)).catch_unwind().await;
+    in_flight.decrement(1.0);
+
+    let response = match result {
+        Ok(Ok(response)) => response,
+        Ok(Err(problem)) => problem.into_response(),
+        Err(_) => Problem::internal("a handler panicked").into_response(),
+    };
+    let cause = response.extensions().get::<Problem>().and_then(Problem::cause);
+    if let Some(cause) = cause {
+        tracing::error!(request_id = &*request_id, cause, "request failed");
+    }
+    let mut response = problem::finish(response, &request_id);
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
+    note(&app, &Seen { method, route, status: response.status(), started, request_id, caller });
+    response
+}
+
+async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
+    if !limited {
+        return Ok(next.run(request).await);
+    }
+    check_accept(request.headers())?;
+    let deadline = app.limits.request_timeout();
+    let in_time = tokio::time::timeout(deadline, async {
+        let turn = turn(app).await?;
+        request.extensions_mut().insert(turn);
+        Ok(next.run(request).await)
+    });
+    in_time.await.unwrap_or_else(|_| {
+        let detail = format!(
+            "not done within {} ms; a write that has begun goes on, and sending it again is safe",
+            deadline.as_millis()
+        );
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "deadline_exceeded", detail))
+    })
+}
+
+/// Waits for a turn, unless too many wait already.
+async fn turn(app: &App) -> Result<Turn, Problem> {
+    match app.turns.clone().try_acquire_owned() {
+        Ok(permit) => return Ok(Turn(Arc::new(permit))),
+        Err(TryAcquireError::Closed) => return Err(Problem::shutting_down()),
+        Err(TryAcquireError::NoPermits) => (),
+    }
+    if app.waiting.fetch_add(1, Ordering::Relaxed) >= app.limits.max_waiting {
+        app.waiting.fetch_sub(1, Ordering::Relaxed);
+        metrics::counter!("doppel_http_requests_rejected_total", "reason" => "overloaded").increment(1);
+        let detail = "as many requests are waiting as may wait (limits.max_waiting); send it again in a moment";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail));
+    }
+    let _waiting = Waiting(app);
+    let permit = app.turns.clone().acquire_owned().await.map_err(|_| Problem::shutting_down())?;
+    Ok(Turn(Arc::new(permit)))
+}
+
+/// Counts down also when the client hangs up while waiting.
+struct Waiting<'a>(&'a App);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The client's own id if it is printable ASCII of a sane length, otherwise a new one.
+fn request_id(headers: &HeaderMap) -> Arc<str> {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let sane = |id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+    given.filter(sane).map_or_else(|| uuid::Uuid::now_v7().to_string().into(), Into::into)
+}
+
+/// Everything is answered in JSON or lines of it; a client that takes neither is told so.
+fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+    let ours = |range: &str| {
+        let range = range.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+        matches!(range.as_str(), "" | "*/*" | "application/*" | "application/json" | "application/x-ndjson")
+    };
+    if values.peek().is_none() || values.any(|value| value.to_str().is_ok_and(|value| value.split(',').any(ours))) {
+        return Ok(());
+    }
+    let detail = "answers are application/json (application/x-ndjson for _bulk); accept one of them";
+    Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail))
+}
+
+struct Seen<'a> {
+    method: Method,
+    route: &'a str,
+    status: StatusCode,
+    started: Instant,
+    request_id: Arc<str>,
+    caller: CallerSlot,
+}
+
+fn note(app: &App, seen: &Seen<'_>) {
+    let Seen { method, route, status, started, request_id, caller } = seen;
+    let took = started.elapsed();
+    let method = known_method(method);
+    metrics::counter!("doppel_http_requests_total", "method" => method, "route" => (*route).to_owned(),
+        "status" => status.as_u16().to_string())
+    .increment(1);
+    metrics::histogram!("doppel_http_request_seconds", "method" => method, "route" => (*route).to_owned())
+        .record(took.as_secs_f64());
+    if app.log_requests {
+        let (status, took_us, key) = (status.as_u16(), took.as_micros() as u64, caller.get());
+        tracing::info!(method, route, status, took_us, request_id = &**request_id, key, "request");
+    }
+}
+
+/// Methods are the client's invention; only known ones become labels.
+fn known_method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "PUT" => "PUT",
+        "POST" => "POST",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())])
+    }
+
+    #[test]
+    fn a_sane_request_id_is_kept_and_any_other_replaced() {
+        assert_eq!(&*request_id(&headers(REQUEST_ID, "a-1")), "a-1");
+        for other in ["", "with space", &"x".repeat(129)] {
+            let id = request_id(&headers(REQUEST_ID, other));
+            assert!(id.parse::<uuid::Uuid>().is_ok(), "{other:?} gave {id}");
+        }
+    }
+
+    #[test]
+    fn only_who_takes_no_json_is_refused() {
+        for fine in ["*/*", "text/html, application/json;q=0.5", "application/*"] {
+            assert!(check_accept(&headers(header::ACCEPT, fine)).is_ok(), "{fine}");
+        }
+        assert!(check_accept(&HeaderMap::new()).is_ok());
+        assert_eq!(check_accept(&headers(header::ACCEPT, "text/html")).unwrap_err().status().as_u16(), 406);
+    }
+}

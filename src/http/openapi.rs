@@ -1,0 +1,120 @@
+//! The API's own description: made from the routes, completed with what holds for all of them.
+//!
+//! Which errors an operation can give follows from what it is (has a body, needs a key, writes), so they are added by rule
+//! rather than by hand at each handler.
+
+use axum::Router;
+use utoipa::openapi::path::{HttpMethod, Operation, PathItem};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
+    ResponseBuilder,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::problem::{MEDIA_TYPE, ProblemBody};
+use crate::http::router;
+use crate::http::state::App;
+use crate::violation::Violation;
+
+/// What the description says before the routes.
+pub fn head() -> OpenApi {
+    let description = "Tells, for every petition that comes in, whether the same matter was submitted before, and where.\n\n\
+        The body of a record request is the row itself: a flat JSON object of its fields. Options go in the query string; \
+        unknown parameters are refused. Errors are `application/problem+json` with a stable `code`, and `errors` names \
+        every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. Where `retryable` \
+        is true the same request may succeed later; every request may be repeated safely.";
+    let info = InfoBuilder::new()
+        .title("doppel")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(description))
+        .license(Some(LicenseBuilder::new().name("MIT OR Apache-2.0").build()));
+    let key = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("dpl_<name>_<secret>")
+        .description(Some("needed where the service has keys configured"));
+    let components = ComponentsBuilder::new()
+        .schema(ProblemBody::name(), ProblemBody::schema())
+        .schema(Violation::name(), Violation::schema())
+        .security_scheme("key", SecurityScheme::Http(key.build()));
+    OpenApiBuilder::new().info(info).components(Some(components.build())).build()
+}
+
+/// The description.
+pub fn document() -> OpenApi {
+    let mut document = router::routes().into_openapi();
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            complete(path, &method, operation);
+        }
+    }
+    document
+}
+
+/// The description as YAML.
+///
+/// # Errors
+/// Never for what [`document`] gives.
+pub fn yaml() -> anyhow::Result<String> {
+    Ok(serde_norway::to_string(&document())?)
+}
+
+fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
+    let PathItem { get, put, post, delete, .. } = item;
+    let all = [(HttpMethod::Get, get), (HttpMethod::Put, put), (HttpMethod::Post, post), (HttpMethod::Delete, delete)];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?))).collect()
+}
+
+/// Statuses with their meaning.
+const ALWAYS: &[(&str, &str)] = &[
+    ("400", "the request cannot be read"),
+    ("422", "it can be read but not accepted: `errors` says where and why"),
+    ("500", "a bug; the log has the cause under the `request_id`"),
+];
+const WITH_KEY: &[(&str, &str)] = &[
+    ("401", "no key, or a wrong one"),
+    ("403", "the key lacks the scope that `detail` names"),
+    ("429", "the key sends more requests than configured; `Retry-After` says when to come again"),
+];
+const LIMITED: &[(&str, &str)] =
+    &[("406", "answers are JSON"), ("503", "not now; `Retry-After` says when to come again")];
+const WITH_BODY: &[(&str, &str)] = &[
+    ("408", "the body came too slowly"),
+    ("413", "the body is over the limit"),
+    ("415", "the body is of another media type or compressed"),
+];
+const IN_COLLECTION: &[(&str, &str)] = &[("404", "the collection or the record does not exist")];
+const CHANGING: &[(&str, &str)] =
+    &[("409", "the state of the collection forbids it"), ("507", "the disk is full; reads go on")];
+
+fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
+    let open = operation.security.is_some();
+    if !open {
+        operation.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>("key", [])]);
+    }
+    let asks = ["/check", "/similar", "/explain"].iter().any(|end| path.ends_with(end));
+    let changes = !asks && !matches!(method, HttpMethod::Get);
+    let groups = [
+        (ALWAYS, true),
+        (WITH_KEY, !open),
+        (LIMITED, path.starts_with("/v1/") || path == "/readyz"),
+        (WITH_BODY, operation.request_body.is_some()),
+        (IN_COLLECTION, path.contains("{collection}")),
+        (CHANGING, changes),
+    ];
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.required = Some(utoipa::openapi::Required::True);
+    }
+    for (status, meaning) in groups.into_iter().filter(|(_, applies)| *applies).flat_map(|(group, _)| group) {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new().description(*meaning).content(MEDIA_TYPE, content).build();
+        operation.responses.responses.insert((*status).into(), response.into());
+    }
+}
+
+/// The description for people, from files inside the program: no network needed.
+pub fn pages() -> Router<App> {
+    utoipa_swagger_ui::SwaggerUi::new("/docs")
+        .config(utoipa_swagger_ui::Config::from("/openapi.yaml").validator_url("none"))
+        .into()
+}

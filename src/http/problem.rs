@@ -1,0 +1,308 @@
+//! Every error an HTTP client sees: RFC 9457 `application/problem+json`, one shape, made in one place.
+//!
+//! Which error belongs where:
+//! * **The request cannot be read** (not JSON, not UTF-8, a broken URL): 400.
+//! * **It can be read but not accepted** (a wrong value, an unknown parameter or key): 422, and `errors` lists every
+//!   violation found with a JSON pointer, `?name` for a query parameter, `/path/name` for a part of the URL.
+//! * **Who asks**: 401 no or a wrong key, 403 the key lacks a scope (named).
+//! * **What is asked about**: 404 it does not exist, 405 not with this method (`Allow` says which), 409 its state forbids it.
+//! * **How it is sent**: 406, 408 body too slow, 413 over a limit (named), 415.
+//! * **Not now**: 429 over the key's rate, 503, 507 the disk is full; `Retry-After` on the first two. `retryable` is true:
+//!   the same request may succeed later.
+//! * **A bug**: 500, and nothing else is 500. The cause goes to the log under the request id, never to the client.
+//!
+//! A handler returns a [`Problem`]; it travels in the response's extensions until [`finish`] writes the body, because only
+//! there the request id is known, and because there axum's own rejections are turned into the same shape.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::engine;
+use crate::record::RowError;
+use crate::store::StoreError;
+use crate::violation::Violation;
+
+/// The media type of all problems.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// Why a request was not done.
+#[derive(Clone, Debug)]
+pub struct Problem(Box<Facts>);
+
+#[derive(Clone, Debug)]
+struct Facts {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    errors: Vec<Violation>,
+    retry_after_s: Option<u32>,
+    retryable: bool,
+    cause: Option<String>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+/// The body of every error (RFC 9457).
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody<'a> {
+    /// Always `about:blank`: `code` says more than a link would.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The status in words.
+    pub title: &'static str,
+    /// The status.
+    pub status: u16,
+    /// A stable reason, in snake case; programs look at this.
+    pub code: &'static str,
+    /// What happened and what to do, for people.
+    pub detail: &'a str,
+    /// Names this request in the service's log.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub request_id: &'a str,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// What exactly is wrong with the request, where it is.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<Violation>)]
+    pub errors: &'a [Violation],
+}
+
+impl Problem {
+    /// A problem with `status`. It is retryable when the status says so (408, 429, 503, 507).
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        let retryable = matches!(status.as_u16(), 408 | 429 | 503 | 507);
+        let retry_after_s = matches!(status.as_u16(), 429 | 503).then_some(1);
+        let detail = detail.into();
+        Self(Box::new(Facts {
+            status,
+            code,
+            detail,
+            errors: Vec::new(),
+            retry_after_s,
+            retryable,
+            cause: None,
+            header: None,
+        }))
+    }
+
+    /// A problem at one place of the request.
+    pub fn at(
+        status: StatusCode,
+        code: &'static str,
+        pointer: impl Into<String>,
+        detail: impl Into<String> + Clone,
+    ) -> Self {
+        let mut problem = Self::new(status, code, detail.clone());
+        problem.0.errors.push(Violation::new(pointer, code, detail));
+        problem
+    }
+
+    /// 422 for `errors`: the code is theirs when they agree, `invalid_request` otherwise.
+    pub fn invalid(errors: Vec<Violation>) -> Self {
+        let code = match errors.as_slice() {
+            [first, rest @ ..] if rest.iter().all(|other| other.code == first.code) => first.code,
+            _ => "invalid_request",
+        };
+        let detail = match errors.as_slice() {
+            [only] => only.detail.clone(),
+            _ => format!("{} things are wrong with the request, see errors", errors.len()),
+        };
+        let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail);
+        problem.0.errors = errors;
+        problem
+    }
+
+    /// 500, with the cause for the log only.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let detail = "the service failed; its log has the cause under this request_id";
+        let mut problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        problem.0.cause = Some(cause.into());
+        problem
+    }
+
+    /// 503 because the service is stopping.
+    pub fn shutting_down() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "shutting_down",
+            "the service is stopping; send it again in a moment",
+        )
+    }
+
+    /// Sets `Retry-After`.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.0.retry_after_s = Some(seconds.max(1));
+        self
+    }
+
+    /// Adds a header to the answer.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.header = Some((name, value));
+        self
+    }
+
+    /// Moves all pointers below `prefix`: the value was a part of a larger body.
+    #[must_use]
+    pub fn below(mut self, prefix: &str) -> Self {
+        for error in &mut self.0.errors {
+            error.pointer.insert_str(0, prefix);
+        }
+        self
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// The stable reason.
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    /// What is for the log only.
+    pub fn cause(&self) -> Option<&str> {
+        self.0.cause.as_deref()
+    }
+
+    /// The body, with the request id filled in.
+    pub fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
+        let Facts { status, code, detail, errors, retry_after_s: _, retryable, cause: _, header: _ } = &*self.0;
+        ProblemBody {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            code,
+            detail,
+            request_id,
+            retryable: *retryable,
+            errors,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.0.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Writes the body of a problem, also of those that axum made. Answers below 400 pass unchanged.
+pub fn finish(mut response: Response, request_id: &str) -> Response {
+    let Some(problem) = response.extensions_mut().remove::<Problem>().or_else(|| foreign(&response)) else {
+        return response;
+    };
+    let body = serde_json::to_vec(&problem.body(request_id)).unwrap_or_default();
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    if let Some(seconds) = problem.0.retry_after_s {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if let Some((name, value)) = problem.0.header {
+        headers.insert(name, value);
+    }
+    *response.body_mut() = Body::from(body);
+    response
+}
+
+/// The problem in an error that did not come from a handler of ours.
+fn foreign(response: &Response) -> Option<Problem> {
+    let status = response.status();
+    let (code, detail) = match status.as_u16() {
+        0..400 => return None,
+        404 => ("unknown_route", "there is nothing at this URL; /openapi.yaml lists what there is"),
+        405 => ("method_not_allowed", "the URL does not take this method; the Allow header lists those it takes"),
+        413 => ("body_too_large", "the body is too large"),
+        415 => ("unsupported_media_type", "send application/json"),
+        400..500 => ("malformed_request", "the request cannot be read"),
+        _ => return Some(Problem::internal(format!("foreign response with status {status}"))),
+    };
+    Some(Problem::new(status, code, detail))
+}
+
+impl From<engine::Error> for Problem {
+    fn from(error: engine::Error) -> Self {
+        let detail = error.to_string();
+        match error {
+            engine::Error::UnknownCollection(_) => unknown_collection(detail),
+            engine::Error::UnknownRecord(..) => Self::at(StatusCode::NOT_FOUND, "unknown_record", "/path/id", detail),
+            engine::Error::Invalid(errors) => Self::invalid(errors),
+            engine::Error::Store(error) => error.into(),
+            engine::Error::Crashed => Self::internal(detail),
+        }
+    }
+}
+
+fn unknown_collection(detail: String) -> Problem {
+    Problem::at(StatusCode::NOT_FOUND, "unknown_collection", "/path/collection", detail)
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let detail = error.to_string();
+        match error {
+            StoreError::UnknownCollection(_) => unknown_collection(detail),
+            StoreError::CollectionExists(_) => Self::new(StatusCode::CONFLICT, "collection_exists", detail),
+            StoreError::ProfileConflict(_) => Self::new(StatusCode::CONFLICT, "profile_conflict", detail),
+            StoreError::StaleGeneration { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "generation_changed", "the index changed; send it again")
+            }
+            StoreError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", detail),
+            StoreError::Unavailable { retry_after_s, .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retry_after(retry_after_s)
+            }
+            StoreError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", detail),
+            StoreError::Limit(_) => {
+                let mut problem = Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_limit", detail);
+                problem.0.retryable = false;
+                problem
+            }
+            StoreError::Internal(_) => Self::internal(detail),
+        }
+    }
+}
+
+impl From<RowError> for Problem {
+    fn from(error: RowError) -> Self {
+        match error {
+            RowError::Malformed { detail } => Self::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail),
+            RowError::Invalid(violation) => Self::invalid(vec![violation]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_violations_of_one_kind_keep_their_code() {
+        let violation = |pointer: &str, code| Violation::new(pointer, code, "detail");
+        assert_eq!(Problem::invalid(vec![violation("/a", "x"), violation("/b", "x")]).code(), "x");
+        assert_eq!(Problem::invalid(vec![violation("/a", "x"), violation("/b", "y")]).code(), "invalid_request");
+    }
+
+    #[test]
+    fn the_cause_of_a_bug_is_not_shown() {
+        let problem = Problem::internal("secret path");
+        let body = serde_json::to_string(&problem.body("r-1")).unwrap();
+        assert!(!body.contains("secret path") && body.contains("r-1"), "{body}");
+        assert_eq!(problem.cause(), Some("secret path"));
+    }
+
+    #[test]
+    fn only_not_now_is_retryable() {
+        for (status, retryable) in [(400, false), (409, false), (422, false), (429, true), (503, true), (507, true)] {
+            let problem = Problem::new(StatusCode::from_u16(status).unwrap(), "x", "y");
+            assert_eq!(problem.body("").retryable, retryable, "{status}");
+        }
+    }
+}

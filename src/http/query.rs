@@ -1,0 +1,149 @@
+//! Query parameters, read strictly: an unknown, repeated or unreadable one is an error that names it.
+//!
+//! A misspelt `if_duplicate` that is silently ignored would store what the client wanted skipped.
+
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
+
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::violation::Violation;
+
+/// The parameters of a request, taken one by one by [`Parameters::read`].
+#[derive(Debug, Default)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+    violations: Vec<Violation>,
+}
+
+/// A set of parameters.
+pub trait Parameters: Sized {
+    /// Takes the parameters it knows from `query`; those left over are unknown.
+    fn read(query: &mut Query) -> Self;
+}
+
+impl Query {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let mut query = Self::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, value) = (decode(name)?, decode(value)?);
+            if query.pairs.iter().any(|(earlier, _)| *earlier == name) {
+                query.refuse(&name, "repeated_parameter", "the parameter is given twice");
+            } else {
+                query.pairs.push((name, value));
+            }
+        }
+        Ok(query)
+    }
+
+    /// Takes the parameter `name`.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        let at = self.pairs.iter().position(|(given, _)| given == name)?;
+        Some(self.pairs.swap_remove(at).1)
+    }
+
+    /// Takes and reads the parameter `name`; one that cannot be read is refused with `expected`.
+    pub fn parsed<T: FromStr>(&mut self, name: &str, code: &'static str, expected: &str) -> Option<T> {
+        let value = self.take(name)?.parse().ok();
+        if value.is_none() {
+            self.refuse(name, code, expected);
+        }
+        value
+    }
+
+    /// Takes a number within bounds.
+    pub fn number(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
+        let expected = format!("give a whole number from {least} to {most}");
+        let value = self.parsed::<u64>(name, "invalid_parameter", &expected)?;
+        if !(least..=most).contains(&value) {
+            self.refuse(name, "out_of_range", &expected);
+            return None;
+        }
+        Some(value)
+    }
+
+    /// Notes that the parameter `name` is wrong.
+    pub fn refuse(&mut self, name: &str, code: &'static str, detail: &str) {
+        self.violations.push(Violation::new(format!("?{name}"), code, detail));
+    }
+
+    fn finish(mut self) -> Result<(), Problem> {
+        for (name, _) in std::mem::take(&mut self.pairs) {
+            // The name comes from the client: long ones are cut, so that the answer stays small.
+            let name: String = name.chars().take(64).collect();
+            self.refuse(&name, "unknown_parameter", "there is no such parameter here; /openapi.yaml lists them");
+        }
+        if self.violations.is_empty() { Ok(()) } else { Err(Problem::invalid(self.violations)) }
+    }
+}
+
+fn decode(text: &str) -> Result<String, Problem> {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().map(|text| text.into_owned()).map_err(|_| {
+        let detail = "the query is not UTF-8 after percent-decoding";
+        Problem::at(StatusCode::BAD_REQUEST, "malformed_query", "?", detail)
+    })
+}
+
+/// Extracts `T`; every handler has one, so that no route swallows a parameter it does not know.
+#[derive(Clone, Debug)]
+pub struct Params<T>(pub T);
+
+impl<T: Parameters> FromRequestParts<App> for Params<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        read(parts.uri.query().unwrap_or("")).map(Self)
+    }
+}
+
+fn read<T: Parameters>(text: &str) -> Result<T, Problem> {
+    let mut query = Query::parse(text)?;
+    let value = T::read(&mut query);
+    query.finish().map(|()| value)
+}
+
+/// No parameters at all.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl Parameters for Nothing {
+    fn read(_: &mut Query) -> Self {
+        Self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Limit(Option<u64>);
+    impl Parameters for Limit {
+        fn read(query: &mut Query) -> Self {
+            Self(query.number("limit", 1, 10))
+        }
+    }
+
+    #[track_caller]
+    fn refused(text: &str, status: u16, code: &str, pointer: &str) {
+        let problem = read::<Limit>(text).unwrap_err();
+        let body = problem.body("");
+        assert_eq!((body.status, body.code, body.errors[0].pointer.as_str()), (status, code, pointer), "{text}");
+    }
+
+    #[test]
+    fn what_is_unknown_repeated_or_unreadable_is_refused_by_name() {
+        assert_eq!(read::<Limit>("limit=3").unwrap(), Limit(Some(3)));
+        assert_eq!(read::<Limit>("").unwrap(), Limit(None));
+        refused("limit=3&limt=4", 422, "unknown_parameter", "?limt");
+        refused("limit=3&limit=4", 422, "repeated_parameter", "?limit");
+        refused("limit=x", 422, "invalid_parameter", "?limit");
+        refused("limit=11", 422, "out_of_range", "?limit");
+        refused("%ff=1", 400, "malformed_query", "?");
+    }
+}

@@ -1,0 +1,52 @@
+//! The whole surface, on one page.
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::Uri;
+use axum::middleware;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::routes::{bulk, collections, explain, operations, records, search};
+use crate::http::state::App;
+use crate::http::{extract, observe, openapi, problem::Problem};
+
+/// Every route.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(openapi::head())
+        .routes(routes!(collections::list))
+        .routes(routes!(collections::put, collections::get, collections::delete))
+        .routes(routes!(records::post, records::list))
+        .routes(routes!(bulk::bulk))
+        .routes(routes!(records::put, records::get, records::delete))
+        .routes(routes!(search::check))
+        .routes(routes!(search::similar, search::similar_to_fingerprint))
+        .routes(routes!(search::similar_to))
+        .routes(routes!(explain::explain))
+        .routes(routes!(operations::livez))
+        .routes(routes!(operations::readyz))
+        .routes(routes!(operations::metrics))
+        .routes(routes!(operations::version))
+        .routes(routes!(operations::openapi_yaml))
+}
+
+/// The service.
+pub fn router(app: App) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .merge(openapi::pages())
+        .fallback(fallback)
+        .layer(middleware::from_fn_with_state(app.clone(), observe::around))
+        .with_state(app)
+}
+
+/// Nothing is at this URL; where it is a record's URL without the id, that is said.
+async fn fallback(uri: Uri) -> Problem {
+    if let ["", "v1", "collections", _, "records", ""] = uri.path().split('/').collect::<Vec<_>>().as_slice()
+        && let Err(problem) = extract::record_id("")
+    {
+        return problem;
+    }
+    let detail = "there is nothing at this URL; /openapi.yaml lists what there is";
+    Problem::at(StatusCode::NOT_FOUND, "unknown_route", "/path", detail)
+}

@@ -1,0 +1,322 @@
+//! `_bulk`: lines in, lines out, in order, in constant memory, whatever the size.
+//!
+//! One pump per request reads lines, registers them and hands out answers. Registrations overlap, so that they share the
+//! store's syncs, but they begin one after the other in line order and are answered in it. At most [`MAX_PENDING`] lines
+//! and [`MAX_PENDING_BYTES`] are under way; when the client does not read its answers, the pump stops reading lines: a
+//! client must read while it writes, or send no more than it can leave unread. When the client hangs up, the lines
+//! already under way are registered, the others are not.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa::ToSchema;
+
+use crate::collection::CollectionName;
+use crate::engine::answers::Registration;
+use crate::engine::{INLINE_ROW_BYTES, IfDuplicate};
+use crate::http::auth::Writer;
+use crate::http::body::next_chunk;
+use crate::http::extract::{self, InCollection, Media, check_media};
+use crate::http::lines::{Line, Lines};
+use crate::http::observe::{RequestId, Turn};
+use crate::http::problem::{Problem, ProblemBody};
+use crate::http::query::Params;
+use crate::http::routes::Timed;
+use crate::http::routes::records::{RegisterParams, count_failure, count_registration, status_of};
+use crate::http::state::App;
+use crate::shutdown::Phase;
+
+/// Lines under way at once: enough for one sync to serve many.
+const MAX_PENDING: usize = 64;
+/// Bytes of lines under way at once: what keeps 64 lines of 1 MiB from being held together.
+const MAX_PENDING_BYTES: usize = 4 << 20;
+/// Answers made and not yet taken by the connection.
+const MAX_READY: usize = 64;
+
+/// The answer to one line: what a single request would have been answered, with the line's number.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BulkLine)]
+#[serde(untagged)]
+pub enum LineAnswer<'a> {
+    /// Registered.
+    Registered {
+        /// Number of the line, from 1; blank lines count and are not answered.
+        line: u64,
+        /// 201 for a new record, 200 otherwise.
+        status: u16,
+        /// The registration.
+        #[serde(flatten)]
+        registration: Timed<Registration>,
+    },
+    /// Not registered, and why.
+    Refused {
+        /// Number of the line, from 1.
+        line: u64,
+        /// What is wrong; its `status` is the line's.
+        #[serde(flatten)]
+        problem: ProblemBody<'a>,
+    },
+}
+
+/// Register many records
+///
+/// Newline-delimited JSON in, one line of it out per line in, registered and answered in line order. A bad line gets its
+/// problem and the rest go on. The body may have any size; read the answers while sending.
+#[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", tag = "records",
+    params(("collection" = CollectionName, Path), RegisterParams),
+    request_body(content = String, content_type = "application/x-ndjson", description = "one row a line"),
+    responses((status = 200, description = "one answer a line", body = LineAnswer<'static>, content_type = "application/x-ndjson")))]
+pub async fn bulk(
+    _: Writer,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params(params): Params<RegisterParams>,
+    Extension(request_id): Extension<RequestId>,
+    Extension(turn): Extension<Turn>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_media(request.headers(), Media::Ndjson)?;
+    let (answers, ready) = mpsc::channel(MAX_READY);
+    let pump = Pump {
+        lines: Lines::new(app.limits.max_line_bytes),
+        body: Some(request.into_body()),
+        pending: FuturesOrdered::new(),
+        pending_bytes: 0,
+        ready: VecDeque::new(),
+        one_by_one: true,
+        long_pending: false,
+        due: None,
+        answers,
+        register: Register { app: app.clone(), collection, if_duplicate: params.if_duplicate },
+        request_id,
+    };
+    app.writes.spawn(async move {
+        pump.run().await;
+        drop(turn);
+    });
+    let body = Body::from_stream(ReceiverStream::new(ready).map(Ok::<_, std::convert::Infallible>));
+    Ok(([(header::CONTENT_TYPE, Media::Ndjson.name())], body).into_response())
+}
+
+/// What happened to a line.
+struct Done {
+    line: u64,
+    bytes: usize,
+    began: std::time::Instant,
+    result: Result<Registration, Problem>,
+}
+
+#[derive(Clone)]
+struct Register {
+    app: App,
+    collection: CollectionName,
+    if_duplicate: IfDuplicate,
+}
+
+impl Register {
+    async fn line(self, number: u64, bytes: Bytes) -> Done {
+        let began = std::time::Instant::now();
+        let Self { app, collection, if_duplicate } = self;
+        let length = bytes.len();
+        let result = match extract::row(&bytes) {
+            Ok(row) => app.engine.register(&collection, None, row, if_duplicate).await.map_err(Problem::from),
+            Err(problem) => Err(problem),
+        };
+        Done { line: number, bytes: length, began, result }
+    }
+}
+
+struct Pump {
+    lines: Lines,
+    /// `None` when nothing more is to be read.
+    body: Option<Body>,
+    pending: FuturesOrdered<BoxFuture<'static, Done>>,
+    pending_bytes: usize,
+    /// Answers in line order that the connection has not taken yet.
+    ready: VecDeque<Bytes>,
+    /// Until one line is registered they go one by one: the first may create the collection.
+    one_by_one: bool,
+    /// A long line is under way. The engine signs those on another thread, so that the next could overtake it.
+    long_pending: bool,
+    /// By when the line being received must be whole, and its number.
+    due: Option<(u64, Instant)>,
+    answers: mpsc::Sender<Bytes>,
+    register: Register,
+    request_id: RequestId,
+}
+
+/// What woke the pump.
+enum Event {
+    Done(Done),
+    Piece(Result<Option<Bytes>, Problem>),
+    Taken,
+    Unheard,
+}
+
+impl Pump {
+    async fn run(mut self) {
+        loop {
+            self.begin_lines();
+            if self.pending.is_empty() && self.ready.is_empty() && self.body.is_none() {
+                return;
+            }
+            match self.next_event().await {
+                Event::Done(done) => self.note(done),
+                Event::Piece(Ok(Some(piece))) => self.lines.feed(&piece),
+                Event::Piece(Ok(None)) => self.end(),
+                Event::Piece(Err(problem)) => self.stop(problem),
+                Event::Taken => (),
+                Event::Unheard => return self.finish_unheard().await,
+            }
+        }
+    }
+
+    /// Waits for whatever comes first. Lines under way are always driven on, also while the client does not read: others
+    /// may wait for them.
+    async fn next_event(&mut self) -> Event {
+        let reading = self.has_room() && self.body.is_some();
+        let due = self.due_by(reading);
+        let limits = &self.register.app.limits;
+        let next = self.ready.front().cloned();
+        let event = tokio::select! {
+            biased;
+            sent = give(&self.answers, next.as_ref(), limits.write_timeout()), if next.is_some() => {
+                if sent { Event::Taken } else { Event::Unheard }
+            }
+            Some(done) = self.pending.next(), if !self.pending.is_empty() => Event::Done(done),
+            piece = next_piece(&self.register.app, self.body.as_mut(), due), if reading => Event::Piece(piece),
+        };
+        if matches!(event, Event::Taken) {
+            self.ready.pop_front();
+        }
+        event
+    }
+
+    /// The time limit of the line being received. While the pump is not reading, the client cannot be too slow.
+    fn due_by(&mut self, reading: bool) -> Instant {
+        let number = self.lines.next_number();
+        let timeout = self.register.app.limits.body_timeout();
+        let kept = self.due.filter(|(of, _)| reading && *of == number);
+        let due = kept.unwrap_or_else(|| (number, Instant::now() + timeout));
+        self.due = reading.then_some(due);
+        due.1
+    }
+
+    /// Begins as many of the whole lines at hand as may be under way.
+    fn begin_lines(&mut self) {
+        while self.has_room() {
+            let Some(line) = self.lines.next_line() else { return };
+            self.begin(line);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        if self.long_pending {
+            return false;
+        }
+        let most = if self.one_by_one { 1 } else { MAX_PENDING };
+        self.pending.len() < most && self.ready.len() < MAX_READY && self.pending_bytes < MAX_PENDING_BYTES
+    }
+
+    fn begin(&mut self, Line { number, bytes }: Line) {
+        self.pending_bytes += bytes.as_ref().map_or(0, Bytes::len);
+        self.long_pending = bytes.as_ref().is_some_and(|bytes| bytes.len() > INLINE_ROW_BYTES);
+        let max = self.register.app.limits.max_line_bytes;
+        self.pending.push_back(match bytes {
+            Some(bytes) => Box::pin(self.register.clone().line(number, bytes)),
+            None => {
+                let detail = format!("the line has more than {max} bytes (limits.max_line_bytes)");
+                refused(number, Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "line_too_large", "", detail))
+            }
+        });
+    }
+
+    /// The body has ended; its last line may lack a line end.
+    fn end(&mut self) {
+        self.body = None;
+        if let Some(line) = self.lines.last_line() {
+            self.begin(line);
+        }
+    }
+
+    /// The body cannot be read on: the line that would have come next is answered with the reason.
+    fn stop(&mut self, problem: Problem) {
+        self.body = None;
+        self.pending.push_back(refused(self.lines.next_number(), problem));
+    }
+
+    /// Turns what happened to a line into its answer.
+    fn note(&mut self, done: Done) {
+        let Done { line, bytes, began, result } = done;
+        self.pending_bytes -= bytes;
+        self.one_by_one &= result.is_err();
+        self.long_pending &= bytes <= INLINE_ROW_BYTES;
+        count(&result);
+        let status = result.as_ref().map_or_else(Problem::status, |registration| status_of(registration.outcome));
+        metrics::counter!("doppel_bulk_lines_total", "status" => status.as_str().to_owned()).increment(1);
+        let answer = match &result {
+            Ok(registration) => {
+                let registration = Timed::since(began, registration.clone());
+                LineAnswer::Registered { line, status: status.as_u16(), registration }
+            }
+            Err(problem) => {
+                if let Some(cause) = problem.cause() {
+                    tracing::error!(request_id = &*self.request_id.0, line, cause, "line failed");
+                }
+                LineAnswer::Refused { line, problem: problem.body(&self.request_id.0) }
+            }
+        };
+        let mut text = serde_json::to_string(&answer).unwrap_or_default();
+        text.push('\n');
+        self.ready.push_back(text.into());
+    }
+
+    /// Nobody listens any more; what has begun is finished all the same.
+    async fn finish_unheard(mut self) {
+        while let Some(done) = self.pending.next().await {
+            count(&done.result);
+        }
+    }
+}
+
+fn count(result: &Result<Registration, Problem>) {
+    match result {
+        Ok(registration) => count_registration(registration),
+        Err(problem) => count_failure(problem),
+    }
+}
+
+/// Hands an answer to the connection; `false` when nobody takes it.
+async fn give(answers: &mpsc::Sender<Bytes>, answer: Option<&Bytes>, time: Duration) -> bool {
+    let Some(answer) = answer else { return true };
+    matches!(tokio::time::timeout(time, answers.send(answer.clone())).await, Ok(Ok(())))
+}
+
+fn refused(line: u64, problem: Problem) -> BoxFuture<'static, Done> {
+    Box::pin(std::future::ready(Done { line, bytes: 0, began: std::time::Instant::now(), result: Err(problem) }))
+}
+
+/// The next piece of the body; an error when the client is too slow or the service is stopping.
+async fn next_piece(app: &App, body: Option<&mut Body>, due: Instant) -> Result<Option<Bytes>, Problem> {
+    let Some(body) = body else { return Ok(None) };
+    tokio::select! {
+        biased;
+        () = app.shutdown.reached(Phase::Draining) => Err(Problem::shutting_down()),
+        piece = tokio::time::timeout_at(due, next_chunk(body)) => piece.unwrap_or_else(|_| {
+            let detail = format!("the line did not arrive within {} ms", app.limits.body_timeout_ms);
+            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
+        }),
+    }
+}

@@ -1,0 +1,158 @@
+//! Explains a pair: what two records share and where they differ.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::collection::CollectionName;
+use crate::engine::Side;
+use crate::engine::answers::Explanation;
+use crate::http::auth::Reader;
+use crate::http::extract::{self, InCollection, JsonBytes};
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Params};
+use crate::http::routes::Timed;
+use crate::http::state::App;
+use crate::record::RecordId;
+use crate::violation::Violation;
+
+/// A pair of records.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read piece by piece")]
+pub struct ExplainInput {
+    a: SideInput,
+    b: SideInput,
+}
+
+/// One of a pair: exactly one of `id` and `row`.
+#[derive(Debug, ToSchema)]
+#[serde(untagged)]
+pub enum SideInput {
+    /// A stored record.
+    Stored {
+        /// Its id.
+        id: String,
+    },
+    /// A row given here.
+    Given {
+        /// The row: a flat JSON object of the record's fields.
+        #[schema(value_type = Object)]
+        row: Box<RawValue>,
+    },
+}
+
+/// Explain what two records share and where they differ
+#[utoipa::path(post, path = "/v1/collections/{collection}/explain", tag = "search",
+    params(("collection" = CollectionName, Path)), request_body = ExplainInput,
+    responses((status = 200, description = "the comparison", body = Timed<Explanation>)))]
+pub async fn explain(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<Timed<Explanation>>, Problem> {
+    let (a, b) = read(&body)?;
+    let started = Instant::now();
+    let answer = app.engine.explain(&collection, a, b).await?;
+    Ok(Json(Timed::since(started, answer)))
+}
+
+/// The keys of an object, each at most once and no others, values unread.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Pair<'a> {
+    #[serde(borrow)]
+    a: Option<&'a RawValue>,
+    #[serde(borrow)]
+    b: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct OneSide<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    row: Option<&'a RawValue>,
+}
+
+fn read(bytes: &[u8]) -> Result<(Side, Side), Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let detail = format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to());
+        Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
+    })?;
+    let pair: Pair<'_> = shape(text, "", "give {\"a\": …, \"b\": …}, each once and nothing else")?;
+    Ok((side(pair.a, "/a")?, side(pair.b, "/b")?))
+}
+
+/// Reads the keys of an object. serde's own words may quote the text, so they are not used.
+fn shape<'a, T: Deserialize<'a>>(text: &'a str, pointer: &str, expected: &str) -> Result<T, Problem> {
+    serde_json::from_str(text).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => invalid(pointer, "invalid_value", expected),
+        _ => {
+            let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
+            Problem::at(StatusCode::BAD_REQUEST, "malformed_body", pointer, detail)
+        }
+    })
+}
+
+fn side(raw: Option<&RawValue>, pointer: &str) -> Result<Side, Problem> {
+    const EXPECTED: &str = "give either {\"id\": \"…\"} or {\"row\": {…}}";
+    let raw = raw.ok_or_else(|| invalid(pointer, "missing_key", EXPECTED))?;
+    let one: OneSide<'_> = shape(raw.get(), pointer, EXPECTED)?;
+    match (one.id, one.row) {
+        (Some(id), None) => {
+            let pointer = format!("{pointer}/id");
+            let id: String =
+                serde_json::from_str(id.get()).map_err(|_| invalid(&pointer, "invalid_id", "an id is a string"))?;
+            let id = RecordId::new(&id).map_err(|reason| invalid(&pointer, "invalid_id", &reason))?;
+            Ok(Side::Stored(id))
+        }
+        (None, Some(row)) => {
+            let row = extract::row(row.get().as_bytes()).map_err(|problem| problem.below(&format!("{pointer}/row")))?;
+            Ok(Side::Given(row))
+        }
+        _ => Err(invalid(pointer, "invalid_value", EXPECTED)),
+    }
+}
+
+fn invalid(pointer: &str, code: &'static str, detail: &str) -> Problem {
+    Problem::invalid(vec![Violation::new(pointer, code, detail)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(body: &str, status: u16, code: &str, pointer: &str) {
+        let problem = read(body.as_bytes()).unwrap_err();
+        let found = problem.body("");
+        assert_eq!((found.status, found.code, found.errors[0].pointer.as_str()), (status, code, pointer), "{body}");
+    }
+
+    #[test]
+    fn a_side_is_an_id_or_a_row() {
+        let (a, b) = read(r#"{"a":{"id":"甲"},"b":{"row":{"title":"路灯不亮"}}}"#.as_bytes()).unwrap();
+        assert!(matches!((a, b), (Side::Stored(_), Side::Given(_))));
+    }
+
+    #[test]
+    fn every_other_shape_is_refused_by_its_place() {
+        refused("{", 400, "malformed_body", "");
+        refused("3", 422, "invalid_value", "");
+        refused(r#"{"a":{"id":"1"}}"#, 422, "missing_key", "/b");
+        refused(r#"{"a":{"id":"1"},"b":{"id":"2"},"c":3}"#, 422, "invalid_value", "");
+        refused(r#"{"a":{"id":"1","row":{}},"b":{"id":"2"}}"#, 422, "invalid_value", "/a");
+        refused(r#"{"a":{"id":7},"b":{"id":"2"}}"#, 422, "invalid_id", "/a/id");
+        refused(r#"{"a":{"id":""},"b":{"id":"2"}}"#, 422, "invalid_id", "/a/id");
+        refused(r#"{"a":{"id":"1"},"b":{"row":{"t":1,"t":2}}}"#, 422, "duplicate_key", "/b/row/t");
+        refused(r#"{"a":{"id":"1"},"b":{"row":{"fingerprint":2}}}"#, 422, "invalid_fingerprint", "/b/row/fingerprint");
+    }
+}

@@ -1,0 +1,48 @@
+//! Handlers, one file per subject.
+
+pub mod bulk;
+pub mod collections;
+pub mod explain;
+pub mod operations;
+pub mod records;
+pub mod search;
+pub mod settings;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// An answer with the time its making took.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Timed<T> {
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: T,
+    /// Microseconds between the request's arrival in full and this answer.
+    pub took_us: u64,
+}
+
+impl<T> Timed<T> {
+    /// `answer`, made since `started`.
+    pub fn since(started: std::time::Instant, answer: T) -> Self {
+        Self { answer, took_us: started.elapsed().as_micros() as u64 }
+    }
+}
+
+/// 201 with the place of what was created.
+fn created(location: &str, body: impl Serialize) -> Response {
+    let mut response = (StatusCode::CREATED, Json(body)).into_response();
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// Percent-encodes a record id as one path segment.
+fn segment(id: &str) -> String {
+    const KEPT: &percent_encoding::AsciiSet =
+        &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    percent_encoding::utf8_percent_encode(id, KEPT).to_string()
+}

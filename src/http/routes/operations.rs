@@ -1,0 +1,89 @@
+//! For operators and load balancers: alive, ready, numbers, version, the API's description.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::auth::Reader;
+use crate::http::openapi;
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Params};
+use crate::http::state::App;
+use crate::shutdown::Phase;
+
+/// How the service is.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Status {
+    /// `alive` or `ready`.
+    pub status: &'static str,
+}
+
+/// Whether the process answers
+///
+/// Open without a key. A failure means: restart it.
+#[utoipa::path(get, path = "/livez", tag = "operations", security(()),
+    responses((status = 200, description = "it does", body = Status)))]
+pub async fn livez(_: Params<Nothing>) -> Json<Status> {
+    Json(Status { status: "alive" })
+}
+
+/// Whether requests should be sent here
+///
+/// Open without a key. 503 while the service is stopping or its store takes no writes.
+#[utoipa::path(get, path = "/readyz", tag = "operations", security(()),
+    responses((status = 200, description = "they should", body = Status)))]
+pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<Status>, Problem> {
+    if app.shutdown.phase() != Phase::Serving {
+        return Err(Problem::shutting_down());
+    }
+    app.engine.ready().await?;
+    Ok(Json(Status { status: "ready" }))
+}
+
+/// Numbers for Prometheus
+///
+/// Needs the scope `read` where keys are configured: the number of records and their rate is not for everyone.
+#[utoipa::path(get, path = "/metrics", tag = "operations",
+    responses((status = 200, description = "text exposition format", body = String, content_type = "text/plain")))]
+pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Response {
+    if let Ok(usage) = app.engine.usage().await {
+        metrics::gauge!("doppel_records").set(usage.records as f64);
+        metrics::gauge!("doppel_index_bytes").set(usage.index_bytes as f64);
+        metrics::gauge!("doppel_store_disk_bytes").set(usage.disk_bytes as f64);
+        metrics::gauge!("doppel_store_free_bytes").set(usage.free_bytes as f64);
+    }
+    crate::observe::measure_process();
+    let text = app.metrics.render();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+/// What is running.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Version {
+    /// `doppel`.
+    pub name: &'static str,
+    /// The version of the program.
+    pub version: &'static str,
+}
+
+/// Which version is running
+///
+/// Open without a key.
+#[utoipa::path(get, path = "/version", tag = "operations", security(()),
+    responses((status = 200, description = "name and version", body = Version)))]
+pub async fn version(_: Params<Nothing>) -> Json<Version> {
+    Json(Version { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION") })
+}
+
+/// This description
+///
+/// Open without a key. Shown for people at `/docs`.
+#[utoipa::path(get, path = "/openapi.yaml", tag = "operations", security(()),
+    responses((status = 200, description = "OpenAPI", body = String, content_type = "application/yaml")))]
+pub async fn openapi_yaml(_: Params<Nothing>) -> Result<Response, Problem> {
+    let yaml = openapi::yaml().map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, "application/yaml; charset=utf-8")], yaml).into_response())
+}

@@ -1,0 +1,228 @@
+//! Records: register, read, list, delete.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::collection::CollectionName;
+use crate::engine::IfDuplicate;
+use crate::engine::answers::{Outcome, RecordView, Registration};
+use crate::http::auth::{Reader, Writer};
+use crate::http::cursor;
+use crate::http::extract::{InCollection, InRecord, RowBody};
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::routes::{Timed, created, segment};
+use crate::http::state::App;
+use crate::record::{RecordId, Row};
+
+/// Records in one part of a list, unless asked otherwise, and at most.
+const LIST_LIMITS: (u64, u64) = (100, 1000);
+
+/// Options of a registration.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RegisterParams {
+    /// What to do with a duplicate: `keep` stores it like any record, `skip` stores nothing and says what it repeats.
+    #[param(value_type = Option<String>, pattern = "^(keep|skip)$")]
+    pub if_duplicate: IfDuplicate,
+}
+
+impl Parameters for RegisterParams {
+    fn read(query: &mut Query) -> Self {
+        let if_duplicate = match query.take("if_duplicate").as_deref() {
+            None | Some("keep") => IfDuplicate::Keep,
+            Some("skip") => IfDuplicate::Skip,
+            Some(_) => {
+                query.refuse("if_duplicate", "invalid_parameter", "give keep or skip");
+                IfDuplicate::Keep
+            }
+        };
+        Self { if_duplicate }
+    }
+}
+
+/// Register a record under an id
+///
+/// Idempotent: the same row again answers 200 with the stored verdict. Another row replaces the record. An unknown
+/// collection is created with preset `default` unless the service is configured otherwise.
+#[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "record id, percent-encoded"), RegisterParams),
+    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+pub async fn put(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    Params(params): Params<RegisterParams>,
+    RowBody(row): RowBody,
+) -> Result<Response, Problem> {
+    register(&app, collection, Some(id), row, params).await
+}
+
+/// Register a record
+///
+/// Under the row's own `id`, or a new UUIDv7 where it has none.
+#[utoipa::path(post, path = "/v1/collections/{collection}/records", tag = "records",
+    params(("collection" = CollectionName, Path), RegisterParams),
+    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+pub async fn post(
+    _: Writer,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params(params): Params<RegisterParams>,
+    RowBody(row): RowBody,
+) -> Result<Response, Problem> {
+    register(&app, collection, None, row, params).await
+}
+
+async fn register(
+    app: &App,
+    collection: CollectionName,
+    id: Option<RecordId>,
+    row: Row,
+    params: RegisterParams,
+) -> Result<Response, Problem> {
+    let started = Instant::now();
+    let (engine, name) = (app.engine.clone(), collection.clone());
+    let result = app.detached(async move { engine.register(&name, id, row, params.if_duplicate).await }).await;
+    let registration = result.inspect(count_registration).inspect_err(count_failure)?;
+    let status = status_of(registration.outcome);
+    let location = format!("/v1/collections/{collection}/records/{}", segment(registration.id.as_str()));
+    let answer = Timed::since(started, registration);
+    Ok(match status {
+        StatusCode::CREATED => created(&location, answer),
+        status => (status, Json(answer)).into_response(),
+    })
+}
+
+/// The status of a registration: 201 for a new record, 200 otherwise.
+pub fn status_of(outcome: Outcome) -> StatusCode {
+    match outcome {
+        Outcome::Created => StatusCode::CREATED,
+        Outcome::Replaced | Outcome::Updated | Outcome::Unchanged | Outcome::Skipped => StatusCode::OK,
+    }
+}
+
+/// Counts a registration and its verdict.
+pub fn count_registration(registration: &Registration) {
+    use crate::verdict::VerdictKind;
+    let outcome = match registration.outcome {
+        Outcome::Created => "created",
+        Outcome::Replaced => "replaced",
+        Outcome::Updated => "updated",
+        Outcome::Unchanged => "unchanged",
+        Outcome::Skipped => "skipped",
+    };
+    metrics::counter!("doppel_registrations_total", "outcome" => outcome).increment(1);
+    let kind = match registration.verdict.kind {
+        VerdictKind::Original => "original",
+        VerdictKind::ExactDuplicate => "exact_duplicate",
+        VerdictKind::NearDuplicate => "near_duplicate",
+        VerdictKind::TooShort => "too_short",
+    };
+    metrics::counter!("doppel_verdicts_total", "verdict" => kind).increment(1);
+}
+
+/// Counts a write that failed for no fault of the client's.
+pub fn count_failure(problem: &Problem) {
+    if problem.status().is_server_error() {
+        metrics::counter!("doppel_store_writes_failed_total", "code" => problem.code()).increment(1);
+    }
+}
+
+/// Read a record with the verdict it was given
+#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "record id, percent-encoded")),
+    responses((status = 200, description = "the record", body = RecordView)))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    _: Params<Nothing>,
+) -> Result<Json<RecordView>, Problem> {
+    Ok(Json(app.engine.record(&collection, &id).await?))
+}
+
+/// Delete a record
+///
+/// Complete: content, verdict, index entries.
+#[utoipa::path(delete, path = "/v1/collections/{collection}/records/{id}", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "record id, percent-encoded")),
+    responses((status = 204, description = "deleted")))]
+pub async fn delete(
+    _: Writer,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    _: Params<Nothing>,
+) -> Result<StatusCode, Problem> {
+    let engine = app.engine.clone();
+    let removal = app.detached(async move { engine.remove(&collection, &id).await }).await;
+    removal.inspect_err(count_failure)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Which part of the list.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Most records in the answer, 1 to 1000; 100 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: u64,
+    /// Where an earlier answer's `next` said to go on. Not together with `since`.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<u64>,
+    /// Only records with a `seq` above this.
+    #[param(value_type = Option<u64>)]
+    pub since: Option<u64>,
+}
+
+impl Parameters for ListParams {
+    fn read(query: &mut Query) -> Self {
+        let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0);
+        let since = query.number("since", 0, u64::MAX);
+        let given = query.take("cursor");
+        let cursor = given.as_deref().and_then(cursor::decode);
+        if given.is_some() && cursor.is_none() {
+            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
+        }
+        if given.is_some() && since.is_some() {
+            query.refuse("since", "invalid_parameter", "give cursor or since, not both");
+        }
+        Self { limit, cursor, since }
+    }
+}
+
+/// A part of the list of records.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RecordList {
+    /// The records, in `seq` order.
+    pub items: Vec<RecordView>,
+    /// The `cursor` of the next part; `null` at the end.
+    pub next: Option<String>,
+}
+
+/// List records in the order in which they were stored
+#[utoipa::path(get, path = "/v1/collections/{collection}/records", tag = "records",
+    params(("collection" = CollectionName, Path), ListParams),
+    responses((status = 200, description = "a part of the list", body = RecordList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params(params): Params<ListParams>,
+) -> Result<Json<RecordList>, Problem> {
+    let after = params.cursor.or(params.since).unwrap_or(0);
+    let page = app.engine.records(&collection, after, params.limit as usize).await?;
+    Ok(Json(RecordList { items: page.items, next: page.next.map(cursor::encode) }))
+}

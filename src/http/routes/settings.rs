@@ -1,0 +1,208 @@
+//! Reads the settings of a collection from a body, strictly: unknown and repeated keys are errors with a pointer.
+//!
+//! `preset` names the settings to start from (`default` unless given); every other key replaces that key of the preset as
+//! a whole. `{}` is the preset `default`.
+
+use std::fmt;
+
+use axum::http::StatusCode;
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use serde_path_to_error::{Path, Segment};
+use utoipa::ToSchema;
+
+use crate::collection::{Channel, Field, Preset, Settings, TextSettings, Verify};
+use crate::http::problem::Problem;
+use crate::violation::{Violation, child};
+
+/// The settings of a collection as a client writes them. Every key may be left out; it is then the preset's.
+#[derive(Debug, ToSchema)]
+#[schema(as = SettingsInput)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct SettingsInput {
+    /// The settings to start from.
+    #[schema(default = "default")]
+    preset: Option<Preset>,
+    /// Fields with a role, in the order in which their text is joined.
+    fields: Option<Vec<Field>>,
+    /// How text becomes words.
+    text: Option<TextSettings>,
+    /// What proposes candidates, besides the exact stage.
+    channels: Option<Vec<Channel>>,
+    /// What accepts them; `null` leaves it to each channel's own comparison.
+    verify: Option<Verify>,
+    /// Records with fewer distinct features are `too_short`: only matched exactly.
+    min_features: Option<u16>,
+    /// Zone of times without an offset (IANA name).
+    time_zone: Option<String>,
+}
+
+/// Reads and validates settings.
+///
+/// # Errors
+/// 400 when it is not JSON, 422 with every violation otherwise.
+pub fn read(bytes: &[u8]) -> Result<Settings, Problem> {
+    let mut given = match parse(bytes)? {
+        Value::Object(given) => given,
+        _ => return Err(violation("", "not_an_object", "settings are a JSON object; {} is the preset default")),
+    };
+    let preset = match given.remove("preset") {
+        None => Preset::Default,
+        Some(preset) => serde_json::from_value(preset)
+            .map_err(|_| violation("/preset", "invalid_value", "give \"default\" or \"paper\""))?,
+    };
+    let base = serde_json::to_value(Settings::preset(preset)).map_err(|error| Problem::internal(error.to_string()))?;
+    let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
+    refuse_unknown(&given, &merged)?;
+    merged.extend(given);
+    let settings: Settings = serde_path_to_error::deserialize(Value::Object(merged)).map_err(|error| {
+        let detail = error.inner().to_string();
+        violation(pointer(error.path()), "invalid_value", detail)
+    })?;
+    match settings.validate() {
+        found if found.is_empty() => Ok(settings),
+        found => Err(Problem::invalid(found)),
+    }
+}
+
+fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Result<(), Problem> {
+    let unknown = given.keys().filter(|key| !known.contains_key(*key));
+    let names = known.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let found: Vec<Violation> = unknown
+        .map(|key| Violation::new(child("", key), "unknown_key", format!("there is no such setting; preset, {names}")))
+        .collect();
+    if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
+}
+
+fn violation(pointer: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Problem {
+    Problem::invalid(vec![Violation::new(pointer, code, detail)])
+}
+
+fn pointer(path: &Path) -> String {
+    path.iter().fold(String::new(), |pointer, segment| match segment {
+        Segment::Seq { index } => child(&pointer, index),
+        Segment::Map { key } => child(&pointer, key),
+        // A tag is not a level of the JSON; an unknown segment cannot be pointed at.
+        Segment::Enum { .. } | Segment::Unknown => pointer,
+    })
+}
+
+/// Parses JSON in which no object has a key twice.
+fn parse(bytes: &[u8]) -> Result<Value, Problem> {
+    let malformed = |detail: String| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail);
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| malformed(format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to())))?;
+    let mut repeated = None;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = Strict { at: String::new(), repeated: &mut repeated }.deserialize(&mut deserializer);
+    match (value.and_then(|value| deserializer.end().map(|()| value)), repeated) {
+        (_, Some(at)) => Err(violation(at, "duplicate_key", "the key occurs twice in the object")),
+        (Ok(value), None) => Ok(value),
+        (Err(error), None) => {
+            Err(malformed(format!("the body is not valid JSON (line {}, column {})", error.line(), error.column())))
+        }
+    }
+}
+
+struct Strict<'a> {
+    at: String,
+    repeated: &'a mut Option<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            let at = child(&self.at, items.len());
+            match seq.next_element_seed(Strict { at, repeated: &mut *self.repeated })? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let at = child(&self.at, &key);
+            if entries.contains_key(&key) {
+                *self.repeated = Some(at);
+                return Err(de::Error::custom("repeated key"));
+            }
+            let value = map.next_value_seed(Strict { at, repeated: &mut *self.repeated })?;
+            entries.insert(key, value);
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(body: &str, status: u16, code: &str, pointers: &[&str]) {
+        let problem = read(body.as_bytes()).unwrap_err();
+        let found = problem.body("");
+        assert_eq!((found.status, found.code), (status, code), "{body}");
+        let found: Vec<&str> = found.errors.iter().map(|error| error.pointer.as_str()).collect();
+        assert_eq!(found, pointers, "{body}");
+    }
+
+    #[test]
+    fn an_empty_object_is_the_default_and_a_preset_is_a_base() {
+        assert_eq!(read(b"{}").unwrap(), Settings::default());
+        assert_eq!(read(br#"{"preset":"paper"}"#).unwrap(), Settings::preset(Preset::Paper));
+        let mixed = read(br#"{"preset":"paper","min_features":7,"verify":{"jaccard":0.5}}"#).unwrap();
+        assert_eq!(mixed.min_features, 7);
+        assert_eq!(mixed.channels, Settings::preset(Preset::Paper).channels);
+        assert_eq!(mixed.verify.unwrap().containment, Verify::default().containment);
+        assert_eq!(read(br#"{"verify":null}"#).unwrap().verify, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_place() {
+        refused("[1]", 422, "not_an_object", &[""]);
+        refused("{", 400, "malformed_body", &[""]);
+        refused(r#"{"preset":"best"}"#, 422, "invalid_value", &["/preset"]);
+        refused(r#"{"chanels":[], "a/b": 1}"#, 422, "unknown_key", &["/chanels", "/a~1b"]);
+        refused(r#"{"text":{"segmentr":"jieba"}}"#, 422, "invalid_value", &["/text/segmentr"]);
+        refused(r#"{"fields":[{"name":"a","role":"txt"}]}"#, 422, "invalid_value", &["/fields/0/role"]);
+        refused(r#"{"min_features":-1}"#, 422, "invalid_value", &["/min_features"]);
+        refused(r#"{"text":{"hmm":true,"hmm":false}}"#, 422, "duplicate_key", &["/text/hmm"]);
+    }
+
+    #[test]
+    fn all_violations_are_listed_at_once() {
+        let body = r#"{"channels":[{"scheme":"simhash","radius":16},{"scheme":"shingle","units":0}]}"#;
+        refused(body, 422, "out_of_range", &["/channels/0/radius", "/channels/1/units"]);
+    }
+}

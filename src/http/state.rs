@@ -1,0 +1,79 @@
+//! What every handler shares.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{Config, Limits};
+use crate::engine::Engine;
+use crate::http::auth::Keys;
+use crate::http::problem::Problem;
+use crate::shutdown::Shutdown;
+
+/// The application: cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+/// The parts of the application.
+pub struct Shared {
+    /// The use cases.
+    pub engine: Engine,
+    /// Who may call.
+    pub keys: Keys,
+    /// How much at once.
+    pub limits: Limits,
+    /// Turns for requests.
+    pub turns: Arc<Semaphore>,
+    /// Requests waiting for a turn.
+    pub waiting: AtomicUsize,
+    /// State-changing work under way.
+    pub writes: TaskTracker,
+    /// Whether the service is stopping.
+    pub shutdown: Shutdown,
+    /// Where `/metrics` reads.
+    pub metrics: PrometheusHandle,
+    /// Whether every request gets a line in the log.
+    pub log_requests: bool,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    /// The application over `engine`.
+    pub fn new(engine: Engine, config: &Config, shutdown: Shutdown, metrics: PrometheusHandle) -> Self {
+        let limits = config.limits.clone();
+        Self(Arc::new(Shared {
+            engine,
+            keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
+            turns: Arc::new(Semaphore::new(limits.max_in_flight)),
+            waiting: AtomicUsize::new(0),
+            writes: TaskTracker::new(),
+            limits,
+            shutdown,
+            metrics,
+            log_requests: config.log.requests,
+        }))
+    }
+
+    /// Runs state-changing work apart from the request: a client that hangs up, or a request that runs out of time, does
+    /// not stop it half-way, and the service does not exit before it is done.
+    pub async fn detached<T, F>(&self, work: F) -> Result<T, Problem>
+    where
+        F: Future<Output = Result<T, crate::engine::Error>> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.writes.spawn(work).await {
+            Ok(result) => result.map_err(Problem::from),
+            Err(error) => Err(Problem::internal(format!("a write panicked: {error}"))),
+        }
+    }
+}
