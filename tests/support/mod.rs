@@ -1,0 +1,187 @@
+//! What the tests share: the real binary on a loopback port, and a plain client.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Longest wait for the service to say where it listens: opening a large directory takes seconds.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A running service, killed when dropped.
+pub struct TestServer {
+    child: Mutex<Child>,
+    url: String,
+    agent: ureq::Agent,
+    log: Arc<Mutex<String>>,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub text: String,
+}
+
+impl Response {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error} in the body {:?}", self.text))
+    }
+
+    /// A header, by its lower-case name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl TestServer {
+    /// Starts the service on `data` and waits until it listens.
+    pub fn start_in(data: impl AsRef<Path>) -> Self {
+        Self::start_with(data, &[], &[])
+    }
+
+    /// As [`TestServer::start_in`], with more arguments and environment variables.
+    pub fn start_with(data: impl AsRef<Path>, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.as_ref()).args(arguments);
+        command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the doppel binary starts");
+        let log = Arc::new(Mutex::new(String::new()));
+        let (found, address) = std::sync::mpsc::channel();
+        for pipe in [
+            Box::new(child.stdout.take().expect("piped")) as Box<dyn std::io::Read + Send>,
+            Box::new(child.stderr.take().expect("piped")),
+        ] {
+            let (log, found) = (log.clone(), found.clone());
+            std::thread::spawn(move || {
+                for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                    if let Some(at) = line.find("http://127.0.0.1:") {
+                        let url: String = line[at..].chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
+                        let _ = found.send(url);
+                    }
+                    let mut log = log.lock().expect("no reader panicked");
+                    log.push_str(&line);
+                    log.push('\n');
+                }
+            });
+        }
+        drop(found);
+        let Ok(url) = address.recv_timeout(START_TIMEOUT) else {
+            let _ = child.kill();
+            panic!("the service did not start:\n{}", log.lock().expect("no reader panicked"));
+        };
+        let configuration = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(60)))
+            .max_idle_connections_per_host(64);
+        Self { child: Mutex::new(child), url, agent: configuration.build().into(), log }
+    }
+
+    /// Where it listens, without a slash at the end.
+    pub fn url(&self) -> &str {
+        self.url.trim_end_matches('/')
+    }
+
+    /// Everything it printed so far.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("no reader panicked").clone()
+    }
+
+    /// Sends `body` (nothing when `null`); panics when no answer comes.
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+        self.try_send(method, path, body).unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
+    }
+
+    /// Sends `body` (nothing when `null`); `None` when no whole answer comes.
+    pub fn try_send(&self, method: &str, path: &str, body: &Value) -> Option<Response> {
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        self.request(method, path, &[("content-type", "application/json")], text.as_bytes())
+    }
+
+    /// Sends `body` as it is.
+    pub fn send_text(&self, method: &str, path: &str, content_type: &str, body: &str) -> Response {
+        let answer = self.request(method, path, &[("content-type", content_type)], body.as_bytes());
+        answer.unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
+    }
+
+    /// Sends bytes with headers; `None` when no whole answer comes.
+    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Response> {
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url()));
+        for (name, value) in headers.iter().filter(|_| !body.is_empty()) {
+            request = request.header(*name, *value);
+        }
+        for (name, value) in headers.iter().filter(|(name, _)| body.is_empty() && *name != "content-type") {
+            request = request.header(*name, *value);
+        }
+        let answer = match body.is_empty() {
+            true => self.agent.run(request.body(()).expect("a sound request")),
+            false => self.agent.run(request.body(body).expect("a sound request")),
+        };
+        let mut answer = answer.ok()?;
+        let headers = answer.headers().iter();
+        let headers = headers.map(|(k, v)| (k.to_string(), String::from_utf8_lossy(v.as_bytes()).into())).collect();
+        let status = answer.status().as_u16();
+        let text = answer.body_mut().with_config().limit(1 << 30).read_to_string().ok()?;
+        Some(Response { status, headers, text })
+    }
+
+    /// Kills it with SIGKILL, in the middle of whatever it does.
+    pub fn kill(&self) {
+        let mut child = self.child.lock().expect("no one panicked");
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// Asks it to stop (SIGTERM) and waits; panics unless it ends well.
+    pub fn stop(self) {
+        let mut child = self.child.lock().expect("no one panicked");
+        let asked = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
+        assert!(asked.success());
+        let status = child.wait().expect("the child can be waited for");
+        drop(child);
+        assert!(status.success(), "it ended with {status}:\n{}", self.log());
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A number from the environment, for running a test at another size or with another seed.
+pub fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number")),
+        Err(_) => default,
+    }
+}
+
+/// splitmix64: small, well known, and the same everywhere.
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
