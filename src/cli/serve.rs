@@ -15,6 +15,7 @@ use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
+use crate::store::embedded::{self, EmbeddedStore};
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -76,8 +77,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    let dir = config.store.data.display();
-    anyhow::bail!("cannot open {dir}: this build has no store")
+    let options = embedded::Options { min_free_bytes: config.store.min_free_bytes, ..embedded::Options::default() };
+    let dir = &config.store.data;
+    let store = EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))?;
+    Ok(Arc::new(store))
 }
 
 #[expect(clippy::print_stdout, reason = "the line that scripts wait for")]
