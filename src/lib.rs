@@ -14,6 +14,7 @@ pub mod http;
 pub mod index;
 pub mod observe;
 pub mod record;
+pub mod sample;
 pub mod schemes;
 pub mod shutdown;
 pub mod similarity;

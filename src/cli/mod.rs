@@ -6,6 +6,7 @@
 pub mod config;
 pub mod healthcheck;
 pub mod openapi;
+pub mod sample;
 pub mod serve;
 
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Command {
     Config(config::Args),
     /// Ask a running service whether it is ready
     Healthcheck(healthcheck::Args),
+    /// Write made-up petitions with known duplicates, for trying out and measuring
+    Sample(sample::Args),
 }
 
 impl Cli {
@@ -46,6 +49,7 @@ impl Cli {
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),
+            Command::Sample(args) => sample::run(args),
         }
     }
 }

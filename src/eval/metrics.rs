@@ -1,0 +1,181 @@
+//! Recall and precision of pairs, from what is true and what was found.
+//!
+//! Pure counting: no engine, no files. A pair has no direction. O(pairs × log pairs).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+/// Two records, by position, the smaller first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pair(pub u32, pub u32);
+
+impl Pair {
+    /// The pair of `a` and `b`, whatever their order.
+    pub fn new(a: u32, b: u32) -> Self {
+        Self(a.min(b), a.max(b))
+    }
+}
+
+/// A pair that the engine called a match.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundPair {
+    /// What found it: names of channels, or `exact`.
+    pub via: BTreeSet<String>,
+    /// Verified similarity; `None` where nothing was verified.
+    pub similarity: Option<f64>,
+}
+
+/// Found pairs with what is known of each.
+pub type FoundPairs = BTreeMap<Pair, FoundPair>;
+
+/// How well what was found covers what is true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Quality {
+    /// Share of the true pairs that were found; 1 when there are none.
+    pub recall: f64,
+    /// Share of the found pairs that are true; 1 when none were found.
+    pub precision: f64,
+    /// Harmonic mean of both.
+    pub f1: f64,
+    /// Number of true pairs.
+    pub pairs_true: usize,
+    /// Number of found pairs.
+    pub pairs_found: usize,
+    /// Number of pairs that are both.
+    pub pairs_hit: usize,
+}
+
+impl Quality {
+    /// From the three counts.
+    pub fn of_counts(pairs_true: usize, pairs_found: usize, pairs_hit: usize) -> Self {
+        let share = |whole: usize| if whole == 0 { 1.0 } else { pairs_hit as f64 / whole as f64 };
+        let (recall, precision) = (share(pairs_true), share(pairs_found));
+        let sum = recall + precision;
+        let f1 = if sum == 0.0 { 0.0 } else { 2.0 * recall * precision / sum };
+        Self { recall, precision, f1, pairs_true, pairs_found, pairs_hit }
+    }
+
+    /// Of the pairs `found` against those in `truth`.
+    pub fn of<'a>(truth: &BTreeSet<Pair>, found: impl IntoIterator<Item = &'a Pair>) -> Self {
+        let (mut all, mut hit) = (0, 0);
+        for pair in found {
+            all += 1;
+            hit += usize::from(truth.contains(pair));
+        }
+        Self::of_counts(truth.len(), all, hit)
+    }
+}
+
+/// Recall over the true pairs of one kind of group. Precision has no meaning here: a false pair has no kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct KindQuality {
+    /// Share of the kind's true pairs that were found.
+    pub recall: f64,
+    /// Number of true pairs of the kind.
+    pub pairs_true: usize,
+    /// Number of them that were found.
+    pub pairs_hit: usize,
+}
+
+/// Recall per kind. A pair that groups of several kinds hold counts for each.
+pub fn by_kind(truth: &BTreeMap<String, BTreeSet<Pair>>, found: &FoundPairs) -> BTreeMap<String, KindQuality> {
+    let quality = |pairs: &BTreeSet<Pair>| {
+        let hit = pairs.iter().filter(|pair| found.contains_key(pair)).count();
+        KindQuality { recall: Quality::of_counts(pairs.len(), 0, hit).recall, pairs_true: pairs.len(), pairs_hit: hit }
+    };
+    truth.iter().map(|(kind, pairs)| (kind.clone(), quality(pairs))).collect()
+}
+
+/// Quality of each channel taken alone: the pairs it was among the finders of.
+pub fn by_channel(truth: &BTreeSet<Pair>, found: &FoundPairs) -> BTreeMap<String, Quality> {
+    let channels: BTreeSet<&String> = found.values().flat_map(|pair| &pair.via).collect();
+    let of = |channel: &String| {
+        let pairs = found.iter().filter(|(_, pair)| pair.via.contains(channel)).map(|(pair, _)| pair);
+        Quality::of(truth, pairs)
+    };
+    channels.into_iter().map(|channel| (channel.clone(), of(channel))).collect()
+}
+
+/// One point of the curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// Pairs of at least this similarity count as found.
+    pub threshold: f64,
+    /// Quality at that threshold.
+    #[serde(flatten)]
+    pub quality: Quality,
+}
+
+/// Quality over thresholds of the similarity, from 0 to 1 in `steps` steps. Pairs without a verified similarity are left
+/// out, so the curve is empty for settings without verification.
+pub fn curve(truth: &BTreeSet<Pair>, found: &FoundPairs, steps: u32) -> Vec<CurvePoint> {
+    let verified: Vec<_> = found.iter().filter_map(|(pair, f)| f.similarity.map(|s| (pair, s))).collect();
+    if verified.is_empty() || steps == 0 {
+        return Vec::new();
+    }
+    let point = |step: u32| {
+        let threshold = f64::from(step) / f64::from(steps);
+        // A hair of slack, so that a similarity of 0.3 counts at 0.3.
+        let kept = verified.iter().filter(|(_, s)| s + 1e-9 >= threshold).map(|(pair, _)| *pair);
+        CurvePoint { threshold, quality: Quality::of(truth, kept) }
+    };
+    (0..=steps).map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn truth() -> BTreeSet<Pair> {
+        [Pair::new(1, 0), Pair::new(2, 3), Pair::new(4, 5), Pair::new(6, 7)].into()
+    }
+
+    fn found() -> FoundPairs {
+        let pair =
+            |via: &[&str], similarity| FoundPair { via: via.iter().map(|v| (*v).to_owned()).collect(), similarity };
+        [
+            (Pair::new(0, 1), pair(&["exact"], Some(1.0))),
+            (Pair::new(2, 3), pair(&["shingle", "simhash"], Some(0.5))),
+            (Pair::new(0, 7), pair(&["shingle"], Some(0.3))),
+        ]
+        .into()
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-12
+    }
+
+    #[test]
+    fn quality_counted_by_hand() {
+        let quality = Quality::of(&truth(), found().keys());
+        assert_eq!((quality.pairs_true, quality.pairs_found, quality.pairs_hit), (4, 3, 2));
+        assert!(close(quality.recall, 0.5) && close(quality.precision, 2.0 / 3.0) && close(quality.f1, 4.0 / 7.0));
+    }
+
+    #[test]
+    fn nothing_true_and_nothing_found_is_perfect_and_nothing_hit_is_zero() {
+        assert!(close(Quality::of_counts(0, 0, 0).f1, 1.0));
+        assert!(close(Quality::of_counts(3, 3, 0).f1, 0.0));
+    }
+
+    #[test]
+    fn each_channel_is_judged_by_the_pairs_it_found() {
+        let channels = by_channel(&truth(), &found());
+        assert!(close(channels["shingle"].precision, 0.5) && close(channels["shingle"].recall, 0.25));
+        assert!(close(channels["simhash"].precision, 1.0));
+    }
+
+    #[test]
+    fn each_kind_has_its_own_recall() {
+        let kinds = [("near".to_owned(), [Pair::new(2, 3), Pair::new(4, 5)].into())].into();
+        let near = by_kind(&kinds, &found())["near"];
+        assert!(close(near.recall, 0.5) && near.pairs_true == 2);
+    }
+
+    #[test]
+    fn a_stricter_threshold_finds_fewer_pairs() {
+        let curve = curve(&truth(), &found(), 10);
+        assert_eq!(curve.iter().map(|p| p.quality.pairs_found).collect::<Vec<_>>(), [3, 3, 3, 3, 2, 2, 1, 1, 1, 1, 1]);
+    }
+}

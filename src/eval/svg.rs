@@ -1,0 +1,121 @@
+//! A line chart as SVG, written by hand: axes from 0 to 1, labelled, a legend. Valid XML, no scripts, no fonts of its own.
+
+use std::fmt::Write as _;
+
+/// A named line of points, both coordinates 0 to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points, in drawing order.
+    pub points: Vec<(f64, f64)>,
+}
+
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 60.0;
+const TOP: f64 = 40.0;
+const PLOT_WIDTH: f64 = 460.0;
+const PLOT_HEIGHT: f64 = 320.0;
+/// Told apart also by people who do not see red and green alike.
+const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
+
+/// The chart of `lines`.
+pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> String {
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        escape(title)
+    );
+    text(&mut svg, (LEFT, 22.0), "font-size=\"15\"", title);
+    axes(&mut svg, x_label, y_label);
+    for (number, line) in lines.iter().enumerate() {
+        draw(&mut svg, number, line);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn place((x, y): (f64, f64)) -> (f64, f64) {
+    (LEFT + x.clamp(0.0, 1.0) * PLOT_WIDTH, TOP + (1.0 - y.clamp(0.0, 1.0)) * PLOT_HEIGHT)
+}
+
+fn axes(svg: &mut String, x_label: &str, y_label: &str) {
+    for tick in 0..=10 {
+        let at = f64::from(tick) / 10.0;
+        for (from, to) in [((at, 0.0), (at, 1.0)), ((0.0, at), (1.0, at))] {
+            let ((x1, y1), (x2, y2)) = (place(from), place(to));
+            let colour = if tick == 0 { "#333" } else { "#ddd" };
+            push(svg, format_args!("<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"{colour}\"/>\n"));
+        }
+        let ((x, bottom), (left, y)) = (place((at, 0.0)), place((0.0, at)));
+        text(svg, (x, bottom + 16.0), "text-anchor=\"middle\"", &format!("{at:.1}"));
+        text(svg, (left - 6.0, y + 4.0), "text-anchor=\"end\"", &format!("{at:.1}"));
+    }
+    let (x, y) = place((0.5, 0.0));
+    text(svg, (x, y + 36.0), "text-anchor=\"middle\"", x_label);
+    let (_, middle) = place((0.0, 0.5));
+    let turned = format!("text-anchor=\"middle\" transform=\"rotate(-90 16 {middle:.1})\"");
+    text(svg, (16.0, middle), &turned, y_label);
+}
+
+fn draw(svg: &mut String, number: usize, line: &Line) {
+    let colour = COLOURS[number % COLOURS.len()];
+    let points: Vec<_> =
+        line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).map(|p| place(*p)).collect();
+    let points: String = points.iter().map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
+    push(
+        svg,
+        format_args!(
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>\n",
+            points.trim_end()
+        ),
+    );
+    let y = TOP + 14.0 + 20.0 * number as f64;
+    let x = LEFT + PLOT_WIDTH + 14.0;
+    push(svg, format_args!("<rect x=\"{x}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>\n", y - 6.0));
+    text(svg, (x + 20.0, y), "", &line.name);
+}
+
+fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, words: &str) {
+    push(svg, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>\n", escape(words)));
+}
+
+fn push(svg: &mut String, piece: std::fmt::Arguments<'_>) {
+    svg.write_fmt(piece).expect("a string takes all that is written to it");
+}
+
+fn escape(words: &str) -> String {
+    words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags_balance(svg: &str) -> bool {
+        let mut open = Vec::new();
+        for tag in svg.split('<').skip(1) {
+            let name: String = tag.chars().take_while(|c| c.is_alphanumeric() || *c == '/').collect();
+            let body = tag.split('>').next().unwrap();
+            if let Some(closed) = name.strip_prefix('/') {
+                if open.pop().as_deref() != Some(closed) {
+                    return false;
+                }
+            } else if !body.ends_with('/') {
+                open.push(name);
+            }
+        }
+        open.is_empty()
+    }
+
+    #[test]
+    fn a_chart_is_well_formed_and_labelled() {
+        let line =
+            Line { name: "a < b & c".into(), points: vec![(0.0, 1.0), (0.5, 0.25), (f64::NAN, 1.0), (9.0, -1.0)] };
+        let svg = chart("quality", "threshold", "share", &[line]);
+        assert!(tags_balance(&svg));
+        assert!(svg.contains(">threshold</text>") && svg.contains(">share</text>") && svg.contains("a &lt; b &amp; c"));
+        assert!(!svg.contains("NaN") && svg.contains("points=\"60.0,40.0 290.0,280.0 520.0,360.0\""));
+    }
+}

@@ -1,0 +1,253 @@
+//! A seeded generator of petition-like Chinese records with known duplicates of graded difficulty.
+//!
+//! Every record is a pure function of (records, seed, share of duplicates, position): memory is constant at any size, any part can be
+//! made alone, and the same parameters give the same bytes for ever (a test holds the digest). All names and phrases
+//! are made up. Nothing here does I/O; `doppel sample` writes the files.
+//!
+//! What is promised of the records: unrelated ones rarely reach a Jaccard similarity of 0.3 of their character 3-grams; a
+//! twelfth are a line or two, the median content has 250 to 300 characters, the longest thousands; about a
+//! fifth have no title, user and time.
+
+mod copy;
+mod generic;
+mod grammar;
+mod measure;
+mod permute;
+mod plan;
+mod rng;
+mod story;
+mod topics_life;
+mod topics_town;
+mod traditional;
+mod words;
+
+pub use copy::Kind;
+pub use measure::{Overlap, overlap};
+
+use serde::{Deserialize, Serialize};
+
+use grammar::person;
+use plan::{Bond, Cluster, Plan};
+use rng::Rng;
+use story::{Length, Story};
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// How many records.
+    pub records: u64,
+    /// What all chance is drawn from.
+    pub seed: u64,
+    /// About which share of the records repeats another, 0 to 0.5.
+    pub duplicates: f64,
+    /// Whether records name their topic.
+    pub labels: bool,
+}
+
+/// A made-up petition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its id: `s` and its position in the file, from 1.
+    pub id: String,
+    /// Empty where the petitioner gave none.
+    pub title: String,
+    /// The text.
+    pub content: String,
+    /// Empty where the petitioner gave none.
+    pub user: String,
+    /// `YYYY-MM-DD HH:MM:SS`, or empty.
+    pub time: String,
+    /// The topic, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// Records about the same matter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// Its name.
+    pub group: String,
+    /// Ids, in the order of the file; the first is the original.
+    pub members: Vec<String>,
+    /// How the copies were made.
+    pub kind: &'static str,
+    /// Kind and strength in one word.
+    pub subkind: String,
+    /// Least Jaccard similarity of 3-grams of any two members.
+    pub min_jaccard: f64,
+    /// Greatest.
+    pub max_jaccard: f64,
+    /// What was done to the copies.
+    pub edits: Vec<&'static str>,
+    /// Greatest strength of its copies, 1 to 5.
+    pub strength: usize,
+    /// Id of the original.
+    pub original: String,
+}
+
+/// Two records that look alike and are not about the same matter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HardNegative {
+    /// One.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// Jaccard similarity of their 3-grams.
+    pub jaccard: f64,
+    /// Share of the smaller set found in the larger.
+    pub containment: f64,
+    /// Always `different`.
+    pub label: &'static str,
+    /// Always `template`: the same phrases about another place.
+    pub note: &'static str,
+}
+
+/// The records of one sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    plan: Plan,
+    labels: bool,
+}
+
+/// Strongest overlap that look-alikes may have: what verification by default accepts, less a margin.
+const LOOK_ALIKE: Overlap = Overlap { jaccard: 0.27, containment: 0.52 };
+
+impl Sample {
+    /// The sample that belongs to `options`.
+    pub fn new(options: &Options) -> Self {
+        Self { plan: Plan::new(options.records, options.seed, options.duplicates), labels: options.labels }
+    }
+
+    /// The record at `position`, counted from 0.
+    pub fn record(&self, position: u64) -> Record {
+        let item = self.plan.item(position);
+        self.record_of(position, item, self.plan.cluster_of(item))
+    }
+
+    /// All records in the order of the file.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        (0..self.plan.records).map(|position| self.record(position))
+    }
+
+    /// All groups of records about the same matter.
+    pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
+        let of_kind = self.plan.clusters().filter_map(|cluster| match cluster.bond {
+            Bond::Copies(kind) => Some((cluster, kind)),
+            _ => None,
+        });
+        of_kind.zip(1u64..).map(|((cluster, kind), number)| self.group(cluster, kind, number))
+    }
+
+    /// All pairs that look alike and are not about the same matter.
+    pub fn hard_negatives(&self) -> impl Iterator<Item = HardNegative> + '_ {
+        self.plan.clusters().filter(|cluster| cluster.bond == Bond::LookAlike).map(|cluster| {
+            let records = self.members(cluster);
+            let Overlap { jaccard, containment } = overlap(&text(&records[0]), &text(&records[1]));
+            let [a, b] = [records[0].id.clone(), records[1].id.clone()];
+            HardNegative { a, b, jaccard, containment, label: "different", note: "template" }
+        })
+    }
+
+    fn members(&self, cluster: Cluster) -> Vec<Record> {
+        let members = self.plan.members(cluster);
+        members.into_iter().map(|(position, item)| self.record_of(position, item, cluster)).collect()
+    }
+
+    fn group(&self, cluster: Cluster, kind: Kind, number: u64) -> Group {
+        let members = self.members(cluster);
+        let texts: Vec<_> = members.iter().map(text).collect();
+        let pairs = (0..texts.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let similarities = pairs.map(|(a, b)| overlap(&texts[a], &texts[b]).jaccard);
+        let (min_jaccard, max_jaccard) = similarities.fold((1.0f64, 0.0f64), |(min, max), j| (min.min(j), max.max(j)));
+        let copies = self.plan.members(cluster).into_iter().skip(1);
+        let strength = copies.map(|(_, item)| self.strength(kind, item)).max().unwrap_or(1);
+        let members: Vec<_> = members.into_iter().map(|record| record.id).collect();
+        Group {
+            group: format!("g{number:07}"),
+            original: members[0].clone(),
+            members,
+            kind: kind.name(),
+            subkind: format!("{}-{strength}", kind.name()),
+            min_jaccard,
+            max_jaccard,
+            edits: if kind == Kind::Exact { vec![] } else { vec![kind.name()] },
+            strength,
+        }
+    }
+
+    fn strength(&self, kind: Kind, item: u64) -> usize {
+        if kind == Kind::Exact { 1 } else { Rng::of(&[self.plan.seed, item, 20]).between(1, 5) }
+    }
+
+    fn record_of(&self, position: u64, item: u64, cluster: Cluster) -> Record {
+        let seed = |parts: &[u64]| Rng::of(&[&[self.plan.seed], parts].concat()).next();
+        let shared = seed(&[cluster.first, 30]);
+        let original = if cluster.size == 1 { item } else { self.plan.members(cluster)[0].1 };
+        let (title, content, label) = match cluster.bond {
+            Bond::Alone => whole(&Story::new(shared, Length::Any)),
+            Bond::LookAlike if item != original => {
+                whole(&look_alike(&Story::new(shared, Length::Substantial), seed(&[item, 31])))
+            }
+            Bond::Copies(kind) if item != original => {
+                let story = Story::new(shared, Length::Substantial);
+                let (title, content) = copy::copy(&story, kind, self.strength(kind, item), seed(&[item, 32]));
+                (title, content, story.label)
+            }
+            Bond::Copies(_) | Bond::LookAlike => whole(&Story::new(shared, Length::Substantial)),
+        };
+        let mut rng = Rng::of(&[shared, 33]);
+        // A record without title has copies without title, or an exact copy would not be one.
+        let bare = rng.chance(20);
+        if item != original && rng.chance(50) {
+            rng = Rng::of(&[shared, item, 34]);
+        }
+        let mut user = String::new();
+        person(&mut rng, &mut user);
+        let or_empty = |text: String| if bare { String::new() } else { text };
+        Record {
+            id: format!("s{:08}", position + 1),
+            title: or_empty(title),
+            content,
+            user: or_empty(user),
+            time: or_empty(self.time(position)),
+            label: self.labels.then(|| label.to_owned()),
+        }
+    }
+
+    /// Records come in the order of their time, spread over ten years.
+    fn time(&self, position: u64) -> String {
+        const TEN_YEARS: u64 = 3652 * 86_400;
+        let step = TEN_YEARS / self.plan.records.max(1);
+        let jitter = Rng::of(&[self.plan.seed, position, 35]).below(step.max(1) as usize) as u64;
+        let seconds = (u128::from(position) * u128::from(TEN_YEARS) / u128::from(self.plan.records.max(1))) as u64;
+        let start = jiff::civil::date(2012, 1, 1).at(0, 0, 0, 0);
+        let time = start.saturating_add(jiff::SignedDuration::from_secs((seconds + jitter) as i64));
+        time.strftime("%Y-%m-%d %H:%M:%S").to_string()
+    }
+}
+
+/// What the overlap of two records is measured on.
+fn text(record: &Record) -> String {
+    format!("{}\n{}", record.title, record.content)
+}
+
+fn whole(story: &Story) -> (String, String, &'static str) {
+    (story.title.clone(), story.text(), story.label)
+}
+
+/// A story that shares as many phrases with `story` as it can without becoming like it.
+fn look_alike(story: &Story, seed: u64) -> Story {
+    let all = story.templates.len();
+    let text = |story: &Story| format!("{}\n{}", story.title, story.text());
+    for shared in [all, all * 3 / 4, all / 2, all / 3, all / 4, all / 6] {
+        let other = Story::look_alike(story, shared, seed);
+        let Overlap { jaccard, containment } = overlap(&text(story), &text(&other));
+        if jaccard < LOOK_ALIKE.jaccard && containment < LOOK_ALIKE.containment {
+            return other;
+        }
+    }
+    Story::new(seed, Length::Substantial)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The generator's source of chance: splitmix64, written out here so that no library's release can change a sample.
+//!
+//! Integers only: the same seed gives the same draws on every machine for ever. Not for secrets.
+
+/// A stream of pseudo-random numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Rng(u64);
+
+impl Rng {
+    /// The stream that belongs to `parts`, in this order: streams of different parts are unrelated.
+    pub(super) fn of(parts: &[u64]) -> Self {
+        Self(parts.iter().fold(0x6A09_E667_F3BC_C908, |state, part| mix(state ^ mix(*part))))
+    }
+
+    /// The next 64 bits.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.0)
+    }
+
+    /// A number below `bound` (which is at least 1), uniform up to 2^-32 or so.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
+    /// A number from `least` to `most`, both included.
+    pub(super) fn between(&mut self, least: usize, most: usize) -> usize {
+        least + self.below(most - least + 1)
+    }
+
+    /// True in `percent` of a hundred draws.
+    pub(super) fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of `items`, which is not empty.
+    pub(super) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
+        items[self.below(items.len())]
+    }
+
+    /// Puts `items` into a random order.
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+/// The finaliser of splitmix64: a bijection of 64-bit numbers in which every bit depends on every bit.
+pub(super) fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stream_is_splitmix64() {
+        // The published test values of splitmix64 for seed 1234567.
+        let mut rng = Rng(1_234_567);
+        assert_eq!(rng.next(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn draws_stay_within_their_bounds_and_reach_them() {
+        let mut rng = Rng::of(&[1, 2]);
+        let draws: Vec<_> = (0..2000).map(|_| rng.between(3, 7)).collect();
+        assert_eq!(draws.iter().min(), Some(&3));
+        assert_eq!(draws.iter().max(), Some(&7));
+    }
+
+    #[test]
+    fn the_order_of_the_parts_matters() {
+        assert_ne!(Rng::of(&[1, 2]).next(), Rng::of(&[2, 1]).next());
+    }
+}

@@ -1,0 +1,111 @@
+//! The promises of the sample as a whole.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::*;
+
+fn sample(records: u64, seed: u64) -> Sample {
+    Sample::new(&Options { records, seed, duplicates: 0.1, labels: true })
+}
+
+fn digest<T: Serialize>(items: impl Iterator<Item = T>) -> String {
+    let mut sha = Sha256::new();
+    for item in items {
+        sha.update(serde_json::to_vec(&item).unwrap());
+        sha.update(b"\n");
+    }
+    sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_same_options_give_the_same_bytes_for_ever() {
+    let sample = sample(400, 7);
+    let digests = [digest(sample.records()), digest(sample.groups()), digest(sample.hard_negatives())];
+    let golden = [
+        "2c30be932c8459ad1871431acf61958cf28c0e851422c86b3942740b032abcfe",
+        "d43c846be3a26a547e810e821d315c74e6b96ea88cc3fababb0dd91968a9b1e3",
+        "a994c7d1a0b85a109f29caf03b0dc1d4d738ca3351ecd164a8e94cefc1b39e6e",
+    ];
+    assert_eq!(digests, golden);
+}
+
+#[test]
+fn a_record_does_not_depend_on_those_made_before_it() {
+    let sample = sample(300, 3);
+    let in_order: Vec<_> = sample.records().collect();
+    for position in [299, 0, 150] {
+        assert_eq!(sample.record(position), in_order[position as usize]);
+    }
+}
+
+#[test]
+fn another_seed_gives_other_records() {
+    let contents = |seed| sample(50, seed).records().map(|record| record.content).collect::<Vec<_>>();
+    assert_ne!(contents(1), contents(2));
+}
+
+#[test]
+fn about_the_share_asked_for_repeats_another_record() {
+    for share in [0.0, 0.1, 0.4] {
+        let sample = Sample::new(&Options { records: 10_000, seed: 5, duplicates: share, labels: false });
+        let clusters = sample.plan.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
+        let copies = clusters.map(|cluster| cluster.size - 1).sum::<u64>() as f64 / 10_000.0;
+        assert!((copies - share).abs() < 0.02, "asked for {share}, got {copies}");
+    }
+}
+
+#[test]
+fn members_of_a_group_are_distinct_records_and_the_original_comes_first() {
+    let sample = sample(2_000, 11);
+    let mut seen = std::collections::BTreeSet::new();
+    for group in sample.groups() {
+        assert!(group.members.len() >= 2 && group.members[0] == group.original && group.members.is_sorted());
+        assert!(group.members.into_iter().all(|member| seen.insert(member)), "a record in two groups");
+    }
+    assert!(seen.len() > 200);
+}
+
+#[test]
+fn copies_overlap_with_their_originals_and_exact_ones_wholly() {
+    for group in sample(2_000, 13).groups() {
+        assert!(group.kind != "exact" || group.min_jaccard == 1.0, "{group:?}");
+        assert!(group.kind != "affix" || group.max_jaccard > 0.2, "{group:?}");
+    }
+}
+
+#[test]
+fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
+    let sample = Sample::new(&Options { records: 500, seed: 17, duplicates: 0.0, labels: true });
+    let mut topics: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for record in sample.records() {
+        topics.entry(record.label.clone().unwrap()).or_default().push(text(&record));
+    }
+    let (mut pairs, mut alike) = (0, 0);
+    for texts in topics.values() {
+        for (n, a) in texts.iter().enumerate() {
+            for b in &texts[..n.min(12)] {
+                pairs += 1;
+                alike += usize::from(overlap(a, b).jaccard >= 0.3);
+            }
+        }
+    }
+    assert!(pairs > 3_000 && alike * 500 < pairs, "{alike} of {pairs} unrelated pairs reach 0.3");
+}
+
+#[test]
+fn look_alikes_stay_below_what_verification_accepts() {
+    for pair in sample(4_000, 19).hard_negatives() {
+        assert!(pair.jaccard < 0.3 && pair.containment < 0.6, "{pair:?}");
+    }
+}
+
+#[test]
+fn lengths_are_those_of_a_mailbox() {
+    let sample = Sample::new(&Options { records: 2_000, seed: 23, duplicates: 0.0, labels: false });
+    let mut lengths: Vec<_> = sample.records().map(|record| record.content.chars().count()).collect();
+    lengths.sort_unstable();
+    let (short, median, longest) = (lengths[100], lengths[1_000], lengths[1_999]);
+    assert!(short < 80 && (220..=330).contains(&median) && longest > 2_000, "{short} {median} {longest}");
+}

@@ -1,0 +1,45 @@
+//! What `doppel sample` promises on the command line.
+
+use std::fs;
+
+use assert_cmd::Command;
+
+fn doppel(args: &[&str]) -> assert_cmd::assert::Assert {
+    Command::new(env!("CARGO_BIN_EXE_doppel")).args(args).assert()
+}
+
+#[test]
+fn the_same_seed_writes_the_same_files() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for dir in &dirs {
+        let out = dir.path().to_str().unwrap();
+        doppel(&["sample", "--records", "200", "--seed", "5", "--out", out, "--labels"]).success();
+    }
+    for file in ["records.jsonl", "groups.jsonl", "hard_negatives.jsonl"] {
+        let [a, b] = dirs.each_ref().map(|dir| fs::read(dir.path().join(file)).unwrap());
+        assert_eq!(a, b, "{file}");
+    }
+    assert_eq!(fs::read_to_string(dirs[0].path().join("records.jsonl")).unwrap().lines().count(), 200);
+}
+
+#[test]
+fn a_share_beyond_one_half_is_wrong_usage() {
+    let args = ["sample", "--records", "5", "--seed", "1", "--out", "unused", "--duplicates", "0.9"];
+    let output = doppel(&args).code(2).get_output().clone();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("0 to 0.5"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("taken");
+    fs::write(&file, "").unwrap();
+    let out = file.to_str().unwrap();
+    doppel(&["sample", "--records", "5", "--seed", "1", "--out", out]).code(1);
+}
+
+#[test]
+fn the_help_shows_an_example() {
+    let output = doppel(&["sample", "--help"]).success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("doppel sample --records 1000 --seed 1"));
+}
