@@ -131,7 +131,7 @@ impl Drop for Waiting<'_> {
 fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let sane = |id: &&str| (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
-    given.filter(sane).map_or_else(|| uuid::Uuid::now_v7().to_string().into(), Into::into)
+    given.filter(sane).map_or_else(|| crate::clock::unique_id().into(), Into::into)
 }
 
 /// Everything is answered in JSON or lines of it; a client that takes neither is told so.
