@@ -4,6 +4,8 @@
 //! much as the store's: only their ratio to the raw loop of the same run says anything about the store. A last part opens a
 //! directory again and counts records a second.
 
+#![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

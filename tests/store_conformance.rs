@@ -1,5 +1,7 @@
 //! Every store keeps the promises of `doppel::store`.
 
+#![allow(clippy::print_stdout, reason = "the last name printed is the check that failed")]
+
 use std::sync::Arc;
 
 use doppel::store::conformance::{ALL, Desk, Sample, id};

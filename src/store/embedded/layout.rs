@@ -299,3 +299,70 @@ impl<'a> Reader<'a> {
 fn damaged(what: &str) -> StoreError {
     StoreError::Internal(format!("a {what} on disk cannot be read; restore the data directory from a backup"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> IndexEntry {
+        let key = |channel, key| PostingKey { channel, key };
+        IndexEntry {
+            digest_key: 0x0102,
+            fingerprint: Some(Fingerprint(3)),
+            keys: vec![key(1, 4), key(1, 5), key(2, 6)],
+            signatures: vec![
+                None,
+                Some(Signature::Hashes([7, 8].into())),
+                Some(Signature::Fingerprint(Fingerprint(9))),
+            ],
+        }
+    }
+
+    fn record() -> StoredRecord {
+        StoredRecord {
+            id: RecordId::new("编号").expect("a valid id"),
+            seq: 5,
+            row: "{\"title\":\"路灯不亮\"}".into(),
+            digest: Digest([7; 32]),
+            verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..blank_verdict() },
+            duplicate_of_seq: Some(2),
+            stored_at: "2026-01-01T00:00:00Z".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_again() {
+        assert_eq!(decode_entry(&encode_entry(&entry())).expect("an entry"), entry());
+        let bare = IndexEntry { digest_key: 1, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
+        assert_eq!(decode_entry(&encode_entry(&bare)).expect("an entry"), bare);
+        let value = encode_record(&record()).expect("a value");
+        let decoded = decode_record(5, &value, true).expect("a record");
+        assert_eq!(format!("{decoded:?}"), format!("{:?}", record()));
+        let candidate = decode_record(5, &value, false).expect("a record");
+        assert_eq!((candidate.row, candidate.verdict), (record().row, blank_verdict()));
+    }
+
+    #[test]
+    fn the_layout_of_an_index_entry_is_fixed() {
+        let plain = IndexEntry { signatures: Vec::new(), keys: entry().keys[..1].to_vec(), ..entry() };
+        let words = |word: u64| word.to_le_bytes();
+        let expected = [&[1, 1][..], &words(0x0102), &words(3), &[1, 0, 1, 1, 0], &words(4)].concat();
+        assert_eq!(encode_entry(&plain), expected);
+    }
+
+    #[test]
+    fn a_value_cut_short_is_an_error_and_never_a_panic() {
+        let value = encode_entry(&entry());
+        assert!((0..value.len()).all(|end| decode_entry(&value[..end]).is_err()));
+        let value = encode_record(&record()).expect("a value");
+        let row = record().row.len();
+        assert!((0..value.len() - row).all(|end| decode_record(5, &value[..end], true).is_err()));
+    }
+
+    #[test]
+    fn keys_sort_as_their_numbers_do() {
+        assert!(record_key(1, 255) < record_key(1, 256) && record_key(1, u64::MAX) < record_key(2, 0));
+        assert!(signature_key(1, 1, u64::MAX) < signature_key(1, 2, 0));
+        assert_eq!(seq_of_key(&signature_key(1, 2, 77)).expect("a key"), 77);
+    }
+}

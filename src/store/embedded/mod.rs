@@ -92,7 +92,7 @@ struct Shared {
 
 impl EmbeddedStore {
     /// Opens the store in `dir`, creating it (readable by this user only) if needed, and rebuilds the indexes. Blocks:
-    /// about a second per 200,000 records and core.
+    /// about a second per 200,000 records on two cores.
     ///
     /// # Errors
     /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, of a newer format, not
