@@ -70,7 +70,7 @@ fn row(golden: &Golden) -> Row {
 
 /// By the definition: weights in a map, one sum a bit.
 fn simhash(weights: &BTreeMap<&str, i64>) -> u64 {
-    let hash = |term: &str| -> u64 { super::hash::city64(term.as_bytes()) };
+    let hash = |term: &str| -> u64 { super::hash::city64(term) };
     let sum = |bit: u32| -> i64 { weights.iter().map(|(t, w)| if hash(t) >> bit & 1 == 1 { *w } else { -w }).sum() };
     (0..64).filter(|&bit| sum(bit) > 0).fold(0, |bits, bit| bits | 1 << bit)
 }
