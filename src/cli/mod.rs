@@ -4,6 +4,7 @@
 //! Answers go to standard output, everything else to standard error.
 
 pub mod config;
+pub mod eval;
 pub mod healthcheck;
 pub mod openapi;
 pub mod sample;
@@ -38,6 +39,8 @@ enum Command {
     Config(config::Args),
     /// Ask a running service whether it is ready
     Healthcheck(healthcheck::Args),
+    /// Measure recall and precision on a labelled set
+    Eval(eval::Args),
     /// Write made-up petitions with known duplicates, for trying out and measuring
     Sample(sample::Args),
 }
@@ -49,6 +52,7 @@ impl Cli {
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),
+            Command::Eval(args) => eval::run(args),
             Command::Sample(args) => sample::run(args),
         }
     }

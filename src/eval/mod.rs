@@ -2,4 +2,5 @@
 
 pub mod dataset;
 pub mod metrics;
+pub mod run;
 pub mod svg;
