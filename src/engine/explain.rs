@@ -8,6 +8,7 @@ use crate::engine::answers::{
     DiffPiece, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature, WeightedFeature,
 };
 use crate::engine::context::{Context, Subject};
+use crate::engine::judge::rounded;
 use crate::schemes::profile::Signed;
 use crate::similarity::{MAX_DIFF_CHARS, MAX_PASSAGES, Piece, ShingleSet, align, shared_passages};
 use crate::verdict::VIA_EXACT;
@@ -43,8 +44,8 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         matches: exact || (!via.is_empty() && verified),
         via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(via).collect(),
         exact,
-        jaccard: measured.jaccard,
-        containment: measured.containment,
+        jaccard: rounded(measured.jaccard),
+        containment: rounded(measured.containment),
         fingerprints: compare_fingerprints(&a.signed, &b.signed),
         shared_features: first(shared),
         only_a: first(only_a),
@@ -114,8 +115,8 @@ fn compare_fields(context: &Context, a: &Subject, b: &Subject, width: u8) -> Vec
         let measured = ShingleSet::of(&field.text, width).resemblance(&ShingleSet::of(&other.text, width));
         shares.push(FieldShare {
             name: context.state.settings.fields[usize::from(field.position)].name.clone(),
-            jaccard: measured.jaccard,
-            containment: measured.containment,
+            jaccard: rounded(measured.jaccard),
+            containment: rounded(measured.containment),
         });
     }
     shares

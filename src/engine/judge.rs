@@ -86,6 +86,7 @@ impl Judge for RecordJudge {
                     return None;
                 }
                 let Resemblance { jaccard, containment } = measured;
+                let (jaccard, containment) = (rounded(jaccard), rounded(containment));
                 Measures { jaccard: Some(jaccard), containment: Some(containment), similarity: Some(jaccard) }
             }
         };
@@ -166,6 +167,11 @@ impl Judge for FingerprintJudge {
         let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, truncated };
         Verdict::conclude(matches, facts)
     }
+}
+
+/// Four decimals: what the texts support, and what a person reads. Thresholds see the full number.
+pub(super) fn rounded(share: f64) -> f64 {
+    (share * 10_000.0).round() / 10_000.0
 }
 
 /// Same or another petitioner; unknown where either names none.
