@@ -24,15 +24,19 @@ use super::bucket::{Bucket, Shape};
 use super::run::Remainder;
 use super::slots::SlotTable;
 use super::table::insert_sorted;
-use crate::schemes::probes::probes;
+use super::together::{Together, touch};
+use crate::schemes::probes::{Probe, probes};
 use crate::verdict::Fingerprint;
 
 const BLOCKS: u8 = 4;
 const STRIPE: usize = 64;
 const STRIPES: usize = (1 << 16) / STRIPE;
 const TWIN_SHARDS: usize = 64;
+/// Buckets looked into together.
+const GROUP: usize = 4;
 
 type Stripe = Box<[Bucket]>;
+type Twins = HashMap<Fingerprint, Vec<u32>>;
 
 /// When an index looks how.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +55,7 @@ impl Tuning {
 /// See the module.
 pub(super) struct BlockIndex {
     stripes: Box<[RwLock<Stripe>]>,
-    twins: Box<[RwLock<HashMap<Fingerprint, Vec<u32>>>]>,
+    twins: Box<[RwLock<Twins>]>,
     tuning: Tuning,
 }
 
@@ -74,6 +78,19 @@ impl BlockIndex {
         }
     }
 
+    /// Makes the processor fetch what [`BlockIndex::insert`] will change.
+    pub(super) fn prepare(&self, fingerprint: Fingerprint) {
+        let mut stripes = Together::<_, { BLOCKS as usize }>::new(&self.stripes);
+        let places: [_; BLOCKS as usize] = std::array::from_fn(|block| {
+            let (stripe, bucket, remainder) = place(block as u8, fingerprint);
+            (stripes.lock(stripe), bucket, remainder)
+        });
+        touch(places.iter().map(|&(stripe, bucket, remainder)| {
+            let bucket: Option<&Bucket> = stripes.get(stripe).and_then(|stripe| stripe.get(bucket));
+            bucket.map_or(0, |bucket| bucket.touch_to_push(remainder))
+        }));
+    }
+
     /// If the fingerprint is filed already, makes `slot` its twin; whether it was.
     pub(super) fn join_twins(&self, fingerprint: Fingerprint, slot: u32, slots: &SlotTable) -> bool {
         let Some(first) = self.representative(fingerprint) else { return false };
@@ -86,6 +103,25 @@ impl BlockIndex {
     /// Files a fingerprint that is new under one of its blocks.
     pub(super) fn push(&self, block: u8, fingerprint: Fingerprint, slot: u32) {
         self.change(block, fingerprint, |bucket, remainder| bucket.push(remainder, slot));
+    }
+
+    /// Files fingerprints that are new under one of their blocks, in which they ascend. For loading: readers may wait for
+    /// a whole stripe.
+    pub(super) fn push_run(&self, block: u8, run: &[(Fingerprint, u32)]) {
+        let stripe_of = |entry: &(Fingerprint, u32)| place(block, entry.0).0;
+        for run in run.chunk_by(|a, b| stripe_of(a) == stripe_of(b)) {
+            let mut stripe = self.stripes[stripe_of(&run[0])].write();
+            make_buckets(&mut stripe);
+            let bucket_of = |entry: &(Fingerprint, u32)| place(block, entry.0).1;
+            for run in run.chunk_by(|a, b| bucket_of(a) == bucket_of(b)) {
+                let bucket = &mut stripe[bucket_of(&run[0])];
+                bucket.reserve(run.len());
+                run.iter().for_each(|&(fingerprint, slot)| bucket.push(place(block, fingerprint).2, slot));
+                if bucket.is_misshapen(self.tuning.shape) {
+                    *bucket = bucket.reshaped(self.tuning.shape);
+                }
+            }
+        }
     }
 
     /// Takes out a slot that the slot table calls dead already.
@@ -126,13 +162,27 @@ impl BlockIndex {
         if (end as usize) < probes.len() * self.tuning.slots_per_probe {
             return slots.scan(end, query, u32::from(radius), |slot| found.push(slot));
         }
-        for probe in probes {
+        for group in probes.chunks(GROUP) {
+            self.search_group(group, query, radius, &mut |slot| self.resolve(slot, slots, limit, found));
+        }
+    }
+
+    /// Looks into the buckets of at most [`GROUP`] probes together.
+    fn search_group(&self, group: &[Probe], query: Fingerprint, radius: u8, hit: &mut impl FnMut(u32)) {
+        let mut stripes = Together::<_, GROUP>::new(&self.stripes);
+        let mut places = [(usize::MAX, 0, Remainder(0), 0); GROUP];
+        for (at, probe) in places.iter_mut().zip(group) {
             let near = Fingerprint(query.0 ^ u64::from(probe.mask) << (48 - 16 * probe.block));
             let (stripe, bucket, remainder) = place(probe.block, near);
-            let budget = u32::from(radius) - probe.mask.count_ones();
-            let stripe = self.stripes[stripe].read();
-            if let Some(bucket) = stripe.get(bucket) {
-                bucket.search(remainder, budget, &mut |slot| self.resolve(slot, slots, limit, found));
+            *at = (stripes.lock(stripe), bucket, remainder, u32::from(radius) - probe.mask.count_ones());
+        }
+        let buckets = places.map(|(stripe, bucket, ..)| stripes.get(stripe)?.get(bucket));
+        touch(
+            buckets.iter().zip(places).map(|(bucket, (_, _, near, _))| bucket.map_or(0, |bucket| bucket.touch(near))),
+        );
+        for (bucket, (_, _, remainder, budget)) in buckets.iter().zip(places) {
+            if let Some(bucket) = bucket {
+                bucket.search(remainder, budget, hit);
             }
         }
     }
@@ -142,7 +192,7 @@ impl BlockIndex {
         let stripe = |stripe: &RwLock<Stripe>| -> usize {
             stripe.read().iter().map(|bucket| size_of::<Bucket>() + bucket.memory_usage()).sum()
         };
-        let twins = |shard: &RwLock<HashMap<Fingerprint, Vec<u32>>>| -> usize {
+        let twins = |shard: &RwLock<Twins>| -> usize {
             let shard = shard.read();
             shard.allocation_size() + shard.values().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>()
         };
@@ -204,7 +254,7 @@ impl BlockIndex {
         }
     }
 
-    fn twins_of(&self, fingerprint: Fingerprint) -> &RwLock<HashMap<Fingerprint, Vec<u32>>> {
+    fn twins_of(&self, fingerprint: Fingerprint) -> &RwLock<Twins> {
         &self.twins[(fingerprint.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % TWIN_SHARDS]
     }
 
@@ -213,9 +263,7 @@ impl BlockIndex {
     fn change<T>(&self, block: u8, fingerprint: Fingerprint, change: impl FnOnce(&mut Bucket, Remainder) -> T) {
         let (at, bucket, remainder) = place(block, fingerprint);
         let mut stripe = self.stripes[at].write();
-        if stripe.is_empty() {
-            *stripe = (0..STRIPE).map(|_| Bucket::default()).collect();
-        }
+        make_buckets(&mut stripe);
         change(&mut stripe[bucket], remainder);
         if stripe[bucket].len() == 0 && stripe.iter().all(|bucket| bucket.len() == 0) {
             *stripe = Stripe::default();
@@ -226,6 +274,12 @@ impl BlockIndex {
             let old = std::mem::replace(&mut self.stripes[at].write()[bucket], reshaped);
             drop(old);
         }
+    }
+}
+
+fn make_buckets(stripe: &mut Stripe) {
+    if stripe.is_empty() {
+        *stripe = (0..STRIPE).map(|_| Bucket::default()).collect();
     }
 }
 

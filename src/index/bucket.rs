@@ -113,6 +113,34 @@ impl Bucket {
         }
     }
 
+    /// Reads a little of all that a search will read, unless that is much, and returns what depends on it.
+    #[inline]
+    pub(super) fn touch(&self, query: Remainder) -> u64 {
+        match self {
+            Self::Run(run) => run.touch(),
+            Self::Split(split) => (0..PIECES).fold(0, |sum, piece| {
+                sum.wrapping_add(split.tables[piece as usize][split.piece(piece, query)].touch())
+            }),
+        }
+    }
+
+    /// The same of what a push will change.
+    pub(super) fn touch_to_push(&self, remainder: Remainder) -> u64 {
+        match self {
+            Self::Run(run) => run.touch().wrapping_add(run.touch_end()),
+            Self::Split(split) => (0..PIECES).fold(0, |sum, piece| {
+                sum.wrapping_add(split.tables[piece as usize][split.piece(piece, remainder)].touch_end())
+            }),
+        }
+    }
+
+    /// Makes room for `more` entries.
+    pub(super) fn reserve(&mut self, more: usize) {
+        if let Self::Run(run) = self {
+            run.reserve(more);
+        }
+    }
+
     /// The slot of the entry equal to `query`.
     pub(super) fn find(&self, query: Remainder) -> Option<u32> {
         let mut found = None;

@@ -94,6 +94,7 @@ impl GenerationIndex {
         keys: &[PostingKey],
     ) -> Result<Slot, IndexFull> {
         let mut next = self.writer.lock();
+        self.prepare(digest_key, fingerprint, keys);
         let slot = self.take_slot(&mut next, seq, fingerprint)?;
         if let Some(fingerprint) = fingerprint {
             self.blocks.insert(fingerprint, slot, &self.slots);
@@ -112,6 +113,7 @@ impl GenerationIndex {
         }
         debug_assert_eq!(self.slots.read(slot.0).and_then(|s| s.1), fingerprint, "removed as it was inserted");
         self.live.fetch_sub(1, Ordering::Relaxed);
+        self.prepare(digest_key, fingerprint, keys);
         if let Some(fingerprint) = fingerprint {
             self.blocks.remove(fingerprint, slot.0, &self.slots);
         }
@@ -131,12 +133,13 @@ impl GenerationIndex {
                 self.blocks.search(fingerprint, radius, &self.slots, end, limit, &mut scratch.near);
                 scratch.take_near(Via::channel(channel));
             }
-            if let Some(digest) = probe.digest_key {
-                self.collect(FiledKey::digest(digest), Via::EXACT, scratch);
-            }
-            for key in probe.keys {
-                self.collect(FiledKey::channel(key.key), Via::channel(key.channel), scratch);
-            }
+            let digest = probe.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
+            let keys = probe.keys.iter().map(|key| (FiledKey::channel(key.key), Via::channel(key.channel)));
+            let hits = &mut scratch.hits;
+            scratch.truncated |=
+                self.postings.first(digest.into_iter().chain(keys), POSTINGS_PER_KEY, |slot, via, length| {
+                    hits.push(Hit { slot, via, weight: weight(length) });
+                });
             let items = scratch.rank().iter().filter_map(|hit| self.proposal(hit)).collect();
             Proposals { items, truncated: scratch.truncated }
         })
@@ -176,6 +179,14 @@ impl GenerationIndex {
         self.writer.lock()
     }
 
+    /// Makes the processor fetch the places where a record is filed, all together.
+    fn prepare(&self, digest_key: u64, fingerprint: Option<Fingerprint>, keys: &[PostingKey]) {
+        if let Some(fingerprint) = fingerprint {
+            self.blocks.prepare(fingerprint);
+        }
+        self.postings.prepare(filed(digest_key, keys));
+    }
+
     /// Gives out the next slot and writes it to the slot table.
     pub(super) fn take_slot(
         &self,
@@ -196,14 +207,6 @@ impl GenerationIndex {
         self.end.store(slot + 1, Ordering::Release);
         self.live.fetch_add(1, Ordering::Relaxed);
         Ok(slot)
-    }
-
-    fn collect(&self, key: FiledKey, via: Via, scratch: &mut Scratch) {
-        let hits = &mut scratch.hits;
-        let length = self.postings.first(key, POSTINGS_PER_KEY, |slot, length| {
-            hits.push(Hit { slot, via, weight: weight(length) });
-        });
-        scratch.truncated |= length > POSTINGS_PER_KEY;
     }
 
     fn proposal(&self, hit: &Hit) -> Option<Proposal> {

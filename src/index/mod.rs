@@ -14,6 +14,7 @@
 //!   run        contiguous fingerprints, scanned
 //! posting      64-bit key → slots                            9 to 12 bytes a key and record
 //!   table      one shard of it
+//! together     several locks at once, to wait for memory once
 //! ```
 
 mod block;
@@ -27,6 +28,7 @@ mod slots;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
 pub use load::Entry;

@@ -15,8 +15,13 @@
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::table::Table;
+use super::together::{Together, touch};
 
 const SHARD_BITS: u32 = 12;
+/// Number of shards.
+pub(super) const SHARDS: usize = 1 << SHARD_BITS;
+/// Keys looked up together: those of a usual record.
+const GROUP: usize = 13;
 /// Mixed into digest keys, so that a digest and a channel's key that happen to be equal do not meet.
 const DIGEST_SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -39,6 +44,11 @@ impl FiledKey {
         (self.0 >> (64 - SHARD_BITS)) as usize
     }
 
+    /// The posting of `slot` under the key, as a cell of its shard's table.
+    pub(super) fn cell(self, slot: u32) -> u64 {
+        u64::from(self.tag()) << 32 | u64::from(slot)
+    }
+
     fn tag(self) -> u32 {
         (self.0 >> (32 - SHARD_BITS)) as u32
     }
@@ -58,7 +68,7 @@ pub(super) struct PostingIndex {
 
 impl PostingIndex {
     pub(super) fn new() -> Self {
-        Self { shards: (0..1 << SHARD_BITS).map(|_| RwLock::default()).collect() }
+        Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect() }
     }
 
     /// Files `slot` under `key`; filing twice is filing once.
@@ -68,14 +78,24 @@ impl PostingIndex {
         settle(table);
     }
 
-    /// Files many, all of one shard, under one lock. For loading, before there are readers to be kept waiting.
-    pub(super) fn insert_run(&self, run: &[(FiledKey, u32)]) {
-        let Some((first, _)) = run.first() else { return };
-        let mut table = self.shards[first.shard()].write();
-        for (key, slot) in run {
-            table.insert(key.tag(), *slot);
-            if table.is_crowded() {
-                replace(&mut table);
+    /// Makes the processor fetch what [`PostingIndex::insert`] will change for all `keys`.
+    pub(super) fn prepare(&self, keys: impl Iterator<Item = FiledKey>) {
+        self.in_groups(keys.map(|key| (key, ())), |_, (), _| ());
+    }
+
+    /// Files cells (see [`FiledKey::cell`]) of one shard, sorting them first. For loading: readers may wait.
+    pub(super) fn insert_cells(&self, shard: usize, cells: &mut [u64]) {
+        cells.sort_unstable();
+        let mut table = self.shards[shard].write();
+        // TODO-measure
+        if cells.len() * 8 >= table.len() {
+            table.merge(cells);
+        } else {
+            for &cell in cells.iter() {
+                table.insert((cell >> 32) as u32, cell as u32);
+                if table.is_crowded() {
+                    replace(&mut table);
+                }
             }
         }
     }
@@ -88,14 +108,43 @@ impl PostingIndex {
         found
     }
 
-    /// Calls `each` with the lowest `limit` slots of `key`, ascending, and returns how many it has in all. `each` gets
-    /// that number too.
-    pub(super) fn first(&self, key: FiledKey, limit: usize, mut each: impl FnMut(u32, usize)) -> usize {
-        let table = self.shards[key.shard()].read();
-        let postings = table.get(key.tag());
-        let length = postings.len();
-        postings.first(limit, |slot| each(slot, length));
-        length
+    /// Calls `each` with the lowest `limit` slots of every key, ascending, what came with the key, and how many slots the key
+    /// has in all. Returns whether some have more than `limit`.
+    pub(super) fn first<T: Copy>(
+        &self,
+        keys: impl Iterator<Item = (FiledKey, T)>,
+        limit: usize,
+        mut each: impl FnMut(u32, T, usize),
+    ) -> bool {
+        let mut more = false;
+        self.in_groups(keys, |key, with, table| {
+            let postings = table.get(key.tag());
+            let length = postings.len();
+            postings.first(limit, |slot| each(slot, with, length));
+            more |= length > limit;
+        });
+        more
+    }
+
+    /// Calls `each` with every key and its shard, having fetched those of the next [`GROUP`] keys from memory together.
+    fn in_groups<T: Copy>(
+        &self,
+        mut keys: impl Iterator<Item = (FiledKey, T)>,
+        mut each: impl FnMut(FiledKey, T, &Table),
+    ) {
+        loop {
+            let mut shards = Together::<_, GROUP>::new(&self.shards);
+            let mut group = [None; GROUP];
+            for (place, (key, with)) in group.iter_mut().zip(keys.by_ref()) {
+                *place = Some((key, with, shards.lock(key.shard())));
+            }
+            let tables = || group.iter().flatten().filter_map(|&(key, with, at)| Some((key, with, shards.get(at)?)));
+            touch(tables().map(|(key, _, table)| table.touch(key.tag())));
+            tables().for_each(|(key, with, table)| each(key, with, table));
+            if group[GROUP - 1].is_none() {
+                return;
+            }
+        }
     }
 
     /// Bytes allocated.

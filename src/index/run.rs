@@ -48,7 +48,7 @@ impl Run {
 
     pub(super) fn push(&mut self, remainder: Remainder, slot: u32) {
         if self.len() == self.capacity() {
-            self.resize(self.len() + (self.len() / 8).max(2));
+            self.resize(self.len() + (self.len() / 8).max(4));
         }
         let at = self.len();
         self.len += 1;
@@ -90,6 +90,29 @@ impl Run {
             2 => self.scan_by(query, budget, clear_lowest::<2>, hit),
             3 => self.scan_by(query, budget, clear_lowest::<3>, hit),
             _ => self.scan_by(query, budget, |bits| bits.count_ones().saturating_sub(budget), hit),
+        }
+    }
+
+    /// Reads one word of every cache line of the tails.
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.words[..self.len()].iter().step_by(LANES).fold(0_u32, |sum, &tail| sum.wrapping_add(tail)).into()
+    }
+
+    /// Reads the three words that a push will write.
+    pub(super) fn touch_end(&self) -> u64 {
+        let (capacity, at) = (self.capacity(), self.len());
+        [at, capacity + at, 2 * capacity + at / 2]
+            .iter()
+            .filter_map(|&at| self.words.get(at))
+            .map(|&w| u64::from(w))
+            .sum()
+    }
+
+    /// Makes room for `more` entries, and no more.
+    pub(super) fn reserve(&mut self, more: usize) {
+        if self.len() + more > self.capacity() {
+            self.resize(self.len() + more);
         }
     }
 

@@ -39,6 +39,13 @@ pub(super) struct Table {
     free_lists: Vec<u32>,
 }
 
+/// The last tag of a table that is being filled in order: where its cells start, and how many there are.
+#[derive(Clone, Copy, Default)]
+struct Tail {
+    start: usize,
+    cells: usize,
+}
+
 /// The slots of one tag.
 pub(super) enum Postings<'a> {
     Cells(&'a [u64]),
@@ -63,11 +70,23 @@ impl Postings<'_> {
 }
 
 impl Table {
+    /// Number of cells.
+    pub(super) fn len(&self) -> usize {
+        self.used as usize
+    }
+
+    /// Reads the cells where a search for `tag` begins.
+    #[inline]
+    pub(super) fn touch(&self, tag: u32) -> u64 {
+        let home = self.home(tag);
+        self.cells.get(home).copied().unwrap_or(0).wrapping_add(self.cells.get(home + 8).copied().unwrap_or(0))
+    }
+
     /// The slots of `tag`.
     pub(super) fn get(&self, tag: u32) -> Postings<'_> {
         let (start, end) = self.run(tag);
         match self.cells[start..end] {
-            [cell] if cell as u32 & LIST != 0 => Postings::List(&self.lists[(cell as u32 & !LIST) as usize]),
+            [cell] if let Some(number) = list_number(cell) => Postings::List(&self.lists[number as usize]),
             ref cells => Postings::Cells(cells),
         }
     }
@@ -80,9 +99,9 @@ impl Table {
         }
         let (start, end) = self.run(tag);
         if let [cell] = self.cells[start..end]
-            && cell as u32 & LIST != 0
+            && let Some(number) = list_number(cell)
         {
-            return insert_sorted(&mut self.lists[(cell as u32 & !LIST) as usize], slot);
+            return insert_sorted(&mut self.lists[number as usize], slot);
         }
         let cell = join(tag, slot);
         let Err(at) = self.cells[start..end].binary_search(&cell) else { return };
@@ -99,11 +118,35 @@ impl Table {
         }
     }
 
+    /// Adds postings given as cells, ascending: a new table is filled in one pass over both.
+    pub(super) fn merge(&mut self, cells: &[u64]) {
+        let most = self.len() + cells.len();
+        let mut merged = Self::default();
+        merged.reset((most + most / 4 + 4) as u32);
+        merged.lists = std::mem::take(&mut self.lists);
+        merged.free_lists = std::mem::take(&mut self.free_lists);
+        let mut end = Tail::default();
+        let mut new = cells.iter().copied().peekable();
+        for &old in self.cells.iter().filter(|&&cell| cell != EMPTY) {
+            while let Some(cell) = new.next_if(|&cell| cell < old) {
+                merged.append(cell, &mut end);
+            }
+            merged.append(old, &mut end);
+        }
+        new.for_each(|cell| merged.append(cell, &mut end));
+        *self = merged;
+        if self.is_crowded() {
+            let mut resized = self.resized();
+            resized.adopt(self);
+            *self = resized;
+        }
+    }
+
     /// Removes a posting; whether it was there.
     pub(super) fn remove(&mut self, tag: u32, slot: u32) -> bool {
         let (start, end) = self.run(tag);
         if let [cell] = self.cells[start..end]
-            && cell as u32 & LIST != 0
+            && list_number(cell).is_some()
         {
             return self.remove_from_list(start, slot);
         }
@@ -125,15 +168,11 @@ impl Table {
             return table;
         }
         table.reset(self.used + self.used / 2 - self.used / 16 + 4);
-        table.used = self.used;
         let mut next = 0;
         for &cell in self.cells.iter().filter(|&&cell| cell != EMPTY) {
             let at = table.home((cell >> 32) as u32).max(next);
             next = at + 1;
-            match table.cells.get_mut(at) {
-                Some(empty) => *empty = cell,
-                None => table.overflow(at, cell),
-            }
+            table.place(at, cell);
         }
         table
     }
@@ -192,6 +231,53 @@ impl Table {
         (start, start + own)
     }
 
+    /// Adds a cell that is not below those before it.
+    #[inline]
+    fn append(&mut self, cell: u64, tail: &mut Tail) {
+        if tail.cells > 0 && self.cells[tail.start] >> 32 == cell >> 32 {
+            return self.append_to_tag(cell, tail);
+        }
+        let start = self.home((cell >> 32) as u32).max(tail.start + tail.cells);
+        *tail = Tail { start, cells: 1 };
+        self.place(start, cell);
+    }
+
+    /// The same for a further cell of the last tag: joins the slots in a list when there are many, or one already.
+    fn append_to_tag(&mut self, cell: u64, tail: &mut Tail) {
+        let Tail { start, cells } = *tail;
+        let (first, last) = (self.cells[start], self.cells[start + cells - 1]);
+        match (list_number(first), list_number(cell)) {
+            (None, None) if last == cell => {}
+            (None, None) if cells < MAX_INLINE => {
+                tail.cells += 1;
+                self.place(start + cells, cell);
+            }
+            (None, list) => {
+                let number = list.unwrap_or_else(|| self.keep_list(Vec::with_capacity(2 * MAX_INLINE)));
+                let kept = &mut self.lists[number as usize];
+                let own = self.cells[start..start + cells].iter_mut().map(|cell| std::mem::replace(cell, EMPTY));
+                own.chain(list.is_none().then_some(cell)).for_each(|cell| insert_sorted(kept, cell as u32));
+                self.cells[start] = join((cell >> 32) as u32, LIST | number);
+                self.used -= cells as u32 - 1;
+                tail.cells = 1;
+            }
+            (Some(number), None) => insert_sorted(&mut self.lists[number as usize], cell as u32),
+            (Some(number), Some(older)) => {
+                let slots = std::mem::take(&mut self.lists[older as usize]);
+                self.free_lists.push(older);
+                slots.into_iter().for_each(|slot| insert_sorted(&mut self.lists[number as usize], slot));
+            }
+        }
+    }
+
+    fn place(&mut self, at: usize, cell: u64) {
+        self.used += 1;
+        match self.cells.get_mut(at) {
+            Some(empty) => *empty = cell,
+            None => self.overflow(at, cell),
+        }
+    }
+
     fn insert_cell(&mut self, at: usize, cell: u64) {
         self.used += 1;
         match self.cells[at..].iter().position(|&cell| cell == EMPTY) {
@@ -242,6 +328,12 @@ impl Table {
         }
         true
     }
+}
+
+/// The list that a cell stands for.
+#[inline]
+fn list_number(cell: u64) -> Option<u32> {
+    (cell as u32 & LIST != 0).then_some(cell as u32 & !LIST)
 }
 
 fn join(tag: u32, value: u32) -> u64 {
@@ -306,6 +398,31 @@ mod tests {
                 settle(&mut table);
             }
             prop_assert_eq!(table.memory_usage(), 0);
+        }
+
+        #[test]
+        fn merging_runs_is_inserting_their_postings(
+            runs in prop::collection::vec(
+                prop::collection::vec((prop_oneof![0..12u32, any::<u32>(), Just(u32::MAX)], 0..60u32), 0..200), 1..6),
+        ) {
+            let (mut merged, mut inserted) = (Table::default(), Table::default());
+            for run in runs {
+                let mut cells: Vec<u64> = run.iter().map(|&(tag, slot)| join(tag, slot)).collect();
+                cells.sort_unstable();
+                merged.merge(&cells);
+                for (tag, slot) in run {
+                    inserted.insert(tag, slot);
+                    settle(&mut inserted);
+                    prop_assert!(!merged.is_crowded());
+                }
+                prop_assert_eq!(merged.postings(), inserted.postings());
+                prop_assert_eq!(merged.used, inserted.used);
+            }
+            for (tag, slot) in merged.postings() {
+                prop_assert!(merged.remove(tag, slot));
+                settle(&mut merged);
+            }
+            prop_assert_eq!(merged.memory_usage(), 0);
         }
     }
 }

@@ -184,7 +184,7 @@ fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
     let shape = Shape { split_above: 300, widen_above: 2_000 };
     let index = GenerationIndex::with_tuning(Tuning { shape, slots_per_probe: 0 });
     // One value of the first block; the rest spread by a multiplier.
-    let fingerprint = |n: u64| 0xabcd << 48 | n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    let fingerprint = |n: u64| (0xabcd << 48) | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16);
     for n in 0..5_000 {
         index.insert(n + 1, n, Some(Fingerprint(fingerprint(n))), &[]).unwrap();
     }
@@ -288,7 +288,7 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
     const RECORDS: u64 = 6_000;
     let index = GenerationIndex::with_tuning(TINY);
     // Few fingerprints and few keys: twins, splits and lists are made and undone all the time.
-    let of = |n: u64| entry(n + 1, n, Some(0xfeed_0000_0000_0000 | (n % 97) << 20 | n % 3), &[n % 41, 100 + n]);
+    let of = |n: u64| entry(n + 1, n, Some(0xfeed_0000_0000_0000 | ((n % 97) << 20) | (n % 3)), &[n % 41, 100 + n]);
     let (inserted, removed, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let read = |start: u64| {
         let mut random = start;
