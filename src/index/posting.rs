@@ -87,7 +87,7 @@ impl PostingIndex {
     pub(super) fn insert_cells(&self, shard: usize, cells: &mut [u64]) {
         cells.sort_unstable();
         let mut table = self.shards[shard].write();
-        // TODO-measure
+        // Merging passes over the whole table, inserting searches for every posting.
         if cells.len() * 8 >= table.len() {
             table.merge(cells);
         } else {
