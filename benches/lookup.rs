@@ -9,43 +9,13 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use doppel::cli::bench::synthetic::{self, KEYS, entry, fingerprint};
 use doppel::index::{Entry, GenerationIndex, Probe, Slot};
-use doppel::schemes::profile::PostingKey;
 use doppel::verdict::Fingerprint;
 
-const KEYS: u64 = 12;
 const LOOKUPS: u64 = 40_000;
 /// Items timed together.
 const BATCH: usize = 64;
-
-/// The finaliser of splitmix64: number n of a random sequence.
-fn random(n: u64) -> u64 {
-    let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
-}
-
-/// Record `n`'s fingerprint: random, or, of `skewed_percent`, with one of 16 popular values in one of the blocks.
-fn fingerprint(n: u64, skewed_percent: u64) -> Fingerprint {
-    let (bits, choice) = (random(n), random(!n));
-    if choice % 100 >= skewed_percent {
-        return Fingerprint(bits);
-    }
-    let shift = 16 * (choice >> 20 & 3);
-    Fingerprint(bits & !(0xffff << shift) | (random(choice >> 40 & 15) & 0xffff) << shift)
-}
-
-/// Distinct keys but for one in eight, which a few other records share.
-fn entry(n: u64, skewed_percent: u64, keys: u64) -> Entry {
-    let key = |i: u64| if i % 8 == 7 { random(n / 4 * 100 + i) } else { random(n * 100 + i) };
-    Entry {
-        seq: n + 1,
-        digest_key: random(n ^ 1 << 60),
-        fingerprint: Some(fingerprint(n, skewed_percent)),
-        keys: (0..keys).map(|i| PostingKey { channel: 1, key: key(i) }).collect(),
-    }
-}
 
 fn main() {
     let sizes = std::env::var("DOPPEL_BENCH_RECORDS").unwrap_or_else(|_| "100000".into());
@@ -95,13 +65,8 @@ fn measure(records: u64, skewed_percent: u64) {
     });
 }
 
-/// One in four is near a record; the others are like records, but new.
 fn queries(records: u64, skewed_percent: u64, count: u64) -> Vec<Fingerprint> {
-    let query = |n: u64| match n % 4 {
-        0 => Fingerprint(fingerprint(n * 7919 % records, skewed_percent).0 ^ 1 << (n % 64) ^ 1 << (n / 2 % 64)),
-        _ => fingerprint(records + n, skewed_percent),
-    };
-    (0..count).map(query).collect()
+    (0..count).map(|n| synthetic::query(n, records, skewed_percent)).collect()
 }
 
 /// Runs `work` for all items. The first half is timed in batches, which tells what one costs when the clock is not read

@@ -3,6 +3,7 @@
 //! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected).
 //! Answers go to standard output, everything else to standard error.
 
+pub mod bench;
 pub mod config;
 pub mod eval;
 pub mod healthcheck;
@@ -41,6 +42,8 @@ enum Command {
     Healthcheck(healthcheck::Args),
     /// Measure recall and precision on a labelled set
     Eval(eval::Args),
+    /// Measure this build on this machine
+    Bench(bench::Args),
     /// Write made-up petitions with known duplicates, for trying out and measuring
     Sample(sample::Args),
 }
@@ -53,6 +56,7 @@ impl Cli {
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),
             Command::Eval(args) => eval::run(args),
+            Command::Bench(args) => bench::run(args),
             Command::Sample(args) => sample::run(args),
         }
     }

@@ -4,6 +4,7 @@
 //! surface is one list in [`router`]; the OpenAPI document falls out of it.
 
 pub mod auth;
+pub mod baseline;
 pub mod body;
 pub mod connection;
 pub mod cursor;

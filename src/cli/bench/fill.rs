@@ -1,0 +1,90 @@
+//! A directory with N made-up petitions, registered through the engine, as the service would.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context as _;
+
+use super::{Progress, Setup, tell};
+use crate::collection::CollectionName;
+use crate::engine::{Engine, IfDuplicate, Options};
+use crate::record::Row;
+use crate::sample::{self, Sample};
+use crate::store::Store;
+use crate::store::embedded::{self, EmbeddedStore};
+
+/// Registrations under way at once: as many as the store takes with some to spare.
+const CALLERS: u64 = 512;
+/// The collection, everywhere here.
+pub(super) const COLLECTION: &str = "bench";
+
+/// What [`once`] made.
+pub(super) struct Filled {
+    pub(super) dir: PathBuf,
+    pub(super) collection: CollectionName,
+    pub(super) records: u64,
+    /// Bytes of the rows, as JSON.
+    pub(super) row_bytes: u64,
+}
+
+/// Made-up petitions; `series` 0 is what the directory is filled with, others are new ones.
+pub(super) fn petitions(setup: &Setup, series: u64) -> Sample {
+    let seed = setup.seed ^ series << 32;
+    Sample::new(&sample::Options { records: setup.records, seed, duplicates: 0.1, labels: false })
+}
+
+/// An engine over the store in `dir`.
+pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Store>)> {
+    let store = EmbeddedStore::open(dir, embedded::Options::default())?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let options = Options { auto_create: true, now: crate::clock::now, new_id: crate::clock::unique_id };
+    Ok((Engine::new(Arc::clone(&store), options), store))
+}
+
+/// Fills the directory unless an earlier part did.
+pub(super) fn once<'a>(setup: &Setup, filled: &'a mut Option<Filled>) -> anyhow::Result<&'a Filled> {
+    let made = match filled.take() {
+        Some(made) => made,
+        None => fill(setup).context("filling a directory")?,
+    };
+    Ok(filled.insert(made))
+}
+
+fn fill(setup: &Setup) -> anyhow::Result<Filled> {
+    tell("  filling a directory");
+    let dir = setup.dir.at("filled");
+    let collection = CollectionName::new(COLLECTION).map_err(anyhow::Error::msg)?;
+    let (engine, _store) = open(&dir)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    let sample = petitions(setup, 0);
+    let (next, row_bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let records = setup.records;
+    runtime.block_on(async {
+        let tasks = (0..CALLERS.min(records)).map(|caller| {
+            let (engine, collection) = (engine.clone(), collection.clone());
+            let (next, row_bytes) = (Arc::clone(&next), Arc::clone(&row_bytes));
+            let mut progress = (caller == 0).then(|| Progress::new("registered", records));
+            tokio::spawn(async move {
+                loop {
+                    let position = next.fetch_add(1, Ordering::Relaxed);
+                    if position >= records {
+                        return anyhow::Ok(());
+                    }
+                    let row = Row::parse(&serde_json::to_vec(&sample.record(position))?)?;
+                    row_bytes.fetch_add(row.json().len() as u64, Ordering::Relaxed);
+                    engine.register(&collection, None, row, IfDuplicate::Keep).await?;
+                    if let Some(progress) = &mut progress {
+                        progress.at(position);
+                    }
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.context("a registration panicked")??;
+        }
+        engine.close().await.context("closing the store")
+    })?;
+    let row_bytes = row_bytes.load(Ordering::Relaxed);
+    Ok(Filled { dir, collection, records, row_bytes })
+}

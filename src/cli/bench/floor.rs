@@ -1,0 +1,50 @@
+//! The floor of every durable write: bytes appended to one file by one thread, synced a group at a time.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+/// Most entries of a group; more never wait at once here.
+const GROUP: usize = 1024;
+
+type Entry = (Bytes, oneshot::Sender<io::Result<()>>);
+
+/// A file that is appended to with group commit. Ends when the last clone is dropped.
+#[derive(Clone)]
+pub(super) struct Appender(crossbeam_channel::Sender<Entry>);
+
+impl Appender {
+    /// Appends to a new file at `path`; the thread ends after the last clone.
+    pub(super) fn create(path: &Path) -> io::Result<(Self, JoinHandle<()>)> {
+        let mut file = File::create(path)?;
+        let (sender, receiver) = crossbeam_channel::bounded::<Entry>(GROUP);
+        let writer = std::thread::Builder::new().name("bench-floor".into()).spawn(move || {
+            let (mut bytes, mut waiting) = (Vec::new(), Vec::new());
+            while let Ok(first) = receiver.recv() {
+                for (entry, answer) in std::iter::once(first).chain(receiver.try_iter().take(GROUP - 1)) {
+                    bytes.extend_from_slice(&entry);
+                    waiting.push(answer);
+                }
+                let written = file.write_all(&bytes).and_then(|()| file.sync_data()).map_err(|error| error.kind());
+                bytes.clear();
+                for answer in waiting.drain(..) {
+                    // Nobody waits any more when a slice is over.
+                    let _ = answer.send(written.map_err(io::Error::from));
+                }
+            }
+        })?;
+        Ok((Self(sender), writer))
+    }
+
+    /// Returns when `bytes` are on disk.
+    pub(super) async fn append(&self, bytes: Bytes) -> io::Result<()> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || io::Error::other("the writer thread has ended");
+        self.0.send((bytes, answer)).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}

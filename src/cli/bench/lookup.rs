@@ -1,0 +1,95 @@
+//! Lookups in the index of a generation, one thread, beside a scan over all fingerprints.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use super::report::{Better, Figure, Latency, Round};
+use super::synthetic::{KEYS, entry, fingerprint, query};
+use super::{Progress, ROUNDS, Setup, tell};
+use crate::index::{Entry, GenerationIndex, Probe};
+
+const RADII: [u8; 4] = [3, 7, 11, 15];
+const BASELINE: &str = "flat scan, radius 3";
+/// Questions timed together.
+const BATCH: u64 = 64;
+/// Most lookups of a slice timed one by one, which bounds what is kept of them.
+const MOST: usize = 1 << 20;
+
+pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (name, skewed_percent) in [("uniform", 0), ("popular", 30)] {
+        tell(&format!("  {name} fingerprints"));
+        figures.extend(distribution(setup, name, skewed_percent)?);
+    }
+    Ok(figures)
+}
+
+fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Result<Vec<Figure>> {
+    let records = setup.records;
+    let index = GenerationIndex::new();
+    let mut progress = Progress::new("indexed", records);
+    index.load((0..records).map(|n| entry(n, skewed_percent, KEYS)), |done| progress.at(done as u64))?;
+    let flat: Vec<u64> = (0..records).map(|n| fingerprint(n, skewed_percent).0).collect();
+
+    let slice = setup.slice(RADII.len() + 2);
+    // Every round goes on where the last one ended, so that no query is asked twice while there are new ones.
+    let mut asked = vec![0; RADII.len() + 2];
+    let mut rounds = vec![Vec::<Round>::new(); RADII.len() + 2];
+    for _ in 0..ROUNDS {
+        let mut variants = asked.iter_mut().zip(&mut rounds);
+        for radius in RADII {
+            let Some((asked, rounds)) = variants.next() else { break };
+            let query = |n| query(n, records, skewed_percent);
+            rounds.push(timed(slice, asked, query, |&query| {
+                let probe = Probe { digest_key: None, fingerprint: Some((query, radius, 0)), keys: &[] };
+                drop(black_box(index.propose(&probe)));
+            }));
+        }
+        if let Some((asked, rounds)) = variants.next() {
+            let made =
+                |n| Entry { fingerprint: Some(query(n, records, skewed_percent)), ..entry(records + n, 0, KEYS) };
+            rounds.push(timed(slice, asked, made, |entry| {
+                let fingerprint = entry.fingerprint.map(|fingerprint| (fingerprint, 3, 0));
+                let probe = Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys };
+                drop(black_box(index.propose(&probe)));
+            }));
+        }
+        if let Some((asked, rounds)) = variants.next() {
+            let query = |n| query(n, records, skewed_percent);
+            rounds.push(timed(slice, asked, query, |query| {
+                black_box(flat.iter().filter(|&&other| (other ^ query.0).count_ones() <= 3).count());
+            }));
+        }
+    }
+    let names = RADII.map(|radius| format!("radius_{radius}")).into_iter().chain(["record".to_owned()]);
+    let flat = rounds.pop().unwrap_or_default();
+    let figure = |(variant, ours): (String, Vec<Round>)| {
+        Figure::new(format!("lookup.{name}.{variant}"), ("ns", Better::Lower), &ours, (BASELINE, &flat))
+    };
+    Ok(names.zip(rounds).map(figure).collect())
+}
+
+/// Asks until the time is over, at least two batches. Making questions is not timed. Every other batch is timed as a
+/// whole, which tells what one question costs when the clock is not read for it; the others one by one, which tells the
+/// distribution, the reading of the clock (some 20 to 40 ns) included.
+fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: impl Fn(&Q)) -> Round {
+    let begun = Instant::now();
+    let (mut nanos, mut together, mut each) = (0, 0, Vec::new());
+    while each.is_empty() || (begun.elapsed() < slice && each.len() < MOST) {
+        let batch = |from: u64| -> Vec<Q> { (from..from + BATCH).map(&question).collect() };
+        let questions = batch(*asked);
+        let started = Instant::now();
+        questions.iter().for_each(&ask);
+        nanos += started.elapsed().as_nanos();
+        *asked += BATCH;
+        together += questions.len();
+        for question in batch(*asked) {
+            let started = Instant::now();
+            ask(&question);
+            each.push(u32::try_from(started.elapsed().as_nanos()).unwrap_or(u32::MAX));
+        }
+        *asked += BATCH;
+    }
+    let value = nanos as f64 / together as f64;
+    Round { value, latency: Some(Latency::of(&mut each, "ns")) }
+}

@@ -1,0 +1,67 @@
+//! Bytes a record: in the indexes, in a service's process, on disk.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use anyhow::Context as _;
+
+use super::fill::{Filled, open, petitions};
+use super::report::{Better, Figure, Round};
+use super::startup::Service;
+use super::{Setup, files_below};
+use crate::collection::{Preset, Settings};
+use crate::record::Row;
+use crate::schemes::profile::Profile;
+
+/// Records that are signed to know how many keys one has.
+const SIGNED: u64 = 1000;
+/// Rounds of the process's memory; what the indexes count does not vary.
+const ROUNDS: usize = 3;
+/// A unit of `st_blocks`.
+const DISK_BLOCK_BYTES: u64 = 512;
+
+pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
+    let (engine, store) = open(&filled.dir)?;
+    let usage = runtime.block_on(store.usage())?;
+    runtime.block_on(engine.close())?;
+    drop((engine, store));
+    let each = |bytes: u64| Round::from(bytes as f64 / filled.records as f64);
+    let (index, keys) = ([each(usage.index_bytes)], [Round::from(bare_bytes(setup, filled)?)]);
+
+    // Each in a process of its own: what this one gave back to its allocator would hide the difference.
+    let empty = setup.dir.at("empty");
+    let mut resident = Vec::new();
+    for _ in 0..ROUNDS {
+        let without = Service::start(&empty)?.resident_bytes()?;
+        let with = Service::start(&filled.dir)?.resident_bytes()?;
+        resident.push(each(with.saturating_sub(without)));
+    }
+    let mut disk = 0;
+    for path in files_below(&filled.dir)? {
+        disk += fs::metadata(&path).with_context(|| path.display().to_string())?.blocks() * DISK_BLOCK_BYTES;
+    }
+    let counted = [index[0]; ROUNDS];
+    let unit = ("B/record", Better::Lower);
+    Ok(vec![
+        Figure::new("memory.index", unit, &index, ("bare keys", &keys)),
+        Figure::new("memory.process", unit, &resident, ("index by its own count", &counted)),
+        Figure::new("memory.disk", unit, &[each(disk)], ("rows as JSON", &[each(filled.row_bytes)])),
+    ])
+}
+
+/// Bytes of what is indexed of a record: its keys, its digest's key and its fingerprint, 8 each.
+fn bare_bytes(setup: &Setup, filled: &Filled) -> anyhow::Result<f64> {
+    let profile = Profile::compile(&Settings::preset(Preset::Default), None);
+    let sample = petitions(setup, 0);
+    let count = SIGNED.min(filled.records);
+    let mut numbers = 0;
+    for at in 0..count {
+        let record = sample.record(at * filled.records / count);
+        let row = Row::parse(&serde_json::to_vec(&record)?)?;
+        let document = profile.read(&row).map_err(|_| anyhow::anyhow!("a made-up petition is refused"))?;
+        let signed = profile.sign(&document);
+        numbers += 1 + signed.keys.len() + usize::from(signed.fingerprint().is_some());
+    }
+    Ok((numbers * 8) as f64 / count as f64)
+}

@@ -1,0 +1,231 @@
+//! `doppel bench`: how fast this build is on this machine, every figure beside a baseline of the same moment.
+//!
+//! Machines differ and drift, so no figure stands alone: each is measured by turns with something that does only the
+//! named work, in [`ROUNDS`] rounds, and what is worth comparing between machines and days is the ratio. Memory is bounded by
+//! the index under test and some tens of megabytes; everything on disk is in one folder that is removed at the end.
+
+mod fill;
+mod floor;
+mod load;
+mod lookup;
+mod memory;
+mod report;
+mod service;
+mod sign;
+mod startup;
+mod store;
+pub mod synthetic;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use self::fill::Filled;
+use self::report::{Figure, PartReport, Report};
+
+/// Rounds of every comparison; the report shows their median and extremes.
+const ROUNDS: usize = 5;
+
+const READING: &str = "\
+Every figure has a baseline that does only the named work, measured by turns with it in the same process. \
+\"ratio\" says how many times as good as its baseline a figure is: 1 is equal, above 1 is better, whatever the \
+unit. Compare ratios, not figures: this machine is not that one, and not what it was a minute ago. \
+Medians over 5 rounds come first, extremes in parentheses; wide extremes mean that something else was running.
+
+Parts and their baselines:
+  sign     M chars/s of one thread from a row to its signatures, beside cutting the same texts into words
+  lookup   ns a lookup in the index of N fingerprints, uniform and with 30 % sharing popular block values, beside a
+           scan over all of them; \"record\" looks up fingerprint, digest and 12 keys
+  store    durable registrations/s of 1 and 64 callers, beside appending the same bytes to a file with group commit
+  memory   bytes a record in the indexes, in the process and on disk, beside the bare keys and the bare rows
+  startup  seconds until N records are served, beside reading the files and starting with nothing
+  http     requests/s of 1 and 64 connections, load generator on the same cores: check beside a handler that parses the
+           same JSON, put beside a handler that also appends it with group commit; every record is durable when answered
+
+Figures of a debug build say nothing: build with --release. Writes are as fast as the disk of --dir.
+
+Examples:
+  doppel bench
+  doppel bench --records 1000000 --only memory,startup,lookup
+  doppel bench --seconds 20 --only http --format json";
+
+/// Options of `doppel bench`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = READING, after_help = "More, and how to read the figures: --help")]
+pub struct Args {
+    /// Records to measure with
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    pub records: u64,
+    /// Time for each comparison, in seconds, over all its rounds
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
+    pub seconds: f64,
+    /// Measure only these parts
+    #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
+    pub only: Vec<Part>,
+    /// What all chance is drawn from
+    #[arg(long, value_name = "S", default_value = "1")]
+    pub seed: u64,
+    /// Where to put files while measuring, removed at the end [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// How to print the figures
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number from 0.1 to 3600".into()),
+    }
+}
+
+/// What can be measured, in the order of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// From rows to signatures.
+    Sign,
+    /// Lookups in memory.
+    Lookup,
+    /// Durable registrations.
+    Store,
+    /// Bytes a record.
+    Memory,
+    /// Opening a directory.
+    Startup,
+    /// The service.
+    Http,
+}
+
+/// How the report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+}
+
+/// What the parts share.
+struct Setup {
+    records: u64,
+    seed: u64,
+    seconds: f64,
+    dir: Folder,
+}
+
+impl Setup {
+    /// The time for one of `variants` measured by turns, in one round.
+    fn slice(&self, variants: usize) -> Duration {
+        Duration::from_secs_f64(self.seconds / (ROUNDS * variants) as f64)
+    }
+}
+
+/// A folder of our own, removed with everything in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(within: Option<PathBuf>) -> anyhow::Result<Self> {
+        let within = within.unwrap_or_else(std::env::temp_dir);
+        let path = within.join(format!("doppel-bench-{}", crate::clock::unique_id()));
+        let made = fs::create_dir_all(&path);
+        made.with_context(|| format!("cannot create {}; choose another place with --dir", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tell(&format!("cannot remove {}: {error}", self.0.display()));
+        }
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When something measured fails, or the folder cannot be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { records, seconds, only, seed, dir, format } = args;
+    let setup = Setup { records, seed, seconds, dir: Folder::new(dir)? };
+    let every = [Part::Sign, Part::Lookup, Part::Store, Part::Memory, Part::Startup, Part::Http];
+    let wanted: Vec<Part> = every.into_iter().filter(|part| only.is_empty() || only.contains(part)).collect();
+    let mut filled = None;
+    let mut parts = Vec::new();
+    for part in wanted {
+        tell(&format!("measuring {part:?}").to_lowercase());
+        let figures = measure(&setup, part, &mut filled).with_context(|| format!("measuring {part:?}"))?;
+        parts.push(PartReport { part, figures });
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let optimised = !cfg!(debug_assertions);
+    let report = Report { version: env!("CARGO_PKG_VERSION"), optimised, cores, records, seconds, seed, parts };
+    print(&match format {
+        Format::Table => report.table(),
+        Format::Json => serde_json::to_string_pretty(&report).context("writing the report")? + "\n",
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(setup: &Setup, part: Part, filled: &mut Option<Filled>) -> anyhow::Result<Vec<Figure>> {
+    match part {
+        Part::Sign => Ok(sign::measure(setup)),
+        Part::Lookup => lookup::measure(setup),
+        Part::Store => store::measure(setup),
+        Part::Memory => memory::measure(setup, fill::once(setup, filled)?),
+        Part::Startup => startup::measure(setup, fill::once(setup, filled)?),
+        Part::Http => service::measure(setup, fill::once(setup, filled)?),
+    }
+}
+
+/// The files of a directory tree.
+fn files_below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() { folders.push(entry.path()) } else { found.push(entry.path()) }
+        }
+    }
+    Ok(found)
+}
+
+/// Says how far it is, at most once a second.
+struct Progress {
+    what: &'static str,
+    total: u64,
+    said: Instant,
+}
+
+impl Progress {
+    fn new(what: &'static str, total: u64) -> Self {
+        Self { what, total, said: Instant::now() }
+    }
+
+    fn at(&mut self, done: u64) {
+        if self.said.elapsed() >= Duration::from_secs(1) {
+            self.said = Instant::now();
+            tell(&format!("  {}: {done} of {}", self.what, self.total));
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the answer")]
+fn print(text: &str) {
+    print!("{text}");
+}

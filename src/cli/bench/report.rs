@@ -1,0 +1,217 @@
+//! Figures and how they are shown: a table for people, one JSON object for programs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::Part;
+
+/// A figure over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl Spread {
+    /// Of at least one value.
+    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let at = |at: usize| values.get(at).copied().unwrap_or(f64::NAN);
+        Self { median: at(values.len() / 2), min: at(0), max: at(values.len().saturating_sub(1)) }
+    }
+}
+
+/// How long single operations took; medians over the rounds of each round's percentiles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Latency {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) unit: &'static str,
+}
+
+impl Latency {
+    /// Percentiles of one round, `each` in `unit`.
+    pub(super) fn of(each: &mut [u32], unit: &'static str) -> Self {
+        each.sort_unstable();
+        let last = each.len().saturating_sub(1);
+        let at = |share: f64| each.get((share * last as f64) as usize).copied().map_or(f64::NAN, f64::from);
+        Self { p50: at(0.5), p99: at(0.99), unit }
+    }
+}
+
+/// What one round measured of one thing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) value: f64,
+    pub(super) latency: Option<Latency>,
+}
+
+impl From<f64> for Round {
+    fn from(value: f64) -> Self {
+        Self { value, latency: None }
+    }
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Better {
+    Higher,
+    Lower,
+}
+
+/// What a figure is compared with.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Baseline {
+    name: &'static str,
+    value: Spread,
+    latency: Option<Latency>,
+}
+
+/// One line of the report.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figure {
+    name: String,
+    unit: &'static str,
+    better: Better,
+    value: Spread,
+    latency: Option<Latency>,
+    baseline: Baseline,
+    /// How many times as good as the baseline of the same round.
+    ratio: Spread,
+}
+
+impl Figure {
+    /// `ours` and `theirs` were measured by turns: number n of the one belongs to number n of the other.
+    pub(super) fn new(
+        name: impl Into<String>,
+        (unit, better): (&'static str, Better),
+        ours: &[Round],
+        (baseline, theirs): (&'static str, &[Round]),
+    ) -> Self {
+        let ratios = ours.iter().zip(theirs).map(|(a, b)| match better {
+            Better::Higher => a.value / b.value,
+            Better::Lower => b.value / a.value,
+        });
+        Self {
+            name: name.into(),
+            unit,
+            better,
+            value: Spread::of(ours.iter().map(|round| round.value)),
+            latency: over_rounds(ours),
+            ratio: Spread::of(ratios),
+            baseline: Baseline {
+                name: baseline,
+                value: Spread::of(theirs.iter().map(|round| round.value)),
+                latency: over_rounds(theirs),
+            },
+        }
+    }
+}
+
+fn over_rounds(rounds: &[Round]) -> Option<Latency> {
+    let latencies: Vec<Latency> = rounds.iter().filter_map(|round| round.latency).collect();
+    let unit = latencies.first()?.unit;
+    let median = |of: fn(&Latency) -> f64| Spread::of(latencies.iter().map(of)).median;
+    Some(Latency { p50: median(|l| l.p50), p99: median(|l| l.p99), unit })
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) version: &'static str,
+    /// Whether the compiler optimised; figures of a debug build say nothing.
+    pub(super) optimised: bool,
+    pub(super) cores: usize,
+    pub(super) records: u64,
+    pub(super) seconds: f64,
+    pub(super) seed: u64,
+    pub(super) parts: Vec<PartReport>,
+}
+
+/// The figures of one part.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct PartReport {
+    pub(super) part: Part,
+    pub(super) figures: Vec<Figure>,
+}
+
+impl Report {
+    /// For people.
+    pub(super) fn table(&self) -> String {
+        let Self { version, optimised, cores, records, seconds, seed, parts } = self;
+        let mut text =
+            format!("doppel {version}: {records} records, seed {seed}, {seconds} s a comparison, {cores} cores");
+        text += if *optimised { "\n" } else { "; NOT OPTIMISED: build with --release, these figures say nothing\n" };
+        for PartReport { part, figures } in parts {
+            let _ = writeln!(text, "\n{part:?}");
+            for figure in figures {
+                figure.lines(&mut text);
+            }
+        }
+        text
+    }
+}
+
+impl Figure {
+    fn lines(&self, text: &mut String) {
+        let Self { name, unit, better: _, value, latency, baseline, ratio } = self;
+        let _ = writeln!(
+            text,
+            "  {name:<30} {:>10} {unit:<11} {:<27} ratio {:.3} ({:.3} to {:.3}){}",
+            short(value.median),
+            format!("({} to {})", short(value.min), short(value.max)),
+            ratio.median,
+            ratio.min,
+            ratio.max,
+            percentiles(*latency),
+        );
+        let Baseline { name, value, latency } = baseline;
+        let _ = writeln!(
+            text,
+            "    beside {:<21}  {:>10} {unit:<11} ({} to {}){}",
+            name,
+            short(value.median),
+            short(value.min),
+            short(value.max),
+            percentiles(*latency),
+        );
+    }
+}
+
+fn percentiles(latency: Option<Latency>) -> String {
+    latency.map_or(String::new(), |Latency { p50, p99, unit }| format!("  p50 {p50:.0} p99 {p99:.0} {unit}"))
+}
+
+/// Three or four significant digits.
+fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_above_one_is_better_whatever_the_unit() {
+        let rounds = |values: [f64; 3]| values.map(Round::from);
+        let (ours, theirs) = (rounds([2.0, 4.0, 3.0]), rounds([1.0, 4.0, 1.0]));
+        let figure = |better| Figure::new("x", ("s", better), &ours, ("y", &theirs)).ratio;
+        assert_eq!(figure(Better::Higher), Spread { median: 2.0, min: 1.0, max: 3.0 });
+        assert_eq!(figure(Better::Lower), Spread { median: 0.5, min: 1.0 / 3.0, max: 1.0 });
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let mut each: Vec<u32> = (1..=1000).rev().collect();
+        let latency = Latency::of(&mut each, "us");
+        assert_eq!((latency.p50, latency.p99), (500.0, 990.0));
+    }
+}

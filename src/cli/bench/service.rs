@@ -1,0 +1,192 @@
+//! The whole service over loopback, beside handlers that do only what any such service must.
+//!
+//! Service and baselines run in this process on the same threads, behind the same HTTP library; the load generator has
+//! threads of its own on the same cores. Every request is logged as by default, to where nobody reads it.
+
+use std::fs::OpenOptions;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use hyper::Method;
+use tokio::runtime::{Builder, Runtime};
+
+use super::fill::{COLLECTION, Filled, open, petitions};
+use super::floor::Appender;
+use super::load::{Plan, drive};
+use super::report::{Better, Figure};
+use super::{ROUNDS, Setup};
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::http::baseline::{self, Append};
+use crate::http::server;
+use crate::http::state::App;
+use crate::observe;
+use crate::sample::Record;
+use crate::shutdown::{Phase, Shutdown};
+
+const CONNECTIONS: [usize; 2] = [1, 64];
+const CHECK: &str = "/v1/collections/bench/check";
+const PUT: &str = "/v1/collections/bench/records/put-";
+const BARE: &str = "bare handler, same JSON";
+const FLOOR: &str = "bare + group commit";
+/// Characters of a short text, and bytes of the body that carries it: the rest are fields that are only stored.
+const SHORT_CHARS: usize = 60;
+const BODY_BYTES: usize = 1000;
+/// Bodies in turn, for `check` and, all new in each round, for `PUT`.
+const CHECKED: u64 = 4000;
+const STORED: u64 = 20_000;
+
+pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
+    debug_assert!(CHECK.contains(COLLECTION) && filled.collection.as_str() == COLLECTION);
+    log_to_nowhere()?;
+    let (engine, _store) = open(&filled.dir)?;
+    let servers = Servers::start(setup, engine.clone())?;
+    let client = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    let mut figures = Vec::new();
+    let short: Arc<[Bytes]> = checked(setup, short_body)?.into();
+    let whole: Arc<[Bytes]> = checked(setup, |record| serde_json::to_vec(&record))?.into();
+    for (name, bodies, connections) in
+        [("http.check.1", &short, 1), ("http.check.64", &short, 64), ("http.check_whole.64", &whole, 64)]
+    {
+        figures.push(check(setup, &servers, &client, (name, connections), bodies)?);
+    }
+    for connections in CONNECTIONS {
+        figures.push(put(setup, &servers, &client, connections)?);
+    }
+    servers.stop()?;
+    Builder::new_current_thread().enable_all().build()?.block_on(engine.close())?;
+    Ok(figures)
+}
+
+fn check(
+    setup: &Setup,
+    servers: &Servers,
+    client: &Runtime,
+    (name, connections): (&str, usize),
+    bodies: &Arc<[Bytes]>,
+) -> anyhow::Result<Figure> {
+    let plan = |address| Plan {
+        address,
+        method: Method::POST,
+        path: CHECK,
+        bodies: Arc::clone(bodies),
+        numbers: Arc::default(),
+        once: false,
+    };
+    let slice = setup.slice(2);
+    // The first requests load the dictionary and fill caches.
+    client.block_on(drive(plan(servers.service), connections, slice / 4))?;
+    client.block_on(drive(plan(servers.bare), connections, slice / 4))?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        theirs.push(client.block_on(drive(plan(servers.bare), connections, slice))?);
+        ours.push(client.block_on(drive(plan(servers.service), connections, slice))?);
+    }
+    Ok(Figure::new(name, ("requests/s", Better::Higher), &ours, (BARE, &theirs)))
+}
+
+fn put(setup: &Setup, servers: &Servers, client: &Runtime, connections: usize) -> anyhow::Result<Figure> {
+    let slice = setup.slice(2);
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let series = (connections * ROUNDS + round + 1) as u64;
+        let sample = petitions(setup, series);
+        let count = STORED.min(setup.records);
+        let bodies: Result<Vec<Bytes>, _> =
+            (0..count).map(|position| Ok::<_, anyhow::Error>(short_body(sample.record(position))?.into())).collect();
+        let bodies: Arc<[Bytes]> = bodies?.into();
+        let numbers = Arc::new(AtomicU64::new(series << 32));
+        for (address, rounds) in [(servers.floor, &mut theirs), (servers.service, &mut ours)] {
+            let (bodies, numbers) = (Arc::clone(&bodies), Arc::clone(&numbers));
+            let plan = Plan { address, method: Method::PUT, path: PUT, bodies, numbers, once: true };
+            rounds.push(client.block_on(drive(plan, connections, slice))?);
+        }
+    }
+    let name = format!("http.put.{connections}");
+    Ok(Figure::new(name, ("requests/s", Better::Higher), &ours, (FLOOR, &theirs)))
+}
+
+/// Bodies to ask about: one in four from a stored petition, the others from new ones.
+fn checked(setup: &Setup, body: impl Fn(Record) -> serde_json::Result<Vec<u8>>) -> serde_json::Result<Vec<Bytes>> {
+    let (stored, new) = (petitions(setup, 0), petitions(setup, 1 << 16));
+    let count = CHECKED.min(setup.records);
+    let record = |n: u64| match n % 4 {
+        0 => stored.record(n * setup.records / count),
+        _ => new.record(n),
+    };
+    let without_id = |record: Record, n: u64| Record { id: format!("asked-{n}"), ..record };
+    (0..count).map(|n| body(without_id(record(n), n)).map(Bytes::from)).collect()
+}
+
+/// A petition of a line or two in a body of usual size, without id.
+fn short_body(record: Record) -> serde_json::Result<Vec<u8>> {
+    let Record { id: _, title: _, content, user, time, label: _ } = record;
+    // Past the greeting, which many have in common.
+    let skipped = if content.chars().count() > 2 * SHORT_CHARS { SHORT_CHARS / 2 } else { 0 };
+    let content: String = content.chars().skip(skipped).take(SHORT_CHARS).collect();
+    let mut row = serde_json::json!({ "content": content, "user": user, "time": time, "remark": "" });
+    let missing = BODY_BYTES.saturating_sub(row.to_string().len());
+    row["remark"] = "r".repeat(missing).into();
+    serde_json::to_vec(&row)
+}
+
+/// Formats log lines as the service does and throws them away.
+fn log_to_nowhere() -> anyhow::Result<()> {
+    let nowhere = OpenOptions::new().write(true).open("/dev/null").context("opening /dev/null")?;
+    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(nowhere));
+    lines.try_init().map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+}
+
+/// The service and both baselines, on threads of their own.
+struct Servers {
+    runtime: Runtime,
+    shutdown: Shutdown,
+    serving: tokio::task::JoinHandle<std::io::Result<()>>,
+    service: SocketAddr,
+    bare: SocketAddr,
+    floor: SocketAddr,
+}
+
+impl Servers {
+    fn start(setup: &Setup, engine: Engine) -> anyhow::Result<Self> {
+        let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+        let _entered = runtime.enter();
+        let (appender, _writer) = Appender::create(&setup.dir.at("http-floor")).context("creating a file")?;
+        let append: Append = Arc::new(move |bytes| {
+            let appender = appender.clone();
+            Box::pin(async move { appender.append(bytes).await })
+        });
+        let bare = spawn(|listener| baseline::serve(listener, None))?;
+        let floor = spawn(|listener| baseline::serve(listener, Some(append)))?;
+        let config = Config::default();
+        let shutdown = Shutdown::default();
+        let app = App::new(engine, &config, shutdown.clone(), observe::start_metrics()?);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let service = listener.local_addr()?;
+        let serving = runtime.spawn(async move { server::serve(app, listener, &config).await });
+        drop(_entered);
+        Ok(Self { runtime, shutdown, serving, service, bare: bare.0, floor: floor.0 })
+    }
+
+    fn stop(self) -> anyhow::Result<()> {
+        self.shutdown.enter(Phase::Draining);
+        self.runtime.block_on(self.serving).context("the service panicked")?.context("serving")?;
+        self.runtime.shutdown_background();
+        Ok(())
+    }
+}
+
+/// Serves on a free port of the loopback interface.
+fn spawn<F>(serve: impl FnOnce(TcpListener) -> F) -> anyhow::Result<(SocketAddr, tokio::task::JoinHandle<()>)>
+where
+    F: Future<Output = std::io::Result<()>> + Send + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening")?;
+    let address = listener.local_addr()?;
+    let serving = serve(listener);
+    Ok((address, tokio::spawn(async move { drop(serving.await) })))
+}

@@ -1,0 +1,72 @@
+//! Signing: one thread, from a row to its signatures, beside cutting the same texts into words.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use super::report::{Better, Figure, Round};
+use super::{ROUNDS, Setup};
+use crate::collection::{Preset, Settings, TextSettings};
+use crate::record::Row;
+use crate::sample::{Options, Sample};
+use crate::schemes::profile::Profile;
+use crate::text::normalise::Normaliser;
+use crate::text::segment::Segmenter;
+
+/// Texts in turn: enough that the dictionary's whole trie is walked.
+const TEXTS: u64 = 1000;
+const BASELINE: &str = "cutting alone (jieba)";
+
+pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
+    let count = TEXTS.min(setup.records);
+    let sample = Sample::new(&Options { records: setup.records, seed: setup.seed, duplicates: 0.1, labels: false });
+    let records: Vec<_> = (0..count).map(|position| sample.record(position)).collect();
+    let chars: usize = records.iter().map(|record| record.title.chars().count() + record.content.chars().count()).sum();
+    let bodies: Vec<String> = records.iter().filter_map(|record| serde_json::to_string(record).ok()).collect();
+    let rows: Vec<Row> = bodies.iter().filter_map(|body| Row::parse(body.as_bytes()).ok()).collect();
+    let normaliser = Normaliser::new(true);
+    let texts: Vec<String> =
+        records.iter().flat_map(|record| [&record.title, &record.content]).map(|t| normaliser.normalise(t)).collect();
+    let segmenter = Segmenter::new(&TextSettings::default(), normaliser);
+    let profile = |preset| Profile::compile(&Settings::preset(preset), None);
+    let (default, paper) = (profile(Preset::Default), profile(Preset::Paper));
+
+    let cut = || {
+        texts.iter().for_each(|text| {
+            segmenter.for_each_word(text, |word, _| {
+                black_box(word);
+            })
+        })
+    };
+    let sign =
+        |profile: &Profile, row: &Row| drop(black_box(profile.read(row).map(|document| profile.sign(&document))));
+    let parse = |body: &String| drop(black_box(Row::parse(body.as_bytes()).map(|row| sign(&default, &row))));
+    let variants: [(&str, &dyn Fn()); 4] = [
+        (BASELINE, &cut),
+        ("sign.default", &|| rows.iter().for_each(|row| sign(&default, row))),
+        ("sign.paper", &|| rows.iter().for_each(|row| sign(&paper, row))),
+        ("sign.default_from_json", &|| bodies.iter().for_each(parse)),
+    ];
+    let slice = setup.slice(variants.len());
+    let mut rounds = vec![Vec::<Round>::new(); variants.len()];
+    for _ in 0..ROUNDS {
+        for ((_, pass), rounds) in variants.iter().zip(&mut rounds) {
+            rounds.push((passes(slice, pass) * chars as f64 / 1e6).into());
+        }
+    }
+    let ours = variants.iter().zip(&rounds).skip(1);
+    ours.map(|((name, _), ours)| Figure::new(*name, ("M chars/s", Better::Higher), ours, (BASELINE, &rounds[0])))
+        .collect()
+}
+
+/// Whole passes a second, at least one.
+fn passes(slice: Duration, pass: &dyn Fn()) -> f64 {
+    let started = Instant::now();
+    let mut count = 0;
+    loop {
+        pass();
+        count += 1;
+        if started.elapsed() >= slice {
+            return f64::from(count) / started.elapsed().as_secs_f64();
+        }
+    }
+}

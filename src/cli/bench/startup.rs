@@ -1,0 +1,94 @@
+//! How long until the records of a directory are served, and a real service started for it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use super::fill::{Filled, open};
+use super::report::{Better, Figure, Round};
+use super::{Setup, files_below, tell};
+
+/// Fewer rounds than elsewhere: one takes seconds at a million records.
+const ROUNDS: usize = 3;
+
+pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
+    let empty = setup.dir.at("empty");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
+    let (mut opened, mut read, mut served, mut bare) = (vec![], vec![], vec![], vec![]);
+    for round in 1..=ROUNDS {
+        tell(&format!("  opening, round {round} of {ROUNDS}"));
+        read.push(Round::from(read_all(&filled.dir)?));
+        let started = Instant::now();
+        let (engine, _store) = open(&filled.dir)?;
+        opened.push(Round::from(started.elapsed().as_secs_f64()));
+        runtime.block_on(engine.close())?;
+        bare.push(Round::from(Service::start(&empty)?.seconds));
+        served.push(Round::from(Service::start(&filled.dir)?.seconds));
+    }
+    let rates = |seconds: &[Round]| -> Vec<Round> {
+        seconds.iter().map(|round| Round::from(filled.records as f64 / round.value)).collect()
+    };
+    let (rates, floor) = (rates(&opened), rates(&read));
+    let seconds = ("s", Better::Lower);
+    Ok(vec![
+        Figure::new("startup.open", seconds, &opened, ("reading the files", &read)),
+        Figure::new("startup.rate", ("records/s", Better::Higher), &rates, ("reading the files", &floor)),
+        Figure::new("startup.serve", seconds, &served, ("serve with nothing", &bare)),
+    ])
+}
+
+/// Seconds to read all files of a directory.
+fn read_all(dir: &Path) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    let mut buffer = vec![0; 1 << 20];
+    for path in files_below(dir)? {
+        let mut file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+        while file.read(&mut buffer)? > 0 {}
+    }
+    Ok(started.elapsed().as_secs_f64())
+}
+
+/// This very program as a service of its own, on a free port of the loopback interface; killed when dropped.
+pub(super) struct Service {
+    child: Child,
+    /// From its start until it said that it listens.
+    pub(super) seconds: f64,
+}
+
+impl Service {
+    /// Starts it on `dir`, apart from the configuration of whoever measures.
+    pub(super) fn start(dir: &Path) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("finding this program")?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let started = Instant::now();
+        let mut service = Self { child: command.spawn().context("starting a service")?, seconds: 0.0 };
+        let output = service.child.stdout.take().context("reading what the service says")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        service.seconds = started.elapsed().as_secs_f64();
+        anyhow::ensure!(line.starts_with("listening on"), "the service did not start");
+        Ok(service)
+    }
+
+    /// Bytes of memory it holds, where the system tells (Linux).
+    pub(super) fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS is missing")?;
+        let kilobytes = line.trim().trim_end_matches("kB").trim().parse::<u64>().context("reading VmRSS")?;
+        Ok(kilobytes * 1024)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,48 @@
+//! Made-up index entries: fingerprints and keys without texts, for measuring the index alone. Shared with `benches/`.
+//!
+//! Everything is a function of a number, so that nothing need be kept.
+
+use crate::index::Entry;
+use crate::schemes::profile::PostingKey;
+use crate::verdict::Fingerprint;
+
+/// Posting keys of an entry: what the default preset makes of a text of usual length.
+pub const KEYS: u64 = 12;
+
+/// The finaliser of splitmix64: number n of a random sequence.
+pub fn random(n: u64) -> u64 {
+    let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+/// Record `n`'s fingerprint: random, or, of `skewed_percent`, with one of 16 popular values in one of the blocks.
+pub fn fingerprint(n: u64, skewed_percent: u64) -> Fingerprint {
+    let (bits, choice) = (random(n), random(!n));
+    if choice % 100 >= skewed_percent {
+        return Fingerprint(bits);
+    }
+    let shift = 16 * (choice >> 20 & 3);
+    Fingerprint(bits & !(0xffff << shift) | (random(choice >> 40 & 15) & 0xffff) << shift)
+}
+
+/// Query number `n` for an index of the records 0 to `records`: one in four is near a record, the others are like
+/// records, but new.
+pub fn query(n: u64, records: u64, skewed_percent: u64) -> Fingerprint {
+    match n % 4 {
+        0 => Fingerprint(fingerprint(n * 7919 % records, skewed_percent).0 ^ 1 << (n % 64) ^ 1 << (n / 2 % 64)),
+        _ => fingerprint(records + n, skewed_percent),
+    }
+}
+
+/// Record `n` with `keys` posting keys: distinct ones but for one in eight, which a few other records share.
+pub fn entry(n: u64, skewed_percent: u64, keys: u64) -> Entry {
+    let key = |i: u64| if i % 8 == 7 { random(n / 4 * 100 + i) } else { random(n * 100 + i) };
+    Entry {
+        seq: n + 1,
+        digest_key: random(n ^ 1 << 60),
+        fingerprint: Some(fingerprint(n, skewed_percent)),
+        keys: (0..keys).map(|i| PostingKey { channel: 1, key: key(i) }).collect(),
+    }
+}
