@@ -94,7 +94,8 @@ pub enum Value {
 pub struct Row {
     json: Arc<str>,
     id: Option<RecordId>,
-    values: Vec<(String, Value)>,
+    /// Shared: a row is handed on by cloning.
+    values: Arc<[(String, Value)]>,
 }
 
 impl Row {
@@ -138,7 +139,7 @@ impl Row {
                 values.push((key, value));
             }
         }
-        Ok(Self { json: text.into(), id, values })
+        Ok(Self { json: text.into(), id, values: values.into() })
     }
 
     /// The JSON text as it came, without surrounding white space.

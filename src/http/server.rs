@@ -22,6 +22,9 @@ use crate::shutdown::Phase;
 /// Longest head of a request: the longest record id, percent-encoded, with generous headers.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
+/// How often latencies, noted one by one, are added up. Otherwise they would pile up until somebody reads `/metrics`.
+const UPKEEP: Duration = Duration::from_secs(5);
+
 /// What a connection over the limit is told.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
 connection: close\r\ncontent-length: 187\r\n\r\n\
@@ -53,7 +56,17 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
         stopping.reached(Phase::Draining).await;
         handle.graceful_shutdown(Some(drain));
     });
-    server.serve(router::router(app.clone()).into_make_service()).await?;
+    let metrics = app.metrics.clone();
+    let upkeep = tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(UPKEEP);
+        loop {
+            ticks.tick().await;
+            metrics.run_upkeep();
+        }
+    });
+    let served = server.serve(router::router(app.clone()).into_make_service()).await;
+    upkeep.abort();
+    served?;
     app.writes.close();
     if tokio::time::timeout(drain, app.writes.wait()).await.is_err() {
         tracing::warn!(writes = app.writes.len(), "writes still under way after the time to drain");
