@@ -51,7 +51,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let listen = config.server.listen;
     let listener = TcpListener::bind(listen)
         .with_context(|| format!("cannot listen on {listen}; choose another with --listen"))?;
+    // Beside the opening: the first record of all should not wait for the dictionary.
+    let warming = std::thread::spawn(Engine::warm_up);
     let store = open_store(&config)?;
+    if warming.join().is_err() {
+        anyhow::bail!("the dictionary cannot be loaded");
+    }
     let engine = Engine::new(
         store,
         Options {

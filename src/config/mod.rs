@@ -83,7 +83,8 @@ pub enum LogFormat {
 pub struct Log {
     /// How lines look.
     pub format: LogFormat,
-    /// What is logged: a level, or filters such as `info,doppel::store=debug`.
+    /// What is logged: a level, or filters such as `info,doppel::store=debug`. The storage engine's own lines below
+    /// warnings mean nothing to an operator.
     pub level: String,
     /// Whether every request gets a line.
     pub requests: bool,
@@ -91,7 +92,7 @@ pub struct Log {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::Text, level: "info".into(), requests: true }
+        Self { format: LogFormat::Text, level: "info,fjall=warn,lsm_tree=warn".into(), requests: true }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::collection::CollectionName;
+use crate::collection::{CollectionName, Settings};
 use crate::engine::answers::InactiveChannel;
 use crate::engine::{Error, Result, off_thread};
 use crate::record::Row;
@@ -50,6 +50,16 @@ impl Context {
         let schemes = self.profile.schemes().iter();
         let inactive = schemes.filter_map(|scheme| Some((scheme.name(), scheme.inactive_reason()?)));
         inactive.map(|(scheme, reason)| InactiveChannel { scheme: scheme.into(), reason }).collect()
+    }
+}
+
+/// See [`Engine::warm_up`](crate::engine::Engine::warm_up).
+pub(super) fn warm_up() {
+    let profile = Profile::compile(&Settings::default(), None);
+    if let Ok(row) = Row::parse("{\"content\":\"路燈不亮，ＡＢＣ請維修\"}".as_bytes())
+        && let Ok(document) = profile.read(&row)
+    {
+        profile.sign(&document);
     }
 }
 

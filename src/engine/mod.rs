@@ -8,6 +8,7 @@ pub mod answers;
 mod context;
 mod explain;
 mod judge;
+mod turns;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::collection::{CollectionName, Settings};
 use crate::engine::answers::{Check, Collection, Explanation, Outcome, Page, RecordView, Registration, SimilarList};
 use crate::engine::context::{Context, Contexts, Subject};
 use crate::engine::judge::{FingerprintJudge, RecordJudge};
+pub use crate::engine::turns::{Turn, Turns};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::Profile;
 use crate::store::{
@@ -26,8 +28,12 @@ use crate::violation::Violation;
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
 /// another reindex to finish in that very moment.
 const GENERATION_RETRIES: usize = 3;
+/// A page of a list ends when its rows hold this many bytes, so that no answer needs much memory.
+const PAGE_BYTES: usize = 8 << 20;
+/// Records read at once for a page.
+const PAGE_PIECE: usize = 32;
 /// Rows above this size are signed away from the threads that serve requests: 16 KiB take about a millisecond.
-pub const INLINE_ROW_BYTES: usize = 16 << 10;
+const INLINE_ROW_BYTES: usize = 16 << 10;
 
 /// What to do when a registration finds a duplicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +77,9 @@ pub enum Error {
     /// Well-formed but not acceptable.
     #[error("{}", summary(.0))]
     Invalid(Vec<Violation>),
+    /// Of a pair, this side (`a` or `b`) is unknown or not acceptable.
+    #[error("{1}")]
+    Side(&'static str, Box<Error>),
     /// The store refused.
     #[error(transparent)]
     Store(StoreError),
@@ -112,6 +121,12 @@ impl Engine {
         Self { store, options, contexts: Arc::default() }
     }
 
+    /// Loads what the first signature under preset `default` would otherwise wait for: the dictionary, tables of characters.
+    /// Some tenths of a second.
+    pub fn warm_up() {
+        context::warm_up();
+    }
+
     /// Registers `row` under `id`; without one, under the row's own id or a new UUIDv7. An unknown collection is created
     /// when [`Options::auto_create`] says so.
     pub async fn register(
@@ -120,6 +135,32 @@ impl Engine {
         id: Option<RecordId>,
         row: Row,
         if_duplicate: IfDuplicate,
+    ) -> Result<Registration> {
+        self.register_in_turn(collection, id, row, if_duplicate, Turn::default()).await
+    }
+
+    /// As [`Engine::register`], with a place in a series: takes its place in commit order after the one before it has taken
+    /// its own, however long either takes to sign.
+    pub async fn register_in_turn(
+        &self,
+        collection: &CollectionName,
+        id: Option<RecordId>,
+        row: Row,
+        if_duplicate: IfDuplicate,
+        mut turn: Turn,
+    ) -> Result<Registration> {
+        let result = self.register_after(collection, id, row, if_duplicate, &mut turn).await;
+        turn.pass().await;
+        result
+    }
+
+    async fn register_after(
+        &self,
+        collection: &CollectionName,
+        id: Option<RecordId>,
+        row: Row,
+        if_duplicate: IfDuplicate,
+        turn: &mut Turn,
     ) -> Result<Registration> {
         let id = self.settle_id(id, &row)?;
         let mode = match if_duplicate {
@@ -138,8 +179,10 @@ impl Engine {
                 signed: subject.signed.clone(),
                 mode,
                 now: (self.options.now)(),
+                placed: turn.placed(),
             };
             let judge = Arc::new(RecordJudge::new(context, subject));
+            turn.come().await;
             match self.store.register(registration, judge).await {
                 Err(StoreError::StaleGeneration { .. }) if attempts < GENERATION_RETRIES => attempts += 1,
                 other => break other?,
@@ -253,8 +296,9 @@ impl Engine {
     /// What two records share and where they differ.
     pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
         let context = self.context(collection).await?;
-        let a = self.side(collection, &context, a).await?;
-        let b = self.side(collection, &context, b).await?;
+        let of = |side| move |error| Error::Side(side, Box::new(error));
+        let a = self.side(collection, &context, a).await.map_err(of("a"))?;
+        let b = self.side(collection, &context, b).await.map_err(of("b"))?;
         off_thread(move || explain::explain(&context, &a, &b)).await
     }
 
@@ -283,17 +327,28 @@ impl Engine {
         self.view(collection, record).await
     }
 
-    /// Records with a seq above `after`, in seq order, at most `limit`; the page says where the next begins.
+    /// Records with a seq above `after`, in seq order: at most `limit`, and no more once they hold [`PAGE_BYTES`]. The page
+    /// says where the next begins.
     pub async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Page<RecordView>> {
-        let mut records = self.store.records(collection, after, limit + 1).await?;
-        let more = records.len() > limit;
-        records.truncate(limit);
-        let next = if more { records.last().map(|record| record.seq) } else { None };
-        let mut items = Vec::with_capacity(records.len());
-        for record in records {
-            items.push(self.view(collection, record).await?);
+        let mut items: Vec<RecordView> = Vec::new();
+        let mut bytes = 0;
+        let mut last = after;
+        loop {
+            // Read in short pieces: a thousand records may hold a gigabyte.
+            let piece = self.store.records(collection, last, PAGE_PIECE).await?;
+            let ended = piece.len() < PAGE_PIECE;
+            for record in piece {
+                if items.len() == limit || bytes >= PAGE_BYTES {
+                    return Ok(Page { items, next: Some(last) });
+                }
+                bytes += record.row.len();
+                last = record.seq;
+                items.push(self.view(collection, record).await?);
+            }
+            if ended {
+                return Ok(Page { items, next: None });
+            }
         }
-        Ok(Page { items, next })
     }
 
     /// The record as clients see it. A verdict names the record it was given for; when that one is deleted or its text

@@ -235,6 +235,13 @@ impl From<engine::Error> for Problem {
             engine::Error::UnknownCollection(_) => unknown_collection(detail),
             engine::Error::UnknownRecord(..) => Self::at(StatusCode::NOT_FOUND, "unknown_record", "/path/id", detail),
             engine::Error::Invalid(errors) => Self::invalid(errors),
+            engine::Error::Side(side, error) => match *error {
+                engine::Error::UnknownRecord(..) => {
+                    Self::at(StatusCode::NOT_FOUND, "unknown_record", format!("/{side}/id"), detail)
+                }
+                engine::Error::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
+                other => other.into(),
+            },
             engine::Error::Store(error) => error.into(),
             engine::Error::Crashed => Self::internal(detail),
         }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use crate::collection::{CollectionName, Settings};
 use crate::index::Via;
@@ -100,6 +101,29 @@ pub struct Registration {
     pub mode: Mode,
     /// When (RFC 3339, UTC).
     pub now: String,
+    /// Told when the place in commit order is taken.
+    pub placed: Placed,
+}
+
+/// Tells whoever waits that a registration has taken its place in commit order: those begun later come after it. A store
+/// calls [`Placed::signal`] as soon as that is so; one that never does is understood to place a registration by ending it.
+#[derive(Clone, Debug, Default)]
+pub struct Placed(Option<Arc<parking_lot::Mutex<Option<oneshot::Sender<()>>>>>);
+
+impl Placed {
+    /// With the end on which to wait. It is told at the latest when all copies are gone.
+    pub fn new() -> (Self, oneshot::Receiver<()>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(Some(Arc::new(parking_lot::Mutex::new(Some(sender))))), receiver)
+    }
+
+    /// The place is taken. Further calls do nothing.
+    pub fn signal(&self) {
+        if let Some(sender) = self.0.as_ref().and_then(|sender| sender.lock().take()) {
+            // Nobody need be waiting.
+            let _ = sender.send(());
+        }
+    }
 }
 
 /// What a registration does when the id is taken, or when it turns out a duplicate.

@@ -142,6 +142,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         signed: Arc::new(signed),
         mode: Mode::Put,
         now: crate::clock::now(),
+        placed: crate::store::Placed::default(),
     })
 }
 

@@ -1,7 +1,8 @@
 //! `_bulk`: lines in, lines out, in order, in constant memory, whatever the size.
 //!
-//! One pump per request reads lines, registers them and hands out answers. Registrations overlap, so that they share the
-//! store's syncs, but they begin one after the other in line order and are answered in it. At most [`MAX_PENDING`] lines
+//! One pump per request reads lines, registers them and hands out answers. Lines are signed and verified at the same time
+//! on all cores and share the store's syncs, but each takes its place in commit order after the line before it
+//! ([`Turns`]), and answers come in line order. At most [`MAX_PENDING`] lines
 //! and [`MAX_PENDING_BYTES`] are under way; when the client does not read its answers, the pump stops reading lines: a
 //! client must read while it writes, or send no more than it can leave unread. When the client hangs up, the lines
 //! already under way are registered, the others are not.
@@ -25,7 +26,7 @@ use utoipa::ToSchema;
 
 use crate::collection::CollectionName;
 use crate::engine::answers::Registration;
-use crate::engine::{INLINE_ROW_BYTES, IfDuplicate};
+use crate::engine::{IfDuplicate, Turn as Place, Turns};
 use crate::http::auth::Writer;
 use crate::http::body::next_chunk;
 use crate::http::extract::{self, InCollection, Media, check_media};
@@ -96,7 +97,7 @@ pub async fn bulk(
         pending_bytes: 0,
         ready: VecDeque::new(),
         one_by_one: true,
-        long_pending: false,
+        turns: Turns::default(),
         due: None,
         answers,
         register: Register { app: app.clone(), collection, if_duplicate: params.if_duplicate },
@@ -126,13 +127,19 @@ struct Register {
 }
 
 impl Register {
-    async fn line(self, number: u64, bytes: Bytes) -> Done {
+    async fn line(self, number: u64, bytes: Bytes, place: Place) -> Done {
         let began = std::time::Instant::now();
         let Self { app, collection, if_duplicate } = self;
         let length = bytes.len();
         let result = match extract::row(&bytes) {
-            Ok(row) => app.engine.register(&collection, None, row, if_duplicate).await.map_err(Problem::from),
-            Err(problem) => Err(problem),
+            Ok(row) => {
+                let registered = app.engine.register_in_turn(&collection, None, row, if_duplicate, place).await;
+                registered.map_err(Problem::from)
+            }
+            Err(problem) => {
+                place.pass().await;
+                Err(problem)
+            }
         };
         Done { line: number, bytes: length, began, result }
     }
@@ -146,10 +153,9 @@ struct Pump {
     pending_bytes: usize,
     /// Answers in line order that the connection has not taken yet.
     ready: VecDeque<Bytes>,
-    /// Until one line is registered they go one by one: the first may create the collection.
+    /// Until one line is registered they go one by one: the first may create the collection, and one attempt is enough.
     one_by_one: bool,
-    /// A long line is under way. The engine signs those on another thread, so that the next could overtake it.
-    long_pending: bool,
+    turns: Turns,
     /// By when the line being received must be whole, and its number.
     due: Option<(u64, Instant)>,
     answers: mpsc::Sender<Bytes>,
@@ -223,19 +229,25 @@ impl Pump {
     }
 
     fn has_room(&self) -> bool {
-        if self.long_pending {
-            return false;
-        }
         let most = if self.one_by_one { 1 } else { MAX_PENDING };
         self.pending.len() < most && self.ready.len() < MAX_READY && self.pending_bytes < MAX_PENDING_BYTES
     }
 
     fn begin(&mut self, Line { number, bytes }: Line) {
         self.pending_bytes += bytes.as_ref().map_or(0, Bytes::len);
-        self.long_pending = bytes.as_ref().is_some_and(|bytes| bytes.len() > INLINE_ROW_BYTES);
         let max = self.register.app.limits.max_line_bytes;
         self.pending.push_back(match bytes {
-            Some(bytes) => Box::pin(self.register.clone().line(number, bytes)),
+            Some(bytes) => {
+                let (began, length) = (std::time::Instant::now(), bytes.len());
+                let line = self.register.clone().line(number, bytes, self.turns.next_turn());
+                let task = self.register.app.writes.spawn(line);
+                Box::pin(async move {
+                    task.await.unwrap_or_else(|error| {
+                        let result = Err(Problem::internal(format!("a line panicked: {error}")));
+                        Done { line: number, bytes: length, began, result }
+                    })
+                })
+            }
             None => {
                 let detail = format!("the line has more than {max} bytes (limits.max_line_bytes)");
                 refused(number, Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "line_too_large", "", detail))
@@ -262,7 +274,6 @@ impl Pump {
         let Done { line, bytes, began, result } = done;
         self.pending_bytes -= bytes;
         self.one_by_one &= result.is_err();
-        self.long_pending &= bytes <= INLINE_ROW_BYTES;
         count(&result);
         let status = result.as_ref().map_or_else(Problem::status, |registration| status_of(registration.outcome));
         metrics::counter!("doppel_bulk_lines_total", "status" => status.as_str().to_owned()).increment(1);

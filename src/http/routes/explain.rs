@@ -93,13 +93,18 @@ fn read(bytes: &[u8]) -> Result<(Side, Side), Problem> {
 
 /// Reads the keys of an object. serde's own words may quote the text, so they are not used.
 fn shape<'a, T: Deserialize<'a>>(text: &'a str, pointer: &str, expected: &str) -> Result<T, Problem> {
-    serde_json::from_str(text).map_err(|error| match error.classify() {
+    let read = serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => invalid(pointer, "invalid_value", expected),
         _ => {
             let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
             Problem::at(StatusCode::BAD_REQUEST, "malformed_body", pointer, detail)
         }
-    })
+    });
+    // serde also reads the keys' values from a list, in their order; nobody means that.
+    match text.trim_start().starts_with('{') {
+        false if read.is_ok() => Err(invalid(pointer, "invalid_value", expected)),
+        _ => read,
+    }
 }
 
 fn side(raw: Option<&RawValue>, pointer: &str) -> Result<Side, Problem> {
@@ -147,6 +152,8 @@ mod tests {
     fn every_other_shape_is_refused_by_its_place() {
         refused("{", 400, "malformed_body", "");
         refused("3", 422, "invalid_value", "");
+        refused(r#"[{"id":"1"},{"id":"2"}]"#, 422, "invalid_value", "");
+        refused(r#"{"a":["1"],"b":{"id":"2"}}"#, 422, "invalid_value", "/a");
         refused(r#"{"a":{"id":"1"}}"#, 422, "missing_key", "/b");
         refused(r#"{"a":{"id":"1"},"b":{"id":"2"},"c":3}"#, 422, "invalid_value", "");
         refused(r#"{"a":{"id":"1","row":{}},"b":{"id":"2"}}"#, 422, "invalid_value", "/a");

@@ -243,6 +243,7 @@ impl Desk {
             signed: sample.signed(),
             mode,
             now: "2026-01-02T00:00:00Z".into(),
+            placed: crate::store::Placed::default(),
         }
     }
 

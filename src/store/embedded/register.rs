@@ -97,6 +97,7 @@ impl Core {
         }
         let replaces = old.is_some();
         let (ticket, proposals) = self.sequence(collection, registration, old)?;
+        registration.placed.signal();
         let (reply, answer) = oneshot::channel();
         let judged = self.judge(collection, &proposals.items, judge);
         let truncated = proposals.truncated;
@@ -138,6 +139,7 @@ impl Core {
             check_open(&line, collection, registration)?;
             line.ticket(collection, &self.writer, Undo::default())
         };
+        registration.placed.signal();
         let reply = Reply { reply, _claim: claim, _permit: permit };
         ticket.deliver(|_| Job::Update { record: Box::new(record), value, reply });
         Ok(Begun::Sent(answer))
