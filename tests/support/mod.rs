@@ -1,10 +1,11 @@
 //! What the tests share: the real binary on a loopback port, and a plain client.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ impl TestServer {
         let log = Arc::new(Mutex::new(String::new()));
         let (found, address) = std::sync::mpsc::channel();
         for pipe in [
-            Box::new(child.stdout.take().expect("piped")) as Box<dyn std::io::Read + Send>,
+            Box::new(child.stdout.take().expect("piped")) as Box<dyn Read + Send>,
             Box::new(child.stderr.take().expect("piped")),
         ] {
             let (log, found) = (log.clone(), found.clone());
@@ -132,6 +133,54 @@ impl TestServer {
         Some(Response { status, headers, text })
     }
 
+    /// Sends JSON with a bearer key.
+    pub fn send_as(&self, key: &str, method: &str, path: &str, body: &Value) -> Response {
+        let bearer = format!("Bearer {key}");
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let answer = self.request(method, path, &headers, text.as_bytes());
+        answer.unwrap_or_else(|| panic!("no answer to {method} {path}\n{}", self.log()))
+    }
+
+    /// A bare connection, for what a well-behaved client does not do. Reads on it give up after ten seconds.
+    pub fn connect(&self) -> TcpStream {
+        let address = self.url().trim_start_matches("http://").to_owned();
+        let stream = TcpStream::connect(address).expect("the service accepts connections");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout can be set");
+        stream
+    }
+
+    /// Sends bytes as they are on a connection of their own and returns everything that comes back until it is closed, or
+    /// until nothing comes for ten seconds.
+    pub fn exchange(&self, request: &[u8]) -> String {
+        let mut stream = self.connect();
+        // The service may answer and close before everything is sent.
+        let _ = stream.write_all(request);
+        read_to_end(&mut stream)
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.lock().expect("no one panicked").id()
+    }
+
+    /// Sends a signal, by name.
+    pub fn signal(&self, name: &str) {
+        let asked = Command::new("kill").args(["-s", name]).arg(self.pid().to_string()).status().expect("kill runs");
+        assert!(asked.success());
+    }
+
+    /// Waits for its end.
+    pub fn wait(&self) -> ExitStatus {
+        self.child.lock().expect("no one panicked").wait().expect("the child can be waited for")
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.pid())).expect("Linux tells");
+        statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number of pages") * 4096
+    }
+
     /// Kills it with SIGKILL, in the middle of whatever it does.
     pub fn kill(&self) {
         let mut child = self.child.lock().expect("no one panicked");
@@ -154,6 +203,38 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// What comes on `stream` until it is closed, or until its read timeout.
+pub fn read_to_end(stream: &mut TcpStream) -> String {
+    let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = stream.read(&mut piece) {
+        all.extend_from_slice(&piece[..count]);
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// Runs `doppel` with `arguments` to its end.
+pub fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
+    command.output().expect("the doppel binary starts")
+}
+
+/// Asserts that `answer` is a problem in the one shape that all have; returns its body.
+#[track_caller]
+pub fn expect_problem(answer: &Response, status: u16, code: &str) -> Value {
+    assert_eq!(answer.status, status, "{}", answer.text);
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{}", answer.text);
+    let body = answer.json();
+    assert_eq!(body["code"], code, "{body}");
+    assert_eq!(body["status"], status, "{body}");
+    assert_eq!(body["type"], "about:blank", "{body}");
+    assert_eq!(body["request_id"].as_str(), answer.header("x-request-id"), "{body}");
+    assert!(body["request_id"].as_str().is_some_and(|id| !id.is_empty()), "{body}");
+    assert!(body["title"].is_string() && body["detail"].is_string(), "{body}");
+    assert_eq!(body["retryable"], matches!(status, 408 | 429 | 503 | 507), "{body}");
+    body
 }
 
 /// A number from the environment, for running a test at another size or with another seed.
