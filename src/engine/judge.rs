@@ -1,11 +1,12 @@
 //! What counts as a match: the rules that the store asks for every candidate.
 
+use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::context::{Context, Subject};
 use crate::index::Via;
 use crate::record::Row;
-use crate::schemes::{Scheme, Signature};
+use crate::schemes::Signature;
 use crate::similarity::{Resemblance, ShingleSet};
 use crate::store::{Candidate, Judge};
 use crate::text::Document;
@@ -25,28 +26,28 @@ impl RecordJudge {
         Self { context, subject, shingles: OnceLock::new() }
     }
 
-    /// Whether a shared key of `scheme` is enough. The index compares 44 bits of a key, which is as good as certain; where
-    /// nothing is verified afterwards, as good as certain is not enough.
-    fn trusts_keys_of(&self, scheme: &dyn Scheme) -> bool {
-        scheme.key_implies_match() && self.context.state.settings.verify.is_some()
-    }
-
     /// The names of the channels that proposed the candidate and accept it.
-    fn accepting_channels(&self, candidate: &Candidate<'_>) -> Vec<String> {
-        let ours = &self.subject.signed.signatures;
+    fn accepting_channels(&self, candidate: &Candidate<'_>, other: &Document) -> Vec<String> {
+        // Signed again at most once, and only where no signature is stored and nothing is verified afterwards.
+        let signed_again = OnceCell::new();
         let mut accepting = Vec::new();
         for (position, scheme) in self.context.profile.schemes().iter().enumerate() {
+            let Some(ours) = &self.subject.signed.signatures[position] else { continue };
             if !candidate.via.contains(Via::channel(position as u8)) {
                 continue;
             }
-            let accepts = self.trusts_keys_of(scheme.as_ref())
-                || match (&ours[position], candidate.fingerprint, candidate.signatures.get(position)) {
-                    // The index holds fingerprints; no signature need be loaded for them.
-                    (Some(a @ Signature::Fingerprint(_)), Some(b), _) => scheme.compare(a, &Signature::Fingerprint(b)),
-                    (Some(a), _, Some(Some(b))) => scheme.compare(a, b),
-                    _ => false,
-                };
-            if accepts {
+            let theirs = match (ours, candidate.fingerprint, candidate.signatures.get(position)) {
+                // The index holds fingerprints; no signature need be loaded for them.
+                (Signature::Fingerprint(_), Some(fingerprint), _) => Some(Signature::Fingerprint(fingerprint)),
+                (_, _, Some(stored)) if !scheme.key_implies_match() => stored.clone(),
+                // The index compares 44 bits of a key: enough when the texts are compared next.
+                _ if scheme.key_implies_match() && self.context.state.settings.verify.is_some() => {
+                    accepting.push(scheme.name().to_owned());
+                    continue;
+                }
+                _ => signed_again.get_or_init(|| self.context.profile.sign(other)).signatures[position].clone(),
+            };
+            if theirs.is_some_and(|theirs| scheme.compare(ours, &theirs)) {
                 accepting.push(scheme.name().to_owned());
             }
         }
@@ -70,13 +71,13 @@ struct Measures {
 impl Judge for RecordJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let exact = candidate.record.digest == self.subject.signed.digest;
-        let channels = self.accepting_channels(candidate);
-        if !exact && channels.is_empty() {
-            return None;
-        }
         // A stored row was read under the same fields once already.
         let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
         let other = self.context.profile.read(&row).ok()?;
+        let channels = self.accepting_channels(candidate, &other);
+        if !exact && channels.is_empty() {
+            return None;
+        }
         let measures = match (&self.context.state.settings.verify, exact) {
             (_, true) => Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0) },
             (None, false) => Measures::default(),
@@ -105,9 +106,9 @@ impl Judge for RecordJudge {
     }
 
     fn needs_signatures(&self) -> bool {
-        let schemes = self.context.profile.schemes().iter();
-        let mut loaded = schemes.filter(|scheme| scheme.name() != "simhash");
-        loaded.any(|scheme| !self.trusts_keys_of(scheme.as_ref()))
+        // Decided by the channels alone: `verify` may change while records stay as they are.
+        let mut schemes = self.context.profile.schemes().iter();
+        schemes.any(|scheme| scheme.name() != "simhash" && !scheme.key_implies_match())
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
