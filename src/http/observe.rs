@@ -41,9 +41,19 @@ impl CallerSlot {
     }
 }
 
-/// A request's turn, in its extensions: work that outlives the handler keeps it until it ends.
+/// A request's turn: one of the `max_in_flight`. Held while the request is worked on, and by work that outlives it
+/// (detached writes, streamed answers) until that ends.
 #[derive(Clone, Debug)]
 pub struct Turn(#[expect(dead_code, reason = "held, not read")] Arc<OwnedSemaphorePermit>);
+
+tokio::task_local! {
+    static TURN: Turn;
+}
+
+/// The turn of the request that this task works on, for work that outlives it.
+pub fn current_turn() -> Option<Turn> {
+    TURN.try_with(Turn::clone).ok()
+}
 
 /// The middleware around all routes.
 pub async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
@@ -88,8 +98,9 @@ async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Res
     let deadline = app.limits.request_timeout();
     let in_time = tokio::time::timeout(deadline, async {
         let turn = turn(app).await?;
-        request.extensions_mut().insert(turn);
-        Ok(next.run(request).await)
+        request.extensions_mut().insert(turn.clone());
+        // Extractors drop the extensions before the work begins; the scope holds the turn until the answer is there.
+        Ok(TURN.scope(turn, next.run(request)).await)
     });
     in_time.await.unwrap_or_else(|_| {
         let detail = format!(

@@ -65,12 +65,18 @@ impl App {
     }
 
     /// Runs state-changing work apart from the request: a client that hangs up, or a request that runs out of time, does
-    /// not stop it half-way, and the service does not exit before it is done.
+    /// not stop it half-way, and the service does not exit before it is done. The work keeps the request's turn, so
+    /// that clients which hang up and try again cannot pile up more of it than `max_in_flight`.
     pub async fn detached<T, F>(&self, work: F) -> Result<T, Problem>
     where
         F: Future<Output = Result<T, crate::engine::Error>> + Send + 'static,
         T: Send + 'static,
     {
+        let turn = super::observe::current_turn();
+        let work = async move {
+            let _turn = turn;
+            work.await
+        };
         match self.writes.spawn(work).await {
             Ok(result) => result.map_err(Problem::from),
             Err(error) => Err(Problem::internal(format!("a write panicked: {error}"))),
