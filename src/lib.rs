@@ -18,6 +18,7 @@ pub mod sample;
 pub mod schemes;
 pub mod shutdown;
 pub mod similarity;
+pub mod sources;
 pub mod store;
 pub mod text;
 pub mod verdict;

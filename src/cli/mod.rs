@@ -7,6 +7,7 @@ pub mod bench;
 pub mod config;
 pub mod eval;
 pub mod healthcheck;
+pub mod import;
 pub mod openapi;
 pub mod sample;
 pub mod serve;
@@ -34,6 +35,8 @@ pub struct Cli {
 enum Command {
     /// Run the HTTP service (the default)
     Serve(serve::Args),
+    /// Register the records of CSV and JSON lines files
+    Import(import::Args),
     /// Print the description of the HTTP API (OpenAPI, YAML)
     Openapi(openapi::Args),
     /// Show and check the configuration, make keys
@@ -52,6 +55,7 @@ impl Cli {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self.command.unwrap_or(Command::Serve(self.serve)) {
             Command::Serve(args) => serve::run(args),
+            Command::Import(args) => import::run(args),
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),

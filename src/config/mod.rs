@@ -125,8 +125,9 @@ pub struct Flags {
     pub data: Option<PathBuf>,
 }
 
-/// Names of environment variables that begin like ours but set no key: the file, and what the project's own tests read.
-const NOT_KEYS: [&str; 2] = ["CONFIG", "TEST_"];
+/// Names of environment variables that begin like ours but set no key: the file, the key of commands that call a service,
+/// and what the project's own tests read.
+const NOT_KEYS: [&str; 3] = ["CONFIG", "KEY", "TEST_"];
 
 /// The configuration and where each of its values came from.
 #[derive(Debug)]
@@ -160,11 +161,17 @@ pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     Ok(Loaded { config, figment })
 }
 
+/// The key with which commands call a service, from `DOPPEL_KEY`.
+pub fn client_key() -> Option<String> {
+    std::env::var("DOPPEL_KEY").ok().filter(|key| !key.is_empty())
+}
+
 /// A variable such as `DOPPEL_LISTEN`, without a section, would otherwise be ignored in silence.
 fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> {
     for name in names {
         let Some(rest) = name.strip_prefix("DOPPEL_") else { continue };
-        let known = rest == NOT_KEYS[0] || rest.starts_with(NOT_KEYS[1]) || rest.contains("__");
+        let [file, key, tests] = NOT_KEYS;
+        let known = rest == file || rest == key || rest.starts_with(tests) || rest.contains("__");
         anyhow::ensure!(known, "the environment variable {name} sets nothing; keys are DOPPEL_SECTION__KEY");
     }
     Ok(())
@@ -224,7 +231,7 @@ mod tests {
     fn a_variable_without_a_section_is_refused() {
         let check = |name: &str| check_environment([name.to_owned()].into_iter());
         assert!(check("DOPPEL_LISTEN").unwrap_err().to_string().contains("DOPPEL_LISTEN"));
-        for fine in ["DOPPEL_SERVER__LISTEN", "DOPPEL_CONFIG", "DOPPEL_TEST_MONGODB_URI", "PATH"] {
+        for fine in ["DOPPEL_SERVER__LISTEN", "DOPPEL_CONFIG", "DOPPEL_KEY", "DOPPEL_TEST_MONGODB_URI", "PATH"] {
             assert!(check(fine).is_ok(), "{fine}");
         }
     }

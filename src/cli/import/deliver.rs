@@ -1,0 +1,174 @@
+//! Sends batches until every line has its answer, or until repeating has not helped.
+//!
+//! Batches go one after the other and lines keep their order within one, so that records are committed in the order of the
+//! files. Repeating is safe, since every line has an id: what was stored already is answered `unchanged`, with the verdict
+//! it got. Only after a failure may a line be committed later than lines behind it.
+
+use std::time::Duration;
+
+use super::input::Batch;
+use super::target::{Answer, Failure, Refusal, Target};
+use crate::collection::CollectionName;
+use crate::shutdown::{Phase, Shutdown};
+
+/// Tries in a row without any line getting further: with the pauses below, about a minute and a half.
+const MAX_TRIES: u32 = 12;
+/// First pause, doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Longest pause that the service may ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(120);
+
+/// How far a batch came.
+pub(super) enum End {
+    /// Every line is answered.
+    Done,
+    /// A signal came while waiting.
+    Stopped,
+    /// It cannot be done; why, and what to do.
+    Failed(String),
+}
+
+pub(super) struct Delivery<'a> {
+    pub(super) target: Target,
+    pub(super) collection: &'a CollectionName,
+    pub(super) to: &'a str,
+    pub(super) stop: &'a Shutdown,
+    /// Whether anything was answered yet: if not, waiting will hardly help.
+    pub(super) heard: bool,
+}
+
+/// The answers to the lines of a batch; `None` for lines not sent or not answered.
+pub(super) type Answers = Vec<Option<Answer>>;
+
+impl Delivery<'_> {
+    /// Sends what is to be sent of `batch`. `say` is told before each pause.
+    pub(super) async fn deliver(&mut self, batch: &Batch, say: impl Fn(&str)) -> (Answers, End) {
+        let mut answers: Answers = vec![None; batch.lines.len()];
+        let mut open: Vec<usize> = (0..answers.len()).filter(|at| batch.lines[*at].content.is_ok()).collect();
+        let mut tries = 0;
+        while !open.is_empty() {
+            let before = open.len();
+            let trouble = self.send(batch, &open, &mut answers).await;
+            open.retain(|at| answers[*at].is_none());
+            if open.is_empty() {
+                break;
+            }
+            self.heard |= open.len() < before;
+            tries = if open.len() < before { 1 } else { tries + 1 };
+            let reason = match self.judge(trouble) {
+                Ok(reason) if tries <= MAX_TRIES => reason,
+                Ok(Pause { reason, .. }) => {
+                    return (answers, End::Failed(format!("{reason}; gave up after {tries} tries")));
+                }
+                Err(final_reason) => return (answers, End::Failed(final_reason)),
+            };
+            let pause = pause(tries, reason.asked);
+            say(&format!("{}; trying again in {:.1} s", reason.reason, pause.as_secs_f64()));
+            tokio::select! {
+                biased;
+                () = self.stop.reached(Phase::Grace) => return (answers, End::Stopped),
+                () = tokio::time::sleep(pause) => (),
+            }
+        }
+        self.heard |= !answers.is_empty();
+        (answers, End::Done)
+    }
+
+    /// Sends the `open` lines once and notes final answers; what was in the way of the others.
+    async fn send(&mut self, batch: &Batch, open: &[usize], answers: &mut Answers) -> Failure {
+        let mut body = Vec::with_capacity(open.len() * 512);
+        for json in open.iter().filter_map(|at| batch.lines[*at].content.as_ref().ok()) {
+            body.extend_from_slice(json.as_bytes());
+            body.push(b'\n');
+        }
+        let mut passing = None;
+        let each = |answer: Answer| {
+            // Lines are numbered from 1; none is blank.
+            let at = usize::try_from(answer.line).ok().and_then(|line| open.get(line.checked_sub(1)?));
+            match at {
+                Some(_) if answer.refusal.retryable || is_final(&answer.refusal) => passing = Some(answer.refusal),
+                Some(at) => answers[*at] = Some(answer),
+                None => (),
+            }
+        };
+        match (self.target.send(self.collection, body.into(), each).await, passing) {
+            (_, Some(refusal)) => Failure::Refused { status: 0, refusal, retry_after: None },
+            (Err(failure), None) => failure,
+            (Ok(()), None) => Failure::Broken("the answer ended too early".into()),
+        }
+    }
+
+    /// Whether to try again, or the reason why not.
+    fn judge(&self, failure: Failure) -> Result<Pause, String> {
+        let to = self.to;
+        let pause = |reason| Ok(Pause { reason, asked: None });
+        match failure {
+            Failure::Unreached(why) if !self.heard => Err(format!(
+                "cannot reach {to}: {why}; is the service running (doppel serve), and is this its address?"
+            )),
+            Failure::Unreached(why) => pause(format!("cannot reach {to}: {why}")),
+            Failure::Broken(why) => pause(format!("the connection to {to} broke: {why}")),
+            Failure::Foreign => Err(format!("{to} does not answer as doppel does; is this its address?")),
+            Failure::Refused { refusal, .. } if is_final(&refusal) => Err(refusal.detail),
+            Failure::Refused { status, refusal, retry_after } => {
+                if refusal.retryable || matches!(status, 408 | 429 | 502..=504) {
+                    let detail = if refusal.detail.is_empty() { format!("status {status}") } else { refusal.detail };
+                    return Ok(Pause { reason: format!("{to} refuses for now: {detail}"), asked: retry_after });
+                }
+                Err(self.refused(status, &refusal))
+            }
+        }
+    }
+
+    fn refused(&self, status: u16, refusal: &Refusal) -> String {
+        let Self { to, .. } = self;
+        let Refusal { code, detail, .. } = refusal;
+        match status {
+            401 => format!("{to} wants a key: give one with scope write by --key-file FILE or DOPPEL_KEY ({detail})"),
+            403 => format!("{to}: the key may not write; doppel config new-key --scopes write makes one ({detail})"),
+            _ if code.is_empty() => format!("{to} answers with status {status}; is this the address of doppel?"),
+            _ => format!("{to} refuses with status {status}, {code}: {detail}"),
+        }
+    }
+}
+
+/// Refusals of one line that hold for all others too: to go on would refuse the whole file line by line.
+fn is_final(refusal: &Refusal) -> bool {
+    matches!(refusal.code.as_str(), "unknown_collection" | "store_limit")
+}
+
+/// Trying again makes sense.
+struct Pause {
+    reason: String,
+    asked: Option<Duration>,
+}
+
+/// Twice as long each time, at least as long as asked, and up to half as much again by chance, so that many clients do not
+/// come back at once.
+fn pause(tries: u32, asked: Option<Duration>) -> Duration {
+    let doubled = FIRST_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(LONGEST_PAUSE);
+    let base = doubled.max(asked.unwrap_or_default().min(LONGEST_ASKED));
+    let mut chance = [0];
+    // Without randomness there is just no jitter.
+    let _ = getrandom::fill(&mut chance);
+    base + base.mul_f64(f64::from(chance[0]) / 512.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_honour_what_the_service_asks() {
+        let within = |tries, asked, least: f64| {
+            let seconds = pause(tries, asked).as_secs_f64();
+            assert!((least..=least * 1.5).contains(&seconds), "{tries}: {seconds}");
+        };
+        within(1, None, 0.1);
+        within(4, None, 0.8);
+        within(40, None, 15.0);
+        within(1, Some(Duration::from_secs(7)), 7.0);
+        within(1, Some(Duration::from_secs(86_400)), 120.0);
+    }
+}

@@ -1,0 +1,198 @@
+//! `doppel import`: registers the records of files, at a running service or in its data directory.
+//!
+//! Constant memory, whatever the size of the files. A record counts as stored when it is durable. Running the same import
+//! again changes nothing.
+
+mod deliver;
+mod input;
+mod report;
+mod target;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use self::deliver::{Delivery, End};
+use self::input::{Input, Source};
+use self::report::{Rejects, Report};
+use self::target::{Target, To};
+use crate::cli::PARTLY;
+use crate::collection::CollectionName;
+use crate::config::{self, Config};
+use crate::shutdown::{Phase, Shutdown};
+use crate::sources::Format;
+
+/// Wrong usage, as everywhere on the command line.
+const USAGE: u8 = 2;
+
+const EXAMPLES: &str = "\
+Input:
+  JSON lines  one JSON object a line: {\"id\":\"p-1\",\"title\":\"…\",\"content\":\"…\"}
+  CSV         a header row names the fields; UTF-8, values separated by commas, quoted values may hold line ends; every
+              value is taken as text, an empty cell as no value
+  Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
+  A line that cannot be read or is refused is reported, and the rest go on.
+
+Examples:
+  doppel import --to http://127.0.0.1:8080 --collection letters letters.csv
+  doppel import --to ./doppel-data --collection letters 2024.jsonl 2025.jsonl     (while no service runs on it)
+  doppel import --to http://10.0.0.5:8080 --key-file key.txt --collection letters --rejects bad.jsonl letters.csv
+  zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
+
+Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include write.
+Stopping: Ctrl-C or SIGTERM stops after the lines under way, and says how to go on from there with --skip-lines.
+Exit codes: 0 all stored, 1 failed or stopped, 2 wrong usage, 3 some lines rejected and all others stored.";
+
+/// Options of `doppel import`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Where to: the URL of a running service, or a data directory that no service has open (created if missing)
+    #[arg(long, value_name = "URL|DIR")]
+    to: String,
+    /// Collection to store in; created with the default settings if it does not exist
+    #[arg(long, value_name = "C", value_parser = CollectionName::new)]
+    collection: CollectionName,
+    /// File that holds the key (only for a service that has keys)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Also write the text of rejected lines: mind that petitions are personal data
+    #[arg(long, requires = "rejects")]
+    rejects_with_text: bool,
+    /// Leave out the first N lines of the first file (in CSV the header counts, and is read all the same); a rejects file
+    /// is then continued instead of overwritten
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    skip_lines: u64,
+    /// Give rows without an id the id <file name without extension>-<line number>
+    #[arg(long)]
+    make_ids: bool,
+    /// Files to import, in this order; "-" is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+}
+
+/// Imports.
+///
+/// # Errors
+/// When a file cannot be read, or the service or directory cannot be used. What was imported before stays.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match import(&args) {
+        Err(error) if error.is::<Usage>() => {
+            complain(&error);
+            Ok(ExitCode::from(USAGE))
+        }
+        ended => ended,
+    }
+}
+
+/// The command was given something it cannot be used with.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("doppel: {error:#}\nfor more, try 'doppel import --help'");
+}
+
+fn import(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = config::load(&config::Flags::default())?.config;
+    let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
+    let key = key(args.key_file.as_deref())?;
+    let input = input(args, &config)?;
+    input.check()?;
+    let rejects = Rejects::open(args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
+    let names = input.files.iter().map(|source| source.name.clone()).collect();
+    let mut report = Report::new(names, args.skip_lines, rejects, input.total_bytes());
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let ended = runtime.block_on(async {
+        let stop = Shutdown::default();
+        let signals = tokio::spawn({
+            let stop = stop.clone();
+            async move { stop.on_signal(Duration::ZERO).await }
+        });
+        let target = Target::open(&to, key, &config)?;
+        let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop: &stop, heard: false };
+        let ended = deliver_all(input, &mut delivery, &mut report).await;
+        let closed = delivery.target.close().await;
+        signals.abort();
+        ended.and_then(|end| closed.map(|()| end))
+    });
+    // The thread that reads may wait for standard input for ever, and nothing else is under way.
+    runtime.shutdown_background();
+    finish(ended, &report)
+}
+
+fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
+    if args.files.iter().filter(|name| *name == "-").count() > 1 {
+        return Err(usage("standard input (\"-\") is named twice"));
+    }
+    let files = args.files.iter().map(|name| Source::new(name, args.format)).collect::<anyhow::Result<_>>()?;
+    Ok(Input {
+        files,
+        max_line_bytes: config.limits.max_line_bytes,
+        skip_lines: args.skip_lines,
+        make_ids: args.make_ids,
+        keep_text: args.rejects_with_text,
+    })
+}
+
+fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    let Some(file) = file else { return Ok(config::client_key()) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match text.trim() {
+        "" => Err(usage(format!("{} is empty; doppel config new-key makes a key", file.display()))),
+        key => Ok(Some(key.to_owned())),
+    }
+}
+
+/// Sends all batches, until the end, a failure or a signal.
+async fn deliver_all(input: Input, delivery: &mut Delivery<'_>, report: &mut Report) -> anyhow::Result<End> {
+    let mut batches = input.start();
+    loop {
+        let batch = tokio::select! {
+            biased;
+            () = delivery.stop.reached(Phase::Grace) => return Ok(End::Stopped),
+            batch = batches.recv() => batch,
+        };
+        let Some(batch) = batch.transpose()? else { return Ok(End::Done) };
+        let (answers, end) = delivery.deliver(&batch, |text| report.say(text)).await;
+        report.note(&batch, &answers)?;
+        if !matches!(end, End::Done) {
+            return Ok(end);
+        }
+    }
+}
+
+fn finish(ended: anyhow::Result<End>, report: &Report) -> anyhow::Result<ExitCode> {
+    let sum = report.sum();
+    if ended.is_ok() || report.any_done() {
+        std::io::stdout().write_all(sum.as_bytes())?;
+    }
+    let early = match ended {
+        Ok(End::Done) if report.any_rejected() => return Ok(ExitCode::from(PARTLY)),
+        Ok(End::Done) => return Ok(ExitCode::SUCCESS),
+        Ok(End::Stopped) => anyhow::anyhow!("stopped by a signal"),
+        Ok(End::Failed(reason)) => anyhow::anyhow!(reason),
+        Err(error) => error,
+    };
+    if report.any_done() {
+        report.say(&report.resume());
+    }
+    Err(early)
+}

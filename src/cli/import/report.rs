@@ -1,0 +1,266 @@
+//! What the user sees: progress while it runs, refused lines, and the sum at the end. No record text, unless the rejects
+//! file was asked to hold it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::deliver::Answers;
+use super::input::Batch;
+use crate::engine::answers::Outcome;
+use crate::verdict::VerdictKind;
+
+/// Between two lines of progress where there is no terminal.
+const EVERY: Duration = Duration::from_secs(5);
+/// Refused lines shown when no file takes them.
+const SHOWN: u64 = 10;
+
+/// A refused line, as in the rejects file.
+#[derive(Debug, Serialize)]
+struct Reject<'a> {
+    file: &'a str,
+    line: u64,
+    code: &'a str,
+    pointer: &'a str,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+/// Where refused lines go.
+pub(super) struct Rejects {
+    file: Option<(PathBuf, BufWriter<File>)>,
+    with_text: bool,
+}
+
+impl Rejects {
+    /// Makes the file, or goes on writing it when an import is resumed.
+    pub(super) fn open(path: Option<&Path>, with_text: bool, resumed: bool) -> anyhow::Result<Self> {
+        let open = |path: &Path| {
+            let mut options = OpenOptions::new();
+            options.create(true).write(true).append(resumed).truncate(!resumed);
+            let file = options.open(path).with_context(|| format!("cannot write {}", path.display()))?;
+            anyhow::Ok((path.to_owned(), BufWriter::new(file)))
+        };
+        Ok(Self { file: path.map(open).transpose()?, with_text })
+    }
+}
+
+/// Counts, shows and writes what happens.
+pub(super) struct Report {
+    names: Vec<String>,
+    /// Last line done of each file.
+    done: Vec<u64>,
+    began: Instant,
+    lines: u64,
+    rejected: u64,
+    verdicts: BTreeMap<&'static str, u64>,
+    outcomes: BTreeMap<&'static str, u64>,
+    rejects: Rejects,
+    bar: Option<ProgressBar>,
+    said: Instant,
+}
+
+impl Report {
+    pub(super) fn new(names: Vec<String>, skipped: u64, rejects: Rejects, total_bytes: Option<u64>) -> Self {
+        let mut done = vec![0; names.len()];
+        if let Some(first) = done.first_mut() {
+            *first = skipped;
+        }
+        let now = Instant::now();
+        let bar = std::io::stderr().is_terminal().then(|| bar(total_bytes));
+        Self {
+            names,
+            done,
+            began: now,
+            lines: 0,
+            rejected: 0,
+            verdicts: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            rejects,
+            bar,
+            said: now,
+        }
+    }
+
+    /// Notes the lines of `batch` up to the first that is not done.
+    pub(super) fn note(&mut self, batch: &Batch, answers: &Answers) -> anyhow::Result<()> {
+        for (line, answer) in batch.lines.iter().zip(answers) {
+            match (&line.content, answer) {
+                (Ok(_), None) => break,
+                (Err(why), _) => {
+                    let (pointer, text) = (why.pointer.as_str(), why.text.as_deref());
+                    self.reject((line.file, line.number), why.code, pointer, &why.detail, text)?;
+                }
+                (Ok(json), Some(answer)) => match (answer.outcome, answer.verdict) {
+                    (Some(outcome), Some(verdict)) => self.stored(outcome, verdict),
+                    _ => {
+                        let refusal = &answer.refusal;
+                        let pointer = refusal.errors.first().map_or("", |at| at.pointer.as_str());
+                        self.reject((line.file, line.number), &refusal.code, pointer, &refusal.detail, Some(json))?;
+                    }
+                },
+            }
+            self.lines += 1;
+            self.done[line.file] = line.number;
+        }
+        if let Some((path, file)) = &mut self.rejects.file {
+            file.flush().with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        self.progress(batch.read_bytes);
+        Ok(())
+    }
+
+    fn stored(&mut self, outcome: Outcome, verdict: VerdictKind) {
+        *self.verdicts.entry(verdict_name(verdict)).or_default() += 1;
+        *self.outcomes.entry(outcome_name(outcome)).or_default() += 1;
+    }
+
+    fn reject(
+        &mut self,
+        (file, line): (usize, u64),
+        code: &str,
+        pointer: &str,
+        detail: &str,
+        text: Option<&str>,
+    ) -> anyhow::Result<()> {
+        self.rejected += 1;
+        let name = &self.names[file];
+        let Some((path, out)) = &mut self.rejects.file else {
+            if self.rejected <= SHOWN {
+                let at = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
+                self.say(&format!("{name}:{line}: {code}{at}: {detail}"));
+            } else if self.rejected == SHOWN + 1 {
+                self.say("more lines are rejected; --rejects FILE writes them all");
+            }
+            return Ok(());
+        };
+        let text = text.filter(|_| self.rejects.with_text);
+        let reject = Reject { file: name, line, code, pointer, detail, text };
+        let cannot = || format!("cannot write {}", path.display());
+        serde_json::to_writer(&mut *out, &reject).with_context(cannot)?;
+        out.write_all(b"\n").with_context(cannot)
+    }
+
+    fn progress(&mut self, read_bytes: u64) {
+        let text = format!("{} lines, {:.0} records/s, {} rejected", self.lines, self.rate(), self.rejected);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(read_bytes);
+                bar.set_message(text);
+            }
+            None if self.said.elapsed() >= EVERY => {
+                self.said = Instant::now();
+                self.say(&text);
+            }
+            None => (),
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        let stored: u64 = self.verdicts.values().sum();
+        stored as f64 / self.began.elapsed().as_secs_f64().max(0.001)
+    }
+
+    /// Says something on standard error, beside the bar if there is one.
+    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
+    pub(super) fn say(&self, text: &str) {
+        match self.bar.as_ref().filter(|bar| !bar.is_finished()) {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// Whether any line was done.
+    pub(super) fn any_done(&self) -> bool {
+        self.lines > 0
+    }
+
+    /// Whether any line was refused.
+    pub(super) fn any_rejected(&self) -> bool {
+        self.rejected > 0
+    }
+
+    /// What was done, in lines for standard output.
+    pub(super) fn sum(&self) -> String {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        let counted = |names: &[&'static str], counts: &BTreeMap<&'static str, u64>| {
+            let said = names.iter().map(|name| format!("{} {name}", counts.get(name).unwrap_or(&0)));
+            said.collect::<Vec<_>>().join(", ")
+        };
+        let verdicts = VERDICTS.map(verdict_name);
+        let outcomes = OUTCOMES.map(outcome_name);
+        let into = self.rejects.file.as_ref().map_or(String::new(), |(path, _)| match self.rejected {
+            0 => String::new(),
+            _ => format!(", listed in {}", path.display()),
+        });
+        format!(
+            "read      {} lines in {:.1} s, {:.0} records/s\nstored    {}\nof these  {}\nrejected  {}{into}\n",
+            self.lines,
+            self.began.elapsed().as_secs_f64(),
+            self.rate(),
+            counted(&verdicts, &self.verdicts),
+            counted(&outcomes, &self.outcomes),
+            self.rejected,
+        )
+    }
+
+    /// How far each file came and how to go on from there; for an import that ended early.
+    pub(super) fn resume(&self) -> String {
+        let last = self.done.iter().rposition(|line| *line > 0);
+        let mut text = String::new();
+        for (index, (name, line)) in self.names.iter().zip(&self.done).enumerate() {
+            let whole = last.is_some_and(|last| index < last);
+            let line = if whole { "all".to_owned() } else { line.to_string() };
+            text += &format!("{name}: {line} lines done\n");
+        }
+        match last {
+            None => text + "nothing is done; run the same command again",
+            Some(last) => {
+                let rest = self.names[last..].join(" ");
+                text + &format!("to go on from there, run it again with: --skip-lines {} {rest}", self.done[last])
+            }
+        }
+    }
+}
+
+const VERDICTS: [VerdictKind; 4] =
+    [VerdictKind::Original, VerdictKind::ExactDuplicate, VerdictKind::NearDuplicate, VerdictKind::TooShort];
+const OUTCOMES: [Outcome; 4] = [Outcome::Created, Outcome::Replaced, Outcome::Updated, Outcome::Unchanged];
+
+fn verdict_name(verdict: VerdictKind) -> &'static str {
+    match verdict {
+        VerdictKind::Original => "original",
+        VerdictKind::ExactDuplicate => "exact_duplicate",
+        VerdictKind::NearDuplicate => "near_duplicate",
+        VerdictKind::TooShort => "too_short",
+    }
+}
+
+fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Created => "new",
+        Outcome::Replaced => "replaced",
+        Outcome::Updated => "updated",
+        Outcome::Unchanged => "unchanged",
+        // Never asked for here.
+        Outcome::Skipped => "skipped",
+    }
+}
+
+fn bar(total_bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total_bytes {
+        Some(total) => (ProgressBar::new(total), "{bar:30} {bytes}/{total_bytes}, {eta} left: {msg}"),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes}: {msg}"),
+    };
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}

@@ -1,0 +1,323 @@
+//! Where records go: a running service, or a data directory opened in this process. Both answer the same request.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+
+use super::usage;
+use crate::collection::CollectionName;
+use crate::config::{Auth, Config};
+use crate::engine::answers::Outcome;
+use crate::engine::{Engine, Options};
+use crate::http::lines::Lines;
+use crate::http::local::{Local, LocalBody};
+use crate::http::state::App;
+use crate::observe;
+use crate::shutdown::Shutdown;
+use crate::store::embedded::{self, EmbeddedStore};
+use crate::verdict::VerdictKind;
+
+/// Time to connect.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Longest silence of the service: twice what it allows itself for one request.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Longest answer to one line or refusal of a request: ten matches of some hundred bytes each, many times over.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// Where `--to` points.
+#[derive(Clone, Debug)]
+pub(super) enum To {
+    Service(Uri),
+    Directory(PathBuf),
+}
+
+impl To {
+    /// Reads `--to`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with("https://") {
+            return Err(
+                "https is not spoken here; import on the service's own machine over http, or through a tunnel".into()
+            );
+        }
+        if text.starts_with("http://") {
+            let uri: Uri = text.parse().map_err(|error| format!("not a URL: {error}"))?;
+            let plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+            if !plain || uri.query().is_some() {
+                return Err("give http://HOST:PORT without user, password or query; keys go into --key-file".into());
+            }
+            return Ok(Self::Service(uri));
+        }
+        let path = PathBuf::from(text);
+        let port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        if text.contains("://") || (port && !path.exists()) {
+            return Err(format!(
+                "is neither a directory nor a URL; for a service write http://{}",
+                text.replace("://", "/")
+            ));
+        }
+        match path.exists() && !path.is_dir() {
+            true => Err("is a file; give the service's URL or its data directory".into()),
+            false => Ok(Self::Directory(path)),
+        }
+    }
+}
+
+/// The answer to one line.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Answer {
+    pub(super) line: u64,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) verdict: Option<VerdictKind>,
+    #[serde(flatten)]
+    pub(super) refusal: Refusal,
+}
+
+/// Why a line or a request was refused; empty when it was not.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Refusal {
+    pub(super) code: String,
+    pub(super) detail: String,
+    pub(super) retryable: bool,
+    pub(super) errors: Vec<At>,
+}
+
+/// A place in a row.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct At {
+    pub(super) pointer: String,
+}
+
+/// Why a request was not answered to its end.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// No connection.
+    Unreached(String),
+    /// The connection broke, or the other side fell silent.
+    Broken(String),
+    /// Refused as a whole.
+    Refused { status: u16, refusal: Refusal, retry_after: Option<Duration> },
+    /// What answers is not this service.
+    Foreign,
+}
+
+/// Something that takes lines.
+pub(super) enum Target {
+    Service(Box<Service>),
+    Directory(Local),
+}
+
+pub(super) struct Service {
+    uri: Uri,
+    key: Option<String>,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Target {
+    /// Makes ready to send; opens a directory, but does not connect yet.
+    pub(super) fn open(to: &To, key: Option<String>, config: &Config) -> anyhow::Result<Self> {
+        match to {
+            To::Service(uri) => {
+                let service = Service { uri: uri.clone(), key, connection: None };
+                service
+                    .request("x", Bytes::new())
+                    .map_err(|_| usage("the key is not one: dpl_NAME_SECRET expected"))?;
+                Ok(Self::Service(Box::new(service)))
+            }
+            To::Directory(dir) => Ok(Self::Directory(open_directory(dir, config)?)),
+        }
+    }
+
+    /// Sends `lines` (JSON, each with its line end) and hands out their answers in order as they come.
+    pub(super) async fn send(
+        &mut self,
+        collection: &CollectionName,
+        lines: Bytes,
+        each: impl FnMut(Answer) + Send,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Directory(local) => {
+                let request = request("/v1", collection.as_str(), lines);
+                let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+                let response: Response<LocalBody> = local.call(request).await;
+                read_answers(response, each).await
+            }
+            Self::Service(service) => {
+                let request = service.request(collection.as_str(), lines);
+                let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+                let response = service.exchange(request).await?;
+                let done = read_answers(response, each).await;
+                if done.is_err() {
+                    service.connection = None;
+                }
+                done
+            }
+        }
+    }
+
+    /// Lets go of it: a directory is closed in order.
+    pub(super) async fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Service(_) => Ok(()),
+            Self::Directory(local) => local.close().await.context("closing the data directory"),
+        }
+    }
+}
+
+fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
+    let options = embedded::Options { min_free_bytes: config.store.min_free_bytes, ..embedded::Options::default() };
+    let store = EmbeddedStore::open(dir, options)?;
+    let options = Options {
+        auto_create: config.collections.auto_create,
+        now: crate::clock::now,
+        new_id: crate::clock::unique_id,
+    };
+    let engine = Engine::new(Arc::new(store), options);
+    // Whoever may open the directory needs no key; nobody else can call.
+    let mut config = Config { auth: Auth::default(), ..config.clone() };
+    config.log.requests = false;
+    let app = App::new(engine, &config, Shutdown::default(), observe::start_metrics()?);
+    Ok(Local::new(app))
+}
+
+fn request(prefix: &str, collection: &str, lines: Bytes) -> hyper::http::Result<Request<Full<Bytes>>> {
+    Request::post(format!("{prefix}/collections/{collection}/records/_bulk"))
+        .header("content-type", "application/x-ndjson")
+        .body(Full::new(lines))
+}
+
+impl Service {
+    fn request(&self, collection: &str, lines: Bytes) -> anyhow::Result<Request<Full<Bytes>>> {
+        let prefix = format!("{}/v1", self.uri.path().trim_end_matches('/'));
+        let mut request = request(&prefix, collection, lines)?;
+        let headers = request.headers_mut();
+        headers.insert("host", self.uri.authority().map_or("", |authority| authority.as_str()).parse()?);
+        headers.insert("user-agent", concat!("doppel/", env!("CARGO_PKG_VERSION")).parse()?);
+        if let Some(key) = &self.key {
+            headers.insert("authorization", format!("Bearer {key}").parse()?);
+        }
+        Ok(request)
+    }
+
+    /// Sends a request over the open connection or a new one. The connection's own task writes the body while the answer is
+    /// read: the service stops reading when nobody takes its answers.
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+        let open = match self.connection.take() {
+            Some(mut open) => open.ready().await.is_ok().then_some(open),
+            None => None,
+        };
+        let mut connection = match open {
+            Some(open) => open,
+            None => self.connect().await?,
+        };
+        let sent = tokio::time::timeout(SILENCE, connection.send_request(request)).await;
+        let response = sent.map_err(|_| silent())?.map_err(|error| Failure::Broken(error.to_string()))?;
+        self.connection = Some(connection);
+        Ok(response)
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let unreached = |reason: String| Failure::Unreached(reason);
+        let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let connecting = tokio::net::TcpStream::connect((host, self.uri.port_u16().unwrap_or(80)));
+        let stream = match tokio::time::timeout(CONNECT, connecting).await {
+            Ok(stream) => stream.map_err(|error| unreached(error.to_string()))?,
+            Err(_) => return Err(unreached(format!("no connection within {} s", CONNECT.as_secs()))),
+        };
+        stream.set_nodelay(true).map_err(|error| unreached(error.to_string()))?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreached(error.to_string()))?;
+        // It ends with the sender, or with an error that the sender reports.
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+}
+
+fn silent() -> Failure {
+    Failure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
+}
+
+/// Reads an answer to its end: one line of JSON per line sent, or a problem.
+async fn read_answers<B>(response: Response<B>, mut each: impl FnMut(Answer)) -> Result<(), Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let (head, mut body) = response.into_parts();
+    if head.status != 200 {
+        let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let retry_after = header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
+        let text = problem_text(&mut body).await;
+        let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
+        return Err(Failure::Refused { status: head.status.as_u16(), refusal, retry_after });
+    }
+    let mut lines = Lines::new(MAX_ANSWER_BYTES);
+    while let Some(piece) = next_piece(&mut body).await? {
+        lines.feed(&piece);
+        while let Some(line) = lines.next_line() {
+            let answer = line.bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            each(answer.ok_or(Failure::Foreign)?);
+        }
+    }
+    Ok(())
+}
+
+async fn next_piece<B>(body: &mut B) -> Result<Option<Bytes>, Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let frame = tokio::time::timeout(SILENCE, body.frame()).await.map_err(|_| silent())?;
+    match frame {
+        None => Ok(None),
+        Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+        Some(Err(error)) => Err(Failure::Broken(error.to_string())),
+    }
+}
+
+/// The body of a refusal, cut where it becomes absurd.
+async fn problem_text<B>(body: &mut B) -> Vec<u8>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let mut text = Vec::new();
+    while let Ok(Some(piece)) = next_piece(body).await {
+        text.extend_from_slice(&piece);
+        if text.len() > MAX_ANSWER_BYTES {
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::To;
+
+    #[test]
+    fn what_is_no_url_and_no_directory_is_refused_with_the_remedy() {
+        for (text, remedy) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("ftp://host/x", "http://"),
+            ("https://host", "tunnel"),
+            ("http://user:secret@host", "--key-file"),
+            ("http://host/?c=1", "query"),
+        ] {
+            let error = To::parse(text).unwrap_err();
+            assert!(error.contains(remedy), "{text}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        assert!(matches!(To::parse("http://127.0.0.1:8080/under/"), Ok(To::Service(_))));
+        assert!(matches!(To::parse("./new-directory"), Ok(To::Directory(_))));
+    }
+}

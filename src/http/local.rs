@@ -1,0 +1,44 @@
+//! The same answers without a connection: a command that works on a data directory itself sends its requests here.
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, Response};
+use tower::ServiceExt;
+
+use crate::http::router;
+use crate::http::state::App;
+
+/// The service, called in process.
+#[derive(Clone)]
+pub struct Local {
+    app: App,
+    router: Router,
+}
+
+/// The body of an answer.
+pub type LocalBody = Body;
+
+impl Local {
+    /// The service over `app`.
+    pub fn new(app: App) -> Self {
+        Self { router: router::router(app.clone()), app }
+    }
+
+    /// Answers one request as a connection would be answered.
+    pub async fn call(&self, request: Request<Full<Bytes>>) -> Response<LocalBody> {
+        let answer = self.router.clone().oneshot(request.map(Body::new)).await;
+        answer.unwrap_or_else(|never| match never {})
+    }
+
+    /// Waits for writes under way and closes the store. Nothing may be called afterwards.
+    ///
+    /// # Errors
+    /// When the store cannot be closed in order.
+    pub async fn close(&self) -> crate::engine::Result<()> {
+        self.app.writes.close();
+        self.app.writes.wait().await;
+        self.app.engine.close().await
+    }
+}
