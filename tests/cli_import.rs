@@ -60,7 +60,9 @@ fn verdicts(server: &TestServer) -> Vec<(String, Value, Value)> {
     let page = server.send("GET", "/v1/collections/letters/records?limit=1000", &Value::Null).json();
     let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}")).iter();
     items
-        .map(|item| (item["id"].as_str().unwrap().to_owned(), item["verdict"].clone(), item["duplicate_of"].clone()))
+        .map(|item| {
+            (item["id"].as_str().expect("an id").to_owned(), item["verdict"].clone(), item["duplicate_of"].clone())
+        })
         .collect()
 }
 
