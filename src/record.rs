@@ -247,6 +247,7 @@ impl RowError {
 }
 
 /// Turns a JSON error into words that hold a position but none of the text.
+#[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
 fn malformed(error: serde_json::Error) -> RowError {
     let reason = match error.classify() {
         serde_json::error::Category::Eof => "the JSON ends too early",

@@ -31,11 +31,11 @@ pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
     let (default, paper) = (profile(Preset::Default), profile(Preset::Paper));
 
     let cut = || {
-        texts.iter().for_each(|text| {
+        for text in &texts {
             segmenter.for_each_word(text, |word, _| {
                 black_box(word);
-            })
-        })
+            });
+        }
     };
     let sign =
         |profile: &Profile, row: &Row| drop(black_box(profile.read(row).map(|document| profile.sign(&document))));
