@@ -1,10 +1,11 @@
 //! `doppel serve`: runs the HTTP service until it is told to stop.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -38,6 +39,9 @@ impl Args {
     }
 }
 
+/// How long a killed process may hold on to its port.
+const PREDECESSOR_GONE: Duration = Duration::from_secs(3);
+
 /// Runs the service. Prints one line on standard output when it takes requests: `listening on http://ADDR`.
 ///
 /// # Errors
@@ -49,8 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let metrics = observe::start_metrics()?;
     // Bound before the store is opened: opening may take a minute, and a taken address should be said at once.
     let listen = config.server.listen;
-    let listener = TcpListener::bind(listen)
-        .with_context(|| format!("cannot listen on {listen}; choose another with --listen"))?;
+    let listener = bind(listen).with_context(|| format!("cannot listen on {listen}; choose another with --listen"))?;
     // Beside the opening: the first record of all should not wait for the dictionary.
     let warming = std::thread::spawn(Engine::warm_up);
     let store = open_store(&config)?;
@@ -79,6 +82,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     })?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Binds, waiting a moment for a predecessor that was killed just now: the kernel takes a while to clear up after it.
+fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    let given_up = Instant::now() + PREDECESSOR_GONE;
+    loop {
+        match TcpListener::bind(listen) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < given_up => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            bound => return bound,
+        }
+    }
 }
 
 fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
