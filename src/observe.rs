@@ -51,6 +51,7 @@ fn describe() {
     describe_counter!("doppel_http_requests_total", "requests answered, by method, route and status");
     describe_histogram!("doppel_http_request_seconds", "time from a request's head to its answer's head");
     describe_gauge!("doppel_http_requests_in_flight", "requests being worked on");
+    describe_gauge!("doppel_http_requests_waiting", "requests waiting for their turn");
     describe_counter!("doppel_http_requests_rejected_total", "requests and connections refused for a limit, by reason");
     describe_counter!("doppel_verdicts_total", "verdicts given to registrations, by kind");
     describe_counter!("doppel_registrations_total", "registrations, by outcome");

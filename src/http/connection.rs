@@ -16,13 +16,17 @@ pub struct Connection<S, K> {
     stream: S,
     timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Until the first byte comes: only then the time limit of a request's head begins.
+    silent: Option<Pin<Box<Sleep>>>,
     _kept: K,
 }
 
 impl<S, K> Connection<S, K> {
-    /// Wraps `stream`; a write that waits longer than `timeout` fails. `kept` is dropped with the connection.
-    pub fn new(stream: S, timeout: Duration, kept: K) -> Self {
-        Self { stream, timeout, stalled: None, _kept: kept }
+    /// Wraps `stream`; a write that waits longer than `write` fails, and so does a first read that waits longer than `first`.
+    /// `kept` is dropped with the connection.
+    pub fn new(stream: S, first: Duration, write: Duration, kept: K) -> Self {
+        let silent = Some(Box::pin(tokio::time::sleep(first)));
+        Self { stream, timeout: write, stalled: None, silent, _kept: kept }
     }
 
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -39,7 +43,19 @@ impl<S, K> Connection<S, K> {
 
 impl<S: AsyncRead + Unpin, K: Unpin> AsyncRead for Connection<S, K> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+        let this = self.get_mut();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        match (&mut this.silent, read) {
+            (Some(silent), Poll::Pending) => {
+                ready!(silent.as_mut().poll(cx));
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client says nothing")))
+            }
+            (_, Poll::Pending) => Poll::Pending,
+            (_, read) => {
+                this.silent = None;
+                read
+            }
+        }
     }
 }
 

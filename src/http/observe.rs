@@ -65,11 +65,8 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
 
-    let in_flight = metrics::gauge!("doppel_http_requests_in_flight");
-    in_flight.increment(1.0);
     let limited = route.as_ref().is_some_and(|route| route.as_str().starts_with("/v1/"));
     let result = AssertUnwindSafe(work(&app, request, next, limited)).catch_unwind().await;
-    in_flight.decrement(1.0);
 
     let response = match result {
         Ok(Ok(response)) => response,
@@ -92,12 +89,14 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
 
 async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
     if !limited {
+        let _counted = InFlight::count();
         return Ok(next.run(request).await);
     }
     check_accept(request.headers())?;
     let deadline = app.limits.request_timeout();
     let in_time = tokio::time::timeout(deadline, async {
         let turn = turn(app).await?;
+        let _counted = InFlight::count();
         request.extensions_mut().insert(turn.clone());
         // Extractors drop the extensions before the work begins; the scope holds the turn until the answer is there.
         Ok(TURN.scope(turn, next.run(request)).await)
@@ -109,6 +108,23 @@ async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Res
         );
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "deadline_exceeded", detail))
     })
+}
+
+/// Counts a request as being worked on, also until its client hangs up.
+struct InFlight(metrics::Gauge);
+
+impl InFlight {
+    fn count() -> Self {
+        let gauge = metrics::gauge!("doppel_http_requests_in_flight");
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
 }
 
 /// Waits for a turn, unless too many wait already.
@@ -124,17 +140,20 @@ async fn turn(app: &App) -> Result<Turn, Problem> {
         let detail = "as many requests are waiting as may wait (limits.max_waiting); send it again in a moment";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail));
     }
-    let _waiting = Waiting(app);
+    let waiting = metrics::gauge!("doppel_http_requests_waiting");
+    waiting.increment(1.0);
+    let _waiting = Waiting(app, waiting);
     let permit = app.turns.clone().acquire_owned().await.map_err(|_| Problem::shutting_down())?;
     Ok(Turn(Arc::new(permit)))
 }
 
 /// Counts down also when the client hangs up while waiting.
-struct Waiting<'a>(&'a App);
+struct Waiting<'a>(&'a App, metrics::Gauge);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.1.decrement(1.0);
     }
 }
 

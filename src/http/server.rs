@@ -47,8 +47,11 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout())
         .max_buf_size(MAX_HEAD_BYTES);
-    let places =
-        Places { free: Arc::new(Semaphore::new(limits.max_connections)), write_timeout: limits.write_timeout() };
+    let places = Places {
+        free: Arc::new(Semaphore::new(limits.max_connections)),
+        header_timeout: limits.header_timeout(),
+        write_timeout: limits.write_timeout(),
+    };
     let server: Server<SocketAddr, Places> = server.acceptor(places);
     let drain = Duration::from_millis(config.server.shutdown_drain_ms);
     let stopping = app.shutdown.clone();
@@ -78,6 +81,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
 #[derive(Clone)]
 struct Places {
     free: Arc<Semaphore>,
+    header_timeout: Duration,
     write_timeout: Duration,
 }
 
@@ -88,11 +92,11 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Places {
 
     fn accept(&self, mut stream: TcpStream, service: S) -> Self::Future {
         let place = self.free.clone().try_acquire_owned();
-        let write_timeout = self.write_timeout;
+        let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
         Box::pin(async move {
             stream.set_nodelay(true)?;
             match place {
-                Ok(place) => Ok((Connection::new(stream, write_timeout, place), service)),
+                Ok(place) => Ok((Connection::new(stream, header_timeout, write_timeout, place), service)),
                 Err(_) => {
                     metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections")
                         .increment(1);

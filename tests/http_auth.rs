@@ -1,0 +1,169 @@
+//! Who may do what: scopes by route, the shapes of 401, 403 and 429, and no open door to the network.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{TestServer, expect_problem, run};
+
+struct Guarded {
+    server: TestServer,
+    keys: Vec<(&'static str, String)>,
+    _folder: tempfile::TempDir,
+}
+
+impl Guarded {
+    /// A service with one key per scope, made as an operator would.
+    fn start(environment: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut text = String::new();
+        let mut keys = Vec::new();
+        for scope in ["read", "write", "admin"] {
+            let made = run(&["config", "new-key", &format!("desk-{scope}"), "--scopes", scope], &[]);
+            let made = String::from_utf8(made.stdout).expect("UTF-8");
+            let (first, section) = made.split_once('\n').expect("the key and its section");
+            keys.push((scope, first.rsplit(' ').next().expect("the key").to_owned()));
+            text.push_str(section);
+        }
+        let file = folder.path().join("doppel.toml");
+        std::fs::write(&file, text).expect("the file can be written");
+        let arguments = ["--config", file.to_str().expect("a plain path")];
+        let server = TestServer::start_with(folder.path().join("data"), &arguments, environment);
+        Self { server, keys, _folder: folder }
+    }
+
+    fn key(&self, scope: &str) -> &str {
+        &self.keys.iter().find(|(name, _)| *name == scope).expect("a key for each scope").1
+    }
+}
+
+#[test]
+fn a_key_opens_the_routes_of_its_scope_and_no_others() {
+    let guarded = Guarded::start(&[]);
+    let server = &guarded.server;
+    let row = json!({"content": "路灯坏了很久没有人来修理"});
+    let pair = json!({"a": {"row": row}, "b": {"row": row}});
+    let routes = [
+        ("admin", "PUT", "/v1/collections/desk", json!({}), 201),
+        ("read", "GET", "/v1/collections", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk", Value::Null, 200),
+        ("write", "PUT", "/v1/collections/desk/records/a", row.clone(), 201),
+        ("write", "POST", "/v1/collections/desk/records", row.clone(), 201),
+        ("read", "GET", "/v1/collections/desk/records/a", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk/records", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk/records/a/similar", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk/similar?fingerprint=00000000000000ff", Value::Null, 200),
+        ("read", "POST", "/v1/collections/desk/check", row.clone(), 200),
+        ("read", "POST", "/v1/collections/desk/similar", row.clone(), 200),
+        ("read", "POST", "/v1/collections/desk/explain", pair, 200),
+        ("read", "GET", "/metrics", Value::Null, 200),
+        ("write", "DELETE", "/v1/collections/desk/records/a", Value::Null, 204),
+        ("admin", "DELETE", "/v1/collections/desk", Value::Null, 204),
+    ];
+    for (needed, method, path, body, status) in routes {
+        for (scope, key) in guarded.keys.iter().filter(|(scope, _)| *scope != needed) {
+            let problem = expect_problem(&server.send_as(key, method, path, &body), 403, "missing_scope");
+            assert!(
+                problem["detail"].as_str().is_some_and(|text| text.contains(&format!("{needed:?}"))),
+                "{scope}: {problem}"
+            );
+        }
+        expect_problem(&server.send(method, path, &body), 401, "missing_key");
+        let answer = server.send_as(guarded.key(needed), method, path, &body);
+        assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);
+    }
+    let bulk = "/v1/collections/desk/records/_bulk";
+    expect_problem(&server.send_text("POST", bulk, "application/x-ndjson", "{}"), 401, "missing_key");
+    for open in ["/livez", "/readyz", "/version", "/openapi.yaml", "/docs/"] {
+        assert_eq!(server.send("GET", open, &Value::Null).status, 200, "{open}");
+    }
+}
+
+#[test]
+fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
+    let guarded = Guarded::start(&[]);
+    let ask = |value: &str| {
+        let answer = guarded.server.request("GET", "/v1/collections", &[("authorization", value)], b"");
+        answer.expect("an answer")
+    };
+    let missing = guarded.server.send("GET", "/v1/collections", &Value::Null);
+    expect_problem(&missing, 401, "missing_key");
+    assert_eq!(missing.header("www-authenticate"), Some("Bearer realm=\"doppel\""));
+    let good = guarded.key("read");
+    let mut details = Vec::new();
+    for wrong in [
+        format!("Bearer {good}0"),
+        format!("Bearer {}", good.replace("desk", "dusk")),
+        format!("Basic {good}"),
+        "Bearer x".into(),
+        "Bearer".into(),
+        good.to_owned(),
+    ] {
+        let answer = ask(&wrong);
+        details.push(expect_problem(&answer, 401, "invalid_key")["detail"].clone());
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"doppel\", error=\"invalid_token\""));
+        assert!(!answer.text.contains(good), "{}", answer.text);
+    }
+    details.dedup();
+    assert_eq!(details.len(), 1, "{details:?}");
+    assert_eq!(ask(&format!("bearer {good}")).status, 200, "the scheme's name has no case");
+    // Who may not write does not learn whether the row would have been right, nor whether the record is there.
+    for body in ["{", "{\"content\":[]}", "{\"content\":\"x\"}"] {
+        let bearer = format!("Bearer {good}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "text/plain")];
+        let answer = guarded.server.request("PUT", "/v1/collections/none/records/a?x=1", &headers, body.as_bytes());
+        expect_problem(&answer.expect("an answer"), 403, "missing_scope");
+    }
+    assert!(!guarded.server.log().contains(good.rsplit('_').next().expect("a secret")), "a secret is in the log");
+}
+
+#[test]
+fn a_key_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_disturbed() {
+    let guarded = Guarded::start(&[("DOPPEL_LIMITS__REQUESTS_PER_SECOND_PER_KEY", "3")]);
+    let ask = |scope: &str| guarded.server.send_as(guarded.key(scope), "GET", "/v1/collections", &Value::Null);
+    let refused =
+        (0..100).map(|_| ask("read")).find(|answer| answer.status != 200).expect("100 requests at once are too many");
+    expect_problem(&refused, 429, "rate_limited");
+    let seconds: u64 = refused.header("retry-after").expect("a time").parse().expect("seconds");
+    assert!((1..=2).contains(&seconds), "{seconds}");
+    let write = guarded.server.send_as(guarded.key("write"), "DELETE", "/v1/collections/none/records/a", &Value::Null);
+    expect_problem(&write, 404, "unknown_collection");
+    std::thread::sleep(std::time::Duration::from_secs(seconds));
+    assert_eq!(ask("read").status, 200, "after the time it was told");
+}
+
+#[test]
+fn an_address_that_others_can_reach_is_refused_without_keys() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("a plain path");
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let ended = run(&["serve", "--listen", listen, "--data", data], &[]);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains("doppel config new-key") && said.contains("127.0.0.1"), "{said}");
+        assert!(!std::path::Path::new(data).exists(), "it touched the disk before it refused");
+    }
+}
+
+#[test]
+fn metrics_count_what_happened_and_hold_no_ids() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let row = json!({"content": "路灯坏了很久没有人来修理"});
+    for id in ["secret-id-1", "secret-id-2"] {
+        assert_eq!(server.send("PUT", &format!("/v1/collections/desk/records/{id}"), &row).status, 201);
+    }
+    server.send("PUT", "/v1/collections/desk/records/x", &json!({}));
+    let text = server.send("GET", "/metrics", &Value::Null).text;
+    for line in [
+        "doppel_records 2",
+        "doppel_registrations_total{outcome=\"created\"} 2",
+        "doppel_verdicts_total{verdict=\"exact_duplicate\"} 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");
+    }
+    let route = "route=\"/v1/collections/{collection}/records/{id}\",status=\"422\"} 1";
+    assert!(text.contains(route), "{text}");
+    assert!(text.contains("process_resident_memory_bytes") && !text.contains("secret-id"), "{text}");
+    assert!(!server.log().contains("secret-id") && !server.log().contains("路灯"), "{}", server.log());
+}
