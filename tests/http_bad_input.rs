@@ -8,13 +8,16 @@ use support::{Response, TestServer, expect_problem};
 const RECORDS: &str = "/v1/collections/desk/records";
 const JSON: &str = "application/json";
 
-/// A request and what it must be answered: status, code, pointer of the first violation (none where `-`).
+/// Status, code, pointer of the first violation (`-` for none).
+type Expected<'a> = (u16, &'a str, &'a str);
+
+/// A request and what it must be answered.
 struct Case<'a> {
     what: &'a str,
     method: &'a str,
     path: String,
     body: Vec<u8>,
-    expected: (u16, &'a str, &'a str),
+    expected: Expected<'a>,
 }
 
 fn case<'a>(
@@ -22,7 +25,7 @@ fn case<'a>(
     method: &'a str,
     path: impl Into<String>,
     body: impl Into<Vec<u8>>,
-    expected: (u16, &'a str, &'a str),
+    expected: Expected<'a>,
 ) -> Case<'a> {
     Case { what, method, path: path.into(), body: body.into(), expected }
 }
@@ -69,7 +72,7 @@ fn rows_that_are_no_records() {
     let deep =
         |levels: usize| format!("{{\"content\":\"文字文字文字\",\"x\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
     let many: serde_json::Map<String, Value> = (0..600).map(|n| (format!("f{n}"), json!("x"))).collect();
-    let bodies: Vec<(&str, Vec<u8>, (u16, &str, &str))> = vec![
+    let bodies: Vec<(&str, Vec<u8>, Expected<'_>)> = vec![
         ("nothing", vec![], (400, "malformed_body", "")),
         ("not JSON", b"secret-text".to_vec(), (400, "malformed_body", "")),
         ("cut off", b"{\"content\": \"secret-text".to_vec(), (400, "malformed_body", "")),
@@ -224,7 +227,7 @@ fn ids_and_names_that_are_none() {
 fn parameters_that_are_wrong() {
     let (_folder, server) = start();
     let row = r#"{"content":"路灯坏了很久没有人来修理"}"#;
-    let wrong: [(&str, &str, String, (u16, &str, &str)); 17] = [
+    let wrong: [(&str, &str, String, Expected<'_>); 17] = [
         ("POST", row, format!("{RECORDS}?if_duplicat=skip"), (422, "unknown_parameter", "?if_duplicat")),
         ("POST", row, format!("{RECORDS}?if_duplicate=maybe"), (422, "invalid_parameter", "?if_duplicate")),
         (
@@ -272,7 +275,7 @@ fn parameters_that_are_wrong() {
 #[test]
 fn settings_that_are_wrong() {
     let (_folder, server) = start();
-    let wrong: [(Value, (u16, &str, &str)); 19] = [
+    let wrong: [(Value, Expected<'_>); 19] = [
         (json!([]), (422, "not_an_object", "")),
         (json!({"preset": "best"}), (422, "invalid_value", "/preset")),
         (json!({"chanels": []}), (422, "unknown_key", "/chanels")),
@@ -315,7 +318,7 @@ fn settings_that_are_wrong() {
 fn pairs_that_cannot_be_explained() {
     let (_folder, server) = start();
     let explain = "/v1/collections/desk/explain";
-    let wrong: [(&str, (u16, &str, &str)); 8] = [
+    let wrong: [(&str, Expected<'_>); 8] = [
         ("{", (400, "malformed_body", "")),
         ("[]", (422, "invalid_value", "")),
         (r#"{"a":{"id":"1"}}"#, (422, "missing_key", "/b")),

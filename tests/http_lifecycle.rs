@@ -62,7 +62,6 @@ fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
         }
     }
     assert_eq!(Some(stored), count());
-    println!("{stored} of 40 were heard");
 }
 
 #[test]
@@ -100,7 +99,6 @@ fn all_that_was_acknowledged_before_and_during_a_stop_is_there_afterwards() {
         assert_eq!(record.status, 200, "record {number} was acknowledged and is lost");
         assert_eq!(record.json()["row"], row(*number));
     }
-    println!("{} acknowledged until the stop, all there", acknowledged.len());
 }
 
 #[test]

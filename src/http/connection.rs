@@ -93,16 +93,32 @@ impl<S: AsyncWrite + Unpin, K: Unpin> AsyncWrite for Connection<S, K> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
     #[tokio::test]
     async fn a_write_that_nobody_takes_fails_after_the_timeout() {
         let (ours, theirs) = tokio::io::duplex(4);
-        let mut connection = Connection::new(ours, Duration::from_millis(20), ());
+        let mut connection = Connection::new(ours, Duration::from_secs(60), Duration::from_millis(20), ());
         let error = connection.write_all(b"more than four").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(theirs);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_nothing_fails_the_first_read_and_no_later_one() {
+        let (ours, mut theirs) = tokio::io::duplex(8);
+        let mut connection = Connection::new(ours, Duration::from_millis(20), Duration::from_secs(60), ());
+        let error = connection.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+
+        let (ours, mut speaks) = tokio::io::duplex(8);
+        let mut connection = Connection::new(ours, Duration::from_millis(20), Duration::from_secs(60), ());
+        speaks.write_all(b"a").await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), b'a');
+        let later = tokio::time::timeout(Duration::from_millis(60), connection.read_u8()).await;
+        assert!(later.is_err(), "the time limit was for the first byte");
+        theirs.shutdown().await.unwrap();
     }
 }
