@@ -53,7 +53,7 @@ fn a_key_opens_the_routes_of_its_scope_and_no_others() {
         ("read", "GET", "/v1/collections/desk/records/a/similar", Value::Null, 200),
         ("read", "GET", "/v1/collections/desk/similar?fingerprint=00000000000000ff", Value::Null, 200),
         ("read", "POST", "/v1/collections/desk/check", row.clone(), 200),
-        ("read", "POST", "/v1/collections/desk/similar", row.clone(), 200),
+        ("read", "POST", "/v1/collections/desk/similar", row, 200),
         ("read", "POST", "/v1/collections/desk/explain", pair, 200),
         ("read", "GET", "/metrics", Value::Null, 200),
         ("write", "DELETE", "/v1/collections/desk/records/a", Value::Null, 204),
