@@ -12,13 +12,11 @@
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
-use std::ops::Range;
-
 use super::hash::city64_bytes;
 use super::reading::Reading;
 use super::{Scheme, Signature};
 use crate::collection::{Role, ShingleParams};
-use crate::text::units::units;
+use crate::text::units::for_each_unit;
 
 /// Units of a record for each hash kept, between the bounds of `keep`.
 const UNITS_PER_HASH: usize = 25;
@@ -133,12 +131,17 @@ impl Joined {
     fn push(&mut self, text: &str) {
         self.bytes.reserve(text.len() + text.len() / 2);
         self.units.reserve(text.len() / 3);
-        for Range { start, end } in units(text) {
+        for_each_unit(text, |unit| {
             let at = self.bytes.len() as u32;
-            self.bytes.extend_from_slice(&text.as_bytes()[start..end]);
-            self.units.push((at, self.bytes.len() as u32));
-            self.bytes.push(0x1F);
-        }
+            self.units.push((at, at + unit.len() as u32));
+            // Nearly every unit is one Han character: copying a fixed number of bytes needs no call.
+            if let &[a, b, c] = unit {
+                self.bytes.extend_from_slice(&[a, b, c, 0x1F]);
+            } else {
+                self.bytes.extend_from_slice(unit);
+                self.bytes.push(0x1F);
+            }
+        });
         self.ends.push(self.units.len());
     }
 
@@ -198,6 +201,7 @@ mod tests {
     use super::super::tests::{document, reading};
     use super::*;
     use crate::collection::TextSettings;
+    use crate::text::units::units;
     use crate::text::words::Words;
 
     /// The definition: all shingles as strings, all hashes sorted.
