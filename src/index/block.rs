@@ -48,7 +48,7 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// A slot costs about 0.6 ns to scan, a bucket of few entries 20 to 40 to probe.
+    /// A probe waits for memory, a scan does not: so a probe is worth some dozens of slots.
     pub(super) const DEFAULT: Self = Self { shape: Shape::DEFAULT, slots_per_probe: 32 };
 }
 

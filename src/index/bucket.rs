@@ -21,7 +21,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Splitting pays from about 1,000 entries, 300 ns of scanning; it costs 16 bytes of headers an entry at 1,500.
+    /// Splitting costs four copies of the entries, and 16 bytes of headers an entry at 1,500.
     pub(super) const DEFAULT: Self = Self { split_above: 1_500, widen_above: 32_768 };
 
     fn width(self, entries: usize) -> Option<u32> {

@@ -8,9 +8,11 @@
 //!   a collection that replaces its every record once a day gains 16 bytes a record and day, until its generation is rebuilt
 //!   (every start does), and 2^31 registrations are the limit of one generation between rebuilds.
 //!
-//! Cost of a lookup: about one cache miss a posting key, four and a short scan for a fingerprint at radius 3, and sorting
-//! what was found; of an insert: the same. Memory, for records of 12 keys, a digest and a fingerprint: 16 (slot) + 40 to
-//! 45 (blocks) + 119 to 150 (postings) bytes, and 8 MB of bucket headers once there are many records.
+//! Cost of a lookup: a short scan of four buckets for a fingerprint at radius 3, one place a posting key, waiting for memory
+//! once for the buckets and once for 13 keys, and sorting what was found; of an insert: the same, and the writing. Measured by
+//! `benches/lookup` on two shared cores, one thread, uniform or with popular blocks: 0.7 µs a fingerprint among a million
+//! records, 1.1 to 1.4 among ten million; 1.3 to 2.4 µs a whole record of 12 keys; 2.5 to 4.5 an insert. Memory: 187 to 207
+//! bytes such a record, of which 16 for the slot, 41 to 60 for the blocks and 130 for the postings.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -165,7 +167,7 @@ impl GenerationIndex {
         self.len() == 0
     }
 
-    /// What it allocates. A walk over all buckets and shards, not over entries: about a millisecond.
+    /// What it allocates. A walk over all buckets and shards, not over entries.
     pub fn memory_usage(&self) -> MemoryUsage {
         MemoryUsage {
             blocks: self.blocks.memory_usage(),

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! So 10 bytes an entry, and no look elsewhere to be certain. Entries have no order; a run never holds a slot twice.
-//! Insert O(1) amortised (room grows by an eighth), remove O(length) to find the entry, scan about 0.3 ns an entry.
+//! Insert O(1) amortised (room grows by an eighth, or by four), remove O(length) to find the entry, scan O(length).
 
 /// The 48 bits of a fingerprint that are not its block, in the order of a rotation that brings the block to the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
