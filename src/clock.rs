@@ -10,3 +10,8 @@ pub fn now() -> String {
 pub fn unique_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
+
+/// Microseconds since 1970. Not monotonic.
+pub fn micros() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0)
+}

@@ -1,10 +1,14 @@
-//! Random operations on the embedded store and on the model: every answer is the same.
+//! Random operations on a store and on the model: every answer is the same.
+
+#[path = "support/mongod.rs"]
+mod mongod;
 
 use std::sync::Arc;
 
 use doppel::store::conformance::{Desk, Sample};
 use doppel::store::embedded::{EmbeddedStore, Options};
 use doppel::store::model::ModelStore;
+use doppel::store::mongo::MongoStore;
 use doppel::store::{Mode, Registered, Store, StoredRecord, Until};
 use doppel::verdict::{Match, Verdict};
 use proptest::prelude::*;
@@ -93,15 +97,15 @@ fn open(dir: &std::path::Path) -> Arc<dyn Store> {
     Arc::new(EmbeddedStore::open(dir, Options::default()).expect("the directory opens"))
 }
 
-async fn compare(ops: Vec<Op>) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+/// `open` opens the store again and again; what it held is there each time.
+async fn compare(ops: Vec<Op>, open: impl AsyncFn() -> Arc<dyn Store>) {
     let model: Arc<dyn Store> = Arc::new(ModelStore::default());
     let model = Desk::new(&model, "desk").await;
-    let mut desk = Desk::new(&open(dir.path()), "desk").await;
+    let mut desk = Desk::new(&open().await, "desk").await;
     for (step, op) in ops.iter().chain([&Op::Reopen]).enumerate() {
         if matches!(op, Op::Reopen) {
             drop(desk);
-            desk = Desk::existing(&open(dir.path()), "desk");
+            desk = Desk::existing(&open().await, "desk");
         }
         assert_eq!(apply(&desk, op).await, apply(&model, op).await, "step {step}: {op:?}");
     }
@@ -116,6 +120,26 @@ proptest! {
     #[test]
     fn the_embedded_store_answers_like_the_model(ops in proptest::collection::vec(ops(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(compare(ops));
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        runtime.block_on(compare(ops, async || open(dir.path())));
     }
+}
+
+#[test]
+fn the_mongodb_store_answers_like_the_model() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let server = runtime.block_on(mongod::Shared::start());
+    let config = ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() };
+    let outcome = proptest::test_runner::TestRunner::new(config).run(&proptest::collection::vec(ops(), 1..40), |ops| {
+        let database = mongod::database("model");
+        let open = async || {
+            let opening = MongoStore::connect(server.uri(), &database, mongod::options());
+            let store: Arc<dyn Store> = Arc::new(opening.await.expect("a connection"));
+            store
+        };
+        runtime.block_on(compare(ops, open));
+        runtime.block_on(mongod::drop_database(server.uri(), &database));
+        Ok(())
+    });
+    outcome.expect("the same answers");
 }

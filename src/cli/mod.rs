@@ -5,12 +5,15 @@
 
 pub mod bench;
 pub mod config;
+pub mod doctor;
 pub mod eval;
 pub mod healthcheck;
 pub mod import;
+pub mod migrate;
 pub mod openapi;
 pub mod sample;
 pub mod serve;
+pub mod store;
 
 use std::process::ExitCode;
 
@@ -43,6 +46,10 @@ enum Command {
     Config(config::Args),
     /// Ask a running service whether it is ready
     Healthcheck(healthcheck::Args),
+    /// Bring the schema of a MongoDB database up to date
+    Migrate(migrate::Args),
+    /// Check that every record and every index entry belong together
+    Doctor(doctor::Args),
     /// Measure recall and precision on a labelled set
     Eval(eval::Args),
     /// Measure this build on this machine
@@ -59,6 +66,8 @@ impl Cli {
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),
+            Command::Migrate(args) => migrate::run(args),
+            Command::Doctor(args) => doctor::run(args),
             Command::Eval(args) => eval::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Sample(args) => sample::run(args),

@@ -4,19 +4,17 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use crate::cli::store;
 use crate::config::{self, Config, Flags};
 use crate::engine::{Engine, Options};
 use crate::http::server;
 use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::Shutdown;
-use crate::store::Store;
-use crate::store::embedded::{self, EmbeddedStore};
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -54,9 +52,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Bound before the store is opened: opening may take a minute, and a taken address should be said at once.
     let listen = config.server.listen;
     let listener = bind(listen).with_context(|| format!("cannot listen on {listen}; choose another with --listen"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     // Beside the opening: the first record of all should not wait for the dictionary.
     let warming = std::thread::spawn(Engine::warm_up);
-    let store = open_store(&config)?;
+    let store = runtime.block_on(store::open(&config.store))?;
     if warming.join().is_err() {
         anyhow::bail!("the dictionary cannot be loaded");
     }
@@ -70,7 +69,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     );
     let shutdown = Shutdown::default();
     let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         let signals = tokio::spawn(async move { shutdown.on_signal(grace).await });
@@ -97,13 +95,6 @@ fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
     }
 }
 
-fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    let options = embedded::Options { min_free_bytes: config.store.min_free_bytes, ..embedded::Options::default() };
-    let dir = &config.store.data;
-    let store = EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))?;
-    Ok(Arc::new(store))
-}
-
 #[expect(clippy::print_stdout, reason = "the line that scripts wait for")]
 fn say_listening(listener: &TcpListener, config: &Config) -> anyhow::Result<()> {
     let address = listener.local_addr().context("cannot read the address")?;
@@ -111,6 +102,6 @@ fn say_listening(listener: &TcpListener, config: &Config) -> anyhow::Result<()> 
         0 => "open to everyone on this machine".to_owned(),
         count => format!("{count} key(s)"),
     };
-    println!("listening on http://{address} (data in {}, {keys}, docs at /docs)", config.store.data.display());
+    println!("listening on http://{address} (data in {}, {keys}, docs at /docs)", store::place(&config.store));
     Ok(())
 }

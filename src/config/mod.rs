@@ -6,6 +6,7 @@
 pub mod auth;
 pub mod limits;
 pub mod print;
+pub mod store;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use auth::Auth;
 pub use limits::Limits;
+pub use store::{Store, StoreKind};
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,22 +35,6 @@ pub struct Server {
 impl Default for Server {
     fn default() -> Self {
         Self { listen: SocketAddr::from(([127, 0, 0, 1], 8080)), shutdown_grace_ms: 500, shutdown_drain_ms: 30_000 }
-    }
-}
-
-/// `[store]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Store {
-    /// Directory of the embedded store.
-    pub data: PathBuf,
-    /// Writes are refused (507) while the volume has fewer bytes free: a full disk would stop the store until reopened.
-    pub min_free_bytes: u64,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self { data: PathBuf::from("./doppel-data"), min_free_bytes: 256 << 20 }
     }
 }
 
@@ -178,9 +164,10 @@ fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> 
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store: _, collections: _, auth, limits, log } = config;
+    let Config { server, store, collections: _, auth, limits, log } = config;
     auth.check()?;
     limits.check()?;
+    store.check()?;
     if let Err(error) = log.level.parse::<tracing_subscriber::EnvFilter>() {
         return Err(format!("log.level: {error}"));
     }

@@ -38,7 +38,7 @@ fn origin(loaded: &Loaded, key: &str) -> String {
 
 fn shown(key: &str, value: &Value) -> String {
     match value {
-        _ if key == "sha256" => "\"(not shown)\"".into(),
+        _ if key == "sha256" || key == "uri" => "\"(not shown)\"".into(),
         Value::String(_, text) => toml::Value::String(text.clone()).to_string(),
         Value::Char(_, letter) => toml::Value::String(letter.to_string()).to_string(),
         Value::Bool(_, flag) => flag.to_string(),

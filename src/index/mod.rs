@@ -22,7 +22,7 @@ mod bucket;
 mod generation;
 mod load;
 mod posting;
-mod rank;
+pub(crate) mod rank;
 mod run;
 mod slots;
 mod table;

@@ -10,19 +10,19 @@ use super::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, weight};
 
 /// A slot proposed by one key, or, merged, by all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hit {
-    pub(super) slot: u32,
-    pub(super) via: Via,
+pub(crate) struct Hit {
+    pub(crate) slot: u32,
+    pub(crate) via: Via,
     /// Σ of [`weight`].
-    pub(super) weight: u64,
+    pub(crate) weight: u64,
 }
 
 /// Buffers of a lookup.
 #[derive(Default)]
-pub(super) struct Scratch {
-    pub(super) hits: Vec<Hit>,
-    pub(super) near: Vec<u32>,
-    pub(super) truncated: bool,
+pub(crate) struct Scratch {
+    pub(crate) hits: Vec<Hit>,
+    pub(crate) near: Vec<u32>,
+    pub(crate) truncated: bool,
 }
 
 thread_local! {
@@ -34,7 +34,7 @@ const KEPT: usize = 32_768;
 
 impl Scratch {
     /// Runs `lookup` with this thread's buffers, empty.
-    pub(super) fn with<T>(lookup: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn with<T>(lookup: impl FnOnce(&mut Self) -> T) -> T {
         let mut scratch = SCRATCH.take();
         scratch.hits.clear();
         scratch.near.clear();
@@ -47,7 +47,7 @@ impl Scratch {
     }
 
     /// Turns the slots in `near` into hits of the channel `via`: the lowest [`POSTINGS_PER_KEY`] of them.
-    pub(super) fn take_near(&mut self, via: Via) {
+    pub(crate) fn take_near(&mut self, via: Via) {
         self.near.sort_unstable();
         self.near.dedup();
         self.truncated |= self.near.len() > POSTINGS_PER_KEY;
@@ -56,7 +56,7 @@ impl Scratch {
     }
 
     /// Merges the hits and leaves the best, in order: exact ones, then the [`MAX_CANDIDATES`] of most weight.
-    pub(super) fn rank(&mut self) -> &[Hit] {
+    pub(crate) fn rank(&mut self) -> &[Hit] {
         let hits = &mut self.hits;
         if hits.len() > 1 {
             hits.sort_unstable_by_key(|hit| hit.slot);

@@ -17,6 +17,7 @@
 pub mod conformance;
 pub mod embedded;
 pub mod model;
+pub mod mongo;
 
 use std::sync::Arc;
 

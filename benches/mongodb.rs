@@ -1,0 +1,340 @@
+//! The MongoDB store on a replica set of one on this machine: `cargo bench --bench mongodb -- 1000000` for that many
+//! fingerprints (100,000 unless given). Every figure stands beside a baseline of the same run.
+
+#![allow(clippy::print_stdout, reason = "the report")]
+
+#[path = "../tests/support/mongod.rs"]
+mod mongod;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use doppel::collection::{Channel, CollectionName, Preset, Settings};
+use doppel::record::{RecordId, Row};
+use doppel::schemes::Signature;
+use doppel::schemes::profile::{Digest, Signed};
+use doppel::store::mongo::MongoStore;
+use doppel::store::{Candidate, CollectionSpec, Judge, Mode, Placed, Query, Registration, Store, Until};
+use doppel::verdict::{Facts, Fingerprint, Match, Verdict};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+
+const SLICE: Duration = Duration::from_secs(5);
+const RADIUS: u8 = 3;
+
+fn spread(number: u64) -> u64 {
+    let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) ^ (mixed >> 31)
+}
+
+fn signed(fingerprint: u64, number: u64) -> Signed {
+    let mut digest = [0; 32];
+    digest[..8].copy_from_slice(&spread(number ^ 0xD1).to_le_bytes());
+    digest[8..16].copy_from_slice(&number.to_le_bytes());
+    let signatures = vec![Some(Signature::Fingerprint(Fingerprint(fingerprint)))];
+    Signed { digest: Digest(digest), features: 100, too_short: false, signatures, keys: Vec::new() }
+}
+
+/// About as long as a short petition.
+fn row(number: u64) -> String {
+    let text = "小区门口道路积水影响居民出行".repeat(12);
+    format!("{{\"title\":\"{number}\",\"content\":\"{number} {text}\"}}")
+}
+
+struct Near(Fingerprint);
+
+impl Judge for Near {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let distance = self.0.distance(candidate.fingerprint?);
+        (distance <= RADIUS).then(|| Match {
+            id: candidate.record.id.clone(),
+            seq: candidate.record.seq,
+            via: vec!["simhash".into()],
+            distance: Some(distance),
+            jaccard: None,
+            containment: None,
+            similarity: None,
+            relation: None,
+            time: None,
+        })
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        Verdict::conclude(matches, Facts { too_short: false, fingerprint: Some(self.0), generation: 1, truncated })
+    }
+}
+
+fn id(text: &str) -> RecordId {
+    RecordId::new(text).expect("a valid id")
+}
+
+/// Calls a second, and percentiles, of `call` from `clients` callers for [`SLICE`].
+async fn measure<F>(name: &str, clients: usize, call: impl Fn(u64) -> F + Send + Sync + 'static)
+where
+    F: Future<Output = ()> + Send,
+{
+    let (call, next) = (Arc::new(call), Arc::new(AtomicU64::new(0)));
+    let start = Instant::now();
+    let callers = (0..clients).map(|_| {
+        let (call, next) = (Arc::clone(&call), Arc::clone(&next));
+        tokio::spawn(async move {
+            let mut times = Vec::new();
+            while start.elapsed() < SLICE {
+                let asked = Instant::now();
+                call(next.fetch_add(1, Ordering::Relaxed)).await;
+                times.push(asked.elapsed());
+            }
+            times
+        })
+    });
+    let mut times = Vec::new();
+    for caller in callers.collect::<Vec<_>>() {
+        times.extend(caller.await.expect("no caller panics"));
+    }
+    let rate = times.len() as f64 / start.elapsed().as_secs_f64();
+    println!("{name:46} {clients:3} clients {rate:8.0}/s  {}", percentiles(&mut times));
+}
+
+fn percentiles(times: &mut [Duration]) -> String {
+    times.sort_unstable();
+    let at = |share: usize| times[(times.len() * share / 1000).min(times.len() - 1)].as_secs_f64() * 1e3;
+    format!("p50 {:8.2} ms  p99 {:8.2} ms  ({} calls)", at(500), at(990), times.len())
+}
+
+#[derive(Clone)]
+struct Bench {
+    store: MongoStore,
+    name: CollectionName,
+    database: mongodb::Database,
+}
+
+impl Bench {
+    async fn put(&self, text: String, number: u64, fingerprint: u64) {
+        let registration = Registration {
+            collection: self.name.clone(),
+            generation: 1,
+            id: id(&text),
+            row: Row::parse(row(number).as_bytes()).expect("a row"),
+            signed: Arc::new(signed(fingerprint, number)),
+            mode: Mode::Put,
+            now: "2026-01-01T00:00:00Z".into(),
+            placed: Placed::default(),
+        };
+        loop {
+            match self.store.register(registration.clone(), Arc::new(Near(Fingerprint(fingerprint)))).await {
+                Ok(_) => return,
+                Err(doppel::store::StoreError::Unavailable { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    async fn find(&self, fingerprint: u64) {
+        let query = Query {
+            collection: self.name.clone(),
+            generation: 1,
+            digest: Some(signed(fingerprint, u64::MAX).digest),
+            fingerprint: Some((Fingerprint(fingerprint), RADIUS, 0)),
+            signed: None,
+            except: None,
+        };
+        self.store.find(query, Arc::new(Near(Fingerprint(fingerprint))), Until::Exhausted).await.expect("a lookup");
+    }
+
+    async fn sizes(&self) {
+        let blocks = self.database.collection::<Document>("blocks");
+        let sizes = vec![doc! { "$project": { "_id": 0, "s": { "$bsonSize": "$$ROOT" } } }];
+        let mut cursor = blocks.aggregate(sizes).await.expect("sizes");
+        let mut found = Vec::new();
+        while cursor.advance().await.expect("a page") {
+            found.push(cursor.current().get_i32("s").expect("a number"));
+        }
+        found.sort_unstable();
+        let at = |share: usize| found[(found.len() * share / 1000).min(found.len() - 1)];
+        println!("page bytes: p50 {} p99 {} max {} ({} pages)", at(500), at(990), at(1000), found.len());
+    }
+}
+
+async fn lookups_and_registers(bench: &Bench, records: u64) {
+    for clients in [1, 8, 64] {
+        let asked = bench.clone();
+        measure("lookup of an unknown fingerprint", clients, move |at| {
+            let bench = asked.clone();
+            async move { bench.find(spread(at ^ 0xABCD_0000_0000)).await }
+        })
+        .await;
+    }
+    let asked = bench.clone();
+    measure("lookup of a known one, 2 bits away", 1, move |at| {
+        let bench = asked.clone();
+        async move { bench.find(spread(at % records) ^ 0b1001).await }
+    })
+    .await;
+    for clients in [1, 8, 64] {
+        let plain = bench.database.collection::<Document>("plain");
+        measure("baseline: one journalled majority insert", clients, move |at| {
+            let plain = plain.clone();
+            async move {
+                plain.insert_one(doc! { "at": at as i64, "row": row(at) }).await.expect("an insert");
+            }
+        })
+        .await;
+        let (before, attempts_before) = bench.store.attempts();
+        let asked = bench.clone();
+        measure("register", clients, move |at| {
+            let bench = asked.clone();
+            let number = (clients as u64) << 40 | at;
+            async move { bench.put(format!("new-{clients}-{at}"), number, spread(number)).await }
+        })
+        .await;
+        let (after, attempts) = bench.store.attempts();
+        println!("  attempts a registration: {:.3}", (attempts - attempts_before) as f64 / (after - before) as f64);
+    }
+}
+
+async fn hot_bucket(bench: &Bench) {
+    let (before, attempts_before) = bench.store.attempts();
+    let asked = bench.clone();
+    measure("register into one hot bucket", 64, move |at| {
+        let bench = asked.clone();
+        let number = 1 << 50 | at;
+        let fingerprint = 0x00AA << 48 | spread(number) >> 16;
+        async move { bench.put(format!("hot-{at}"), number, fingerprint).await }
+    })
+    .await;
+    let (after, attempts) = bench.store.attempts();
+    println!("  attempts a registration: {:.3}", (attempts - attempts_before) as f64 / (after - before) as f64);
+    let single = bench.database.collection::<Document>("single");
+    measure("paper: read and push 4 documents, not atomic", 64, move |at| {
+        let single = single.clone();
+        let fingerprint = 0x00AA << 48 | spread(at) >> 16;
+        async move {
+            let keys: Vec<Bson> = (0..4_i64)
+                .map(|block| Bson::Int64(block << 16 | (fingerprint >> (48 - 16 * block)) as i64 & 0xFFFF))
+                .collect();
+            let mut cursor = single.find(doc! { "_id": { "$in": &keys } }).await.expect("a read");
+            while cursor.advance().await.expect("a document") {}
+            for key in keys {
+                let push =
+                    doc! { "$push": { "list": { "bits_of_": fingerprint as i64, "record__": format!("hot-{at}") } } };
+                // Upserts of the same new document at once: the paper does not say; here the loser tries again.
+                while single.update_one(doc! { "_id": key.clone() }, push.clone()).upsert(true).await.is_err() {}
+            }
+        }
+    })
+    .await;
+}
+
+/// The same push and read against pages and against the paper's single document, as a bucket grows.
+async fn growth(database: &mongodb::Database) {
+    println!(
+        "one bucket, alone:   entries   push to its page     push to one document   read pages / 1,000   read one / 1,000"
+    );
+    let (pages, one) = (database.collection::<Document>("grow_pages"), database.collection::<Document>("grow_one"));
+    let index = mongodb::IndexModel::builder().keys(doc! { "b": 1, "p": 1 }).build();
+    pages.create_index(index).await.expect("an index");
+    let entry = |at: u64| doc! { "bits_of_": spread(at) as i64, "record__": format!("record-{at:08}") };
+    let mut filled = 0;
+    for size in [0_u64, 1_000, 5_000, 15_000, 50_000, 100_000] {
+        let fresh: Vec<Document> = (filled..size).map(entry).collect();
+        for (chunk, entries) in fresh.chunks(128).enumerate() {
+            let page = (filled / 128) as i64 + chunk as i64;
+            pages
+                .insert_one(doc! { "b": 1, "p": page, "n": entries.len() as i64, "list": entries.to_vec() })
+                .await
+                .expect("a page");
+        }
+        if !fresh.is_empty() {
+            let push = doc! { "$push": { "list": { "$each": fresh } } };
+            one.update_one(doc! { "_id": 1 }, push).upsert(true).await.expect("a push");
+        }
+        filled = size;
+        let (mut paged, mut single) = (Vec::new(), Vec::new());
+        let next = 1_000_000 + size as i64;
+        for at in 0..60 {
+            let push = doc! { "$push": { "list": entry(at) }, "$inc": { "n": 1 } };
+            let start = Instant::now();
+            pages.update_one(doc! { "b": 1, "p": next }, push.clone()).upsert(true).await.expect("a push");
+            paged.push(start.elapsed());
+            let start = Instant::now();
+            one.update_one(doc! { "_id": 1 }, doc! { "$push": { "list": entry(at) } })
+                .upsert(true)
+                .await
+                .expect("a push");
+            single.push(start.elapsed());
+        }
+        let thousands = (size.max(60) as f64) / 1000.0;
+        let (mut read_pages, mut read_one) = (Vec::new(), Vec::new());
+        for _ in 0..10 {
+            let start = Instant::now();
+            let mut seen = count(pages.clone_with_type(), doc! { "b": 1 }).await;
+            read_pages.push(start.elapsed().div_f64(thousands));
+            let start = Instant::now();
+            seen += count(one.clone_with_type(), doc! { "_id": 1 }).await;
+            read_one.push(start.elapsed().div_f64(thousands));
+            assert!(seen > 0);
+        }
+        let middle = |times: &mut Vec<Duration>| {
+            times.sort_unstable();
+            times[times.len() / 2].as_secs_f64() * 1e3
+        };
+        let figures = [&mut paged, &mut single, &mut read_pages, &mut read_one].map(middle);
+        let [paged, single, read_pages, read_one] = figures;
+        println!("{size:28} {paged:15.2} ms {single:20.2} ms {read_pages:17.3} ms {read_one:17.3} ms");
+        pages.delete_one(doc! { "b": 1, "p": next }).await.expect("a removal");
+    }
+}
+
+async fn count(collection: mongodb::Collection<RawDocumentBuf>, filter: Document) -> usize {
+    let mut cursor = collection.find(filter).batch_size(1000).await.expect("a read");
+    let mut near = 0;
+    while cursor.advance().await.expect("a document") {
+        for item in cursor.current().get_array("list").expect("a list") {
+            let item = item.expect("an entry");
+            let bits = item.as_document().and_then(|item| item.get_i64("bits_of_").ok()).expect("bits");
+            near += usize::from((bits ^ 5).count_ones() < 64);
+        }
+    }
+    near
+}
+
+async fn run(records: u64) {
+    let server = mongod::Shared::start().await;
+    let name = mongod::database("bench");
+    let store = MongoStore::connect(server.uri(), &name, mongod::options()).await.expect("a connection");
+    let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");
+    let bench = Bench {
+        store: store.clone(),
+        name: CollectionName::new("bench").expect("a name"),
+        database: client.database(&name),
+    };
+    let mut settings = Settings::preset(Preset::Paper);
+    settings.channels.retain(|channel| matches!(channel, Channel::Simhash(_)));
+    let spec = CollectionSpec { name: bench.name.clone(), settings, profile: "bench".into(), now: String::new() };
+    store.create_collection(spec).await.expect("a collection");
+    let empty = store.usage().await.expect("figures").disk_bytes;
+    let start = Instant::now();
+    let filling = (0..records).map(|at| (id(&format!("r{at}")), row(at), signed(spread(at), at)));
+    store.fill(&bench.name, filling).await.expect("records");
+    println!("{records} fingerprints, filled in bulk in {:.1} s", start.elapsed().as_secs_f64());
+    // What is not yet on disk is not counted.
+    client.database("admin").run_command(doc! { "fsync": 1 }).await.expect("a checkpoint");
+    let bytes = store.usage().await.expect("figures").disk_bytes - empty;
+    println!("bytes on disk a record: {} (rows of {} bytes)", bytes / records, row(0).len());
+    bench.sizes().await;
+    lookups_and_registers(&bench, records).await;
+    hot_bucket(&bench).await;
+    growth(&bench.database).await;
+    mongod::drop_database(server.uri(), &name).await;
+}
+
+fn main() {
+    let records = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(100_000);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(run(records));
+}

@@ -1,0 +1,59 @@
+//! Opens the store that the configuration names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::config::{self, StoreKind};
+use crate::store::Store;
+use crate::store::embedded::{self, EmbeddedStore};
+use crate::store::mongo::{self, MongoStore};
+
+/// Opens the store. Must run where it will be used: a MongoDB store's connections live in the runtime that opened them.
+///
+/// # Errors
+/// With the directory or what is wrong with the server, and the remedy.
+pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
+    match config.kind {
+        StoreKind::Embedded => {
+            let options = embedded::Options { min_free_bytes: config.min_free_bytes, ..embedded::Options::default() };
+            let dir = &config.data;
+            let store = EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))?;
+            Ok(Arc::new(store))
+        }
+        StoreKind::Mongodb => Ok(Arc::new(mongodb(config).await?)),
+    }
+}
+
+/// Opens the MongoDB store.
+///
+/// # Errors
+/// What is wrong with the server, and the remedy.
+pub async fn mongodb(config: &config::Store) -> anyhow::Result<MongoStore> {
+    anyhow::ensure!(config.kind == StoreKind::Mongodb, "store.kind is not \"mongodb\"");
+    let uri = config.mongodb_uri()?;
+    let opening = MongoStore::connect(uri.reveal(), &config.database, mongodb_options(config));
+    opening.await.context("cannot use the MongoDB database")
+}
+
+/// What a MongoDB store is told.
+pub fn mongodb_options(config: &config::Store) -> mongo::Options {
+    let clock =
+        mongo::Clock { micros: crate::clock::micros, now: crate::clock::now, unique_id: crate::clock::unique_id };
+    mongo::Options {
+        deadline: Duration::from_millis(config.deadline_ms),
+        patience: Duration::from_millis(config.connect_timeout_ms),
+        pool: config.max_connections,
+        migrate: config.migrate,
+        ..mongo::Options::new(clock)
+    }
+}
+
+/// Where the records are, in a few words for people.
+pub fn place(config: &config::Store) -> String {
+    match config.kind {
+        StoreKind::Embedded => config.data.display().to_string(),
+        StoreKind::Mongodb => format!("MongoDB database {}", config.database),
+    }
+}

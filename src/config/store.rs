@@ -1,0 +1,147 @@
+//! `[store]`: where records are kept.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Which store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreKind {
+    /// A directory of this machine, for one instance.
+    #[default]
+    Embedded,
+    /// A MongoDB replica set or cluster, for any number of instances.
+    Mongodb,
+}
+
+/// Text that may hold a password: never shown.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "(none)" } else { "(not shown)" })
+    }
+}
+
+/// `[store]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// Which store; the keys below say for which they count.
+    pub kind: StoreKind,
+    /// Embedded: the directory.
+    pub data: PathBuf,
+    /// Embedded: writes are refused (507) while the volume has fewer bytes free: a full disk would stop the store until
+    /// reopened.
+    pub min_free_bytes: u64,
+    /// MongoDB: where it is, `mongodb://` or `mongodb+srv://`.
+    pub uri: Secret,
+    /// MongoDB: a file that holds the URI instead, for passwords that belong in no configuration.
+    pub uri_file: PathBuf,
+    /// MongoDB: the database.
+    pub database: String,
+    /// MongoDB: every call is answered within this, be it with 503.
+    pub deadline_ms: u64,
+    /// MongoDB: how long to wait at the start for a server, or for another instance that is migrating.
+    pub connect_timeout_ms: u64,
+    /// MongoDB: most connections to each server.
+    pub max_connections: u32,
+    /// MongoDB: whether pending migrations are applied at the start; otherwise `doppel migrate` must have been run.
+    pub migrate: bool,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            kind: StoreKind::Embedded,
+            data: PathBuf::from("./doppel-data"),
+            min_free_bytes: 256 << 20,
+            uri: Secret::default(),
+            uri_file: PathBuf::new(),
+            database: "doppel".into(),
+            deadline_ms: 5000,
+            connect_timeout_ms: 60_000,
+            max_connections: 64,
+            migrate: true,
+        }
+    }
+}
+
+impl Store {
+    /// The first thing wrong.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.kind == StoreKind::Embedded {
+            return Ok(());
+        }
+        let no_file = self.uri_file.as_os_str().is_empty();
+        if self.uri.reveal().is_empty() == no_file {
+            return Err("store.kind is \"mongodb\": give either store.uri or store.uri_file".into());
+        }
+        if self.database.is_empty()
+            || self.database.len() > 63
+            || self.database.contains(['/', '\\', '.', ' ', '"', '$'])
+        {
+            return Err("store.database is 1 to 63 characters without / \\ . space \" $".into());
+        }
+        let limits = [
+            ("store.deadline_ms", self.deadline_ms),
+            ("store.connect_timeout_ms", self.connect_timeout_ms),
+            ("store.max_connections", self.max_connections.into()),
+        ];
+        match limits.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(format!("{name} must be at least 1")),
+            None => Ok(()),
+        }
+    }
+
+    /// The URI, from its file if it is in one.
+    ///
+    /// # Errors
+    /// When the file cannot be read; its content is not repeated.
+    pub fn mongodb_uri(&self) -> anyhow::Result<Secret> {
+        if self.uri_file.as_os_str().is_empty() {
+            return Ok(self.uri.clone());
+        }
+        let text = std::fs::read_to_string(&self.uri_file)
+            .map_err(|error| anyhow::anyhow!("store.uri_file {} cannot be read: {error}", self.uri_file.display()))?;
+        Ok(text.trim().to_owned().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mongodb_needs_to_know_where() {
+        let mut store = Store { kind: StoreKind::Mongodb, ..Store::default() };
+        assert!(store.check().unwrap_err().contains("store.uri_file"));
+        store.uri = "mongodb://127.0.0.1".to_owned().into();
+        assert!(store.check().is_ok());
+        store.uri_file = "secret".into();
+        assert!(store.check().is_err(), "both");
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let store = Store { uri: "mongodb://u:secret@h".to_owned().into(), ..Store::default() };
+        assert!(!format!("{store:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Lookups that store nothing. Each reads in one snapshot: the index and the texts are of the same instant.
+
+use mongodb::ClientSession;
+use mongodb::bson::doc;
+use mongodb::options::SessionOptions;
+
+use super::Shared;
+use super::documents::{RECORDS, RecordDocument};
+use super::propose::{Hits, Ranked};
+use super::read::{Buckets, Filed, Place};
+use super::retry::Trouble;
+use crate::collection::CollectionName;
+use crate::record::RecordId;
+use crate::store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
+
+/// How many texts are fetched at a time when any one match will do.
+const FIRST_TEXTS: usize = 16;
+
+impl Shared {
+    pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
+        let known = self.known(&query.collection).await?;
+        let place = Place { number: known.number, generation: query.generation };
+        let found = self.read(self.deadline(), || self.look_up(query, place, judge, until)).await;
+        if matches!(found, Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_))) {
+            self.cache.forget(&query.collection);
+        }
+        found
+    }
+
+    async fn look_up(
+        &self,
+        query: &Query,
+        place: Place,
+        judge: &dyn Judge,
+        until: Until,
+    ) -> std::result::Result<Found, Trouble> {
+        let mut session = self.snapshot().await?;
+        let session = &mut session;
+        let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
+        let filed = self.filed(session, &query.collection, place, query.digest.as_ref(), keys).await?;
+        Self::check_pointer(filed.pointer, place, &query.collection)?;
+        if until == Until::FirstMatch && !filed.digest.is_empty() {
+            // Content that was seen before needs no look at the blocks.
+            let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
+            let ranked = self.ranked(session, place, Hits::gather(exact, &[], Buckets::default(), 0)).await?;
+            let found = self.judge_ranked(session, place, query, ranked, judge, until).await?;
+            if !found.matches.is_empty() {
+                return Ok(found);
+            }
+        }
+        let (buckets, channel) = match query.fingerprint {
+            Some((fingerprint, radius, channel)) => (self.buckets(session, place, fingerprint, radius).await?, channel),
+            None => (Buckets::default(), 0),
+        };
+        let ranked = self.ranked(session, place, Hits::gather(filed, keys, buckets, channel)).await?;
+        self.judge_ranked(session, place, query, ranked, judge, until).await
+    }
+
+    async fn judge_ranked(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        query: &Query,
+        mut ranked: Ranked,
+        judge: &dyn Judge,
+        until: Until,
+    ) -> std::result::Result<Found, Trouble> {
+        let except = query.except.as_ref().map(RecordId::as_str);
+        ranked.items.retain(|item| Some(item.id.as_str()) != except);
+        let mut texts = ranked.take_texts();
+        let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
+        let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
+        for items in ranked.items.chunks(at_once) {
+            found.matches.extend(self.judged(session, place, items, &mut texts, judge).await?);
+            if until == Until::FirstMatch && !found.matches.is_empty() {
+                found.matches.truncate(1);
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// A session whose reads all show the same instant.
+    async fn snapshot(&self) -> std::result::Result<ClientSession, Trouble> {
+        let options = SessionOptions::builder().snapshot(true).build();
+        Ok(self.client.start_session().with_options(options).await?)
+    }
+
+    pub(super) async fn record(&self, name: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>> {
+        let number = self.known(name).await?.number;
+        let stored = self.read(self.deadline(), || self.stored(number, id)).await?;
+        Ok(stored.map(|stored| stored.record))
+    }
+
+    pub(super) async fn records(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
+        let number = self.known(name).await?.number;
+        let (Ok(after), true) = (i64::try_from(after), limit > 0) else { return Ok(Vec::new()) };
+        let reading = self.read(self.deadline(), || async {
+            let filter = doc! { "_id.c": number, "seq": { "$gt": after } };
+            let records = self.raw(RECORDS);
+            let listed = records.find(filter).sort(doc! { "seq": 1 });
+            let mut cursor = listed.limit(i64::try_from(limit).unwrap_or(i64::MAX)).await?;
+            let mut found = Vec::new();
+            while cursor.advance().await? {
+                found.push(RecordDocument::decode(cursor.current())?.record);
+            }
+            Ok(found)
+        });
+        reading.await
+    }
+}

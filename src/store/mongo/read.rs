@@ -1,0 +1,295 @@
+//! Reading the index: postings of a digest and keys, pages of buckets, texts of candidates.
+//!
+//! All in the caller's session, so that within a transaction or a snapshot they show one instant. Bounded: a key gives
+//! its [`POSTINGS_PER_KEY`] earliest records and says whether there are more, whatever the length of its posting list; a bucket
+//! is read whole, but gives at most so many.
+
+use std::collections::HashMap;
+
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::{ClientSession, SessionCursor};
+
+use super::Shared;
+use super::documents::{
+    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged,
+};
+use super::retry::Trouble;
+use super::server::Topology;
+use crate::collection::CollectionName;
+use crate::index::POSTINGS_PER_KEY;
+use crate::record::RecordId;
+use crate::schemes::Signature;
+use crate::schemes::probes::{self, Probe};
+use crate::schemes::profile::{Digest, PostingKey};
+use crate::store::{GenerationId, Seq};
+use crate::verdict::Fingerprint;
+
+/// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
+const BATCH: u32 = 1000;
+
+/// Part of a generation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) number: Number,
+    pub(super) generation: GenerationId,
+}
+
+/// What a collection's document says of the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pointer {
+    pub(super) number: Number,
+    pub(super) generation: GenerationId,
+    pub(super) empty: bool,
+}
+
+/// A record under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Posting {
+    pub(super) id: String,
+    pub(super) seq: Seq,
+}
+
+/// The earliest records under a key, one more than may be used if there are more.
+pub(super) type Postings = Vec<Posting>;
+
+/// Answers about a digest and keys, and the pointer at the same instant; `None` when there is no such collection.
+#[derive(Debug, Default)]
+pub(super) struct Filed {
+    pub(super) pointer: Option<Pointer>,
+    pub(super) digest: Postings,
+    /// In the order of the keys asked.
+    pub(super) keys: Vec<Postings>,
+}
+
+/// What the buckets of a fingerprint hold.
+#[derive(Debug, Default)]
+pub(super) struct Buckets {
+    /// Records within the radius, each once.
+    pub(super) near: Vec<(String, Fingerprint)>,
+    /// The highest page of each bucket that has one, and how often it was pushed to.
+    pub(super) highest: HashMap<BucketNumber, (i32, i32)>,
+}
+
+impl Shared {
+    /// The pointer of a collection and the postings of a digest and of keys. One round trip on a replica set.
+    pub(super) async fn filed(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+        place: Place,
+        digest: Option<&Digest>,
+        keys: &[PostingKey],
+    ) -> Result<Filed, Trouble> {
+        let digest = digest.map(|digest| doc! { "digest": documents::digest_value(digest) });
+        let filters = keys.iter().map(|key| doc! { "keys": key.key as i64 });
+        let filters: Vec<Document> = digest.iter().cloned().chain(filters).map(|what| within(place, what)).collect();
+        let (pointer, mut lists) = match self.topology {
+            Topology::ReplicaSet => self.joined(session, name, filters).await?,
+            Topology::Cluster => self.one_by_one(session, name, filters).await?,
+        };
+        lists.reverse();
+        let digest = digest.and_then(|_| lists.pop()).unwrap_or_default();
+        lists.reverse();
+        Ok(Filed { pointer, digest, keys: lists })
+    }
+
+    /// All lists joined to the collection's document: one command. Each list is an index range of bounded length.
+    async fn joined(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+        filters: Vec<Document>,
+    ) -> Result<(Option<Pointer>, Vec<Postings>), Trouble> {
+        let count = filters.len();
+        let mut pipeline = vec![
+            doc! { "$match": { "_id": name.as_str() } },
+            doc! { "$project": { "number": 1, "generation": 1, "empty": 1 } },
+        ];
+        for (position, filter) in filters.into_iter().enumerate() {
+            let stages = vec![
+                doc! { "$match": filter },
+                doc! { "$sort": { "seq": 1 } },
+                doc! { "$limit": limit() },
+                doc! { "$project": { "_id": 0, "i": "$_id.id", "s": "$seq" } },
+            ];
+            pipeline.push(doc! { "$lookup": { "from": SIGNATURES, "as": format!("l{position}"), "pipeline": stages } });
+        }
+        let collections = self.raw(COLLECTIONS);
+        let asked = collections.aggregate(pipeline).session(&mut *session);
+        let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
+        let Some(found) = next(&mut cursor, session).await? else { return Ok((None, vec![Vec::new(); count])) };
+        let lists = (0..count).map(|position| {
+            let list = found.get_array(format!("l{position}")).map_err(damaged)?;
+            list.into_iter().map(|item| posting(item.map_err(damaged)?, "i")).collect::<crate::store::Result<_>>()
+        });
+        let lists = lists.collect::<crate::store::Result<_>>()?;
+        Ok((Some(pointer(&found)?), lists))
+    }
+
+    /// For clusters, whose transactions do not join sharded collections: a command for each list.
+    async fn one_by_one(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+        filters: Vec<Document>,
+    ) -> Result<(Option<Pointer>, Vec<Postings>), Trouble> {
+        let found = self.raw(COLLECTIONS).find_one(doc! { "_id": name.as_str() }).session(&mut *session).await?;
+        let pointer = found.as_ref().map(|found| pointer(found)).transpose()?;
+        let signatures = self.raw(SIGNATURES);
+        let mut lists = Vec::with_capacity(filters.len());
+        for filter in filters {
+            let asked = signatures.find(filter).projection(doc! { "seq": 1 });
+            let asked = asked.sort(doc! { "seq": 1 }).limit(i64::from(limit())).session(&mut *session);
+            let mut cursor = asked.await?;
+            let mut list = Vec::new();
+            while let Some(found) = next(&mut cursor, session).await? {
+                let id = found.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+                list.push(Posting { id: id.to_owned(), seq: found.get_i64("seq").map_err(damaged)? as Seq });
+            }
+            lists.push(list);
+        }
+        Ok((pointer, lists))
+    }
+
+    /// Reads the buckets that may hold fingerprints within `radius`, and those the fingerprint itself belongs to. One round
+    /// trip (more where they hold more than 16 MB). O(entries in the buckets).
+    pub(super) async fn buckets(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        fingerprint: Fingerprint,
+        radius: u8,
+    ) -> Result<Buckets, Trouble> {
+        let probed = probes::probes(radius).iter();
+        let probed = probed.map(|probe: &Probe| documents::bucket(probe.block, probe.value(fingerprint.0)));
+        let mut numbers: Vec<BucketNumber> = probed.chain(documents::buckets(fingerprint)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let filter = doc! { "c": place.number, "g": place.generation as i32, "b": { "$in": numbers } };
+        let blocks = self.raw(BLOCKS);
+        let asked = blocks.find(filter).projection(PageDocument::projection()).batch_size(BATCH);
+        let mut cursor = asked.sort(doc! { "b": 1, "p": 1 }).session(&mut *session).await?;
+        let mut found = Buckets::default();
+        let mut seen = std::collections::HashSet::new();
+        let mut taken = (-1, 0);
+        while cursor.advance(session).await? {
+            let page = PageDocument::decode(cursor.current())?;
+            // Ascending pages: the last one seen is the highest.
+            found.highest.insert(page.bucket, (page.page, page.pushed));
+            if taken.0 != page.bucket {
+                taken = (page.bucket, 0);
+            }
+            page.walk(|entry| {
+                if taken.1 <= POSTINGS_PER_KEY && fingerprint.distance(entry.fingerprint) <= radius {
+                    taken.1 += 1;
+                    if seen.insert(entry.id.to_owned()) {
+                        found.near.push((entry.id.to_owned(), entry.fingerprint));
+                    }
+                }
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The seqs of records. One round trip.
+    pub(super) async fn seqs(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Seq>, Trouble> {
+        let records = self.raw(RECORDS);
+        let asked = records.find(among(number, ids)).projection(doc! { "seq": 1 }).batch_size(BATCH * 10);
+        let mut cursor = asked.session(&mut *session).await?;
+        let mut found = HashMap::with_capacity(ids.len());
+        while let Some(record) = next(&mut cursor, session).await? {
+            let id = record.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            found.insert(id.to_owned(), record.get_i64("seq").map_err(damaged)? as Seq);
+        }
+        Ok(found)
+    }
+
+    /// Records with their texts, without their verdicts. One round trip.
+    pub(super) async fn texts(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        ids: &[&str],
+    ) -> Result<HashMap<String, RecordDocument>, Trouble> {
+        let records = self.raw(RECORDS);
+        let asked = records.find(among(number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
+        let mut cursor = asked.session(&mut *session).await?;
+        let mut found = HashMap::with_capacity(ids.len());
+        while cursor.advance(session).await? {
+            let record = RecordDocument::decode(cursor.current())?;
+            found.insert(record.record.id.as_str().to_owned(), record);
+        }
+        Ok(found)
+    }
+
+    /// The signatures of records, for judges that compare them. One round trip.
+    pub(super) async fn signatures(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Vec<Option<Signature>>>, Trouble> {
+        let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation as i32, "id": *id });
+        let keys: Vec<Bson> = keys.map(Bson::from).collect();
+        let all = self.raw(SIGNATURES);
+        let asked = all.find(doc! { "_id": { "$in": keys } }).projection(doc! { "signed": 1 });
+        let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
+        let mut found = HashMap::with_capacity(ids.len());
+        while let Some(signature) = next(&mut cursor, session).await? {
+            let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            let signed = documents::signed_of(&signature)?;
+            found.insert(id.to_owned(), signed.map(|signed| signed.signatures).unwrap_or_default());
+        }
+        Ok(found)
+    }
+
+    /// What is stored under an id. Outside a transaction.
+    pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, Trouble> {
+        let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
+        Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
+    }
+}
+
+fn limit() -> i32 {
+    POSTINGS_PER_KEY as i32 + 1
+}
+
+fn within(place: Place, what: Document) -> Document {
+    let mut filter = doc! { "_id.c": place.number, "_id.g": place.generation as i32 };
+    filter.extend(what);
+    filter
+}
+
+fn among(number: Number, ids: &[&str]) -> Document {
+    let keys: Vec<Bson> = ids.iter().map(|id| Bson::from(doc! { "c": number, "id": *id })).collect();
+    doc! { "_id": { "$in": keys } }
+}
+
+fn pointer(document: &RawDocument) -> crate::store::Result<Pointer> {
+    Ok(Pointer {
+        number: document.get_i32("number").map_err(damaged)?,
+        generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
+        empty: document.get_bool("empty").map_err(damaged)?,
+    })
+}
+
+fn posting(item: RawBsonRef<'_>, id: &str) -> crate::store::Result<Posting> {
+    let item = item.as_document().ok_or_else(|| damaged("a posting is not a document"))?;
+    let id = item.get_str(id).map_err(damaged)?.to_owned();
+    Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
+}
+
+async fn next(
+    cursor: &mut SessionCursor<RawDocumentBuf>,
+    session: &mut ClientSession,
+) -> Result<Option<RawDocumentBuf>, Trouble> {
+    if !cursor.advance(session).await? {
+        return Ok(None);
+    }
+    Ok(Some(cursor.current().to_owned()))
+}

@@ -1,0 +1,233 @@
+//! Real MongoDB servers for tests: replica sets on loopback, with data in temporary folders.
+//!
+//! `DOPPEL_TEST_MONGODB_URI` names a server to use instead (tests that stop servers always start their own). Otherwise a mongod
+//! on PATH, or the one that `scripts/get-mongod` fetches. A machine with none fails, and is told what to run.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ClientOptions, SelectionCriteria};
+
+/// Longest wait for a server or an election on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A mongod process, killed and swept when dropped.
+struct Member {
+    child: Mutex<Option<Child>>,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+/// A replica set.
+pub struct ReplicaSet {
+    members: Vec<Member>,
+    name: String,
+}
+
+/// A path to a mongod, fetched if need be.
+pub fn mongod() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/get-mongod");
+        let output = Command::new(script).stderr(Stdio::inherit()).output().expect("scripts/get-mongod can be run");
+        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        assert!(
+            output.status.success() && Path::new(&path).is_file(),
+            "no mongod on this machine: run scripts/get-mongod and see why it fails, put a mongod (6.0 or newer) on PATH, \
+             or set DOPPEL_TEST_MONGODB_URI to a replica set that tests may fill"
+        );
+        PathBuf::from(path)
+    })
+}
+
+impl Member {
+    fn new() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let folder = tempfile::Builder::new().prefix("doppel-mongod").tempdir().expect("a temporary folder");
+        Self { child: Mutex::new(None), port, folder }
+    }
+
+    fn start(&self, set: Option<&str>) {
+        let log = std::fs::File::create(self.folder.path().join("log")).expect("a log file");
+        let data = self.folder.path().join("data");
+        std::fs::create_dir_all(&data).expect("a folder for data");
+        let mut command = Command::new(mongod());
+        command.args(["--bind_ip", "127.0.0.1", "--port", &self.port.to_string(), "--wiredTigerCacheSizeGB", "0.5"]);
+        command.args(["--setParameter", "transactionLifetimeLimitSeconds=10"]);
+        command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]).arg(data);
+        if let Some(set) = set {
+            command.args(["--replSet", set]);
+        }
+        let child = command.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()).spawn().expect("mongod starts");
+        *self.child.lock().expect("no panic before") = Some(child);
+    }
+
+    fn kill(&self) {
+        if let Some(mut child) = self.child.lock().expect("no panic before").take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    async fn client(&self) -> mongodb::Client {
+        let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", self.port);
+        let mut options = ClientOptions::parse(uri).await.expect("a valid URI");
+        options.server_selection_timeout = Some(Duration::from_secs(2));
+        options.selection_criteria =
+            Some(SelectionCriteria::ReadPreference(mongodb::options::ReadPreference::Nearest { options: None }));
+        mongodb::Client::with_options(options).expect("a client")
+    }
+
+    async fn ask(&self, command: Document) -> mongodb::error::Result<Document> {
+        self.client().await.database("admin").run_command(command).await
+    }
+
+    async fn wait(&self) {
+        let start = Instant::now();
+        while self.ask(doc! { "hello": 1 }).await.is_err() {
+            assert!(start.elapsed() < PATIENCE, "mongod does not answer on port {}", self.port);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A server without a replica set, and its URI.
+pub struct Standalone(Member);
+
+impl Standalone {
+    /// Starts it.
+    pub async fn start() -> Self {
+        let member = Member::new();
+        member.start(None);
+        member.wait().await;
+        Self(member)
+    }
+
+    /// Its URI.
+    pub fn uri(&self) -> String {
+        format!("mongodb://127.0.0.1:{}/", self.0.port)
+    }
+}
+
+impl ReplicaSet {
+    /// Starts a set of `members` and waits for its primary.
+    pub async fn start(members: usize) -> Self {
+        static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let set = Self { members: (0..members).map(|_| Member::new()).collect(), name: format!("doppel{number}") };
+        for member in &set.members {
+            member.start(Some(&set.name));
+        }
+        for member in &set.members {
+            member.wait().await;
+        }
+        let list = set.members.iter().enumerate();
+        let list = list.map(|(at, member)| doc! { "_id": at as i32, "host": format!("127.0.0.1:{}", member.port) });
+        let config = doc! {
+            "_id": &set.name, "members": list.collect::<Vec<_>>(),
+            "settings": { "electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500 },
+        };
+        set.members[0].ask(doc! { "replSetInitiate": config }).await.expect("the set is initiated");
+        set.primary().await;
+        set
+    }
+
+    /// What doppel is given.
+    pub fn uri(&self) -> String {
+        let hosts: Vec<String> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        format!("mongodb://{}/?replicaSet={}", hosts.join(","), self.name)
+    }
+
+    /// Waits for a primary; its position.
+    pub async fn primary(&self) -> usize {
+        let start = Instant::now();
+        loop {
+            for (at, member) in self.members.iter().enumerate() {
+                let running = member.child.lock().expect("no panic before").is_some();
+                if running
+                    && let Ok(hello) = member.ask(doc! { "hello": 1 }).await
+                    && hello.get_bool("isWritablePrimary").unwrap_or(false)
+                {
+                    return at;
+                }
+            }
+            assert!(start.elapsed() < PATIENCE, "the replica set elects no primary");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Makes the primary step down.
+    pub async fn step_down(&self) {
+        let primary = self.primary().await;
+        // Refused while no secondary has caught up: then another time.
+        let _ = self.members[primary].ask(doc! { "replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 2 }).await;
+    }
+
+    /// Kills a member as a power cut would.
+    pub fn kill(&self, member: usize) {
+        self.members[member].kill();
+    }
+
+    /// Starts a killed member again.
+    pub async fn restart(&self, member: usize) {
+        self.members[member].start(Some(&self.name));
+        self.members[member].wait().await;
+    }
+}
+
+/// A replica set of one that all tests of a binary share; or the one of `DOPPEL_TEST_MONGODB_URI`.
+pub struct Shared {
+    uri: String,
+    _set: Option<ReplicaSet>,
+}
+
+impl Shared {
+    /// Starts it, or takes the one given.
+    pub async fn start() -> Self {
+        match std::env::var("DOPPEL_TEST_MONGODB_URI") {
+            Ok(uri) => Self { uri, _set: None },
+            Err(_) => {
+                let set = ReplicaSet::start(1).await;
+                Self { uri: set.uri(), _set: Some(set) }
+            }
+        }
+    }
+
+    /// Its URI.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+}
+
+/// A database name that no other test has.
+pub fn database(test: &str) -> String {
+    let id: String = doppel::clock::unique_id().chars().filter(char::is_ascii_hexdigit).collect();
+    format!("doppel_{test}_{}", &id[id.len() - 12..])
+}
+
+/// Removes a test's database, so that a server that outlives the tests does not fill up.
+pub async fn drop_database(uri: &str, name: &str) {
+    let client = mongodb::Client::with_uri_str(uri).await.expect("a client");
+    client.database(name).drop().await.expect("the database is dropped");
+}
+
+/// The usual choices of a MongoDB store.
+pub fn options() -> doppel::store::mongo::Options {
+    doppel::store::mongo::Options::new(doppel::store::mongo::Clock {
+        micros: doppel::clock::micros,
+        now: doppel::clock::now,
+        unique_id: doppel::clock::unique_id,
+    })
+}
