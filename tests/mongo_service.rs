@@ -35,12 +35,40 @@ fn instance(uri: &str, database: &str) -> TestServer {
 }
 
 fn doctor(uri: &str, database: &str) -> String {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
-    command.arg("doctor").env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", uri);
-    let output = command.env("DOPPEL_STORE__DATABASE", database).output().expect("doppel runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let (text, fine) = command(uri, database, &["doctor"], &[]);
+    assert!(fine, "{text}");
     text
+}
+
+/// Runs a command on the database; its output, and whether it went well.
+fn command(uri: &str, database: &str, arguments: &[&str], more: &[(&str, &str)]) -> (String, bool) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(arguments).env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", uri);
+    command.env("DOPPEL_STORE__DATABASE", database).envs(more.iter().copied());
+    let output = command.output().expect("doppel runs");
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (text, output.status.success())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not_to() {
+    let server = mongod::Shared::start().await;
+    let database = mongod::database("migrate");
+    let run = |arguments: &[&str], more: &[(&str, &str)]| command(server.uri(), &database, arguments, more);
+    let unwilling = [("DOPPEL_STORE__MIGRATE", "false"), ("DOPPEL_SERVER__LISTEN", "127.0.0.1:0")];
+    let (text, fine) = run(&["serve"], &unwilling);
+    assert!(!fine && text.contains("run doppel migrate"), "{text}");
+    let (text, fine) = run(&["migrate", "--dry-run"], &[]);
+    assert!(fine && text.contains("0001_first_schema  pending"), "{text}");
+    let (text, fine) = run(&["migrate"], &[]);
+    assert!(fine && text.contains("applied 0001_first_schema"), "{text}");
+    let (text, fine) = run(&["migrate"], &[]);
+    assert!(fine && text.contains("nothing to do"), "{text}");
+    let (text, fine) = run(&["migrate", "--status"], &[]);
+    assert!(fine && text.contains("0001_first_schema  applied 2"), "{text}");
+    let (text, fine) = run(&["migrate", "--status"], &[("DOPPEL_STORE__KIND", "embedded")]);
+    assert!(!fine && text.contains("needs no migrations"), "{text}");
+    mongod::drop_database(server.uri(), &database).await;
 }
 
 /// A made-up complaint that no other family makes: words with house numbers.
