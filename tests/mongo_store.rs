@@ -115,6 +115,21 @@ async fn the_mongodb_store_keeps_the_promises() {
     pair.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_key_by_key_as_on_a_cluster_gives_the_same() {
+    let server = mongod::Shared::start().await;
+    let database = mongod::database("apart");
+    let options = Options { joins: false, ..mongod::options() };
+    let store: Arc<dyn Store> =
+        Arc::new(MongoStore::connect(server.uri(), &database, options).await.expect("a connection"));
+    // All but the races, which are about writing.
+    for (name, check) in ALL.iter().take_while(|(name, _)| *name != "of_a_family_exactly_one_is_original") {
+        println!("{name}");
+        check(Arc::clone(&store)).await;
+    }
+    mongod::drop_database(server.uri(), &database).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_families_put_to_two_instances_at_once_exactly_one_is_original_for_every_channel() {
     let pair = Pair::start("families").await;

@@ -76,6 +76,8 @@ pub struct Options {
     pub patience: Duration,
     /// Most connections to each server.
     pub pool: u32,
+    /// Whether posting keys may be read in one joined command. Clusters never do; elsewhere it only saves time.
+    pub joins: bool,
     /// Whether pending migrations are applied when connecting; refused otherwise.
     pub migrate: bool,
 }
@@ -89,6 +91,7 @@ impl Options {
             staleness: Duration::from_secs(1),
             patience: Duration::from_secs(60),
             pool: 64,
+            joins: true,
             migrate: true,
         }
     }

@@ -84,8 +84,8 @@ impl Shared {
         let filters = keys.iter().map(|key| doc! { "keys": key.key as i64 });
         let filters: Vec<Document> = digest.iter().cloned().chain(filters).map(|what| within(place, what)).collect();
         let (pointer, mut lists) = match self.topology {
-            Topology::ReplicaSet => self.joined(session, name, filters).await?,
-            Topology::Cluster => self.one_by_one(session, name, filters).await?,
+            Topology::ReplicaSet if self.options.joins => self.joined(session, name, filters).await?,
+            Topology::ReplicaSet | Topology::Cluster => self.one_by_one(session, name, filters).await?,
         };
         lists.reverse();
         let digest = digest.and_then(|_| lists.pop()).unwrap_or_default();
