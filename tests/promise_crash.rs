@@ -6,6 +6,8 @@
 //!
 //! `DOPPEL_TEST_ROUNDS` sets the number of rounds (100 for acceptance), `DOPPEL_TEST_SEED` repeats a run.
 
+#![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
+
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,6 +3,8 @@
 //! 64 clients register families of near-identical texts at once. `DOPPEL_TEST_FAMILIES` sets their number (1,000 for
 //! acceptance), `DOPPEL_TEST_SEED` repeats a run.
 
+#![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
+
 mod support;
 
 use std::collections::BTreeMap;

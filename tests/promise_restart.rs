@@ -2,6 +2,8 @@
 //!
 //! `DOPPEL_TEST_RECORDS` names a file of records (JSON lines) to use instead of generated ones.
 
+#![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 
 use crate::collection::{CollectionName, Settings};
 use crate::engine::answers::InactiveChannel;
 use crate::engine::{Error, Result, off_thread};
 use crate::record::Row;
 use crate::schemes::profile::{Profile, Signed};
-use crate::store::CollectionState;
+use crate::similarity::ShingleSet;
+use crate::store::{CollectionState, Seq};
 use crate::text::Document;
 use crate::violation::Violation;
 
@@ -18,6 +21,42 @@ use crate::violation::Violation;
 pub(super) struct Context {
     pub(super) state: Arc<CollectionState>,
     pub(super) profile: Arc<Profile>,
+    /// Shingle sets of records verified lately. The same records are proposed again and again: a key proposes its earliest,
+    /// so a common phrase leads to the same few hundred.
+    pub(super) verified: VerifiedTexts,
+}
+
+/// Most bytes of remembered shingle sets, per collection: some 15,000 records of usual length.
+const VERIFIED_BYTES: u64 = 32 << 20;
+/// Bytes of a set of usual length, to size the cache's tables.
+const USUAL_SET_BYTES: u64 = 2 << 10;
+
+/// Shingle sets by seq, bounded by their bytes.
+pub(super) struct VerifiedTexts(Cache<Seq, Arc<ShingleSet>, ByBytes>);
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<Seq, Arc<ShingleSet>> for ByBytes {
+    fn weight(&self, _: &Seq, set: &Arc<ShingleSet>) -> u64 {
+        set.memory_usage() as u64
+    }
+}
+
+impl VerifiedTexts {
+    fn new() -> Self {
+        Self(Cache::with_weighter((VERIFIED_BYTES / USUAL_SET_BYTES) as usize, VERIFIED_BYTES, ByBytes))
+    }
+
+    /// The set of a record, if it is remembered.
+    pub(super) fn get(&self, seq: Seq) -> Option<Arc<ShingleSet>> {
+        self.0.get(&seq)
+    }
+
+    /// Remembers the set of a record.
+    pub(super) fn put(&self, seq: Seq, set: Arc<ShingleSet>) {
+        self.0.insert(seq, set);
+    }
 }
 
 /// A row read and signed.
@@ -87,7 +126,7 @@ impl Contexts {
                 off_thread(move || Ok(Arc::new(Profile::compile(&state.settings, None)))).await?
             }
         };
-        let context = Arc::new(Context { state: state.clone(), profile });
+        let context = Arc::new(Context { state: state.clone(), profile, verified: VerifiedTexts::new() });
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
             contexts.insert(state.name.clone(), context.clone());

@@ -8,7 +8,7 @@ use crate::index::Via;
 use crate::record::Row;
 use crate::schemes::Signature;
 use crate::similarity::{Resemblance, ShingleSet};
-use crate::store::{Candidate, Judge};
+use crate::store::{Candidate, Judge, Seq};
 use crate::text::Document;
 use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_EXACT, Verdict};
 
@@ -54,9 +54,23 @@ impl RecordJudge {
         accepting
     }
 
-    fn measure(&self, other: &Document, width: u8) -> Resemblance {
+    fn measure(&self, other: &ShingleSet, width: u8) -> Resemblance {
         let ours = self.shingles.get_or_init(|| ShingleSet::of(&self.subject.document.joined(), width));
-        ours.resemblance(&ShingleSet::of(&other.joined(), width))
+        ours.resemblance(other)
+    }
+
+    /// The candidate's shingle set, remembered or made, and remembered if its seq will always name this text.
+    fn shingles_of(&self, candidate: &Candidate<'_>, document: &Document, width: u8) -> Arc<ShingleSet> {
+        let made = || Arc::new(ShingleSet::of(&document.joined(), width));
+        if !candidate.lasting {
+            return made();
+        }
+        let seq = candidate.record.seq;
+        self.context.verified.get(seq).unwrap_or_else(|| {
+            let set = made();
+            self.context.verified.put(seq, set.clone());
+            set
+        })
     }
 }
 
@@ -82,7 +96,8 @@ impl Judge for RecordJudge {
             (_, true) => Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0) },
             (None, false) => Measures::default(),
             (Some(verify), false) => {
-                let measured = self.measure(&other, verify.shingle);
+                let theirs = self.shingles_of(candidate, &other, verify.shingle);
+                let measured = self.measure(&theirs, verify.shingle);
                 if !measured.satisfies(verify) {
                     return None;
                 }
@@ -103,6 +118,15 @@ impl Judge for RecordJudge {
             relation: relation(&self.subject.document, &other),
             time: other.time.map(|time| time.to_string()),
         })
+    }
+
+    fn dismisses(&self, seq: Seq, via: Via) -> bool {
+        let Some(verify) = &self.context.state.settings.verify else { return false };
+        if via.contains(Via::EXACT) {
+            return false;
+        }
+        let remembered = self.context.verified.get(seq);
+        remembered.is_some_and(|theirs| !self.measure(&theirs, verify.shingle).satisfies(verify))
     }
 
     fn needs_signatures(&self) -> bool {

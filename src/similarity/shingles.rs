@@ -39,6 +39,7 @@ impl ShingleSet {
         };
         codes.sort_unstable();
         codes.dedup();
+        codes.shrink_to_fit();
         Self { codes }
     }
 
@@ -50,6 +51,11 @@ impl ShingleSet {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.codes.is_empty()
+    }
+
+    /// Bytes the set occupies.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.codes.capacity() * size_of::<u64>()
     }
 
     /// Both measures of two sets built with the same width. Two empty sets resemble each other in nothing.

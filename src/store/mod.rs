@@ -162,12 +162,20 @@ pub struct Candidate<'a> {
     pub fingerprint: Option<Fingerprint>,
     /// Its signatures, one per channel; empty unless [`Judge::needs_signatures`].
     pub signatures: &'a [Option<Signature>],
+    /// Whether the record is published, in a store that never gives its seq to another content.
+    pub lasting: bool,
 }
 
 /// Decides about candidates: the rules of the engine, asked by the store.
 pub trait Judge: Send + Sync {
     /// The match, if `candidate` is one. Pure; may take as long as reading two texts.
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match>;
+
+    /// Whether a record can be ruled out before it is loaded, from what is remembered of it. Only asked about records whose
+    /// seq names this content for ever ([`Candidate::lasting`]).
+    fn dismisses(&self, _seq: Seq, _via: Via) -> bool {
+        false
+    }
 
     /// Whether [`Candidate::signatures`] must be filled; the same for all judges of one generation.
     fn needs_signatures(&self) -> bool;

@@ -72,7 +72,7 @@ impl Collection {
         let proposed = others.filter_map(|(record, signed)| Some((record, signed, wanted.proposes(signed)?)));
         let judged = proposed.filter_map(|(record, signed, via)| {
             let signatures = if judge.needs_signatures() { &signed.signatures[..] } else { &[] };
-            judge.judge(&Candidate { record, via, fingerprint: signed.fingerprint(), signatures })
+            judge.judge(&Candidate { record, via, fingerprint: signed.fingerprint(), signatures, lasting: false })
         });
         judged.collect()
     }

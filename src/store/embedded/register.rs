@@ -239,6 +239,7 @@ impl Core {
                     via: item.proposal.via,
                     fingerprint: item.proposal.fingerprint,
                     signatures: &pending.signed.signatures,
+                    lasting: false,
                 }),
                 None => self.judge_stored(&view, collection.number, generation, &item.proposal, judge.as_ref())?,
             };
@@ -261,6 +262,9 @@ impl Core {
         proposal: &Proposal,
         judge: &dyn Judge,
     ) -> Result<Option<Match>> {
+        if judge.dismisses(proposal.seq, proposal.via) {
+            return Ok(None);
+        }
         let Some(record) = self.disk.record(view, number, proposal.seq, false)? else { return Ok(None) };
         let signatures = if judge.needs_signatures() {
             self.disk.entry(view, number, generation, proposal.seq)?.map(|entry| entry.signatures).unwrap_or_default()
@@ -268,7 +272,7 @@ impl Core {
             Vec::new()
         };
         let (via, fingerprint) = (proposal.via, proposal.fingerprint);
-        Ok(judge.judge(&Candidate { record: &record, via, fingerprint, signatures: &signatures }))
+        Ok(judge.judge(&Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true }))
     }
 }
 

@@ -202,7 +202,7 @@ fn judge_all(
         let own = text.fingerprint.filter(|_| text.generation == place.generation);
         let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
         let fingerprint = item.fingerprint.or(own);
-        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures })
+        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting: false })
     });
     judged.collect()
 }
