@@ -41,7 +41,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     for round in 0..rounds {
         let server = TestServer::start_in(folder.path());
         verify(&server, &log, &mut random);
-        acknowledged += write_until_killed(server, &mut log, seed ^ (round << 32), random.below(600) + 20);
+        acknowledged += write_until_killed(&server, &mut log, seed ^ (round << 32), random.below(600) + 20);
     }
     let server = TestServer::start_in(folder.path());
     verify(&server, &log, &mut random);
@@ -50,12 +50,12 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
 }
 
 /// Runs the writers and kills the server after `millis`; returns the number of acknowledged writes.
-fn write_until_killed(server: TestServer, log: &mut BTreeMap<String, Expected>, seed: u64, millis: u64) -> u64 {
+fn write_until_killed(server: &TestServer, log: &mut BTreeMap<String, Expected>, seed: u64, millis: u64) -> u64 {
     let shared = Mutex::new(std::mem::take(log));
     let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (shared, stop, acknowledged, server) = (&shared, &stop, &acknowledged, &server);
+            let (shared, stop, acknowledged) = (&shared, &stop, &acknowledged);
             scope.spawn(move || {
                 let mut random = Rng::new(seed ^ writer);
                 while !stop.load(Ordering::Relaxed) {
