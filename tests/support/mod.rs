@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -203,6 +203,103 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A service with a data folder of its own.
+pub struct OwnServer {
+    server: TestServer,
+    _folder: tempfile::TempDir,
+}
+
+impl std::ops::Deref for OwnServer {
+    type Target = TestServer;
+    fn deref(&self) -> &TestServer {
+        &self.server
+    }
+}
+
+/// The service that the tests of one file share, each with a collection of its own. It ends with the last that holds it.
+pub fn shared_server() -> Arc<OwnServer> {
+    static SHARED: Mutex<Weak<OwnServer>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().expect("no start failed");
+    shared.upgrade().unwrap_or_else(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let own = Arc::new(OwnServer { server: TestServer::start_in(folder.path()), _folder: folder });
+        *shared = Arc::downgrade(&own);
+        own
+    })
+}
+
+/// A collection on the shared service. Ids in paths are given percent-encoded.
+pub struct Desk {
+    pub server: Arc<OwnServer>,
+    pub path: String,
+}
+
+impl Desk {
+    /// Not created yet: the first record does it.
+    pub fn new(name: &str) -> Self {
+        Self { server: shared_server(), path: format!("/v1/collections/{name}") }
+    }
+
+    /// Created with `settings`.
+    #[track_caller]
+    pub fn with(name: &str, settings: &Value) -> Self {
+        let desk = Self::new(name);
+        let created = desk.send("PUT", "", settings);
+        assert_eq!(created.status, 201, "{}", created.text);
+        desk
+    }
+
+    /// Sends `body` to `path` below the collection's.
+    #[track_caller]
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+        self.server.send(method, &format!("{}{path}", self.path), body)
+    }
+
+    /// The body of an answer that must be 200.
+    #[track_caller]
+    pub fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let answer = self.send(method, path, body);
+        assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text);
+        answer.json()
+    }
+
+    /// Registers a record under a new id.
+    #[track_caller]
+    pub fn register(&self, id: &str, row: &Value) -> Value {
+        let answer = self.send("PUT", &format!("/records/{id}"), row);
+        assert_eq!(answer.status, 201, "{id}: {}", answer.text);
+        assert_eq!(answer.json()["outcome"], "created", "{id}: {}", answer.text);
+        answer.json()
+    }
+
+    /// Puts a record whose id is taken.
+    #[track_caller]
+    pub fn put_again(&self, id: &str, row: &Value, outcome: &str) -> Value {
+        let answer = self.ask("PUT", &format!("/records/{id}"), row);
+        assert_eq!(answer["outcome"], outcome, "{id}: {answer}");
+        answer
+    }
+
+    /// Reads a record.
+    #[track_caller]
+    pub fn get(&self, id: &str) -> Value {
+        self.ask("GET", &format!("/records/{id}"), &Value::Null)
+    }
+
+    /// Deletes a record.
+    #[track_caller]
+    pub fn delete(&self, id: &str) {
+        let answer = self.send("DELETE", &format!("/records/{id}"), &Value::Null);
+        assert_eq!(answer.status, 204, "{id}: {}", answer.text);
+    }
+}
+
+/// The `id` of every item of a list.
+#[track_caller]
+pub fn ids(list: &Value) -> Vec<&str> {
+    list.as_array().expect("a list").iter().map(|item| item["id"].as_str().expect("an id")).collect()
 }
 
 /// What comes on `stream` until it is closed, or until its read timeout.
