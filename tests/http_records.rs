@@ -142,9 +142,6 @@ fn other_fields_are_updated_and_the_verdict_stays() {
         with("王强", "2024-03-05", "one"),
         with("王强", "2024-03-06", "one"),
         with("王强", "2024-03-06", "two"),
-        // Too long for a floating-point number, which would not tell them apart.
-        json!({"title": "来信", "content": LAMPS_AGAIN, "note": 1_234_567_890_123_456_789_u64, "account": "x"}),
-        json!({"title": "来信", "content": LAMPS_AGAIN, "note": 1_234_567_890_123_456_788_u64, "account": "x"}),
         // Read alike, written otherwise.
         json!({"title": "来信　", "content": LAMPS_AGAIN}),
     ] {
@@ -155,6 +152,7 @@ fn other_fields_are_updated_and_the_verdict_stays() {
         assert_eq!(verdict(&stored), verdict(&first));
         previous = changed;
     }
+    // Too long for any number type, which would not tell them apart.
     let long = |digits: &str| format!("{{\"title\":\"来信\",\"content\":{},\"account\":{digits}}}", json!(LAMPS_AGAIN));
     for digits in ["6222021234567890123456701", "6222021234567890123456702"] {
         let answer =
