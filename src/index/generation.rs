@@ -22,7 +22,7 @@ use super::block::{BlockIndex, Tuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
-use super::{POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, weight};
+use super::{POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
 use crate::schemes::profile::PostingKey;
 use crate::verdict::Fingerprint;
 
@@ -136,7 +136,9 @@ impl GenerationIndex {
                 scratch.take_near(Via::channel(channel));
             }
             let digest = probe.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
-            let keys = probe.keys.iter().map(|key| (FiledKey::channel(key.key), Via::channel(key.channel)));
+            let (keys, cut) = looked_up(probe.keys);
+            scratch.truncated |= cut;
+            let keys = keys.map(|key| (FiledKey::channel(key.key), Via::channel(key.channel)));
             let hits = &mut scratch.hits;
             scratch.truncated |=
                 self.postings.first(digest.into_iter().chain(keys), POSTINGS_PER_KEY, |slot, via, length| {

@@ -31,6 +31,8 @@ pub struct Entry {
 
 /// Records a batch: with 13 keys each, 1,700 keys a shard, and 55 MB beside the index (twice that when vectors have grown).
 const BATCH: usize = 1 << 19;
+/// ... or so many keys, when records have many.
+const BATCH_KEYS: usize = BATCH * 16;
 /// Smaller batches are not worth a thread.
 const ALONE: usize = 4_096;
 /// Shards a thread takes at a time.
@@ -38,7 +40,8 @@ const SHARE: usize = 32;
 
 impl GenerationIndex {
     /// Inserts `entries`, in seq order; the result is that of [`GenerationIndex::insert`] for each, so into an empty index
-    /// the entry number n gets slot n. `progress` is told how many are in, now and then. Lookups may go on meanwhile.
+    /// the entry number n gets slot n. `progress` is told how many are in, now and then. Nobody may look
+    /// anything up meanwhile: several threads write, and `together` counts on one.
     pub fn load(
         &self,
         entries: impl IntoIterator<Item = Entry>,
@@ -49,7 +52,10 @@ impl GenerationIndex {
         let mut loaded = 0;
         loop {
             let mut turn = self.write_turn();
-            for entry in entries.by_ref().take(BATCH) {
+            while batch.records < BATCH
+                && batch.keys < BATCH_KEYS
+                && let Some(entry) = entries.next()
+            {
                 let slot = self.take_slot(&mut turn, entry.seq, entry.fingerprint)?;
                 batch.add(&entry, slot);
             }
@@ -83,7 +89,7 @@ impl GenerationIndex {
             }
         });
         batch.fingerprints.clear();
-        batch.records = 0;
+        (batch.records, batch.keys) = (0, 0);
     }
 
     /// Files the fingerprints that are there already as twins and the others under their first block; these are returned.
@@ -126,6 +132,7 @@ fn share_out<T: Send>(threads: usize, work: impl Iterator<Item = T> + Send, run:
 
 struct Batch {
     records: usize,
+    keys: usize,
     /// Postings by shard, see [`FiledKey::cell`](super::posting::FiledKey::cell).
     cells: Box<[Vec<u64>]>,
     fingerprints: Vec<(Fingerprint, u32)>,
@@ -133,13 +140,14 @@ struct Batch {
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { records: 0, cells: (0..SHARDS).map(|_| Vec::new()).collect(), fingerprints: Vec::new() }
+        Self { records: 0, keys: 0, cells: (0..SHARDS).map(|_| Vec::new()).collect(), fingerprints: Vec::new() }
     }
 }
 
 impl Batch {
     fn add(&mut self, entry: &Entry, slot: u32) {
         self.records += 1;
+        self.keys += entry.keys.len();
         filed(entry.digest_key, &entry.keys).for_each(|key| self.cells[key.shard()].push(key.cell(slot)));
         self.fingerprints.extend(entry.fingerprint.map(|fingerprint| (fingerprint, slot)));
     }

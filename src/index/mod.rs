@@ -41,6 +41,22 @@ pub const POSTINGS_PER_KEY: usize = 256;
 /// At most this many candidates of a query are verified. The same in every store.
 pub const MAX_CANDIDATES: usize = 256;
 
+/// At most this many posting keys of a query are looked up, see [`looked_up`]; presets make some hundred at most. Each
+/// may propose [`POSTINGS_PER_KEY`] records. The same in every store.
+pub const MAX_KEYS: usize = 4_096;
+/// A query reads candidates of this many bytes, best first; those behind are not verified, and the answer is truncated. The
+/// same in every store.
+pub const MAX_CANDIDATE_BYTES: usize = 32 << 20;
+
+/// The posting keys of a query that are looked up: all, or, if they are more than [`MAX_KEYS`], the first of each channel,
+/// as many of one as of the other. Also whether some are left out.
+pub fn looked_up(keys: &[PostingKey]) -> (impl Iterator<Item = &PostingKey>, bool) {
+    let channels = || keys.chunk_by(|a, b| a.channel == b.channel);
+    let cut = keys.len() > MAX_KEYS;
+    let share = if cut { MAX_KEYS / channels().count().clamp(1, MAX_KEYS) } else { MAX_KEYS };
+    (channels().flat_map(move |keys| keys.iter().take(share)).take(MAX_KEYS), cut)
+}
+
 /// What a shared key with `postings` records counts in ranking: 1/min(`postings`, [`POSTINGS_PER_KEY`]), in units of 2^-40, so
 /// that sums do not depend on the order of adding. A Simhash match counts as a key of one record.
 pub fn weight(postings: usize) -> u64 {

@@ -330,3 +330,22 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
     });
     assert_eq!(index.len(), 250);
 }
+
+#[test]
+fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
+    let keys =
+        |count: u64, channel| (0..count).map(move |key| PostingKey { channel, key: key + (u64::from(channel) << 32) });
+    let many: Vec<PostingKey> = keys(65_536, 1).chain(keys(100, 2)).chain(keys(65_536, 3)).collect();
+    let (taken, cut) = looked_up(&many);
+    let share = MAX_KEYS as u64 / 3;
+    assert!(cut && taken.copied().eq(keys(share, 1).chain(keys(100, 2)).chain(keys(share, 3))));
+    let few = &many[..MAX_KEYS];
+    let (taken, cut) = looked_up(few);
+    assert!(!cut && taken.eq(few));
+    let index = GenerationIndex::new();
+    index.insert(1, 1, None, &many[share as usize..MAX_KEYS]).unwrap();
+    index.insert(2, 2, None, &many[..1]).unwrap();
+    let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys: &many });
+    assert!(found.truncated);
+    assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [2]);
+}

@@ -4,7 +4,10 @@
 //! for all before it reads the first. Locking in between would undo that, for taking a lock lets nothing behind it
 //! begin. So: lock them all, touch them all, read them all. On a million records that halves the time of a lookup.
 //!
-//! No deadlock: nobody who holds a write lock waits for another of the same kind, and a lock needed twice is taken once.
+//! No deadlock, as long as one thread at a time writes: it holds one lock and waits for none meanwhile, so of the locks
+//! that lookups hold while they wait for others at most one has a writer waiting before it, and those who wait for that one's
+//! next holder go on. A lock needed twice is taken once. With two writers at once, lookups could wait for each other: filling
+//! an index with several threads (`load`) is for an index that nobody reads yet.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
