@@ -5,38 +5,17 @@
 //! ```
 #![cfg(feature = "failpoints")]
 
+#[path = "support/faults.rs"]
+mod faults;
+
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use doppel::store::conformance::{Desk, Sample, stored};
-use doppel::store::embedded::{EmbeddedStore, Options};
-use doppel::store::{Mode, Registered, Result, Store, StoreError};
+use doppel::store::{Mode, Registered, Result, StoreError};
 use doppel::verdict::VerdictKind;
 use fail::FailScenario;
-
-fn open(dir: &Path) -> Arc<dyn Store> {
-    let options = Options { min_free_bytes: 1, ..Options::default() };
-    Arc::new(EmbeddedStore::open(dir, options).expect("the directory opens"))
-}
-
-fn sample(number: u64) -> Sample {
-    Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1])
-}
-
-/// Makes whoever comes to the failpoint say so and wait to be let on.
-fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
-    let (arrived, arrivals) = channel();
-    let (go, wait) = channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
-    let stop = move || {
-        let _ = arrived.send(());
-        let _ = wait.lock().map(|wait| wait.recv());
-    };
-    fail::cfg_callback(name, stop).expect("a failpoint");
-    (arrivals, go)
-}
+use faults::{gate, insist, open, sample};
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
@@ -112,19 +91,6 @@ async fn after_the_sync_a_crash_loses_nothing() {
     let _scenario = FailScenario::setup();
     let crashed = unanswered_at("store::before_publish").await;
     assert_eq!(left_in(crashed.path()).await, ["r1", "r2"]);
-}
-
-/// Repeats until the store takes writes again, as a client told 503 would.
-async fn insist(desk: &Desk, sample: &Sample) -> Registered {
-    for _ in 0..2_000 {
-        match desk.try_put(sample, Mode::Put).await {
-            Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)) => {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            outcome => return outcome.expect("no other error"),
-        }
-    }
-    panic!("the store did not come back");
 }
 
 async fn survives(break_it: &[(&str, &str)]) {
@@ -231,4 +197,59 @@ async fn a_drop_cut_short_is_finished_at_the_next_opening() {
         }
     }
     assert_eq!(left, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_a_panic_past_the_commit_the_outcome_is_unknown_and_repeating_shows_it() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    fail::cfg("store::before_publish", "1*panic").expect("a failpoint");
+    let open_end = desk.try_put(&sample(2), Mode::Put).await;
+    assert!(matches!(open_end, Err(StoreError::Unknown(_))), "{open_end:?}");
+    assert!(matches!(insist(&desk, &sample(2)).await, Registered::Unchanged(_)), "it was on disk");
+    assert_eq!((desk.find(&sample(1)).await, desk.find(&sample(2)).await), (vec!["r1".into()], vec!["r2".into()]));
+    stored(desk.put(&sample(3)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn removals_go_on_when_there_is_no_room_for_anything_else() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    fail::cfg("store::disk_low", "return").expect("a failpoint");
+    assert!(matches!(desk.try_put(&sample(2), Mode::Put).await, Err(StoreError::DiskFull { .. })));
+    assert!(desk.remove("r1").await);
+    fail::remove("store::disk_low");
+    stored(desk.put(&sample(1)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_disk_that_stays_full_does_not_keep_the_store_from_opening_again() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    let (arrived, go) = gate("store::before_append");
+    let caller = tokio::spawn({
+        let desk = desk.clone();
+        async move { desk.try_put(&sample(2), Mode::Put).await }
+    });
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    fail::cfg("store::disk_full", "return").expect("a failpoint");
+    fail::cfg("store::commit_error", "1*return").expect("a failpoint");
+    fail::remove("store::before_append");
+    drop(go);
+    assert!(caller.await.expect("no panic").is_err());
+    while !matches!(store.ready().await, Err(StoreError::DiskFull { .. })) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(desk.find(&sample(1)).await, ["r1"]);
+    fail::remove("store::disk_full");
+    stored(insist(&desk, &sample(2)).await);
 }

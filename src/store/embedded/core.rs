@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use super::Options;
 use super::disk::{Disk, unavailable};
 use super::line::Collection;
+use super::patience::Patience;
 use super::writer::{Arrival, Writer};
 use crate::collection::CollectionName;
 use crate::store::{Result, StoreError};
@@ -25,21 +26,23 @@ pub(super) struct Core {
     pub(super) collections: Arc<RwLock<BTreeMap<CollectionName, Arc<Collection>>>>,
     pub(super) writer: Sender<Arrival>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    patience: Arc<Patience>,
 }
 
 impl Core {
     /// Opens the database, rebuilds the indexes, starts the writer, finishes what a crash interrupted.
-    pub(super) fn open(dir: &Path, options: &Options, on_failure: OnFailure) -> Result<Self> {
+    pub(super) fn open(dir: &Path, options: &Options, patience: &Arc<Patience>, on_failure: OnFailure) -> Result<Self> {
         let disk = Arc::new(Disk::open(dir, options.cache_bytes)?);
         let collections = super::load::collections(&disk, options)?;
         let (writer, arrivals) = unbounded();
-        let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure);
+        let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure, Arc::clone(patience));
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || runner.run())
             .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
         let collections = Arc::new(RwLock::new(collections));
-        let core = Self { disk, collections, writer, thread: Mutex::new(Some(thread)) };
+        let patience = Arc::clone(patience);
+        let core = Self { disk, collections, writer, thread: Mutex::new(Some(thread)), patience };
         super::sweep::finish_drops(&core)?;
         Ok(core)
     }
@@ -55,7 +58,7 @@ impl Core {
         if self.disk.has_failed() {
             return Err(unavailable("the last write to the data directory failed; it is being opened again"));
         }
-        Ok(())
+        self.patience.check()
     }
 
     /// Live records of all collections, and bytes of their indexes.
@@ -70,19 +73,19 @@ impl Core {
 }
 
 impl Drop for Core {
-    /// Waits for the writer, so that the directory is free when this returns.
+    /// Waits for the writer and for a sweep that is under way, so that the directory is free when this returns; unless a write
+    /// hangs: then they are left to themselves, and the directory stays in use until the process ends.
     fn drop(&mut self) {
         self.disk.stop();
         let (closed, _) = unbounded();
         self.writer = closed;
-        if let Some(thread) = self.thread.lock().take()
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // A writer that panicked has said so; there is nothing to wait for.
-            let _ = thread.join();
-        }
-        // A sweep that is under way holds the database until its batch is answered.
-        while Arc::strong_count(&self.disk) > 1 {
+        let thread = self.thread.lock().take().filter(|thread| thread.thread().id() != std::thread::current().id());
+        let ended = || thread.as_ref().is_none_or(JoinHandle::is_finished) && Arc::strong_count(&self.disk) == 1;
+        while !ended() {
+            if self.patience.is_out() {
+                tracing::error!("a write hangs; the data directory stays in use until the process ends");
+                return;
+            }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }

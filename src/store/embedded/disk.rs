@@ -11,7 +11,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
@@ -55,6 +55,8 @@ pub(super) struct Disk {
     view: ArcSwap<Snapshot>,
     failed: AtomicBool,
     stopping: AtomicBool,
+    /// Bytes on disk when last measured.
+    measured: AtomicU64,
 }
 
 /// How a commit failed.
@@ -94,8 +96,10 @@ impl Disk {
             space(reserved)?;
         }
         let view = ArcSwap::from_pointee(db.snapshot());
-        let disk = Self { db, spaces, view, failed: AtomicBool::new(false), stopping: AtomicBool::new(false) };
+        let (failed, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
+        let disk = Self { db, spaces, view, failed, stopping, measured: AtomicU64::new(0) };
         disk.check_format(dir)?;
+        disk.measure();
         Ok(disk)
     }
 
@@ -186,9 +190,16 @@ impl Disk {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Bytes on disk.
+    /// Bytes on disk when last measured: an answer that waits for nobody.
     pub(super) fn bytes(&self) -> u64 {
-        self.db.disk_space().unwrap_or(0)
+        self.measured.load(Ordering::Relaxed)
+    }
+
+    /// Looks how many bytes are on disk. Waits for whoever writes the journal, so that only the writer should ask.
+    pub(super) fn measure(&self) {
+        if let Ok(bytes) = self.db.disk_space() {
+            self.measured.store(bytes, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn get(&self, view: &Snapshot, space: Space, key: &[u8]) -> Result<Option<fjall::UserValue>> {
@@ -213,7 +224,7 @@ impl Disk {
         found.map(|bytes| layout::decode_record(seq, &bytes, with_verdict)).transpose()
     }
 
-    /// The index entry of the record with `seq`.
+    /// The index entry of the record with `seq`, if it is there and can be read.
     pub(super) fn entry(
         &self,
         view: &Snapshot,
@@ -222,7 +233,7 @@ impl Disk {
         seq: Seq,
     ) -> Result<Option<layout::IndexEntry>> {
         let found = self.get(view, Space::Signatures, &layout::signature_key(number, generation, seq))?;
-        found.map(|bytes| layout::decode_entry(&bytes)).transpose()
+        Ok(found.map(|bytes| layout::decode_entry(&bytes)).transpose()?.flatten())
     }
 
     /// Keys and values from `from` up to, not including, `to`, in order.

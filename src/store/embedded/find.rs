@@ -1,19 +1,17 @@
 //! Lookups that store nothing. They see exactly what is published.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::candidates::{blocking, for_each};
 use super::core::Core;
 use super::line::Collection;
-use super::register::blocking;
-use crate::index::{Probe, Proposals};
+use crate::index::{Probe, Proposal, Proposals};
 use crate::store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
 /// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
 /// and publications are a sync apart, so the second try nearly always stands.
 const TRIES: usize = 16;
-
-/// More proposals than this are announced to the runtime as blocking.
-const SHORT: usize = 24;
 
 impl Core {
     /// Judges what the index proposes.
@@ -28,18 +26,15 @@ impl Core {
             Some(id) => self.disk.seq_of(&view, collection.number, id)?,
             None => None,
         };
-        let long = proposals.items.len() > SHORT;
-        blocking(long, || {
-            let mut found = Found { matches: Vec::new(), truncated: proposals.truncated };
-            for proposal in proposals.items.iter().filter(|proposal| Some(proposal.seq) != except) {
-                let judged = self.judge_stored(&view, collection.number, live, proposal, judge.as_ref())?;
-                found.matches.extend(judged);
-                if until == Until::FirstMatch && !found.matches.is_empty() {
-                    break;
-                }
-            }
-            Ok(found)
-        })
+        let mut matches = Vec::new();
+        let items: Vec<Proposal> = proposals.items.into_iter().filter(|item| Some(item.seq) != except).collect();
+        let cut = for_each(&items, |item| {
+            let (bytes, found) = self.judge_stored(&view, (collection.number, live), item, judge.as_ref())?;
+            matches.extend(found);
+            let enough = until == Until::FirstMatch && !matches.is_empty();
+            Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(bytes) })
+        })?;
+        Ok(Found { matches, truncated: proposals.truncated || cut })
     }
 
     /// Proposals and a view of the same instant: a replacement published in between could hide both the old and the new
@@ -86,12 +81,14 @@ impl Core {
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
         let view = self.disk.view();
         let (from, to) = (layout::record_key(collection.number, first), (collection.number + 1).to_be_bytes());
-        let entries = self.disk.range(&view, Space::Records, &from, &to).take(limit);
-        entries
-            .map(|entry| {
+        let read = || {
+            let entries = self.disk.range(&view, Space::Records, &from, &to).take(limit);
+            let records = entries.map(|entry| {
                 let (key, value) = entry?;
                 layout::decode_record(layout::seq_of_key(&key)?, &value, true)
-            })
-            .collect()
+            });
+            records.collect()
+        };
+        if limit > 1 { blocking(read) } else { read() }
     }
 }

@@ -29,7 +29,9 @@ use crate::verdict::{Fingerprint, Verdict};
 /// Version of the whole directory. Raised when an older program could misread it.
 pub(super) const FORMAT: u32 = 1;
 const RECORD: u8 = 1;
-const ENTRY: u8 = 1;
+const ENTRY: u8 = 2;
+/// The layout before: its counts were u16, too narrow for a channel that keeps many keys. Still read.
+const ENTRY_SHORT_COUNTS: u8 = 1;
 
 pub(super) const KEY_FORMAT: &[u8] = b"format";
 pub(super) const KEY_NEXT_COLLECTION: &[u8] = b"next";
@@ -171,8 +173,8 @@ pub(super) fn blank_verdict() -> Verdict {
 const HAS_FINGERPRINT: u8 = 1;
 const HAS_SIGNATURES: u8 = 2;
 
-/// Version, flags, digest key, fingerprint if any, number of keys (u16), the keys as runs of one channel (channel u8,
-/// length u16, the keys), then signatures if flagged: number u8, each a tag (0 none, 1 fingerprint, 2 hashes with
+/// Version, flags, digest key, fingerprint if any, number of keys (u32), the keys as runs of one channel (channel u8,
+/// length u32, the keys), then signatures if flagged: number u8, each a tag (0 none, 1 fingerprint, 2 hashes with
 /// u32 length) and its words. 8 bytes a key: they are hashes, nothing compresses them. The keys, not what they were derived from, so that
 /// opening needs no profile and no hashing.
 pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
@@ -185,10 +187,10 @@ pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
     if let Some(fingerprint) = entry.fingerprint {
         value.extend_from_slice(&fingerprint.0.to_le_bytes());
     }
-    value.extend_from_slice(&(entry.keys.len() as u16).to_le_bytes());
+    value.extend_from_slice(&(entry.keys.len() as u32).to_le_bytes());
     for run in entry.keys.chunk_by(|a, b| a.channel == b.channel) {
         value.push(run[0].channel);
-        value.extend_from_slice(&(run.len() as u16).to_le_bytes());
+        value.extend_from_slice(&(run.len() as u32).to_le_bytes());
         value.extend(run.iter().flat_map(|key| key.key.to_le_bytes()));
     }
     if !entry.signatures.is_empty() {
@@ -215,22 +217,39 @@ fn encode_signatures(signatures: &[Option<Signature>], value: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn decode_entry(bytes: &[u8]) -> Result<IndexEntry> {
+/// `None` when the value is damaged: that concerns one record, and the others can still be served. A layout of a later
+/// version is an error: there, nothing can be said about any record.
+pub(super) fn decode_entry(bytes: &[u8]) -> Result<Option<IndexEntry>> {
     let mut reader = Reader(bytes, "signature");
-    reader.version(ENTRY)?;
+    match reader.u8() {
+        Ok(version @ (ENTRY | ENTRY_SHORT_COUNTS)) => Ok(read_entry(reader, version == ENTRY_SHORT_COUNTS).ok()),
+        Ok(version) => Err(reader.unknown(version, ENTRY)),
+        Err(_) => Ok(None),
+    }
+}
+
+fn read_entry(mut reader: Reader<'_>, short_counts: bool) -> Result<IndexEntry> {
+    let count = |reader: &mut Reader<'_>| {
+        if short_counts { reader.u16().map(usize::from) } else { reader.u32().map(|count| count as usize) }
+    };
     let flags = reader.u8()?;
     let digest_key = reader.u64()?;
     let fingerprint = if flags & HAS_FINGERPRINT == 0 { None } else { Some(Fingerprint(reader.u64()?)) };
-    let total = usize::from(reader.u16()?);
-    let mut keys = Vec::with_capacity(total);
+    let total = count(&mut reader)?;
+    // A damaged count must not ask for memory that the value cannot fill.
+    let mut keys = Vec::with_capacity(total.min(reader.0.len() / 8));
     while keys.len() < total {
         let channel = reader.u8()?;
-        let length = usize::from(reader.u16()?);
+        let length = count(&mut reader)?;
         for _ in 0..length {
             keys.push(PostingKey { channel, key: reader.u64()? });
         }
     }
     let signatures = if flags & HAS_SIGNATURES == 0 { Vec::new() } else { decode_signatures(&mut reader)? };
+    // Something left over means that a count was wrong.
+    if keys.len() != total || !reader.0.is_empty() {
+        return Err(damaged("signature"));
+    }
     Ok(IndexEntry { digest_key, fingerprint, keys, signatures })
 }
 
@@ -288,11 +307,15 @@ impl<'a> Reader<'a> {
     fn version(&mut self, known: u8) -> Result<()> {
         match self.u8()? {
             version if version == known => Ok(()),
-            version => Err(StoreError::Internal(format!(
-                "a {} has layout {version}, this program knows {known}; use the program version that wrote it",
-                self.1
-            ))),
+            version => Err(self.unknown(version, known)),
         }
+    }
+
+    fn unknown(&self, version: u8, known: u8) -> StoreError {
+        StoreError::Internal(format!(
+            "a {} has layout {version}, this program knows {known}; use the program version that wrote it",
+            self.1
+        ))
     }
 }
 
@@ -332,9 +355,9 @@ mod tests {
 
     #[test]
     fn what_is_encoded_is_decoded_again() {
-        assert_eq!(decode_entry(&encode_entry(&entry())).expect("an entry"), entry());
+        assert_eq!(decode_entry(&encode_entry(&entry())).expect("a known layout"), Some(entry()));
         let bare = IndexEntry { digest_key: 1, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
-        assert_eq!(decode_entry(&encode_entry(&bare)).expect("an entry"), bare);
+        assert_eq!(decode_entry(&encode_entry(&bare)).expect("a known layout"), Some(bare));
         let value = encode_record(&record()).expect("a value");
         let decoded = decode_record(5, &value, true).expect("a record");
         assert_eq!(format!("{decoded:?}"), format!("{:?}", record()));
@@ -346,14 +369,26 @@ mod tests {
     fn the_layout_of_an_index_entry_is_fixed() {
         let plain = IndexEntry { signatures: Vec::new(), keys: entry().keys[..1].to_vec(), ..entry() };
         let words = |word: u64| word.to_le_bytes();
-        let expected = [&[1, 1][..], &words(0x0102), &words(3), &[1, 0, 1, 1, 0], &words(4)].concat();
+        let expected = [&[2, 1][..], &words(0x0102), &words(3), &[1, 0, 0, 0, 1, 1, 0, 0, 0], &words(4)].concat();
         assert_eq!(encode_entry(&plain), expected);
+        let before = [&[1, 1][..], &words(0x0102), &words(3), &[1, 0, 1, 1, 0], &words(4)].concat();
+        assert_eq!(decode_entry(&before).expect("a known layout"), Some(plain), "the layout before is still read");
+        assert!(decode_entry(&[3, 0]).is_err(), "a later one is not guessed at");
     }
 
     #[test]
-    fn a_value_cut_short_is_an_error_and_never_a_panic() {
+    fn as_many_keys_as_the_settings_allow_come_back() {
+        let keys = (0..8u8).flat_map(|channel| (0..=65_536u64).map(move |key| PostingKey { channel, key }));
+        let entry = IndexEntry { keys: keys.collect(), ..entry() };
+        assert!(decode_entry(&encode_entry(&entry)).expect("a known layout") == Some(entry));
+    }
+
+    #[test]
+    fn a_value_cut_short_or_too_long_is_damaged_and_never_a_panic() {
         let value = encode_entry(&entry());
-        assert!((0..value.len()).all(|end| decode_entry(&value[..end]).is_err()));
+        let damaged = |value: &[u8]| decode_entry(value).expect("a known layout").is_none();
+        assert!((0..value.len()).all(|end| damaged(&value[..end])));
+        assert!(damaged(&[&value[..], &[0]].concat()));
         let value = encode_record(&record()).expect("a value");
         let row = record().row.len();
         assert!((0..value.len() - row).all(|end| decode_record(5, &value[..end], true).is_err()));

@@ -6,15 +6,28 @@
 //!
 //! What is sequenced but not settled has a [`Fate`]. A match that only holds if another ticket ends one way carries that
 //! fate as its condition and is checked again when its own ticket is settled.
+//!
+//! What a change takes, in this order, and who ends it:
+//!
+//! | | says | taken by | ended by | when |
+//! |---|---|---|---|---|
+//! | [`Claim`] | nobody else changes this id | the caller, waiting in call order | the writer | before the answer goes out; or the caller, when there is nothing to do or beginning fails |
+//! | permit | one of [`super::MAX_PENDING`] changes under way | the caller, waiting, with its claim | as the claim | with the claim |
+//! | [`Ticket`] | the place in line | the caller, under the lock on [`Line`] | the caller, by [`Ticket::deliver`] or by dropping it | when its candidates are judged, without a wait in between |
+//! | [`Fate`] | how the ticket ended | the caller, with the ticket | the writer | when it settles the ticket, in line order |
+//! | marks in `pending` and `leaving` | sequenced, not yet published | the caller, with the ticket | the writer | after publication |
+//!
+//! Who waits for a permit holds a claim; who holds a permit waits for nothing that needs a claim or a permit: no cycle. The
+//! claim of a change that comes to nothing may end before its marks do, so a mark is only taken away by whose it is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 use super::layout::IndexEntry;
 use super::writer::{Arrival, Job};
@@ -121,7 +134,8 @@ pub(super) struct Line {
     /// Published records whose removal or replacement is sequenced and unpublished: still found by lookups, not by
     /// registrations sequenced later (unless that change comes to nothing).
     pub(super) leaving: HashMap<Seq, Arc<Fate>>,
-    claims: HashMap<RecordId, watch::Receiver<()>>,
+    /// Who waits to change an id that someone is changing, in the order of their calls.
+    claims: HashMap<RecordId, VecDeque<oneshot::Sender<Claim>>>,
     /// Dropped: nothing is sequenced any more.
     pub(super) dropped: bool,
 }
@@ -144,15 +158,16 @@ impl Collection {
         }
     }
 
-    /// Makes the caller the only one to change the record `id`; `Err` is what to wait for before trying again.
-    pub(super) fn claim(self: &Arc<Self>, id: &RecordId) -> Result<Claim, watch::Receiver<()>> {
+    /// Makes the caller the only one to change the record `id`, now or in its turn: those who call first come first.
+    pub(super) fn claim(self: &Arc<Self>, id: &RecordId) -> Result<Claim, oneshot::Receiver<Claim>> {
         let mut line = self.line.lock();
-        if let Some(held) = line.claims.get(id) {
-            return Err(held.clone());
+        if let Some(waiting) = line.claims.get_mut(id) {
+            let (sender, turn) = oneshot::channel();
+            waiting.push_back(sender);
+            return Err(turn);
         }
-        let (wake, held) = watch::channel(());
-        line.claims.insert(id.clone(), held);
-        Ok(Claim { collection: Arc::clone(self), id: id.clone(), _wake: wake })
+        line.claims.insert(id.clone(), VecDeque::new());
+        Ok(Claim { collection: Arc::clone(self), id: id.clone() })
     }
 }
 
@@ -170,16 +185,30 @@ impl Line {
     }
 }
 
-/// The sole right to change one id. Dropping it lets the next in.
+/// The sole right to change one id. Dropping it hands it to the next in turn.
 pub(super) struct Claim {
-    collection: Arc<Collection>,
+    pub(super) collection: Arc<Collection>,
     id: RecordId,
-    _wake: watch::Sender<()>,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.collection.line.lock().claims.remove(&self.id);
+        let mut line = self.collection.line.lock();
+        let next = loop {
+            match line.claims.get_mut(&self.id).and_then(VecDeque::pop_front) {
+                // Who has stopped waiting is passed over.
+                Some(next) if next.is_closed() => {}
+                next => break next,
+            }
+        };
+        if next.is_none() {
+            line.claims.remove(&self.id);
+        }
+        drop(line);
+        if let Some(next) = next {
+            // If it stops waiting just now, this comes back and is dropped: then it is the turn of the one after.
+            drop(next.send(Self { collection: Arc::clone(&self.collection), id: self.id.clone() }));
+        }
     }
 }
 

@@ -1,29 +1,36 @@
 //! The embedded store: one directory, one process, no server.
 //!
 //! Records and signatures are in one fjall database (`layout`, `disk`), the indexes in memory, rebuilt when the directory
-//! is opened (`load`). A registration takes three steps, none of which blocks the others: the sequencer gives it its
-//! place and its candidates (`line`), the caller's thread judges them (`register`), the writer thread commits what is
-//! ready as one synced batch (`writer`). Lookups see what is published, and only that (`find`).
+//! is opened (`load`). A registration takes three steps: the sequencer gives it its place and its candidates (`line`), the
+//! caller's thread judges them (`register`, `candidates`), the writer thread commits what is ready as one synced batch
+//! (`writer`). Many are judged at once, but within a collection they are committed strictly in line order: one whose
+//! judging takes long holds up those behind it, and what a query may read is bounded for that reason. Collections do not
+//! wait for each other, but for the sync they share. Lookups see what is published, and only that (`find`).
+//!
+//! Changes of one id happen in the order in which they were called, see the table in `line`.
 //!
 //! A failed commit throws the open database away and opens it again in the background; until then writes answer
 //! [`StoreError::Unavailable`] and lookups go on against the last published state, but for the seconds of the opening
-//! itself.
+//! itself. A commit that neither fails nor ends is noticed (`patience`): nobody waits for it for ever.
 //!
 //! Limits: at most [`MAX_PENDING`] changes at once, further ones wait their turn; 2^31 records a generation. A judge is asked with
 //! a record whose verdict is blank, and gets signatures only if it asked for them when the candidate was registered.
 //!
 //! Failpoints (feature `failpoints`): `store::before_append`, `store::between_append_and_sync`, `store::before_publish`
-//! and `store::sweep` pause or stop; `store::commit_error`, `store::disk_full`, `store::reopen_error` fail when set to `return`.
+//! and `store::sweep` pause or stop; `store::commit_error`, `store::disk_full`, `store::reopen_error` fail when set to `return`;
+//! `store::disk_low` leaves room for removals only; `store::short_patience` shortens the bound of `patience`.
 //! In production append and sync are one call into fjall (`disk`); `store::split_append_and_sync` set to `return` makes
 //! them two, so that the point in between exists.
 
 mod admin;
+mod candidates;
 mod core;
 mod disk;
 mod find;
 mod layout;
 mod line;
 mod load;
+mod patience;
 mod register;
 mod reopen;
 mod space;
@@ -37,14 +44,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use self::core::Core;
 use self::disk::unavailable;
+use self::line::Claim;
 pub use self::load::Progress;
+use self::patience::Patience;
 use self::register::Begun;
-use self::space::Space;
-use self::writer::{Outcome, gone};
+use self::space::{Reserve, Space};
+use self::writer::{Outcome, gone, lost};
 use crate::collection::CollectionName;
 use crate::record::RecordId;
 use crate::store::{
@@ -60,7 +69,7 @@ pub const MAX_PENDING: usize = 1024;
 #[derive(Clone)]
 pub struct Options {
     /// Writes are refused while less than this is free on the volume: a full disk stops fjall until it is opened again, and
-    /// clearing up needs room too.
+    /// clearing up needs room too. Removals go on down to half of it.
     pub min_free_bytes: u64,
     /// Block cache of the database.
     pub cache_bytes: u64,
@@ -84,6 +93,7 @@ struct Shared {
     dir: PathBuf,
     options: Options,
     space: Space,
+    patience: Arc<Patience>,
     core: ArcSwapOption<Core>,
     permits: Arc<Semaphore>,
     turns: Arc<Mutex<()>>,
@@ -106,12 +116,13 @@ impl EmbeddedStore {
             space: Space::new(dir, options.min_free_bytes),
             dir: dir.to_owned(),
             options,
+            patience: Arc::new(Patience::new()),
             core: ArcSwapOption::empty(),
             permits: Arc::new(Semaphore::new(MAX_PENDING)),
             turns: Arc::new(Mutex::new(())),
             closed: AtomicBool::new(false),
         });
-        let core = Core::open(dir, &shared.options, reopen::on_failure(&shared))?;
+        let core = Core::open(dir, &shared.options, &shared.patience, reopen::on_failure(&shared))?;
         let (records, index_bytes) = core.totals();
         tracing::info!(records, index_bytes, "data directory opened");
         shared.core.store(Some(Arc::new(core)));
@@ -125,33 +136,63 @@ impl EmbeddedStore {
         self.shared.core.load_full().ok_or_else(|| unavailable("the data directory is being opened again"))
     }
 
-    /// The core, if it takes writes.
-    fn writable(&self) -> Result<Arc<Core>> {
+    /// The core, if it takes writes that leave so much room.
+    fn writable(&self, reserve: Reserve) -> Result<Arc<Core>> {
         let core = self.core()?;
         core.check_writable()?;
-        self.shared.space.check()?;
+        self.shared.space.check(reserve)?;
         Ok(core)
     }
 
-    /// Runs a change: waits for a permit and for others who change the same id, then for the writer's answer.
-    async fn change(&self, begin: impl Fn(&Core, OwnedSemaphorePermit) -> Begun + Send) -> Result<Outcome> {
+    /// Runs a change of `id`: waits for its turn to change that id, for a permit, then for the writer's answer.
+    async fn change(
+        &self,
+        (name, id): (&CollectionName, &RecordId),
+        reserve: Reserve,
+        begin: impl Fn(&Core, Claim, OwnedSemaphorePermit) -> Begun + Send,
+    ) -> Result<Outcome> {
         loop {
-            let permit = Arc::clone(&self.shared.permits).acquire_owned().await;
+            let claim = match self.writable(reserve)?.collection(name)?.claim(id) {
+                Ok(claim) => claim,
+                Err(turn) => self.begun(turn).await?.map_err(|_| gone())?,
+            };
+            let permit = self.begun(Arc::clone(&self.shared.permits).acquire_owned()).await?;
             let permit = permit.map_err(|_| unavailable("the store is closed"))?;
             // The core is let go before anything is awaited: one that failed must be able to end.
-            let begun = begin(&*self.writable()?, permit);
+            let begun = begin(&*self.writable(reserve)?, claim, permit);
             match begun {
                 Begun::Answered(outcome) => return outcome,
-                Begun::Sent(answer) => return answer.await.unwrap_or_else(|_| Err(gone())),
-                // Ends with an error when the claim is dropped, which is what is waited for.
-                Begun::Busy(mut claimed) => drop(claimed.changed().await),
+                Begun::Sent(answer) => return self.answered(answer).await,
+                Begun::Moved => {}
             }
         }
     }
-}
 
-async fn done<T>(state: T, answer: oneshot::Receiver<Result<Outcome>>) -> Result<T> {
-    answer.await.unwrap_or_else(|_| Err(gone())).map(|_| state)
+    /// Waits for what must be had before a change can begin.
+    async fn begun<T>(&self, what: impl Future<Output = T>) -> Result<T> {
+        self.shared.patience.wait(what).await.ok_or_else(patience::hangs)
+    }
+
+    /// Waits for the writer's answer.
+    async fn answered(&self, answer: oneshot::Receiver<Result<Outcome>>) -> Result<Outcome> {
+        let open = || StoreError::Unknown("the write has been under way for too long".into());
+        let answer = self.shared.patience.wait(answer).await.ok_or_else(open)?;
+        answer.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// A generation goes live before the new settings are published, and who holds the old settings is refused. That is told
+    /// when the new ones can be read, so that reading them again helps: whoever changes them has the turn until then.
+    async fn once_settled<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(StoreError::StaleGeneration { .. }) = &outcome {
+            drop(self.begun(self.shared.turns.lock()).await?);
+        }
+        outcome
+    }
+
+    /// The turn to create, change or drop a collection.
+    async fn turn(&self) -> Result<OwnedMutexGuard<()>> {
+        self.begun(Arc::clone(&self.shared.turns).lock_owned()).await
+    }
 }
 
 fn unexpected() -> StoreError {
@@ -161,15 +202,15 @@ fn unexpected() -> StoreError {
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
-        let turn = Arc::clone(&self.shared.turns).lock_owned().await;
-        let (state, answer) = self.writable()?.begin_create(spec, turn)?;
-        done(state, answer).await
+        let turn = self.turn().await?;
+        let (state, answer) = self.writable(Reserve::Whole)?.begin_create(spec, turn)?;
+        self.answered(answer).await.map(|_| state)
     }
 
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
-        let turn = Arc::clone(&self.shared.turns).lock_owned().await;
-        let (state, answer) = self.writable()?.begin_update(spec, turn)?;
-        done(state, answer).await
+        let turn = self.turn().await?;
+        let (state, answer) = self.writable(Reserve::Whole)?.begin_update(spec, turn)?;
+        self.answered(answer).await.map(|_| state)
     }
 
     async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>> {
@@ -189,30 +230,34 @@ impl Store for EmbeddedStore {
     }
 
     async fn drop_collection(&self, name: &CollectionName) -> Result<bool> {
-        let turn = Arc::clone(&self.shared.turns).lock_owned().await;
+        let turn = self.turn().await?;
         let begun = self.core().and_then(|core| core.begin_drop(name, turn))?;
         match begun {
-            Some(answer) => done(true, answer).await,
+            Some(answer) => self.answered(answer).await.map(|_| true),
             None => Ok(false),
         }
     }
 
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
-        match self.change(|core, permit| core.begin_register(&registration, &judge, permit)).await? {
+        let place = (&registration.collection, &registration.id);
+        let begin = |core: &Core, claim, permit| core.begin_register(&registration, &judge, claim, permit);
+        match self.once_settled(self.change(place, Reserve::Whole, begin).await).await? {
             Outcome::Registered(registered) => Ok(registered),
             _ => Err(unexpected()),
         }
     }
 
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {
-        match self.change(|core, permit| core.begin_remove(collection, id, permit)).await? {
+        let begin = |core: &Core, claim, permit| core.begin_remove(collection, id, claim, permit);
+        match self.change((collection, id), Reserve::Half, begin).await? {
             Outcome::Removed(there) => Ok(there),
             _ => Err(unexpected()),
         }
     }
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
-        self.core()?.find(&query, &judge, until)
+        let found = self.core()?.find(&query, &judge, until);
+        self.once_settled(found).await
     }
 
     async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>> {
@@ -226,7 +271,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn ready(&self) -> Result<()> {
-        self.writable().map(drop)
+        self.writable(Reserve::Whole).map(drop)
     }
 
     async fn usage(&self) -> Result<Usage> {
@@ -241,16 +286,22 @@ impl Store for EmbeddedStore {
         }
         // All permits at hand: every change begun before has been answered.
         let all = u32::try_from(MAX_PENDING).unwrap_or(u32::MAX);
-        let _drained = self.shared.permits.acquire_many(all).await;
+        let _drained = self.shared.patience.wait(self.shared.permits.acquire_many(all)).await;
         self.shared.permits.close();
         let Some(core) = self.shared.core.swap(None) else { return Ok(()) };
-        let ended = move || {
-            let synced = if core.disk.has_failed() { Ok(()) } else { core.disk.sync() };
+        let (sender, ended) = oneshot::channel();
+        let patience = Arc::clone(&self.shared.patience);
+        let end = move || {
+            let synced = patience.check().and_then(|()| if core.disk.has_failed() { Ok(()) } else { core.disk.sync() });
             reopen::end(core);
-            synced
+            // Who closes may have stopped waiting.
+            let _ = sender.send(synced);
         };
-        let ended = tokio::task::spawn_blocking(ended).await;
-        ended.unwrap_or_else(|error| Err(StoreError::Internal(format!("closing failed: {error}"))))
+        // Not one of the runtime's threads: those must come to an end before the process can.
+        let thread = std::thread::Builder::new().name("store-close".into()).spawn(end);
+        thread.map_err(|error| StoreError::Internal(format!("closing failed: {error}")))?;
+        let failed = |_| StoreError::Internal("closing failed".into());
+        self.begun(ended).await?.map_err(failed)?
     }
 }
 

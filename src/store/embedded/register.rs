@@ -2,11 +2,13 @@
 //! thread. Between taking the place and handing over to the writer nothing is awaited, so a caller that stops waiting
 //! cannot leave a change half-way.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::candidates::{bytes_of, for_each};
 use super::core::Core;
 use super::layout::{self, IndexEntry};
 use super::line::{Claim, Collection, Fate, Line, Pending, Ticket, Undo};
@@ -17,17 +19,14 @@ use crate::record::{RecordId, Row};
 use crate::store::{Candidate, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::Match;
 
-/// More candidates than this, or more bytes of text, and the judging is announced to the runtime as blocking.
-const SHORT_CANDIDATES: usize = 24;
-
 /// What came of an attempt to begin a change.
 pub(super) enum Begun {
     /// Nothing to do, or refused.
     Answered(Result<Outcome>),
     /// The writer will answer.
     Sent(oneshot::Receiver<Result<Outcome>>),
-    /// Someone else is changing the same id: wait, then begin again.
-    Busy(watch::Receiver<()>),
+    /// The claim is on a collection that is no longer this one: the directory was opened again, or the collection dropped.
+    Moved,
 }
 
 /// A match, and on what it depends.
@@ -43,66 +42,59 @@ impl Core {
         &self,
         registration: &Registration,
         judge: &Arc<dyn Judge>,
+        claim: Claim,
         permit: OwnedSemaphorePermit,
     ) -> Begun {
-        let claimed = self.claim(&registration.collection, &registration.id);
-        let (collection, claim) = match claimed {
-            Ok(Ok(claimed)) => claimed,
-            Ok(Err(busy)) => return Begun::Busy(busy),
-            Err(error) => return Begun::Answered(Err(error)),
-        };
-        match self.register_claimed(&collection, claim, registration, judge, permit) {
-            Ok(begun) => begun,
-            Err(error) => Begun::Answered(Err(error)),
-        }
+        let begun = self.check_claim(&registration.collection, &claim).and_then(|moved| match moved {
+            Some(begun) => Ok(begun),
+            None => self.register_claimed(claim, registration, judge, permit),
+        });
+        begun.unwrap_or_else(|error| Begun::Answered(Err(error)))
     }
 
     /// Begins a removal.
-    pub(super) fn begin_remove(&self, name: &CollectionName, id: &RecordId, permit: OwnedSemaphorePermit) -> Begun {
-        let (collection, claim) = match self.claim(name, id) {
-            Ok(Ok(claimed)) => claimed,
-            Ok(Err(busy)) => return Begun::Busy(busy),
-            Err(error) => return Begun::Answered(Err(error)),
-        };
-        match self.remove_claimed(&collection, claim, id, permit) {
-            Ok(begun) => begun,
-            Err(error) => Begun::Answered(Err(error)),
-        }
-    }
-
-    #[expect(clippy::type_complexity, reason = "a pair, or what to wait for, or an error: used twice, here only")]
-    fn claim(
+    pub(super) fn begin_remove(
         &self,
         name: &CollectionName,
         id: &RecordId,
-    ) -> Result<std::result::Result<(Arc<Collection>, Claim), watch::Receiver<()>>> {
-        let collection = self.collection(name)?;
-        Ok(collection.claim(id).map(|claim| (collection, claim)))
+        claim: Claim,
+        permit: OwnedSemaphorePermit,
+    ) -> Begun {
+        let begun = self.check_claim(name, &claim).and_then(|moved| match moved {
+            Some(begun) => Ok(begun),
+            None => self.remove_claimed(claim, id, permit),
+        });
+        begun.unwrap_or_else(|error| Begun::Answered(Err(error)))
+    }
+
+    fn check_claim(&self, name: &CollectionName, claim: &Claim) -> Result<Option<Begun>> {
+        let same = Arc::ptr_eq(&self.collection(name)?, &claim.collection);
+        Ok((!same).then_some(Begun::Moved))
     }
 
     fn register_claimed(
         &self,
-        collection: &Arc<Collection>,
         claim: Claim,
         registration: &Registration,
         judge: &Arc<dyn Judge>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Begun> {
+        let collection = &Arc::clone(&claim.collection);
         let old = self.stored(collection, &registration.id)?;
-        if let Some((record, _)) = &old
+        if let Some((record, Some(_))) = &old
             && record.digest == registration.signed.digest
         {
             let record = record.clone();
-            return self.update_claimed(collection, claim, record, registration, permit);
+            return self.update_claimed(claim, record, registration, permit);
         }
+        let old = old.map(|(record, entry)| removable(&record, entry));
         let replaces = old.is_some();
         let (ticket, proposals) = self.sequence(collection, registration, old)?;
         registration.placed.signal();
         let (reply, answer) = oneshot::channel();
-        let judged = self.judge(collection, &proposals.items, judge);
-        let truncated = proposals.truncated;
-        match judged {
-            Ok(matches) => {
+        match self.judge(collection, &proposals.items, judge) {
+            Ok((matches, cut)) => {
+                let truncated = proposals.truncated || cut;
                 let reply = Reply { reply, _claim: claim, _permit: permit };
                 let judge = Arc::clone(judge);
                 let skip = registration.mode == crate::store::Mode::SkipDuplicate;
@@ -120,7 +112,6 @@ impl Core {
     /// Same digest: the content may still differ.
     fn update_claimed(
         &self,
-        collection: &Arc<Collection>,
         claim: Claim,
         mut record: StoredRecord,
         registration: &Registration,
@@ -134,6 +125,7 @@ impl Core {
         record.stored_at.clone_from(&registration.now);
         let value = layout::encode_record(&record)?;
         let (reply, answer) = oneshot::channel();
+        let collection = &claim.collection;
         let ticket = {
             let mut line = collection.line.lock();
             check_open(&line, collection, registration)?;
@@ -145,13 +137,8 @@ impl Core {
         Ok(Begun::Sent(answer))
     }
 
-    fn remove_claimed(
-        &self,
-        collection: &Arc<Collection>,
-        claim: Claim,
-        id: &RecordId,
-        permit: OwnedSemaphorePermit,
-    ) -> Result<Begun> {
+    fn remove_claimed(&self, claim: Claim, id: &RecordId, permit: OwnedSemaphorePermit) -> Result<Begun> {
+        let collection = &claim.collection;
         let Some((record, entry)) = self.stored(collection, id)? else {
             return Ok(Begun::Answered(Ok(Outcome::Removed(false))));
         };
@@ -162,8 +149,9 @@ impl Core {
                 return Ok(Begun::Answered(Ok(Outcome::Removed(false))));
             }
             let fate = Arc::new(Fate::default());
-            line.leaving.insert(record.seq, Arc::clone(&fate));
-            let undo = Undo { coming: None, leaving: Some((record.seq, entry, fate)) };
+            let (seq, entry) = removable(&record, entry);
+            line.leaving.insert(seq, Arc::clone(&fate));
+            let undo = Undo { coming: None, leaving: Some((seq, entry, fate)) };
             line.ticket(collection, &self.writer, undo)
         };
         let reply = Reply { reply, _claim: claim, _permit: permit };
@@ -172,15 +160,15 @@ impl Core {
         Ok(Begun::Sent(answer))
     }
 
-    /// What is stored under `id`. The caller holds the claim, so it stays true.
-    fn stored(&self, collection: &Collection, id: &RecordId) -> Result<Option<(StoredRecord, IndexEntry)>> {
+    /// What is stored under `id`; without its index entry if that is damaged. The caller holds the claim, so it stays true.
+    fn stored(&self, collection: &Collection, id: &RecordId) -> Result<Option<(StoredRecord, Option<IndexEntry>)>> {
         let view = self.disk.view();
         let Some(seq) = self.disk.seq_of(&view, collection.number, id)? else { return Ok(None) };
         let generation = collection.live.load().id;
         let record = self.disk.record(&view, collection.number, seq, true)?;
         let entry = self.disk.entry(&view, collection.number, generation, seq)?;
-        match record.zip(entry) {
-            Some(found) => Ok(Some(found)),
+        match record {
+            Some(record) => Ok(Some((record, entry))),
             None => Err(StoreError::Internal("an id on disk names a record that is not there".into())),
         }
     }
@@ -190,7 +178,7 @@ impl Core {
         &self,
         collection: &Arc<Collection>,
         registration: &Registration,
-        old: Option<(StoredRecord, IndexEntry)>,
+        old: Option<(Seq, IndexEntry)>,
     ) -> Result<(Ticket, Sequenced)> {
         let signed = &registration.signed;
         let mut line = collection.line.lock();
@@ -202,7 +190,7 @@ impl Core {
         line.next_seq += 1;
         let fate = Arc::new(Fate::default());
         // Before its own old record is marked as leaving: a record never matches itself.
-        let own = old.as_ref().map(|(record, _)| record.seq);
+        let own = old.as_ref().map(|(seq, _)| *seq);
         let items = proposals.items.iter().filter(|proposal| Some(proposal.seq) != own);
         let items = items.map(|proposal| Proposed::new(*proposal, &line)).collect();
         let pending = Arc::new(Pending {
@@ -211,7 +199,7 @@ impl Core {
             signed: Arc::clone(signed),
         });
         line.pending.insert(seq, Arc::clone(&pending));
-        let leaving = old.map(|(record, entry)| (record.seq, entry, Arc::clone(&fate)));
+        let leaving = old.map(|(seq, entry)| (seq, entry, Arc::clone(&fate)));
         if let Some((old_seq, ..)) = &leaving {
             line.leaving.insert(*old_seq, fate);
         }
@@ -220,28 +208,40 @@ impl Core {
         Ok((ticket, Sequenced { items, truncated: proposals.truncated }))
     }
 
-    /// Step two: asks the judge about each proposal.
-    fn judge(&self, collection: &Collection, items: &[Proposed], judge: &Arc<dyn Judge>) -> Result<Vec<Judged>> {
-        let judging = || blocking(items.len() > SHORT_CANDIDATES, || self.judge_all(collection, items, judge));
-        catch_unwind(AssertUnwindSafe(judging))
+    /// Step two: asks the judge about each proposal. Also whether the budget for reading cut some off.
+    fn judge(
+        &self,
+        collection: &Collection,
+        items: &[Proposed],
+        judge: &Arc<dyn Judge>,
+    ) -> Result<(Vec<Judged>, bool)> {
+        catch_unwind(AssertUnwindSafe(|| self.judge_all(collection, items, judge)))
             .unwrap_or_else(|_| Err(StoreError::Internal("judging a candidate panicked".into())))
     }
 
-    fn judge_all(&self, collection: &Collection, items: &[Proposed], judge: &Arc<dyn Judge>) -> Result<Vec<Judged>> {
+    fn judge_all(
+        &self,
+        collection: &Collection,
+        items: &[Proposed],
+        judge: &Arc<dyn Judge>,
+    ) -> Result<(Vec<Judged>, bool)> {
         let mut matches = Vec::new();
         // Taken after the proposals, so whatever was published by then is in it.
         let view = self.disk.view();
-        let generation = collection.live.load().id;
-        for item in items {
-            let found = match &item.pending {
-                Some(pending) => judge.judge(&Candidate {
-                    record: &pending.record,
-                    via: item.proposal.via,
-                    fingerprint: item.proposal.fingerprint,
-                    signatures: &pending.signed.signatures,
-                    lasting: false,
-                }),
-                None => self.judge_stored(&view, collection.number, generation, &item.proposal, judge.as_ref())?,
+        let place = (collection.number, collection.live.load().id);
+        let truncated = for_each(items, |item| {
+            let (bytes, found) = match &item.pending {
+                Some(pending) => {
+                    let found = judge.judge(&Candidate {
+                        record: &pending.record,
+                        via: item.proposal.via,
+                        fingerprint: item.proposal.fingerprint,
+                        signatures: &pending.signed.signatures,
+                        lasting: false,
+                    });
+                    (bytes_of(&pending.record), found)
+                }
+                None => self.judge_stored(&view, place, &item.proposal, judge.as_ref())?,
             };
             let condition = match (&item.pending, &item.leaving) {
                 (Some(pending), _) => Some((Arc::clone(&pending.fate), true)),
@@ -249,31 +249,17 @@ impl Core {
                 (None, None) => None,
             };
             matches.extend(found.map(|found| Judged { found, condition }));
-        }
-        Ok(matches)
+            Ok(ControlFlow::Continue(bytes))
+        })?;
+        Ok((matches, truncated))
     }
+}
 
-    /// Loads a published record and asks about it; a record that is not published is no match.
-    pub(super) fn judge_stored(
-        &self,
-        view: &fjall::Snapshot,
-        number: u32,
-        generation: u32,
-        proposal: &Proposal,
-        judge: &dyn Judge,
-    ) -> Result<Option<Match>> {
-        if judge.dismisses(proposal.seq, proposal.via) {
-            return Ok(None);
-        }
-        let Some(record) = self.disk.record(view, number, proposal.seq, false)? else { return Ok(None) };
-        let signatures = if judge.needs_signatures() {
-            self.disk.entry(view, number, generation, proposal.seq)?.map(|entry| entry.signatures).unwrap_or_default()
-        } else {
-            Vec::new()
-        };
-        let (via, fingerprint) = (proposal.via, proposal.fingerprint);
-        Ok(judge.judge(&Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true }))
-    }
+/// What a removal needs to know. A damaged entry was left out of the index, so there is little to take out of it.
+fn removable(record: &StoredRecord, entry: Option<IndexEntry>) -> (Seq, IndexEntry) {
+    let digest_key = record.digest.key();
+    let bare = || IndexEntry { digest_key, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
+    (record.seq, entry.unwrap_or_else(bare))
 }
 
 /// The proposals of a registration.
@@ -315,13 +301,6 @@ fn check_open(line: &Line, collection: &Collection, registration: &Registration)
     }
     let (given, live) = (registration.generation, collection.live.load().id);
     if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
-}
-
-/// Runs `work` here; if it is long and the runtime can, tells it to move other work away meanwhile.
-pub(super) fn blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    let multi = || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if long && multi() { tokio::task::block_in_place(work) } else { work() }
 }
 
 impl Registering {

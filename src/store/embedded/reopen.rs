@@ -1,19 +1,23 @@
 //! Opening again after a failed commit.
 //!
 //! A failed write leaves open what is on disk, and fjall refuses further writes until it is opened again, even when
-//! there is room again. So the whole core is thrown away and built from the disk. Until there is room, lookups go on
-//! against the old one.
+//! there is room again. So the whole core is thrown away and built from the disk. Lookups go on against the old one
+//! until there is room, or until that has been waited for in vain: half-written files of a failed compaction may be what fills
+//! the disk, and only opening removes them.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Shared;
 use super::core::{Core, OnFailure};
+use super::space::Reserve;
 use crate::store::{Result, StoreError};
 
 /// First pause between two attempts; doubles up to [`LONGEST`].
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
+/// How often to wait for room on a full disk: a second and a half in all. What fills it may be what opening clears away.
+const WAITS_FOR_ROOM: u32 = 5;
 
 /// What the writer calls when a commit has failed.
 pub(super) fn on_failure(shared: &Arc<Shared>) -> OnFailure {
@@ -29,6 +33,7 @@ pub(super) fn on_failure(shared: &Arc<Shared>) -> OnFailure {
 
 fn reopen(shared: &Weak<Shared>) {
     let mut pause = FIRST;
+    let mut waits = 0;
     loop {
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST);
@@ -37,7 +42,8 @@ fn reopen(shared: &Weak<Shared>) {
         if shared.closed.load(std::sync::atomic::Ordering::Acquire) {
             return;
         }
-        if shared.space.check().is_err() {
+        if waits < WAITS_FOR_ROOM && shared.space.check(Reserve::Whole).is_err() {
+            waits += 1;
             continue;
         }
         match attempt(&shared) {
@@ -54,7 +60,7 @@ fn attempt(shared: &Arc<Shared>) -> Result<()> {
     if super::fails("store::reopen_error") {
         return Err(StoreError::Internal("opening failed".into()));
     }
-    let core = Arc::new(Core::open(&shared.dir, &shared.options, on_failure(shared))?);
+    let core = Arc::new(Core::open(&shared.dir, &shared.options, &shared.patience, on_failure(shared))?);
     shared.core.store(Some(core));
     // Closed meanwhile: whoever closes has found nothing to end.
     if shared.closed.load(std::sync::atomic::Ordering::Acquire)

@@ -9,6 +9,15 @@ use crate::store::{Result, StoreError};
 /// How long a look at the volume is believed. At 500 MB/s a disk takes 50 MB in this time, well below the reserve.
 const BELIEVED_MS: u64 = 100;
 
+/// How much of the reserve a change must leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reserve {
+    /// All of it.
+    Whole,
+    /// Half of it: for removals, which need a little room now and make some later.
+    Half,
+}
+
 /// Watches one volume. Thread-safe; one `statvfs` at most every [`BELIEVED_MS`].
 #[derive(Debug)]
 pub(super) struct Space {
@@ -37,11 +46,14 @@ impl Space {
     }
 
     /// [`StoreError::DiskFull`] when less is free than must stay free.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self, reserve: Reserve) -> Result<()> {
         let free = self.free();
+        let needed = if reserve == Reserve::Half { self.needed / 2 } else { self.needed };
+        #[cfg(feature = "failpoints")]
+        let free = if super::fails("store::disk_low") { self.needed.saturating_sub(1) } else { free };
         #[cfg(feature = "failpoints")]
         let free = if super::fails("store::disk_full") { 0 } else { free };
-        if free < self.needed { Err(StoreError::DiskFull { free, needed: self.needed }) } else { Ok(()) }
+        if free < needed { Err(StoreError::DiskFull { free, needed }) } else { Ok(()) }
     }
 }
 

@@ -44,19 +44,20 @@ pub(super) fn start(disk: Arc<Disk>, writer: Sender<Arrival>, number: u32) -> Re
 }
 
 fn sweep(disk: &Disk, writer: &Sender<Arrival>, number: u32) -> Result<()> {
-    let prefix = number.to_be_bytes();
+    let (first, end) = (number.to_be_bytes().to_vec(), (number + 1).to_be_bytes());
     for space in [Space::Signatures, Space::Ids, Space::Records] {
+        let mut from = first.clone();
         loop {
             if disk.is_stopping() {
                 return Ok(());
             }
             let view = disk.view();
-            let keys = disk.prefix(&view, space, &prefix).take(KEYS_PER_BATCH);
-            let ops: Vec<Op> = keys.map(|entry| Ok(Op::Delete(space, entry?.0.to_vec()))).collect::<Result<_>>()?;
-            if ops.is_empty() {
-                break;
-            }
-            write(writer, ops)?;
+            let entries = disk.range(&view, space, &from, &end).take(KEYS_PER_BATCH);
+            let keys: Vec<Vec<u8>> = entries.map(|entry| Ok(entry?.0.to_vec())).collect::<Result<_>>()?;
+            // Behind the last one: a scan from the start would go over all that is deleted already.
+            let Some(last) = keys.last() else { break };
+            from = [last, &[0][..]].concat();
+            write(writer, keys.into_iter().map(|key| Op::Delete(space, key)).collect())?;
         }
     }
     let last = [layout::numbers_key(number), layout::tombstone_key(number)];
@@ -68,4 +69,39 @@ fn write(writer: &Sender<Arrival>, ops: Vec<Op>) -> Result<()> {
     let (reply, answer) = oneshot::channel();
     writer.send(Arrival::Apart { ops, then: Box::new(|| {}), reply }).map_err(|_| gone())?;
     answer.blocking_recv().map_err(|_| gone())?.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::embedded::writer::Outcome;
+
+    #[test]
+    fn every_key_of_the_collection_goes_and_none_of_another() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let disk = Arc::new(Disk::open(dir.path(), 1 << 20).expect("an empty directory opens"));
+        let seqs = 0..2 * KEYS_PER_BATCH as u64 + 10;
+        let put = |number| move |seq| Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), vec![0; 8]);
+        disk.commit([6, 7, 8].into_iter().flat_map(|number| seqs.clone().map(put(number))).collect())
+            .expect("a commit");
+        disk.publish();
+        let (sender, arrivals) = crossbeam_channel::unbounded();
+        let writer = std::thread::spawn({
+            let disk = Arc::clone(&disk);
+            move || {
+                for arrival in arrivals {
+                    let Arrival::Apart { ops, reply, .. } = arrival else { panic!("a sweep is in no line") };
+                    disk.commit(ops).expect("a commit");
+                    disk.publish();
+                    reply.send(Ok(Outcome::Done)).expect("the sweep waits");
+                }
+            }
+        });
+        sweep(&disk, &sender, 7).expect("a sweep");
+        drop(sender);
+        writer.join().expect("no panic");
+        let view = disk.view();
+        let left = |number: u32| disk.prefix(&view, Space::Records, &number.to_be_bytes()).count() as u64;
+        assert_eq!([6, 7, 8].map(left), [seqs.end, 0, seqs.end]);
+    }
 }

@@ -11,13 +11,16 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::core::OnFailure;
 use super::disk::{Disk, Op, Space, unavailable};
 use super::layout::{self, IndexEntry};
 use super::line::{Claim, Collection, Fate, Undo};
+use super::patience::Patience;
 use super::register::Judged;
 use crate::record::RecordId;
 use crate::store::{Judge, Registered, Result, Seq, StoreError, StoredRecord};
@@ -28,6 +31,8 @@ use crate::verdict::{Match, Verdict, VerdictKind};
 const MAX_BATCH_BYTES: usize = 8 << 20;
 /// ... or this many changes, so that the first in it does not wait for long.
 const MAX_BATCH_CHANGES: usize = 1024;
+/// How often the bytes on disk are looked up, for the figures.
+const MEASURE_EVERY: Duration = Duration::from_secs(5);
 
 /// What comes in over the writer's channel.
 pub(super) enum Arrival {
@@ -172,26 +177,30 @@ pub(super) struct Writer {
     waiting: HashMap<u32, Waiting>,
     ready: VecDeque<(Option<Arc<Collection>>, Job)>,
     /// Called once, when a commit has failed.
-    on_failure: Option<Box<dyn FnOnce(String) + Send>>,
+    on_failure: Option<OnFailure>,
+    patience: Arc<Patience>,
+    measured: Instant,
 }
 
 impl Writer {
     pub(super) fn new(
         disk: Arc<Disk>,
         arrivals: Receiver<Arrival>,
-        on_failure: Box<dyn FnOnce(String) + Send>,
+        on_failure: OnFailure,
+        patience: Arc<Patience>,
     ) -> Self {
         let (waiting, ready) = (HashMap::new(), VecDeque::new());
-        Self { disk, arrivals, waiting, ready, on_failure: Some(on_failure) }
+        Self { disk, arrivals, waiting, ready, on_failure: Some(on_failure), patience, measured: Instant::now() }
     }
 
     /// Runs until every sender is gone and everything sent is answered.
     pub(super) fn run(mut self) {
         loop {
             if self.ready.is_empty() {
-                match self.arrivals.recv() {
+                match self.arrivals.recv_timeout(MEASURE_EVERY) {
                     Ok(arrival) => self.accept(arrival),
-                    Err(_) => return,
+                    Err(RecvTimeoutError::Timeout) => self.measure(),
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
             while let Ok(arrival) = self.arrivals.try_recv() {
@@ -200,7 +209,15 @@ impl Writer {
             if !self.ready.is_empty() {
                 self.write();
             }
+            if self.measured.elapsed() >= MEASURE_EVERY {
+                self.measure();
+            }
         }
+    }
+
+    fn measure(&mut self) {
+        self.disk.measure();
+        self.measured = Instant::now();
     }
 
     fn accept(&mut self, arrival: Arrival) {
@@ -230,6 +247,7 @@ impl Writer {
             let value = layout::encode_numbers(next, *count).to_vec();
             batch.ops.push(Op::Put(Space::Meta, layout::numbers_key(collection.number), value));
         }
+        self.patience.begin();
         let error = self.commit(std::mem::take(&mut batch.ops));
         if error.is_none() {
             super::point("store::before_publish");
@@ -238,6 +256,7 @@ impl Writer {
                 collection.count.store(*count, Ordering::Release);
             }
         }
+        self.patience.end();
         for after in batch.after {
             if let (Some(collection), true) = (&after.collection, error.is_none()) {
                 leave_line(collection, &after.undo);
@@ -268,6 +287,7 @@ impl Drop for Writer {
     /// A writer that panics is a failed one: the store opens again instead of refusing for ever.
     fn drop(&mut self) {
         if std::thread::panicking() {
+            self.patience.end();
             self.disk.fail();
             if let Some(on_failure) = self.on_failure.take() {
                 on_failure("the writer panicked".into());
@@ -288,7 +308,10 @@ fn leave_line(collection: &Collection, undo: &Undo) {
         }
     }
     if let Some((seq, entry, fate)) = &undo.leaving {
-        line.leaving.remove(seq);
+        // The mark may be another's by now: of a change begun when this one had come to nothing.
+        if line.leaving.get(seq).is_some_and(|mark| Arc::ptr_eq(mark, fate)) {
+            line.leaving.remove(seq);
+        }
         if fate.is(true) {
             generation.remove(*seq, entry);
         }
@@ -382,7 +405,12 @@ fn answer(reply: Reply, result: Result<Outcome>) -> Box<dyn FnOnce(Option<StoreE
     })
 }
 
-/// The answer of a writer that is gone.
+/// The answer when there is no writer to begin with.
 pub(super) fn gone() -> StoreError {
     unavailable("the store is closed or being opened again")
+}
+
+/// The answer of a writer that ended before it gave one: what was handed over may be on disk.
+pub(super) fn lost() -> StoreError {
+    StoreError::Unknown("the writer ended before it answered".into())
 }

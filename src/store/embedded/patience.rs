@@ -1,0 +1,78 @@
+//! Noticing that a write hangs, so that nobody waits for it for ever.
+//!
+//! The storage engine holds writers up while it has too much to clear away, and goes on doing so when clearing away has
+//! failed for good. No error comes of it. So each commit is stamped when it begins: while one is older than [`BOUND`], new
+//! changes are refused, those under way are answered [`StoreError::Unknown`], and the store can be let go of. A commit that
+//! ends after all ends this, too.
+//!
+//! [`StoreError::Unknown`]: crate::store::StoreError::Unknown
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::disk::unavailable;
+use crate::store::{Result, StoreError};
+
+/// Longest that a commit may take. A batch is at most some 8 MiB; a disk that is merely busy takes a second.
+const BOUND: Duration = Duration::from_secs(30);
+
+/// The writer's stamp.
+#[derive(Debug)]
+pub(super) struct Patience {
+    started: Instant,
+    /// Since when a commit is under way, in milliseconds from `started` plus one; 0 when none is.
+    since: AtomicU64,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now(), since: AtomicU64::new(0) }
+    }
+
+    /// A write begins.
+    pub(super) fn begin(&self) {
+        self.since.store(self.started.elapsed().as_millis() as u64 + 1, Ordering::Release);
+    }
+
+    /// It has ended.
+    pub(super) fn end(&self) {
+        self.since.store(0, Ordering::Release);
+    }
+
+    /// Whether a write has been under way for too long.
+    pub(super) fn is_out(&self) -> bool {
+        let since = self.since.load(Ordering::Acquire);
+        let now = self.started.elapsed().as_millis() as u64 + 1;
+        since != 0 && now.saturating_sub(since) >= bound().as_millis() as u64
+    }
+
+    /// Refuses while a write hangs.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_out() { Err(hangs()) } else { Ok(()) }
+    }
+
+    /// Waits for `what`, but not for a write that hangs: then `None`.
+    pub(super) async fn wait<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        let mut what = pin!(what);
+        loop {
+            match tokio::time::timeout(bound() / 10, &mut what).await {
+                Ok(done) => return Some(done),
+                Err(_) if self.is_out() => return None,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+fn bound() -> Duration {
+    if super::fails("store::short_patience") { Duration::from_millis(50) } else { BOUND }
+}
+
+/// What is answered while a write hangs to whoever has not begun.
+pub(super) fn hangs() -> StoreError {
+    unavailable(format!(
+        "a write to the data directory has been under way for {} s; if it does not end, check the disk and restart the service",
+        BOUND.as_secs()
+    ))
+}

@@ -1,0 +1,47 @@
+//! What tests of faults share.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use doppel::store::conformance::{Desk, Sample};
+use doppel::store::embedded::{EmbeddedStore, Options};
+use doppel::store::{Mode, Registered, Store, StoreError};
+
+/// A store with the smallest reserve.
+pub(crate) fn open(dir: &Path) -> Arc<dyn Store> {
+    let options = Options { min_free_bytes: 1, ..Options::default() };
+    Arc::new(EmbeddedStore::open(dir, options).expect("the directory opens"))
+}
+
+/// One of several records that have nothing in common.
+pub(crate) fn sample(number: u64) -> Sample {
+    Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1])
+}
+
+/// Makes whoever comes to the failpoint say so and wait to be let on.
+pub(crate) fn gate(name: &str) -> (Receiver<()>, Sender<()>) {
+    let (arrived, arrivals) = channel();
+    let (go, wait) = channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let stop = move || {
+        let _ = arrived.send(());
+        let _ = wait.lock().map(|wait| wait.recv());
+    };
+    fail::cfg_callback(name, stop).expect("a failpoint");
+    (arrivals, go)
+}
+
+/// Repeats until the store takes writes again, as a client told 503 would.
+pub(crate) async fn insist(desk: &Desk, sample: &Sample) -> Registered {
+    for _ in 0..2_000 {
+        match desk.try_put(sample, Mode::Put).await {
+            Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)) => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            outcome => return outcome.expect("no other error"),
+        }
+    }
+    panic!("the store did not come back");
+}
