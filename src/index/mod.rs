@@ -44,9 +44,6 @@ pub const MAX_CANDIDATES: usize = 256;
 /// At most this many posting keys of a query are looked up, see [`looked_up`]; presets make some hundred at most. Each
 /// may propose [`POSTINGS_PER_KEY`] records. The same in every store.
 pub const MAX_KEYS: usize = 4_096;
-/// A query reads candidates of this many bytes, best first; those behind are not verified, and the answer is truncated. The
-/// same in every store.
-pub const MAX_CANDIDATE_BYTES: usize = 32 << 20;
 
 /// The posting keys of a query that are looked up: all, or, if they are more than [`MAX_KEYS`], the first of each channel,
 /// as many of one as of the other. Also whether some are left out.

@@ -226,7 +226,7 @@ pub struct Usage {
     pub records: u64,
     /// Bytes of all in-memory indexes.
     pub index_bytes: u64,
-    /// Bytes on disk.
+    /// Bytes on disk, some seconds ago.
     pub disk_bytes: u64,
     /// Bytes free on the volume.
     pub free_bytes: u64,

@@ -6,10 +6,12 @@
 use std::ops::ControlFlow;
 
 use super::core::Core;
-use crate::index::{MAX_CANDIDATE_BYTES, Proposal};
+use crate::index::Proposal;
 use crate::store::{Candidate, Judge, Result, StoredRecord};
 use crate::verdict::Match;
 
+/// Candidates of this many bytes are read for a query, best first. Those behind are not verified, and the answer is truncated.
+const MAX_CANDIDATE_BYTES: usize = 32 << 20;
 /// More candidates than this are announced as blocking ...
 const SHORT_CANDIDATES: usize = 24;
 /// ... or what comes after this many bytes of them.

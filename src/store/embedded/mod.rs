@@ -292,7 +292,12 @@ impl Store for EmbeddedStore {
         let (sender, ended) = oneshot::channel();
         let patience = Arc::clone(&self.shared.patience);
         let end = move || {
-            let synced = patience.check().and_then(|()| if core.disk.has_failed() { Ok(()) } else { core.disk.sync() });
+            let synced = patience.check().and_then(|()| {
+                patience.begin();
+                let synced = if core.disk.has_failed() { Ok(()) } else { core.disk.sync() };
+                patience.end();
+                synced
+            });
             reopen::end(core);
             // Who closes may have stopped waiting.
             let _ = sender.send(synced);

@@ -12,7 +12,7 @@ use super::documents::RecordDocument;
 use super::read::{Buckets, Filed, Place, Postings};
 use super::retry::Trouble;
 use crate::index::rank::{Hit, Scratch};
-use crate::index::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, weight};
+use crate::index::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
 use crate::schemes::Signature;
 use crate::schemes::profile::PostingKey;
 use crate::store::{Candidate, Judge, Seq};
@@ -64,7 +64,9 @@ impl Hits {
             hits.near.push(at);
         }
         hits.file(filed.digest, Via::EXACT);
-        for (key, postings) in keys.iter().zip(filed.keys) {
+        let (keys, cut) = looked_up(keys);
+        hits.truncated |= cut;
+        for (key, postings) in keys.zip(filed.keys) {
             hits.file(postings, Via::channel(key.channel));
         }
         hits

@@ -16,7 +16,7 @@ use super::documents::{
 use super::retry::Trouble;
 use super::server::Topology;
 use crate::collection::CollectionName;
-use crate::index::POSTINGS_PER_KEY;
+use crate::index::{POSTINGS_PER_KEY, looked_up};
 use crate::record::RecordId;
 use crate::schemes::Signature;
 use crate::schemes::probes::{self, Probe};
@@ -81,7 +81,7 @@ impl Shared {
         keys: &[PostingKey],
     ) -> Result<Filed, Trouble> {
         let digest = digest.map(|digest| doc! { "digest": documents::digest_value(digest) });
-        let filters = keys.iter().map(|key| doc! { "keys": key.key as i64 });
+        let filters = looked_up(keys).0.map(|key| doc! { "keys": key.key as i64 });
         let filters: Vec<Document> = digest.iter().cloned().chain(filters).map(|what| within(place, what)).collect();
         let (pointer, mut lists) = match self.topology {
             Topology::ReplicaSet if self.options.joins => self.joined(session, name, filters).await?,
