@@ -93,13 +93,13 @@ async fn a_damaged_index_entry_costs_its_record_alone_until_that_is_registered_a
         let damaged = desk.all().await.remove(0).id.to_string();
         let (damaged, whole) = if damaged == "first" { (&first, &second) } else { (&second, &first) };
         assert_eq!((desk.all().await.len(), desk.find(damaged).await.len()), (2, 0));
-        assert_eq!(desk.find(whole).await, [whole.id.clone()]);
+        assert_eq!(desk.find(whole).await, std::slice::from_ref(&whole.id));
         if remove {
             assert!(desk.remove(&damaged.id).await);
             assert_eq!(desk.all().await.len(), 1);
         } else {
             assert!(matches!(desk.put(damaged).await, Registered::Replaced(_)));
-            assert_eq!(desk.find(damaged).await, [damaged.id.clone()]);
+            assert_eq!(desk.find(damaged).await, std::slice::from_ref(&damaged.id));
         }
         store.close().await.expect("an orderly end");
     }
