@@ -59,7 +59,8 @@ impl Core {
             Vec::new()
         };
         let (via, fingerprint) = (proposal.via, proposal.fingerprint);
-        let found = judge.judge(&Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true });
+        let found =
+            judge.judge(&Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true });
         Ok((bytes_of(&record), found))
     }
 }
