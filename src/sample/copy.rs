@@ -2,8 +2,9 @@
 //!
 //! Strength 1 hardly touches the text, 5 leaves a person in no doubt but a naive comparison in much.
 
-use super::generic::{CHRONICLE, PREFIXES, QUOTES, SUFFIXES};
-use super::grammar::{Scene, expand};
+use super::generic::{PREFIXES, QUOTES, SUFFIXES};
+use super::grammar::{Voice, expand};
+use super::phrases::CHRONICLE;
 use super::rng::Rng;
 use super::story::{Length, Story};
 use super::traditional::traditional;
@@ -144,10 +145,10 @@ fn sentences_moved(story: &Story, strength: usize, rng: &mut Rng) -> String {
 }
 
 fn affixed(story: &Story, strength: usize, rng: &mut Rng) -> String {
-    let scene = Scene::new(rng);
+    let scene = story.another_scene(rng);
     let mut out = String::new();
     let add = |pool: &[&'static str], rng: &mut Rng, out: &mut String| {
-        expand(rng.pick(pool), &scene, rng, out);
+        expand(rng.pick(pool), &scene, &mut Voice::of(rng.next(), rng.next()), out);
         out.push('。');
     };
     if strength >= 2 {
@@ -164,7 +165,7 @@ fn affixed(story: &Story, strength: usize, rng: &mut Rng) -> String {
 }
 
 fn quoted(story: &Story, strength: usize, rng: &mut Rng) -> String {
-    let scene = Scene::new(rng);
+    let scene = story.another_scene(rng);
     let text = story.text();
     let around = text.chars().count() * strength;
     let mut sentences = Vec::new();
@@ -180,7 +181,7 @@ fn quoted(story: &Story, strength: usize, rng: &mut Rng) -> String {
     }
     let at = rng.below(sentences.len() + 1);
     let mut quote = String::new();
-    expand(rng.pick(QUOTES), &scene, rng, &mut quote);
+    expand(rng.pick(QUOTES), &scene, &mut Voice::of(rng.next(), rng.next()), &mut quote);
     format!("{}{quote}{text}{}", sentences[..at].concat(), sentences[at..].concat())
 }
 

@@ -1,11 +1,35 @@
 //! Templates and how they become text.
 //!
 //! `[a|b|]` is one of its alternatives (they nest), `{name}` a slot: a place or person of the story, a fresh date, number
-//! or name, or one of the words of [`VARIANTS`](super::words::VARIANTS). One pass over the template, no failure:
-//! an unknown slot is a mistake in this crate and is caught by a test over all templates.
+//! or name, a word of the topic, or one of a list of [`phrases`](super::phrases) or of
+//! [`VARIANTS`](super::words::VARIANTS). No failure: an unknown slot is a mistake in this crate and is caught by a test
+//! over all templates.
 
+use super::phrases;
 use super::rng::Rng;
-use super::words::{COMPANIES, DISTRICTS, ESTATES, FIRSTS, GIVEN, OFFICES, STEMS, SURNAMES, VARIANTS};
+use super::story::Vocabulary;
+use super::words::{COMPANIES, DISTRICTS, ESTATES, FIRSTS, FORENAMES, GIVEN, OFFICES, STEMS, SURNAMES, VARIANTS};
+
+/// Where the choices of a text come from.
+#[derive(Clone, Debug)]
+pub(super) struct Voice {
+    /// Which words: shared by texts that follow one model.
+    words: Rng,
+    /// Which names, dates and numbers.
+    details: Rng,
+}
+
+impl Voice {
+    /// The voice that chooses words by `words` and the rest by `details`.
+    pub(super) fn of(words: u64, details: u64) -> Self {
+        Self { words: Rng::of(&[words, 4]), details: Rng::of(&[details, 5]) }
+    }
+
+    /// One of `items`, which is not empty, as a matter of wording.
+    pub(super) fn pick(&mut self, items: &[&'static str]) -> &'static str {
+        self.words.pick(items)
+    }
+}
 
 /// The names that stay the same throughout one story.
 #[derive(Clone, Debug)]
@@ -19,10 +43,13 @@ pub(super) struct Scene {
     company: String,
     school: String,
     year: usize,
+    vocabulary: &'static Vocabulary,
+    /// Where in the lists of the topic the words of this story begin: a story dwells on a few things.
+    focus: usize,
 }
 
 impl Scene {
-    pub(super) fn new(rng: &mut Rng) -> Self {
+    pub(super) fn new(vocabulary: &'static Vocabulary, focus: u64, rng: &mut Rng) -> Self {
         let mut join =
             |firsts: &[&'static str], lasts: &[&'static str]| format!("{}{}", rng.pick(firsts), rng.pick(lasts));
         let school = join(STEMS, &["小学", "中学", "幼儿园", "职业学校", "实验学校", "一中", "镇中心校"]);
@@ -31,23 +58,24 @@ impl Scene {
         let road = join(STEMS, &["路", "大道", "街", "巷", "东路", "西路", "北路", "南路", "横街"]);
         let (town, subdistrict) = (join(STEMS, &["镇", "乡", "铺镇", "市镇"]), join(STEMS, &["街道", "路街道"]));
         let district = rng.pick(DISTRICTS);
-        Self { district, subdistrict, estate, village, town, road, company, school, year: rng.between(2011, 2021) }
+        let (year, focus) = (rng.between(2011, 2021), Rng::of(&[focus, 6]).below(1 << 20));
+        Self { district, subdistrict, estate, village, town, road, company, school, year, vocabulary, focus }
     }
 }
 
 /// Expands `template` into `out`.
-pub(super) fn expand(template: &str, scene: &Scene, rng: &mut Rng, out: &mut String) {
+pub(super) fn expand(template: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
     let mut rest = template;
     while let Some(at) = rest.find(['[', '{']) {
         out.push_str(&rest[..at]);
         let inner = &rest[at + 1..];
         if rest.as_bytes()[at] == b'{' {
             let end = inner.find('}').unwrap_or(inner.len());
-            slot(&inner[..end], scene, rng, out);
+            slot(&inner[..end], scene, voice, out);
             rest = inner.get(end + 1..).unwrap_or("");
         } else {
             let (alternatives, after) = alternatives(inner);
-            expand(rng.pick(&alternatives), scene, rng, out);
+            expand(voice.words.pick(&alternatives), scene, voice, out);
             rest = after;
         }
     }
@@ -76,45 +104,93 @@ fn alternatives(inner: &str) -> (Vec<&str>, &str) {
     (found, "")
 }
 
-fn slot(name: &str, scene: &Scene, rng: &mut Rng, out: &mut String) {
+fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
     // Two fifths of the mentions of the story's own place are paraphrased, as people do.
-    let own = |out: &mut String, rng: &mut Rng, name: &str, short: &[&str]| {
-        out.push_str(if rng.chance(60) { name } else { rng.pick(short) });
+    let words = &mut voice.words;
+    let mut own = |out: &mut String, name: &str, short: &[&str]| {
+        out.push_str(if words.chance(60) { name } else { words.pick(short) });
     };
+    let rng = &mut voice.details;
     match name {
         "市区" => out.push_str(scene.district),
         "街道" => out.push_str(&scene.subdistrict),
-        "小区" => own(out, rng, &scene.estate, &["我们小区", "本小区", "我们这里", "院子"]),
-        "村" => own(out, rng, &scene.village, &["我们村", "本村", "村里"]),
+        "小区" => own(out, &scene.estate, &["我们小区", "本小区", "我们这里", "院子"]),
+        "村" => own(out, &scene.village, &["我们村", "本村", "村里"]),
         "镇" => out.push_str(&scene.town),
-        "路" => own(out, rng, &scene.road, &["这条路", "门前的路", "那条街"]),
-        "公司" => own(out, rng, &scene.company, &["这家公司", "该公司", "他们公司", "对方"]),
-        "学校" => own(out, rng, &scene.school, &["这所学校", "学校", "校方"]),
-        "部门" => out.push_str(rng.pick(OFFICES)),
+        "路" => own(out, &scene.road, &["这条路", "门前的路", "那条街"]),
+        "公司" => own(out, &scene.company, &["这家公司", "该公司", "他们公司", "对方"]),
+        "学校" => own(out, &scene.school, &["这所学校", "学校", "校方"]),
+        "部门" => office(scene, rng, out),
         "姓" => out.push_str(rng.pick(SURNAMES)),
         "人" => person(rng, out),
         "日期" => date(scene, rng, out),
         "钟点" => clock_time(rng, out),
         "数" => {
             let number = if rng.chance(70) { rng.between(2, 12) } else { rng.between(13, 98) };
-            out.push_str(&number.to_string());
+            numeral(number, rng, out);
         }
+        "几" => numeral(rng.between(3, 9), rng, out),
+        "日" => out.push_str(&rng.between(1, 28).to_string()),
         "户" => out.push_str(&rng.between(14, 1900).to_string()),
         "钱" => money(rng, out),
         "单号" => out.push_str(&format!("{}{:07}", scene.year, rng.below(10_000_000))),
-        variant => match VARIANTS.iter().find(|(key, _)| *key == variant) {
-            Some((_, words)) => out.push_str(rng.pick(words)),
-            None => out.push_str(&format!("{{{variant}}}")),
+        word => return expand_word(word, scene, voice, out),
+    }
+}
+
+/// A slot that stands for a list of words, which may hold slots in turn.
+fn expand_word(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
+    let topical = |list: &'static [&'static str], few: usize, voice: &mut Voice| {
+        list[(scene.focus + voice.words.below(few)) % list.len()]
+    };
+    let lists = scene.vocabulary;
+    let chosen = match name {
+        "处" => topical(&lists.places, 5, voice),
+        "物" => topical(&lists.things, 7, voice),
+        "障" => voice.words.pick(&lists.faults),
+        "责" => topical(&lists.actors, 4, voice),
+        "行" => voice.words.pick(&lists.acts),
+        _ => match phrases::list(name) {
+            Some(list) => voice.words.pick(list),
+            None => match VARIANTS.iter().find(|(key, _)| *key == name) {
+                Some((_, list)) => voice.words.pick(list),
+                None => return out.push_str(&format!("{{{name}}}")),
+            },
         },
+    };
+    expand(chosen, scene, voice, out);
+}
+
+/// An office, mostly with the place it is responsible for.
+fn office(scene: &Scene, rng: &mut Rng, out: &mut String) {
+    match rng.below(8) {
+        0 => out.push_str(&scene.town),
+        1 => out.push_str(&scene.subdistrict),
+        2 => out.push_str(scene.district),
+        3 => out.push_str(rng.pick(&["市", "省", "县", "区", "镇", "市里的", "县里的", "区里的"])),
+        _ => {}
+    }
+    out.push_str(rng.pick(OFFICES));
+}
+
+/// A number in figures or, if it is a small one, perhaps in words.
+fn numeral(number: usize, rng: &mut Rng, out: &mut String) {
+    match ["三", "四", "五", "六", "七", "八", "九", "十"].get(number.wrapping_sub(3)) {
+        Some(word) if rng.chance(40) => out.push_str(word),
+        _ => out.push_str(&number.to_string()),
     }
 }
 
 /// A person as petitions name them.
 pub(super) fn person(rng: &mut Rng, out: &mut String) {
     out.push_str(rng.pick(SURNAMES));
-    match rng.below(4) {
+    match rng.below(7) {
         0 => out.push('某'),
         1 => out.push_str(rng.pick(&["先生", "女士", "师傅", "阿姨", "大爷", "姐"])),
+        2..5 => {
+            out.push_str(rng.pick(FORENAMES[0]));
+            out.push_str(rng.pick(FORENAMES[1]));
+        }
         _ => out.push_str(rng.pick(GIVEN)),
     }
 }
@@ -126,7 +202,7 @@ fn date(scene: &Scene, rng: &mut Rng, out: &mut String) {
         1 => format!("{year}年{month}月{day}日"),
         2 => format!("{month}月{day}号"),
         3 => format!("今年{month}月{}旬", rng.pick(&["上", "中", "下"])),
-        4 => format!("{year}.{month}.{day}"),
+        4 => format!("{year}.{month}.{day}日"),
         _ => format!("去年{}", rng.pick(&["春天", "国庆", "年底", "端午前后", "入冬", "暑假", "清明"])),
     });
 }
@@ -157,10 +233,9 @@ mod tests {
     use super::*;
 
     fn expanded(template: &str, seed: u64) -> String {
-        let mut rng = Rng::of(&[seed]);
-        let scene = Scene::new(&mut rng);
+        let scene = Scene::new(story::vocabulary(seed as usize % story::topic_count()), seed, &mut Rng::of(&[seed]));
         let mut out = String::new();
-        expand(template, &scene, &mut rng, &mut out);
+        expand(template, &scene, &mut Voice::of(seed, seed), &mut out);
         out
     }
 
@@ -174,11 +249,16 @@ mod tests {
 
     #[test]
     fn every_template_is_well_formed_and_names_only_known_slots() {
-        let generic = [generic::OPENINGS, generic::CHRONICLE, generic::REMARKS, generic::CLOSINGS];
+        let generic = [generic::OPENINGS, generic::CLOSINGS];
+        let composed = [phrases::FACTS, phrases::CHRONICLE, phrases::REMARKS, phrases::DEMANDS, phrases::TITLES];
         let around = [generic::PREFIXES, generic::SUFFIXES, generic::QUOTES];
         let topics =
             (0..story::topic_count()).map(story::topic).flat_map(|t| [t.titles, t.facts, t.effects, t.demands]);
-        for template in generic.into_iter().chain(around).chain(topics).flatten() {
+        let lists = phrases::PHRASES.iter().flat_map(|(_, words)| words.split('|'));
+        let topical = (0..story::topic_count()).map(story::vocabulary);
+        let topical = topical.flat_map(|v| [&v.places, &v.things, &v.faults, &v.actors, &v.acts]).flatten().copied();
+        let words: Vec<&str> = lists.chain(topical).collect();
+        for template in generic.into_iter().chain(composed).chain(around).chain(topics).flatten().chain(&words) {
             assert_eq!(template.matches('[').count(), template.matches(']').count(), "{template}");
             for seed in 0..20 {
                 let text = expanded(template, seed);

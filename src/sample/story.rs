@@ -1,7 +1,10 @@
 //! One matter as one person tells it: a title and sentences, a pure function of its seeds.
 
-use super::generic::{CHRONICLE, CLOSINGS, OPENINGS, REMARKS};
-use super::grammar::{Scene, expand};
+use std::sync::LazyLock;
+
+use super::generic::{CLOSINGS, OPENINGS};
+use super::grammar::{Scene, Voice, expand};
+use super::phrases::{CHRONICLE, DEMANDS, FACTS, REMARKS, TITLES};
 use super::rng::Rng;
 use super::{topics_life, topics_town};
 
@@ -9,6 +12,12 @@ use super::{topics_life, topics_town};
 #[derive(Debug)]
 pub(super) struct Topic {
     pub(super) label: &'static str,
+    /// Alternatives parted by `|`, as are those of the next four: see [`Vocabulary`].
+    pub(super) places: &'static str,
+    pub(super) things: &'static str,
+    pub(super) faults: &'static str,
+    pub(super) actors: &'static str,
+    pub(super) acts: &'static str,
     pub(super) titles: &'static [&'static str],
     pub(super) facts: &'static [&'static str],
     pub(super) effects: &'static [&'static str],
@@ -28,6 +37,44 @@ pub(super) fn topic_count() -> usize {
     TOPICS.iter().map(|topics| topics.len()).sum()
 }
 
+/// The lists of a [`Topic`], taken apart.
+#[derive(Debug)]
+pub(super) struct Vocabulary {
+    /// Where it happens.
+    pub(super) places: Vec<&'static str>,
+    /// What it is about.
+    pub(super) things: Vec<&'static str>,
+    /// What is wrong with the things.
+    pub(super) faults: Vec<&'static str>,
+    /// Who is to blame.
+    pub(super) actors: Vec<&'static str>,
+    /// What they did.
+    pub(super) acts: Vec<&'static str>,
+}
+
+/// The lists of the topic at `index`.
+pub(super) fn vocabulary(index: usize) -> &'static Vocabulary {
+    static ALL: LazyLock<Vec<Vocabulary>> = LazyLock::new(|| {
+        let split = |list: &'static str| list.split('|').collect();
+        let of = |topic: &'static Topic| Vocabulary {
+            places: split(topic.places),
+            things: split(topic.things),
+            faults: split(topic.faults),
+            actors: split(topic.actors),
+            acts: split(topic.acts),
+        };
+        (0..topic_count()).map(topic).map(of).collect()
+    });
+    &ALL[index]
+}
+
+/// A sentence to be told: its template and the seed of its wording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    template: &'static str,
+    words: u64,
+}
+
 /// One matter told once.
 #[derive(Clone, Debug)]
 pub(super) struct Story {
@@ -35,9 +82,10 @@ pub(super) struct Story {
     pub(super) title: String,
     /// Sentences with their closing punctuation, in order. Never empty.
     pub(super) sentences: Vec<String>,
-    /// Which templates the sentences come from: what a look-alike shares with it.
-    pub(super) templates: Vec<&'static str>,
+    /// What the sentences come from: what a look-alike shares with it.
+    lines: Vec<Line>,
     topic: usize,
+    focus: u64,
 }
 
 /// How long a story is to be.
@@ -55,34 +103,50 @@ impl Story {
         let mut rng = Rng::of(&[seed, 1]);
         let topic = rng.below(topic_count());
         let chars = target_chars(&mut rng, length);
-        Self::tell(topic, &[], chars, &mut rng)
+        let focus = rng.next();
+        let outline = outline(self::topic(topic), chars, &mut rng);
+        Self::tell(topic, focus, outline, chars, &mut rng)
     }
 
-    /// Another matter that begins with the same templates as `like`: the first `shared` of them.
+    /// Another matter that begins in the same words as `like`, but for names and numbers: the first `shared` sentences.
     pub(super) fn look_alike(like: &Self, shared: usize, seed: u64) -> Self {
         let mut rng = Rng::of(&[seed, 2]);
         let chars = like.sentences.iter().map(|sentence| sentence.chars().count()).sum();
-        Self::tell(like.topic, &like.templates[..shared], chars, &mut rng)
+        let mut outline = like.lines[..shared].to_vec();
+        outline.extend(lines(body(topic(like.topic), chars, &mut rng), &mut rng));
+        Self::tell(like.topic, like.focus, outline, chars, &mut rng)
     }
 
-    fn tell(index: usize, first: &[&'static str], chars: usize, rng: &mut Rng) -> Self {
+    /// How many sentences a look-alike may share.
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Names and places of another matter of the same topic.
+    pub(super) fn another_scene(&self, rng: &mut Rng) -> Scene {
+        Scene::new(vocabulary(self.topic), rng.next(), rng)
+    }
+
+    fn tell(index: usize, focus: u64, outline: Vec<Line>, chars: usize, rng: &mut Rng) -> Self {
         let topic = topic(index);
-        let scene = Scene::new(rng);
+        let scene = Scene::new(vocabulary(index), focus, rng);
         let mut title = String::new();
-        expand(rng.pick(topic.titles), &scene, rng, &mut title);
-        let templates = if first.is_empty() { outline(topic, chars, rng) } else { continued(topic, first, chars, rng) };
-        let mut story = Self { label: topic.label, title, sentences: Vec::new(), templates: Vec::new(), topic: index };
+        let titles = if rng.chance(20) { topic.titles } else { TITLES };
+        expand(rng.pick(titles), &scene, &mut Voice::of(rng.next(), rng.next()), &mut title);
+        let mut story =
+            Self { label: topic.label, title, sentences: Vec::new(), lines: Vec::new(), topic: index, focus };
         let mut length = 0;
-        for template in templates {
+        for line in outline {
+            let mut voice = Voice::of(line.words, rng.next());
             let mut sentence = String::new();
-            expand(template, &scene, rng, &mut sentence);
+            expand(line.template, &scene, &mut voice, &mut sentence);
             if sentence.is_empty() {
                 continue;
             }
-            sentence.push_str(rng.pick(&["。", "。", "。", "，", "；", "！"]));
+            sentence.push_str(voice.pick(&["。", "。", "。", "，", "；", "！"]));
             length += sentence.chars().count();
             story.sentences.push(sentence);
-            story.templates.push(template);
+            story.lines.push(line);
             if length >= chars.max(chars.saturating_sub(90) * 2) {
                 break;
             }
@@ -109,50 +173,44 @@ fn target_chars(rng: &mut Rng, length: Length) -> usize {
     }
 }
 
-/// The templates of a text of about `chars` characters, in telling order: all facts once before any returns.
-fn outline(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<&'static str> {
+/// What a text of about `chars` characters tells, in order.
+fn outline(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<Line> {
     let mut outline = Vec::new();
     if chars > 90 {
         outline.push(rng.pick(OPENINGS));
     }
     outline.extend(body(topic, chars, rng));
-    outline.push(rng.pick(topic.demands));
+    let demands = if rng.chance(30) { topic.demands } else { DEMANDS };
+    outline.push(rng.pick(demands));
     if chars > 60 {
         outline.push(rng.pick(CLOSINGS));
     }
-    outline
+    lines(outline, rng)
 }
 
-fn continued(topic: &'static Topic, first: &[&'static str], chars: usize, rng: &mut Rng) -> Vec<&'static str> {
-    let mut outline = first.to_vec();
-    outline.extend(body(topic, chars, rng).into_iter().filter(|template| !first.contains(template)));
-    outline
+fn lines(templates: Vec<&'static str>, rng: &mut Rng) -> Vec<Line> {
+    templates.into_iter().map(|template| Line { template, words: rng.next() }).collect()
 }
 
+/// Sentences strung together from small parts, with now and then a phrase of the topic's own, each of those once.
 fn body(topic: &'static Topic, chars: usize, rng: &mut Rng) -> Vec<&'static str> {
-    let mut pools = [
-        (shuffled(topic.facts, rng), 9),
-        (shuffled(CHRONICLE, rng), 5),
-        (shuffled(topic.effects, rng), 4),
-        (shuffled(REMARKS, rng), 4),
-    ];
-    // A sentence has 18 characters or so; opening, demand and closing together three times as many.
-    let wanted = (chars.saturating_sub(54) / 18).max(1);
+    let (mut facts, mut effects) = (shuffled(topic.facts, rng), shuffled(topic.effects, rng));
+    // A sentence has 27 characters or so; opening, demand and closing together twice as many.
+    let wanted = (chars.saturating_sub(54) / 27).max(1);
     let mut body = Vec::with_capacity(wanted);
     while body.len() < wanted {
-        if pools.iter().all(|(pool, _)| pool.is_empty()) {
-            pools[1].0 = shuffled(CHRONICLE, rng);
-            pools[0].0 = shuffled(topic.facts, rng);
-        }
         // The first sentence is a fact: it says what the matter is.
-        let mut draw = if body.is_empty() { 0 } else { rng.below(22) };
-        for (pool, share) in &mut pools {
-            if draw < *share {
-                body.extend(pool.pop());
-                break;
-            }
-            draw -= *share;
-        }
+        let draw = if body.is_empty() { rng.below(14) } else { rng.below(40) };
+        let own = match draw {
+            0 => facts.pop(),
+            39 => effects.pop(),
+            _ => None,
+        };
+        body.push(own.unwrap_or_else(|| match draw {
+            0..17 => rng.pick(FACTS),
+            17..29 => rng.pick(CHRONICLE),
+            _ => rng.pick(REMARKS),
+        }));
     }
     body
 }

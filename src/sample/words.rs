@@ -30,8 +30,8 @@ pub(super) const DISTRICTS: &[&str] = &[
     "红枫市",
     "梧桐市",
     "柳溪市",
-    "经济开发区",
-    "高新技术产业园区",
+    "经开区",
+    "高新区",
     "空港新城",
     "滨河新区",
     "职教新城",
@@ -86,8 +86,8 @@ pub(super) const ESTATES: &[&str] = &[
 
 /// Last parts of company names.
 pub(super) const COMPANIES: &[&str] = &[
-    "物业服务有限公司",
-    "房地产开发有限公司",
+    "物业公司",
+    "房产公司",
     "建筑劳务公司",
     "环保科技公司",
     "置业公司",
@@ -127,15 +127,27 @@ pub(super) const GIVEN: &[&str] = &[
     "波", "云", "军", "莉",
 ];
 
+/// First and second characters of other given names.
+pub(super) const FORENAMES: [&[&str]; 2] = [
+    &[
+        "建", "秀", "志", "丽", "海", "国", "小", "春", "文", "雪", "永", "桂", "少", "晓", "玉", "德", "立", "金",
+        "凤", "世", "雨", "子",
+    ],
+    &[
+        "华", "英", "强", "萍", "燕", "兵", "梅", "生", "斌", "莲", "林", "香", "军", "东", "珍", "明", "娥", "山",
+        "兰", "安", "晴", "轩",
+    ],
+];
+
 /// Offices that a petitioner turns to.
 pub(super) const OFFICES: &[&str] = &[
     "住建局",
-    "城管执法大队",
+    "城管队",
     "街道办",
-    "社区居委会",
+    "居委会",
     "教育局",
     "人社局",
-    "劳动监察大队",
+    "劳动监察",
     "自然资源局",
     "生态环境分局",
     "交警大队",
@@ -158,7 +170,7 @@ pub(super) const OFFICES: &[&str] = &[
     "消防大队",
     "园林所",
     "市政公司",
-    "12345热线",
+    "便民热线",
 ];
 
 /// Words with others that mean much the same. Written as `{name}` in templates; copies of kind `synonyms` swap them.
