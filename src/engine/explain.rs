@@ -15,6 +15,8 @@ use crate::verdict::VIA_EXACT;
 
 /// Most features in each of the three lists.
 const MAX_FEATURES: usize = 200;
+/// Most characters of a text in which passages are looked for.
+const MAX_READABLE_CHARS: usize = 50_000;
 
 /// Compares two subjects of one collection under its present settings.
 pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Explanation> {
@@ -27,7 +29,9 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
     let measured = ShingleSet::of(&text_a, width).resemblance(&ShingleSet::of(&text_b, width));
     let verified = settings.verify.as_ref().is_none_or(|verify: &Verify| measured.satisfies(verify));
     let Features { shared, only_a, only_b } = compare_features(context, a, b);
-    let (chars_a, chars_b): (Vec<char>, Vec<char>) = (text_a.chars().collect(), text_b.chars().collect());
+    // Normalisation can make a text eighteen times as long; what a person reads of it is bounded.
+    let readable = |text: &str| text.chars().take(MAX_READABLE_CHARS).collect::<Vec<char>>();
+    let (chars_a, chars_b) = (readable(&text_a), readable(&text_b));
     let passages: Vec<Passage> = shared_passages(&chars_a, &chars_b)
         .into_iter()
         .map(|p| Passage {

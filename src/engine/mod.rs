@@ -185,6 +185,10 @@ impl Engine {
             turn.come().await;
             match self.store.register(registration, judge).await {
                 Err(StoreError::StaleGeneration { .. }) if attempts < GENERATION_RETRIES => attempts += 1,
+                // Dropped between looking and writing: the next attempt creates it again, if it may.
+                Err(StoreError::UnknownCollection(_)) if self.options.auto_create && attempts < GENERATION_RETRIES => {
+                    attempts += 1;
+                }
                 other => break other?,
             }
         };

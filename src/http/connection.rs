@@ -16,17 +16,41 @@ pub struct Connection<S, K> {
     stream: S,
     timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Until the first byte comes: only then the time limit of a request's head begins.
-    silent: Option<Pin<Box<Sleep>>>,
+    /// Until it is clear that HTTP/1 is spoken: only then the time limit of a request's head begins.
+    opening: Option<Opening>,
     _kept: K,
+}
+
+/// The beginning of a connection. The server below tells HTTP/2 from HTTP/1 by the first bytes, without a time limit and
+/// whether or not HTTP/2 is wanted; it is not, since nothing would bound an idle connection of it.
+struct Opening {
+    given_up: Pin<Box<Sleep>>,
+    /// How many bytes of [`HTTP2`] have come, and nothing else.
+    matched: usize,
+}
+
+/// How an HTTP/2 client begins, and no HTTP/1 client.
+const HTTP2: &[u8] = b"PRI";
+
+impl Opening {
+    /// Whether it goes on after `bytes`: they may still become an HTTP/2 preface.
+    fn undecided_after(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let expected = &HTTP2[self.matched..];
+        let matching = bytes.iter().zip(expected).take_while(|(given, wanted)| given == wanted).count();
+        self.matched += matching;
+        if self.matched == HTTP2.len() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the client speaks HTTP/2"));
+        }
+        Ok(matching == bytes.len())
+    }
 }
 
 impl<S, K> Connection<S, K> {
     /// Wraps `stream`; a write that waits longer than `write` fails, and so does a first read that waits longer than `first`.
     /// `kept` is dropped with the connection.
     pub fn new(stream: S, first: Duration, write: Duration, kept: K) -> Self {
-        let silent = Some(Box::pin(tokio::time::sleep(first)));
-        Self { stream, timeout: write, stalled: None, silent, _kept: kept }
+        let opening = Some(Opening { given_up: Box::pin(tokio::time::sleep(first)), matched: 0 });
+        Self { stream, timeout: write, stalled: None, opening, _kept: kept }
     }
 
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -44,18 +68,17 @@ impl<S, K> Connection<S, K> {
 impl<S: AsyncRead + Unpin, K: Unpin> AsyncRead for Connection<S, K> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        match (&mut this.silent, read) {
-            (Some(silent), Poll::Pending) => {
-                ready!(silent.as_mut().poll(cx));
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client says nothing")))
-            }
-            (_, Poll::Pending) => Poll::Pending,
-            (_, read) => {
-                this.silent = None;
-                read
-            }
+        let Some(opening) = &mut this.opening else { return read };
+        if read.is_pending() {
+            ready!(opening.given_up.as_mut().poll(cx));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client says nothing")));
         }
+        if !opening.undecided_after(&buffer.filled()[before..])? {
+            this.opening = None;
+        }
+        read
     }
 }
 
@@ -104,6 +127,29 @@ mod tests {
         let error = connection.write_all(b"more than four").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(theirs);
+    }
+
+    #[tokio::test]
+    async fn http_2_is_refused_at_once_and_its_beginnings_in_time() {
+        let (ours, mut theirs) = tokio::io::duplex(32);
+        let mut connection = Connection::new(ours, Duration::from_secs(60), Duration::from_secs(60), ());
+        theirs.write_all(b"PRI * HTTP/2.0").await.unwrap();
+        let error = connection.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+
+        let (ours, mut theirs) = tokio::io::duplex(32);
+        let mut connection = Connection::new(ours, Duration::from_millis(20), Duration::from_secs(60), ());
+        theirs.write_all(b"PR").await.unwrap();
+        assert_eq!((connection.read_u8().await.unwrap(), connection.read_u8().await.unwrap()), (b'P', b'R'));
+        assert_eq!(connection.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+
+        let (ours, mut theirs) = tokio::io::duplex(32);
+        let mut connection = Connection::new(ours, Duration::from_millis(20), Duration::from_secs(60), ());
+        theirs.write_all(b"PUT").await.unwrap();
+        let mut method = [0; 3];
+        connection.read_exact(&mut method).await.unwrap();
+        let later = tokio::time::timeout(Duration::from_millis(60), connection.read_u8()).await;
+        assert!(later.is_err(), "the time limit was for the opening");
     }
 
     #[tokio::test]

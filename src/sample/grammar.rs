@@ -134,7 +134,7 @@ fn slot(name: &str, scene: &Scene, voice: &mut Voice, out: &mut String) {
         "户" => out.push_str(&rng.between(14, 1900).to_string()),
         "钱" => money(rng, out),
         "单号" => out.push_str(&format!("{}{:07}", scene.year, rng.below(10_000_000))),
-        word => return expand_word(word, scene, voice, out),
+        word => expand_word(word, scene, voice, out),
     }
 }
 
