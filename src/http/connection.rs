@@ -134,7 +134,7 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(32);
         let mut connection = Connection::new(ours, Duration::from_secs(60), Duration::from_secs(60), ());
         theirs.write_all(b"PRI * HTTP/2.0").await.unwrap();
-        let error = connection.read_u8().await.unwrap_err();
+        let error = connection.read_exact(&mut [0; 3]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
 
         let (ours, mut theirs) = tokio::io::duplex(32);
