@@ -1,8 +1,8 @@
 //! Templates and how they become text.
 //!
 //! `[a|b|]` is one of its alternatives (they nest), `{name}` a slot: a place or person of the story, a fresh date, number
-//! or name, a word of the topic, or one of a list of [`phrases`](super::phrases) or of
-//! [`VARIANTS`](super::words::VARIANTS). No failure: an unknown slot is a mistake in this crate and is caught by a test
+//! or name, a word of the topic, or one of a list of [`phrases`] or of
+//! [`VARIANTS`]. No failure: an unknown slot is a mistake in this crate and is caught by a test
 //! over all templates.
 
 use super::phrases;

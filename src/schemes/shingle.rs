@@ -2,12 +2,12 @@
 //!
 //! A shingle is a run of `units` consecutive units (see [`units`](crate::text::units)) of one `text` or `whole` field, the
 //! whole field if it has fewer; its hash is CityHash64 of the units joined by U+001F. A record keeps the smallest distinct
-//! hashes of all its fields, clamp(units of the record / 25, keep[0], keep[1]) of them; with `mod` m it keeps every hash
+//! hashes of all its fields, `clamp(units of the record / 25, keep[0], keep[1])` of them; with `mod` m it keeps every hash
 //! that is 0 modulo m instead, at most the [`MAX_HASHES`] smallest. Copies of a passage thus sample the same shingles,
 //! wherever it stands and whatever its punctuation.
 //!
 //! Every kept hash is a key. Two samples match when they share a hash and their resemblance is at least `t`: of the k
-//! smallest hashes of both, the share found in both. k is the smaller sample's size, but at least keep[0], below which a
+//! smallest hashes of both, the share found in both. k is the smaller sample's size, but at least `keep[0]`, below which a
 //! sample holds all there is. With `mod`: the Jaccard similarity of the samples.
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.

@@ -72,7 +72,7 @@ pub struct Args {
     /// is then continued instead of overwritten
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     skip_lines: u64,
-    /// Give rows without an id the id <file name without extension>-<line number>
+    /// Give rows without an id the id FILE-LINE: the file's name without extension, and the line number
     #[arg(long)]
     make_ids: bool,
     /// Files to import, in this order; "-" is standard input
