@@ -106,6 +106,21 @@ pub struct Match {
 }
 
 impl Match {
+    /// A match of which only the record is known: nothing was compared.
+    pub fn unmeasured(id: RecordId, seq: u64) -> Self {
+        Self {
+            id,
+            seq,
+            via: Vec::new(),
+            distance: None,
+            jaccard: None,
+            containment: None,
+            similarity: None,
+            relation: None,
+            time: None,
+        }
+    }
+
     /// Whether the match has the same digest.
     pub fn is_exact(&self) -> bool {
         self.via.iter().any(|via| via == VIA_EXACT)

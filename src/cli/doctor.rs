@@ -120,17 +120,7 @@ struct Itself(RecordId);
 impl Judge for Itself {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let found = candidate.record.id == self.0 && candidate.via.contains(Via::EXACT);
-        found.then(|| Match {
-            id: self.0.clone(),
-            seq: candidate.record.seq,
-            via: Vec::new(),
-            distance: None,
-            jaccard: None,
-            containment: None,
-            similarity: None,
-            relation: None,
-            time: None,
-        })
+        found.then(|| Match::unmeasured(self.0.clone(), candidate.record.seq))
     }
 
     fn needs_signatures(&self) -> bool {

@@ -171,15 +171,10 @@ impl Judge for FingerprintJudge {
         let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
         let other = self.context.profile.read(&row).ok()?;
         Some(Match {
-            id: candidate.record.id.clone(),
-            seq: candidate.record.seq,
             via: vec!["simhash".into()],
             distance: Some(distance),
-            jaccard: None,
-            containment: None,
-            similarity: None,
-            relation: None,
             time: other.time.map(|time| time.to_string()),
+            ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
         })
     }
 
