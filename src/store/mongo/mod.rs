@@ -206,13 +206,7 @@ pub struct Schema {
 
 impl Schema {
     fn migrator(&self) -> migrate::Migrator<'_> {
-        migrate::Migrator {
-            client: &self.client,
-            database: &self.database,
-            on_cluster: self.topology == Topology::Cluster,
-            clock: self.options.clock,
-            patience: self.options.patience,
-        }
+        migrator(&self.client, &self.database, self.topology, &self.options)
     }
 
     /// How the migrations stand.
@@ -232,6 +226,16 @@ impl Schema {
     }
 }
 
+fn migrator<'a>(
+    client: &'a Client,
+    database: &'a Database,
+    topology: Topology,
+    options: &Options,
+) -> migrate::Migrator<'a> {
+    let on_cluster = topology == Topology::Cluster;
+    migrate::Migrator { client, database, on_cluster, clock: options.clock, patience: options.patience }
+}
+
 async fn wait_for_server(client: &Client, patience: Duration) -> Result<Topology> {
     let deadline = Deadline::after(patience);
     for attempt in 0.. {
@@ -249,13 +253,7 @@ async fn wait_for_server(client: &Client, patience: Duration) -> Result<Topology
 
 impl Shared {
     fn migrator(&self) -> migrate::Migrator<'_> {
-        migrate::Migrator {
-            client: &self.client,
-            database: &self.database,
-            on_cluster: self.topology == Topology::Cluster,
-            clock: self.options.clock,
-            patience: self.options.patience,
-        }
+        migrator(&self.client, &self.database, self.topology, &self.options)
     }
 
     fn deadline(&self) -> Deadline {
