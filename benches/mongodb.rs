@@ -123,6 +123,8 @@ impl Bench {
             signed: Arc::new(signed(fingerprint, number)),
             mode: Mode::Put,
             now: "2026-01-01T00:00:00Z".into(),
+            others: Vec::new(),
+            confirmed: Vec::new(),
             placed: Placed::default(),
         };
         loop {
@@ -142,6 +144,7 @@ impl Bench {
             fingerprint: Some((Fingerprint(fingerprint), RADIUS, 0)),
             signed: None,
             except: None,
+            confirmed: Vec::new(),
         };
         self.store.find(query, Arc::new(Near(Fingerprint(fingerprint))), Until::Exhausted).await.expect("a lookup");
     }

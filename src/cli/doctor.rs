@@ -111,6 +111,7 @@ fn query_of(state: &crate::store::CollectionState, radius: u8, profile: &Profile
         fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, radius, channel)),
         signed: Some(Arc::new(signed)),
         except: None,
+        confirmed: Vec::new(),
     }
 }
 

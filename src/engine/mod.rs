@@ -179,6 +179,8 @@ impl Engine {
                 signed: subject.signed.clone(),
                 mode,
                 now: (self.options.now)(),
+                others: Vec::new(),
+                confirmed: Vec::new(),
                 placed: turn.placed(),
             };
             let judge = Arc::new(RecordJudge::new(context, subject));
@@ -276,6 +278,7 @@ impl Engine {
             fingerprint: Some((fingerprint, radius, channel)),
             signed: None,
             except: None,
+            confirmed: Vec::new(),
         };
         let judge = Arc::new(FingerprintJudge::new(context, fingerprint, radius));
         self.list(query, judge, Some(fingerprint), limit).await
@@ -500,6 +503,7 @@ fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>) -> Q
         fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
         signed: Some(subject.signed.clone()),
         except,
+        confirmed: Vec::new(),
     }
 }
 

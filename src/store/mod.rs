@@ -15,9 +15,12 @@
 //! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe.
 
 pub mod conformance;
+pub mod decisions;
 pub mod embedded;
+pub mod generations;
 pub mod model;
 pub mod mongo;
+pub mod tasks;
 
 use std::sync::Arc;
 
@@ -25,6 +28,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+pub use self::decisions::Decisions;
+pub use self::generations::Generations;
+pub use self::tasks::Tasks;
+
+use self::generations::GenerationState;
 use crate::collection::{CollectionName, Settings};
 use crate::index::Via;
 use crate::record::{RecordId, Row};
@@ -51,6 +59,20 @@ pub struct CollectionState {
     pub profile: String,
     /// When it was created (RFC 3339, UTC).
     pub created_at: String,
+    /// When the live generation was begun, where that was later (RFC 3339, UTC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_since: Option<String>,
+    /// The generations beside the live one, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<GenerationState>,
+}
+
+impl CollectionState {
+    /// A new collection, with its first generation.
+    pub fn first(spec: CollectionSpec) -> Self {
+        let CollectionSpec { name, settings, profile, now } = spec;
+        Self { name, settings, generation: 1, profile, created_at: now, live_since: None, others: Vec::new() }
+    }
 }
 
 /// A new collection, or new settings of one.
@@ -98,6 +120,11 @@ pub struct Registration {
     pub row: Row,
     /// Its signatures.
     pub signed: Arc<Signed>,
+    /// Its signatures for each generation beside the live one, ascending; others than there are give
+    /// [`StoreError::StaleGeneration`].
+    pub others: Vec<(GenerationId, Arc<Signed>)>,
+    /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
+    pub confirmed: Vec<RecordId>,
     /// What to do when the id is taken or a duplicate is found.
     pub mode: Mode,
     /// When (RFC 3339, UTC).
@@ -199,6 +226,8 @@ pub struct Query {
     pub signed: Option<Arc<Signed>>,
     /// A record that is not to be found: the one asked about.
     pub except: Option<RecordId>,
+    /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
+    pub confirmed: Vec<RecordId>,
 }
 
 /// How far a lookup goes.
@@ -244,8 +273,8 @@ pub enum StoreError {
     /// The settings would change the profile of a collection with records.
     #[error("the new settings change signatures, and collection {0} has records; reindex it with them")]
     ProfileConflict(CollectionName),
-    /// The caller signed with another generation's profile; read the collection again and repeat.
-    #[error("generation {given} is not the live one ({live})")]
+    /// The caller signed for other generations than there are; read the collection again and repeat.
+    #[error("the collection's generations are not those that generation {given} was signed beside; {live} is live")]
     StaleGeneration {
         /// Signed with.
         given: GenerationId,
@@ -286,7 +315,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Keeps records and answers lookups; see the module for its promises.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Generations + Decisions + Tasks + Send + Sync + 'static {
     /// Creates a collection with its first generation (1).
     async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 

@@ -142,6 +142,8 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         signed: Arc::new(signed),
         mode: Mode::Put,
         now: crate::clock::now(),
+        others: Vec::new(),
+        confirmed: Vec::new(),
         placed: crate::store::Placed::default(),
     })
 }

@@ -243,6 +243,8 @@ impl Desk {
             signed: sample.signed(),
             mode,
             now: "2026-01-02T00:00:00Z".into(),
+            others: Vec::new(),
+            confirmed: Vec::new(),
             placed: crate::store::Placed::default(),
         }
     }
@@ -272,6 +274,7 @@ impl Desk {
             fingerprint: sample.fingerprint.map(|bits| (Fingerprint(bits), RADIUS, 0)),
             signed: Some(signed),
             except: except.map(id),
+            confirmed: Vec::new(),
         }
     }
 

@@ -30,8 +30,7 @@ impl Core {
         }
         let next = self.disk.get(&self.disk.view(), Space::Meta, layout::KEY_NEXT_COLLECTION)?;
         let number = next.map(|bytes| layout::decode_u32(&bytes, "collection number")).transpose()?.unwrap_or(1);
-        let CollectionSpec { name, settings, profile, now } = spec;
-        let state = CollectionState { name, settings, generation: 1, profile, created_at: now };
+        let state = CollectionState::first(spec);
         let after = number + 1;
         let ops = vec![
             put_state(number, &state)?,

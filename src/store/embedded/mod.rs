@@ -23,6 +23,7 @@
 //! them two, so that the point in between exists.
 
 mod admin;
+mod beside;
 mod candidates;
 mod core;
 mod disk;

@@ -102,8 +102,7 @@ impl Shared {
     }
 
     pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
-        let CollectionSpec { name, settings, profile, now } = spec;
-        let state = CollectionState { name, settings, generation: 1, profile, created_at: now };
+        let state = CollectionState::first(spec);
         let document = CollectionDocument { number: self.next_number().await?, state, empty: true };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {

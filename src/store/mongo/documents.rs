@@ -68,7 +68,7 @@ pub(super) struct CollectionDocument {
 impl CollectionDocument {
     pub(super) fn encode(&self) -> Result<Document> {
         let Self { number, state, empty } = self;
-        let CollectionState { name, settings, generation, profile, created_at } = state;
+        let CollectionState { name, settings, generation, profile, created_at, .. } = state;
         Ok(doc! {
             "_id": name.as_str(), "number": number, "generation": *generation as i32, "profile": profile,
             "settings": serialize_to_bson(settings).map_err(damaged)?, "created_at": created_at, "empty": empty,
@@ -84,6 +84,8 @@ impl CollectionDocument {
             generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
             profile: text("profile")?.to_owned(),
             created_at: text("created_at")?.to_owned(),
+            live_since: None,
+            others: Vec::new(),
         };
         let number = document.get_i32("number").map_err(damaged)?;
         Ok(Self { number, state, empty: document.get_bool("empty").map_err(damaged)? })

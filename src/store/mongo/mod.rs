@@ -17,6 +17,7 @@
 //! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
 
 mod admin;
+mod beside;
 mod doctor;
 mod documents;
 mod fill;

@@ -5,6 +5,10 @@
 //!
 //! It knows no limits: a key proposes all its records.
 
+mod decisions;
+mod generations;
+mod tasks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,9 +19,11 @@ use crate::collection::{Channel, CollectionName, Settings};
 use crate::index::Via;
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::Signed;
+use crate::store::decisions::{Pair, Ruling};
+use crate::store::tasks::TaskState;
 use crate::store::{
-    Candidate, CollectionSpec, CollectionState, Found, Judge, Mode, Query, Registered, Registration, Result, Seq,
-    Store, StoreError, StoredRecord, Until, Usage,
+    Candidate, CollectionSpec, CollectionState, Found, GenerationId, Judge, Mode, Query, Registered, Registration,
+    Result, Seq, Store, StoreError, StoredRecord, Until, Usage,
 };
 use crate::verdict::{Fingerprint, Match, VerdictKind};
 
@@ -25,13 +31,25 @@ use crate::verdict::{Fingerprint, Match, VerdictKind};
 #[derive(Default)]
 pub struct ModelStore {
     collections: Mutex<BTreeMap<CollectionName, Collection>>,
+    tasks: Mutex<BTreeMap<String, TaskState>>,
 }
 
 struct Collection {
     state: Arc<CollectionState>,
     next_seq: Seq,
     /// In seq order.
-    records: Vec<(StoredRecord, Arc<Signed>)>,
+    records: Vec<StoredRecord>,
+    /// Every generation, the live one included.
+    generations: BTreeMap<GenerationId, Generation>,
+    decisions: BTreeMap<Pair, Vec<Ruling>>,
+}
+
+/// One generation: what it has filed of each record.
+#[derive(Default)]
+struct Generation {
+    signed: BTreeMap<Seq, Arc<Signed>>,
+    statistics: Option<Vec<u8>>,
+    pairs: BTreeMap<Seq, Vec<Seq>>,
 }
 
 /// What is looked for.
@@ -39,12 +57,16 @@ struct Wanted<'a> {
     digest: Option<crate::schemes::profile::Digest>,
     fingerprint: Option<(Fingerprint, u8, u8)>,
     signed: Option<&'a Signed>,
+    confirmed: &'a [RecordId],
 }
 
 impl Wanted<'_> {
-    /// What proposes `other`, if anything does.
-    fn proposes(&self, other: &Signed) -> Option<Via> {
+    /// What proposes the record `id` signed as `other`, if anything does.
+    fn proposes(&self, id: &RecordId, other: &Signed) -> Option<Via> {
         let mut via = Via::default();
+        if self.confirmed.contains(id) {
+            via = via.with(Via::DECISION);
+        }
         if self.digest == Some(other.digest) {
             via = via.with(Via::EXACT);
         }
@@ -64,12 +86,28 @@ impl Wanted<'_> {
 
 impl Collection {
     fn position(&self, id: &RecordId) -> Option<usize> {
-        self.records.iter().position(|(record, _)| record.id == *id)
+        self.records.iter().position(|record| record.id == *id)
+    }
+
+    /// Removes a record from all generations.
+    fn take_out(&mut self, at: usize) {
+        let record = self.records.remove(at);
+        for generation in self.generations.values_mut() {
+            generation.signed.remove(&record.seq);
+            generation.pairs.remove(&record.seq);
+        }
+    }
+
+    fn live(&mut self) -> &mut Generation {
+        self.generations.entry(self.state.generation).or_default()
     }
 
     fn matches(&self, wanted: &Wanted<'_>, except: Option<&RecordId>, judge: &dyn Judge) -> Vec<Match> {
-        let others = self.records.iter().filter(|(record, _)| Some(&record.id) != except);
-        let proposed = others.filter_map(|(record, signed)| Some((record, signed, wanted.proposes(signed)?)));
+        let Some(live) = self.generations.get(&self.state.generation) else { return Vec::new() };
+        let others = self.records.iter().filter(|record| Some(&record.id) != except);
+        let filed = others.filter_map(|record| Some((record, live.signed.get(&record.seq)?)));
+        let proposed =
+            filed.filter_map(|(record, signed)| Some((record, signed, wanted.proposes(&record.id, signed)?)));
         let judged = proposed.filter_map(|(record, signed, via)| {
             let signatures = if judge.needs_signatures() { &signed.signatures[..] } else { &[] };
             judge.judge(&Candidate { record, via, fingerprint: signed.fingerprint(), signatures, lasting: false })
@@ -78,12 +116,12 @@ impl Collection {
     }
 
     fn register(&mut self, registration: Registration, judge: &dyn Judge) -> Registered {
-        let Registration { id, row, signed, mode, now, .. } = registration;
+        let Registration { id, row, signed, others, confirmed, mode, now, .. } = registration;
         let old = self.position(&id);
         if let Some(at) = old
-            && self.records[at].0.digest == signed.digest
+            && self.records[at].digest == signed.digest
         {
-            let record = &mut self.records[at].0;
+            let record = &mut self.records[at];
             if Row::parse(record.row.as_bytes()).is_ok_and(|stored| stored.same_content(&row)) {
                 return Registered::Unchanged(record.clone());
             }
@@ -95,20 +133,33 @@ impl Collection {
             digest: Some(signed.digest),
             fingerprint: signed.fingerprint().zip(simhash(&self.state.settings)).map(|(f, (r, c))| (f, r, c)),
             signed: Some(&signed),
+            confirmed: &confirmed,
         };
         let matches = self.matches(&wanted, Some(&id), judge);
-        let duplicate_of_seq = matches.iter().map(|found| found.seq).min();
+        let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
+        earlier.sort_unstable();
+        let duplicate_of_seq = earlier.first().copied();
         let verdict = judge.conclude(matches, false);
         let duplicate = matches!(verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
         if mode == Mode::SkipDuplicate && duplicate {
             return Registered::Skipped(verdict);
         }
-        old.map(|at| self.records.remove(at));
+        if let Some(at) = old {
+            self.take_out(at);
+        }
         let row = Arc::clone(row.json());
         let (seq, digest) = (self.next_seq, signed.digest);
         let record = StoredRecord { id, seq, row, digest, verdict, duplicate_of_seq, stored_at: now };
         self.next_seq += 1;
-        self.records.push((record.clone(), signed));
+        self.records.push(record.clone());
+        let live = self.live();
+        live.signed.insert(seq, signed);
+        if !earlier.is_empty() {
+            live.pairs.insert(seq, earlier);
+        }
+        for (generation, signed) in others {
+            self.generations.entry(generation).or_default().signed.insert(seq, signed);
+        }
         if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) }
     }
 }
@@ -126,9 +177,18 @@ impl ModelStore {
     }
 }
 
-fn check_generation(collection: &Collection, given: u32) -> Result<()> {
+fn check_generation(collection: &Collection, given: GenerationId) -> Result<()> {
     let live = collection.state.generation;
     if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
+}
+
+/// Refuses a registration that was signed for other generations than there are.
+fn check_generations(collection: &Collection, registration: &Registration) -> Result<()> {
+    check_generation(collection, registration.generation)?;
+    let (given, live) = (registration.generation, collection.state.generation);
+    let beside = collection.state.others.iter().map(|other| other.id);
+    let same = beside.eq(registration.others.iter().map(|(id, _)| *id));
+    if same { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
 }
 
 #[async_trait]
@@ -138,10 +198,16 @@ impl Store for ModelStore {
         if collections.contains_key(&spec.name) {
             return Err(StoreError::CollectionExists(spec.name));
         }
-        let CollectionSpec { name, settings, profile, now } = spec;
-        let state = CollectionState { name: name.clone(), settings, generation: 1, profile, created_at: now };
-        let state = Arc::new(state);
-        collections.insert(name, Collection { state: Arc::clone(&state), next_seq: 1, records: Vec::new() });
+        let name = spec.name.clone();
+        let state = Arc::new(CollectionState::first(spec));
+        let collection = Collection {
+            state: Arc::clone(&state),
+            next_seq: 1,
+            records: Vec::new(),
+            generations: BTreeMap::new(),
+            decisions: BTreeMap::new(),
+        };
+        collections.insert(name, collection);
         Ok(state)
     }
 
@@ -152,7 +218,10 @@ impl Store for ModelStore {
                 if !collection.records.is_empty() {
                     return Err(StoreError::ProfileConflict(spec.name.clone()));
                 }
-                state.generation += 1;
+                // Without records those beside it are worth nothing.
+                state.generation = generations::next_id(&state);
+                state.others.clear();
+                collection.generations.clear();
             }
             (state.settings, state.profile) = (spec.settings.clone(), spec.profile.clone());
             collection.state = Arc::new(state);
@@ -179,20 +248,25 @@ impl Store for ModelStore {
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
         let name = registration.collection.clone();
         self.with(&name, |collection| {
-            check_generation(collection, registration.generation)?;
+            check_generations(collection, &registration)?;
             Ok(collection.register(registration, judge.as_ref()))
         })
     }
 
     async fn remove(&self, name: &CollectionName, id: &RecordId) -> Result<bool> {
-        self.with(name, |collection| Ok(collection.position(id).map(|at| collection.records.remove(at)).is_some()))
+        self.with(name, |collection| {
+            let Some(at) = collection.position(id) else { return Ok(false) };
+            collection.take_out(at);
+            collection.decisions.retain(|pair, _| pair.other(id).is_none());
+            Ok(true)
+        })
     }
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
         self.with(&query.collection, |collection| {
             check_generation(collection, query.generation)?;
             let (digest, fingerprint, signed) = (query.digest, query.fingerprint, query.signed.as_deref());
-            let wanted = Wanted { digest, fingerprint, signed };
+            let wanted = Wanted { digest, fingerprint, signed, confirmed: &query.confirmed };
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());
             if until == Until::FirstMatch {
                 matches.truncate(1);
@@ -202,13 +276,13 @@ impl Store for ModelStore {
     }
 
     async fn record(&self, name: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>> {
-        self.with(name, |collection| Ok(collection.position(id).map(|at| collection.records[at].0.clone())))
+        self.with(name, |collection| Ok(collection.position(id).map(|at| collection.records[at].clone())))
     }
 
     async fn records(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
         self.with(name, |collection| {
-            let later = collection.records.iter().filter(|(record, _)| record.seq > after);
-            Ok(later.take(limit).map(|(record, _)| record.clone()).collect())
+            let later = collection.records.iter().filter(|record| record.seq > after);
+            Ok(later.take(limit).cloned().collect())
         })
     }
 
