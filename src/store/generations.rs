@@ -58,28 +58,35 @@ impl CollectionState {
     /// # Errors
     /// `Limit` while it is being built.
     pub fn with_live(&self, other: &GenerationState) -> Result<Self> {
-        if other.phase != Phase::Ready {
-            return Err(StoreError::Limit(format!("generation {} is still being built", other.id)));
+        match other.phase {
+            Phase::Ready => Ok(self.seen_from(other)),
+            Phase::Building => Err(StoreError::Limit(format!("generation {} is still being built", other.id))),
         }
+    }
+
+    /// The same collection as it would be if `other` were live.
+    #[must_use]
+    pub fn seen_from(&self, other: &GenerationState) -> Self {
         let before = GenerationState {
             id: self.generation,
             settings: self.settings.clone(),
             profile: self.profile.clone(),
             phase: Phase::Ready,
             created_at: self.generation_created_at().to_owned(),
-            scan_end: 0,
+            scan_end: self.scan_end,
         };
         let mut others: Vec<_> = self.others.iter().filter(|kept| kept.id != other.id).cloned().collect();
         others.push(before);
         others.sort_by_key(|kept| kept.id);
-        Ok(Self {
+        Self {
             settings: other.settings.clone(),
             generation: other.id,
             profile: other.profile.clone(),
             live_since: Some(other.created_at.clone()),
+            scan_end: other.scan_end,
             others,
             ..self.clone()
-        })
+        }
     }
 
     /// When the live generation was begun: with the collection, unless it was built later.

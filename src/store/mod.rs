@@ -62,6 +62,9 @@ pub struct CollectionState {
     /// When the live generation was begun, where that was later (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_since: Option<String>,
+    /// [`GenerationState::scan_end`] of the live generation: 0 for the first.
+    #[serde(default)]
+    pub scan_end: Seq,
     /// The generations beside the live one, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<GenerationState>,
@@ -71,7 +74,16 @@ impl CollectionState {
     /// A new collection, with its first generation.
     pub fn first(spec: CollectionSpec) -> Self {
         let CollectionSpec { name, settings, profile, now } = spec;
-        Self { name, settings, generation: 1, profile, created_at: now, live_since: None, others: Vec::new() }
+        Self {
+            name,
+            settings,
+            generation: 1,
+            profile,
+            created_at: now,
+            live_since: None,
+            scan_end: 0,
+            others: Vec::new(),
+        }
     }
 }
 

@@ -55,6 +55,9 @@ pub struct TaskState {
     pub done: u64,
     /// Items of this phase, as far as is known.
     pub total: u64,
+    /// Items a second lately; 0 while unknown.
+    #[serde(default)]
+    pub rate: f64,
     /// What came of it.
     pub result: serde_json::Value,
     /// Why it failed.

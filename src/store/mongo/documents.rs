@@ -85,6 +85,7 @@ impl CollectionDocument {
             profile: text("profile")?.to_owned(),
             created_at: text("created_at")?.to_owned(),
             live_since: None,
+            scan_end: 0,
             others: Vec::new(),
         };
         let number = document.get_i32("number").map_err(damaged)?;
