@@ -15,11 +15,15 @@
 //! posting      64-bit key → slots                            9 to 12 bytes a key and record
 //!   table      one shard of it
 //! together     several locks at once, to wait for memory once
+//!
+//! groups       what hangs together by pairs, and how; of a generation or of a batch
+//!   bridges    pairs on which a group hangs
 //! ```
 
 mod block;
 mod bucket;
 mod generation;
+pub mod groups;
 mod load;
 mod posting;
 pub(crate) mod rank;
