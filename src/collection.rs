@@ -4,6 +4,9 @@
 //! [`Settings`] is what a client writes in JSON; [`Settings::validate`] is the only judge of it. What of the settings
 //! changes a signature, and thus names a generation, is decided in one place: [`Settings::profile_source`].
 
+mod channels;
+pub mod ranges;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::violation::Violation;
+
+pub use channels::*;
 
 /// Most fields of a collection with a role.
 pub const MAX_FIELDS: usize = 128;
@@ -165,93 +170,6 @@ impl Default for TextSettings {
     }
 }
 
-/// The function that turns a feature into 64 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum HashFunction {
-    /// CityHash64 v1.1.
-    #[default]
-    City64,
-    /// First half of MurmurHash3 x64 128.
-    Murmur3,
-    /// BKDR with a finaliser.
-    Bkdr,
-    /// The multiplicative hash of the usual public Simhash code.
-    Classic,
-}
-
-/// What a feature counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Weighting {
-    /// Term frequency.
-    #[default]
-    Tf,
-    /// Term frequency times the word's length in characters.
-    TfLen,
-    /// Term frequency times inverse document frequency, frozen per generation.
-    TfIdf,
-}
-
-/// Parameters of the `simhash` scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct SimhashParams {
-    /// Hash of a feature.
-    pub hash: HashFunction,
-    /// Weight of a feature.
-    pub weighting: Weighting,
-    /// Greatest Hamming distance of a match, 0 to 15.
-    pub radius: u8,
-}
-
-impl Default for SimhashParams {
-    fn default() -> Self {
-        Self { hash: HashFunction::City64, weighting: Weighting::Tf, radius: 3 }
-    }
-}
-
-/// Parameters of the `shingle` scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ShingleParams {
-    /// Units (a Han character, or a run of letters or digits) in a shingle, 1 to 32.
-    pub units: u8,
-    /// Fewest and most hashes kept of a record, 1 to 256; between them one for every 25 units.
-    pub keep: [u16; 2],
-    /// Keep every hash that is 0 modulo this instead, 2 to 64.
-    #[serde(rename = "mod", skip_serializing_if = "Option::is_none")]
-    pub modulus: Option<u8>,
-    /// Least resemblance of the samples; 0 accepts any shared shingle, which makes sense under verification.
-    pub t: f64,
-}
-
-impl Default for ShingleParams {
-    fn default() -> Self {
-        Self { units: 8, keep: [12, 96], modulus: None, t: 0.1 }
-    }
-}
-
-/// A scheme with its parameters: one way by which candidates are proposed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "scheme", rename_all = "snake_case")]
-pub enum Channel {
-    /// 64-bit Simhash within a Hamming radius.
-    Simhash(SimhashParams),
-    /// Sampled shingles (DSC).
-    Shingle(ShingleParams),
-}
-
-impl Channel {
-    /// The scheme's name, as in JSON.
-    pub fn scheme(&self) -> &'static str {
-        match self {
-            Self::Simhash(_) => "simhash",
-            Self::Shingle(_) => "shingle",
-        }
-    }
-}
-
 /// What verification of two texts accepts: Jaccard or containment at or above its threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -351,7 +269,7 @@ impl Settings {
         let mut found = Vec::new();
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
-        validate_channels(channels, &mut found);
+        validate_channels(channels, fields, &mut found);
         if let Some(Verify { shingle, jaccard, containment }) = verify {
             within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
             share("/verify/jaccard", *jaccard, &mut found);
@@ -378,7 +296,7 @@ impl Settings {
     pub fn simhash_radius(&self) -> Option<u8> {
         self.channels.iter().find_map(|channel| match channel {
             Channel::Simhash(params) => Some(params.radius),
-            Channel::Shingle(_) => None,
+            _ => None,
         })
     }
 }
@@ -438,7 +356,7 @@ fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
     }
 }
 
-fn validate_channels(channels: &[Channel], found: &mut Vec<Violation>) {
+fn validate_channels(channels: &[Channel], fields: &[Field], found: &mut Vec<Violation>) {
     if channels.len() > MAX_CHANNELS {
         found.push(Violation::new("/channels", "out_of_range", format!("at most {MAX_CHANNELS} channels")));
     }
@@ -447,21 +365,7 @@ fn validate_channels(channels: &[Channel], found: &mut Vec<Violation>) {
         found.push(Violation::new("/channels", "duplicate_channel", detail));
     }
     for (index, channel) in channels.iter().enumerate() {
-        let at = |name: &str| format!("/channels/{index}/{name}");
-        match channel {
-            Channel::Simhash(SimhashParams { hash: _, weighting: _, radius }) => {
-                within(&at("radius"), u32::from(*radius), 0, 15, found);
-            }
-            Channel::Shingle(ShingleParams { units, keep, modulus, t }) => {
-                within(&at("units"), u32::from(*units), 1, 32, found);
-                within(&at("keep/0"), u32::from(keep[0]), 1, 256, found);
-                within(&at("keep/1"), u32::from(keep[1]), u32::from(keep[0]), 256, found);
-                if let Some(modulus) = modulus {
-                    within(&at("mod"), u32::from(*modulus), 2, 64, found);
-                }
-                share(&at("t"), *t, found);
-            }
-        }
+        ranges::validate(channel, &format!("/channels/{index}"), fields, found);
     }
 }
 

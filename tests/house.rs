@@ -35,6 +35,7 @@ const KEPT_TO: &[(&str, &[&str])] = &[
     ("jieba_rs", &["text"]),
     ("cityhasher", &["schemes/hash"]),
     ("murmur3", &["schemes/hash"]),
+    ("md5", &["schemes/hash"]),
 ];
 
 /// The pure core: no I/O, no async, no clock, no HTTP.

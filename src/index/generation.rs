@@ -139,11 +139,15 @@ impl GenerationIndex {
             let (keys, cut) = looked_up(probe.keys);
             scratch.truncated |= cut;
             let keys = keys.map(|key| (FiledKey::channel(key.key), Via::channel(key.channel)));
-            let hits = &mut scratch.hits;
-            scratch.truncated |=
-                self.postings.first(digest.into_iter().chain(keys), POSTINGS_PER_KEY, |slot, via, length| {
-                    hits.push(Hit { slot, via, weight: weight(length) });
-                });
+            let Scratch { hits, truncated, .. } = scratch;
+            let limit = |via: Via, length| {
+                let crowded = via.is_crowded(probe.sparse, length);
+                *truncated |= !crowded && length > POSTINGS_PER_KEY;
+                if crowded { 0 } else { POSTINGS_PER_KEY }
+            };
+            self.postings.first(digest.into_iter().chain(keys), limit, |slot, via, length| {
+                hits.push(Hit { slot, via, weight: weight(length) });
+            });
             let items = scratch.rank().iter().filter_map(|hit| self.proposal(hit)).collect();
             Proposals { items, truncated: scratch.truncated }
         })

@@ -108,22 +108,19 @@ impl PostingIndex {
         found
     }
 
-    /// Calls `each` with the lowest `limit` slots of every key, ascending, what came with the key, and how many slots the key
-    /// has in all. Returns whether some have more than `limit`.
+    /// Calls `each` with the lowest slots of every key, ascending, what came with the key, and how many slots the key has in
+    /// all; as many as `limit` says, given the same.
     pub(super) fn first<T: Copy>(
         &self,
         keys: impl Iterator<Item = (FiledKey, T)>,
-        limit: usize,
+        mut limit: impl FnMut(T, usize) -> usize,
         mut each: impl FnMut(u32, T, usize),
-    ) -> bool {
-        let mut more = false;
+    ) {
         self.in_groups(keys, |key, with, table| {
             let postings = table.get(key.tag());
             let length = postings.len();
-            postings.first(limit, |slot| each(slot, with, length));
-            more |= length > limit;
+            postings.first(limit(with, length), |slot| each(slot, with, length));
         });
-        more
     }
 
     /// Calls `each` with every key and its shard, having fetched those of the next [`GROUP`] keys from memory together.

@@ -6,15 +6,22 @@
 //! 32 digest
 //! v  number of distinct features
 //! v  number of channels; then for each
-//!    1  0 = nothing · 1 = fingerprint · 2 = hashes
+//!    1  0 = nothing · 1 = fingerprint · 2 = hashes · 3 = minima · 4 = MD5 · 5 = MD5s · 6 = words · 7 = MD5 and words
 //!    1: 8 bytes, little endian
 //!    2: v count, then 8 bytes each, little endian, strictly ascending
+//!    3: v count, then 8 bytes each, little endian
+//!    4: 16 bytes
+//!    5: v count, then 16 bytes each
+//!    6: v count, then 8 bytes (little endian, strictly ascending) and v each
+//!    7: as 4, then as 6
 //! ```
 //! v is a LEB128 number of at most five bytes. Posting keys are not kept: they follow from the signatures
 //! ([`Profile::keys`](super::profile::Profile::keys)).
 
 use super::Signature;
+use super::hash::Md5;
 use super::profile::{Digest, Signed};
+use super::terms::{Term, Terms};
 use crate::collection::MAX_CHANNELS;
 use crate::verdict::Fingerprint;
 
@@ -23,6 +30,11 @@ const TOO_SHORT: u8 = 1;
 const NOTHING: u8 = 0;
 const FINGERPRINT: u8 = 1;
 const HASHES: u8 = 2;
+const MINIMA: u8 = 3;
+const MD5: u8 = 4;
+const MD5S: u8 = 5;
+const TERMS: u8 = 6;
+const MD5_AND_TERMS: u8 = 7;
 
 impl Signed {
     /// The record without its keys, in bytes.
@@ -34,20 +46,7 @@ impl Signed {
         out.extend_from_slice(&digest.0);
         put_number(&mut out, *features);
         put_number(&mut out, signatures.len() as u32);
-        for signature in signatures {
-            match signature {
-                None => out.push(NOTHING),
-                Some(Signature::Fingerprint(Fingerprint(bits))) => {
-                    out.push(FINGERPRINT);
-                    out.extend_from_slice(&bits.to_le_bytes());
-                }
-                Some(Signature::Hashes(hashes)) => {
-                    out.push(HASHES);
-                    put_number(&mut out, hashes.len() as u32);
-                    hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
-                }
-            }
-        }
+        signatures.iter().for_each(|signature| put_signature(&mut out, signature.as_ref()));
         out
     }
 
@@ -68,7 +67,64 @@ impl Signed {
     }
 }
 
-fn put_number(out: &mut Vec<u8>, mut number: u32) {
+/// Appends one channel's signature: its kind, then what the kind says.
+pub fn put_signature(out: &mut Vec<u8>, signature: Option<&Signature>) {
+    match signature {
+        None => out.push(NOTHING),
+        Some(Signature::Fingerprint(Fingerprint(bits))) => {
+            out.push(FINGERPRINT);
+            out.extend_from_slice(&bits.to_le_bytes());
+        }
+        Some(Signature::Hashes(hashes)) => put_values(out, HASHES, hashes),
+        Some(Signature::Minima(minima)) => put_values(out, MINIMA, minima),
+        Some(Signature::Digest(digest)) => {
+            out.push(MD5);
+            out.extend_from_slice(&digest.0);
+        }
+        Some(Signature::Digests(digests)) => {
+            out.push(MD5S);
+            put_number(out, digests.len() as u32);
+            digests.iter().for_each(|digest| out.extend_from_slice(&digest.0));
+        }
+        Some(Signature::Terms(terms)) => {
+            out.push(TERMS);
+            put_terms(out, terms);
+        }
+        Some(Signature::DigestTerms(digest, terms)) => {
+            out.push(MD5_AND_TERMS);
+            out.extend_from_slice(&digest.0);
+            put_terms(out, terms);
+        }
+    }
+}
+
+/// Takes what [`put_signature`] wrote off the front of `bytes`; `None` for anything else.
+pub fn take_signature(bytes: &mut &[u8]) -> Option<Option<Signature>> {
+    let mut input = Input(bytes);
+    let signature = input.signature()?;
+    *bytes = input.0;
+    Some(signature)
+}
+
+fn put_values(out: &mut Vec<u8>, kind: u8, values: &[u64]) {
+    out.push(kind);
+    put_number(out, values.len() as u32);
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
+fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
+    put_number(out, terms.0.len() as u32);
+    for Term { hash, weight } in &terms.0 {
+        out.extend_from_slice(&hash.to_le_bytes());
+        put_number(out, *weight);
+    }
+}
+
+pub(super) fn put_number(out: &mut Vec<u8>, number: u32) {
+    put_long(out, number.into());
+}
+
+pub(super) fn put_long(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -77,7 +133,7 @@ fn put_number(out: &mut Vec<u8>, mut number: u32) {
 }
 
 /// The bytes not read yet.
-struct Input<'a>(&'a [u8]);
+pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl Input<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -86,36 +142,63 @@ impl Input<'_> {
         Some(*head)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         self.take::<1>().map(|[byte]| byte)
     }
 
-    fn number(&mut self) -> Option<u32> {
-        let mut number = 0_u64;
-        for shift in (0..35).step_by(7) {
+    pub(super) fn number(&mut self) -> Option<u32> {
+        self.long().and_then(|number| u32::try_from(number).ok())
+    }
+
+    pub(super) fn long(&mut self) -> Option<u64> {
+        let mut number = 0_u128;
+        for shift in (0..70).step_by(7) {
             let byte = self.byte()?;
-            number |= u64::from(byte & 0x7F) << shift;
+            number |= u128::from(byte & 0x7F) << shift;
             if byte & 0x80 == 0 {
-                return u32::try_from(number).ok();
+                return u64::try_from(number).ok();
             }
         }
         None
     }
 
+    /// A count of items of at least `bytes` bytes each; `None` when they cannot all be there.
+    fn count(&mut self, bytes: usize) -> Option<usize> {
+        let count = self.number()? as usize;
+        (self.0.len() / bytes >= count).then_some(count)
+    }
+
     fn signature(&mut self) -> Option<Option<Signature>> {
-        match self.byte()? {
-            NOTHING => Some(None),
-            FINGERPRINT => Some(Some(Signature::Fingerprint(Fingerprint(u64::from_le_bytes(self.take()?))))),
+        let signature = match self.byte()? {
+            NOTHING => return Some(None),
+            FINGERPRINT => Signature::Fingerprint(Fingerprint(u64::from_le_bytes(self.take()?))),
             HASHES => {
-                let count = self.number()? as usize;
-                if self.0.len() / 8 < count {
-                    return None;
-                }
-                let hashes = (0..count).map(|_| self.take().map(u64::from_le_bytes)).collect::<Option<Box<[u64]>>>()?;
-                hashes.is_sorted_by(|a, b| a < b).then_some(Some(Signature::Hashes(hashes)))
+                let hashes = self.values()?;
+                hashes.is_sorted_by(|a, b| a < b).then_some(Signature::Hashes(hashes))?
             }
-            _ => None,
-        }
+            MINIMA => Signature::Minima(self.values()?),
+            MD5 => Signature::Digest(Md5(self.take()?)),
+            MD5S => {
+                let count = self.count(16)?;
+                Signature::Digests((0..count).map(|_| self.take().map(Md5)).collect::<Option<_>>()?)
+            }
+            TERMS => Signature::Terms(self.terms()?),
+            MD5_AND_TERMS => Signature::DigestTerms(Md5(self.take()?), self.terms()?),
+            _ => return None,
+        };
+        Some(Some(signature))
+    }
+
+    fn values(&mut self) -> Option<Box<[u64]>> {
+        let count = self.count(8)?;
+        (0..count).map(|_| self.take().map(u64::from_le_bytes)).collect()
+    }
+
+    fn terms(&mut self) -> Option<Terms> {
+        let count = self.count(9)?;
+        let term = |_| Some(Term { hash: u64::from_le_bytes(self.take()?), weight: self.number()? });
+        let terms = (0..count).map(term).collect::<Option<Box<[Term]>>>()?;
+        terms.is_sorted_by(|a, b| a.hash < b.hash).then_some(Terms(terms))
     }
 }
 
@@ -125,12 +208,23 @@ mod tests {
 
     use super::*;
 
+    fn terms() -> impl Strategy<Value = Terms> {
+        let terms = prop::collection::btree_map(any::<u64>(), any::<u32>(), 0..20);
+        terms.prop_map(|terms| Terms(terms.into_iter().map(|(hash, weight)| Term { hash, weight }).collect()))
+    }
+
     fn signed() -> impl Strategy<Value = Signed> {
         let signature = prop_oneof![
             Just(None),
             any::<u64>().prop_map(|bits| Some(Signature::Fingerprint(Fingerprint(bits)))),
             prop::collection::btree_set(any::<u64>(), 0..200)
                 .prop_map(|hashes| Some(Signature::Hashes(hashes.into_iter().collect()))),
+            prop::collection::vec(any::<u64>(), 0..20).prop_map(|minima| Some(Signature::Minima(minima.into()))),
+            any::<[u8; 16]>().prop_map(|digest| Some(Signature::Digest(Md5(digest)))),
+            prop::collection::vec(any::<[u8; 16]>(), 0..20)
+                .prop_map(|digests| Some(Signature::Digests(digests.into_iter().map(Md5).collect()))),
+            terms().prop_map(|terms| Some(Signature::Terms(terms))),
+            (any::<[u8; 16]>(), terms()).prop_map(|(digest, terms)| Some(Signature::DigestTerms(Md5(digest), terms))),
         ];
         let parts =
             (any::<[u8; 32]>(), any::<u32>(), any::<bool>(), prop::collection::vec(signature, 0..=MAX_CHANNELS));

@@ -4,21 +4,38 @@
 //! signatures decides. One file each; all of them work through the same stores, the same API and the same evaluation.
 
 pub mod bits;
+pub mod boolean;
+#[cfg(test)]
+mod brute;
 pub mod encoding;
 pub mod exact;
+pub mod feature_code;
 #[cfg(test)]
 mod golden;
 pub mod hash;
+pub mod i_match;
+pub mod md5;
+pub mod minhash;
+pub mod multi_md5;
 pub mod probes;
 pub mod profile;
 pub mod reading;
+mod runs;
+pub mod scam;
+pub mod segments;
 pub mod shingle;
 pub mod simhash;
 pub mod statistics;
+pub mod super_shingle;
+pub mod terms;
+pub mod tianwang;
+pub mod vsm;
 
 use serde::{Deserialize, Serialize};
 
+use self::hash::Md5;
 use self::reading::Reading;
+use self::terms::Terms;
 use crate::verdict::Fingerprint;
 
 /// What a scheme remembers of a record.
@@ -28,6 +45,16 @@ pub enum Signature {
     Fingerprint(Fingerprint),
     /// Distinct 64-bit hashes, ascending.
     Hashes(Box<[u64]>),
+    /// Minima of shingles, by permutation.
+    Minima(Box<[u64]>),
+    /// One MD5.
+    Digest(Md5),
+    /// MD5s in order.
+    Digests(Box<[Md5]>),
+    /// Words and what they weigh.
+    Terms(Terms),
+    /// An MD5 and the words it was made of.
+    DigestTerms(Md5, Terms),
 }
 
 /// One way of finding duplicates. Implementations are pure and deterministic: the same document gives the same signature
@@ -52,10 +79,33 @@ pub trait Scheme: Send + Sync {
         false
     }
 
+    /// Whether it works better, or only, with statistics of the collection: see [`statistics`].
+    fn needs_statistics(&self) -> bool {
+        false
+    }
+
     /// Why the scheme signs nothing at all, and what would change that; `None` when it works.
     fn inactive_reason(&self) -> Option<String> {
         None
     }
+}
+
+/// Values that two ascending lists have in common. O(length).
+fn common(a: &[u64], b: &[u64]) -> usize {
+    let (mut i, mut j, mut count) = (0, 0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        count += usize::from(x == y);
+        i += usize::from(x <= y);
+        j += usize::from(y <= x);
+    }
+    count
+}
+
+/// A signature of the distinct ones of `hashes`; `None` when there are none.
+fn hashes(mut hashes: Vec<u64>) -> Option<Signature> {
+    hashes.sort_unstable();
+    hashes.dedup();
+    (!hashes.is_empty()).then(|| Signature::Hashes(hashes.into()))
 }
 
 #[cfg(test)]
@@ -71,6 +121,7 @@ mod tests {
             position: position as u8,
             role: *role,
             text: (*text).into(),
+            line_ends: Vec::new(),
         };
         Document { fields: fields.iter().enumerate().map(field).collect(), ..Document::default() }
     }

@@ -9,12 +9,23 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::boolean::Boolean;
 use super::exact;
+use super::feature_code::FeatureCode;
 use super::hash::city64_bytes;
+use super::i_match::IMatch;
+use super::md5::WholeMd5;
+use super::minhash::Minhash;
+use super::multi_md5::MultiMd5;
 use super::reading::Reading;
+use super::scam::Scam;
+use super::segments::Segments;
 use super::shingle::Shingle;
 use super::simhash::Simhash;
 use super::statistics::Statistics;
+use super::super_shingle::SuperShingle;
+use super::tianwang::{Abstract, Keywords};
+use super::vsm::Vsm;
 use super::{Scheme, Signature};
 use crate::collection::{Channel, Field, Settings};
 use crate::record::Row;
@@ -41,18 +52,11 @@ impl Profile {
     /// Compiles validated settings. `statistics` are those of the generation, for channels that weigh by them; they are no
     /// part of the digest, which names settings.
     pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
-        let mut weigher = None;
-        let schemes = settings.channels.iter().map(|channel| -> Box<dyn Scheme> {
-            match channel {
-                Channel::Simhash(params) => {
-                    let scheme = Simhash::new(params, statistics.clone());
-                    weigher = Some(scheme.clone());
-                    Box::new(scheme)
-                }
-                Channel::Shingle(params) => Box::new(Shingle::new(params)),
-            }
+        let schemes = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref())).collect();
+        let weigher = settings.channels.iter().find_map(|channel| match channel {
+            Channel::Simhash(params) => Some(Simhash::new(params, statistics.clone())),
+            _ => None,
         });
-        let schemes = schemes.collect();
         Self {
             digest: digest_of(settings),
             fields: settings.fields.clone(),
@@ -85,6 +89,12 @@ impl Profile {
     /// The statistics it weighs by, frozen with its generation.
     pub fn statistics(&self) -> Option<&Arc<Statistics>> {
         self.statistics.as_ref()
+    }
+
+    /// Whether a channel works better, or only, with statistics of the collection. Without them it follows the rules for
+    /// fewer than [`LEAST_DOCUMENTS`](super::statistics::LEAST_DOCUMENTS) records.
+    pub fn needs_statistics(&self) -> bool {
+        self.schemes.iter().any(|scheme| scheme.needs_statistics())
     }
 
     /// The channels that cannot run, by position, and why.
@@ -159,6 +169,30 @@ impl fmt::Debug for Profile {
     }
 }
 
+/// The scheme of a channel.
+fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statistics>>) -> Box<dyn Scheme> {
+    let counted = || statistics.cloned();
+    match channel {
+        Channel::Simhash(params) => Box::new(Simhash::new(params, counted())),
+        Channel::Shingle(params) => Box::new(Shingle::new(params)),
+        Channel::Md5(params) => Box::new(WholeMd5::new(params, &settings.fields)),
+        Channel::MultiMd5(params) => Box::new(MultiMd5::new(params, &settings.fields)),
+        Channel::SuperShingle(params) => Box::new(SuperShingle::new(params)),
+        Channel::Minhash(params) => Box::new(Minhash::new(params)),
+        Channel::IMatch(params) => Box::new(IMatch::new(params, counted())),
+        Channel::Segments(params) => Box::new(Segments::new(params)),
+        Channel::Tianwang1(params) => Box::new(Abstract::new(params)),
+        Channel::Tianwang2(params) => Box::new(Keywords::in_order(params)),
+        Channel::Tianwang3(params) => Box::new(Keywords::in_order_within(params)),
+        Channel::Tianwang4(params) => Box::new(Keywords::as_set_within(params)),
+        Channel::Tianwang5(params) => Box::new(Keywords::as_set(params)),
+        Channel::FeatureCode(params) => Box::new(FeatureCode::new(params)),
+        Channel::Vsm(params) => Box::new(Vsm::new(params, counted())),
+        Channel::Boolean(params) => Box::new(Boolean::new(params, counted())),
+        Channel::Scam(params) => Box::new(Scam::new(params, counted())),
+    }
+}
+
 fn digest_of(settings: &Settings) -> String {
     let mut hasher = Sha256::new();
     for part in [settings.profile_source().to_string(), text::version(&settings.text)] {
@@ -217,7 +251,7 @@ impl Signed {
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.signatures.iter().flatten().find_map(|signature| match signature {
             Signature::Fingerprint(fingerprint) => Some(*fingerprint),
-            Signature::Hashes(_) => None,
+            _ => None,
         })
     }
 }

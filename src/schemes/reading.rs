@@ -1,4 +1,10 @@
 //! A document cut into words, once for all schemes.
+//!
+//! Two views of it: *tokens*, the features of Simhash, among which the value of a `whole` field is one; and *words*, what
+//! all other word schemes count: distinct, over the `text` and `whole` fields alike, every occurrence counting 1 whatever the
+//! field's weight. Words are made when a scheme first asks.
+
+use std::cell::OnceCell;
 
 use crate::collection::Role;
 use crate::text::Document;
@@ -21,11 +27,26 @@ pub struct Token<'a> {
     pub whole: bool,
 }
 
+/// A distinct word of the `text` and `whole` fields.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Word<'a> {
+    /// H(term), CityHash64.
+    pub hash: u64,
+    /// The word.
+    pub term: &'a str,
+    /// Its length in characters.
+    pub chars: u32,
+    /// F: how often it occurs.
+    pub count: u32,
+}
+
 /// A document and its tokens in text order.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     document: &'a Document,
+    cutter: &'a Words,
     tokens: Vec<Token<'a>>,
+    words: OnceCell<Vec<Word<'a>>>,
 }
 
 impl<'a> Reading<'a> {
@@ -47,7 +68,7 @@ impl<'a> Reading<'a> {
                 Role::Identity | Role::Time | Role::Url | Role::Ignore => {}
             }
         }
-        Self { document, tokens }
+        Self { document, cutter: words, tokens, words: OnceCell::new() }
     }
 
     /// What was cut.
@@ -58,6 +79,47 @@ impl<'a> Reading<'a> {
     /// All features, with repetitions, in text order.
     pub fn tokens(&self) -> &[Token<'a>] {
         &self.tokens
+    }
+
+    /// The distinct words, by H, then by their bytes. O(tokens × log tokens) the first time.
+    pub fn words(&self) -> &[Word<'a>] {
+        self.words.get_or_init(|| {
+            let tokens = self.tokens.iter().filter(|token| !token.whole);
+            let mut words: Vec<Word<'a>> =
+                tokens.map(|&Token { term, hash, chars, .. }| Word { hash, term, chars, count: 1 }).collect();
+            let whole = self.document.fields.iter().filter(|field| field.role == Role::Whole);
+            whole.for_each(|field| {
+                self.cutter.for_each(&field.text, |term, chars| {
+                    words.push(Word { hash: city64(term), term, chars, count: 1 });
+                });
+            });
+            words.sort_unstable_by(|a, b| a.hash.cmp(&b.hash).then_with(|| a.term.cmp(b.term)));
+            words.dedup_by(|word, kept| {
+                let same = word.hash == kept.hash && word.term == kept.term;
+                kept.count += if same { word.count } else { 0 };
+                same
+            });
+            words
+        })
+    }
+
+    /// The distinct words in *heavy order*: falling count, ties by their bytes. O(words × log words).
+    pub fn heavy_words(&self) -> Vec<Word<'a>> {
+        let mut words = self.words().to_vec();
+        words.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.term.cmp(b.term)));
+        words
+    }
+
+    /// The input text of the schemes that read text and not words: the `text` and `whole` fields in settings order.
+    pub fn input(&self) -> impl Iterator<Item = &'a str> {
+        let fields = self.document.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
+        fields.map(|field| field.text.as_str())
+    }
+
+    /// The `text` fields alone, in settings order.
+    pub fn texts(&self) -> impl Iterator<Item = &'a str> {
+        let fields = self.document.fields.iter().filter(|field| field.role == Role::Text);
+        fields.map(|field| field.text.as_str())
     }
 
     /// Number of distinct features, told apart by H. O(tokens).
@@ -92,7 +154,8 @@ mod tests {
 
     #[test]
     fn words_and_whole_values_are_features_and_addresses_are_not() {
-        let field = |position, role, text: &str| DocumentField { position, role, text: text.into() };
+        let field =
+            |position, role, text: &str| DocumentField { position, role, text: text.into(), line_ends: Vec::new() };
         let fields = vec![
             field(0, Role::Whole, "夜市噪音"),
             field(1, Role::Text, "噪音和噪音,夜市"),
@@ -105,5 +168,9 @@ mod tests {
         let expected = [("夜市噪音", 4, 2, true), ("噪音", 2, 3, false), ("噪音", 2, 3, false), ("夜市", 2, 3, false)];
         assert_eq!(found, expected);
         assert_eq!(reading.distinct(), 3);
+        let words = reading.heavy_words();
+        let words: Vec<_> = words.iter().map(|word| (word.term, word.chars, word.count)).collect();
+        assert_eq!(words, [("噪音", 2, 3), ("夜市", 2, 2)], "whole values are cut, and weights do not count");
+        assert!(reading.words().is_sorted_by_key(|word| word.hash));
     }
 }

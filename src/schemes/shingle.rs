@@ -12,11 +12,10 @@
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
-use super::hash::city64_bytes;
 use super::reading::Reading;
+use super::runs::Runs;
 use super::{Scheme, Signature};
-use crate::collection::{Role, ShingleParams};
-use crate::text::units::for_each_unit;
+use crate::collection::ShingleParams;
 
 /// Units of a record for each hash kept, between the bounds of `keep`.
 const UNITS_PER_HASH: usize = 25;
@@ -46,14 +45,12 @@ impl Scheme for Shingle {
     }
 
     fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
-        let mut joined = Joined::default();
-        let content = reading.document().fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
-        content.for_each(|field| joined.push(&field.text));
+        let runs = Runs::of(reading.input());
         let run = usize::from(self.params.units);
         let kept = match self.params.modulus {
             Some(modulus) => {
                 let mut kept = Vec::new();
-                joined.for_each_run(run, |hash| {
+                runs.for_each(run, |hash| {
                     if hash.is_multiple_of(modulus.into()) {
                         kept.push(hash);
                     }
@@ -65,8 +62,8 @@ impl Scheme for Shingle {
             }
             None => {
                 let [least, most] = self.params.keep.map(usize::from);
-                let mut smallest = Smallest::new((joined.units.len() / UNITS_PER_HASH).clamp(least, most));
-                joined.for_each_run(run, |hash| smallest.offer(hash));
+                let mut smallest = Smallest::new((runs.units() / UNITS_PER_HASH).clamp(least, most));
+                runs.for_each(run, |hash| smallest.offer(hash));
                 smallest.kept
             }
         };
@@ -117,49 +114,6 @@ fn shared_of_smallest(a: &[u64], b: &[u64], most: usize) -> (usize, usize) {
     (shared, seen)
 }
 
-/// The units of several fields, each followed by U+001F, in one buffer: every run of units is a slice of it.
-#[derive(Default)]
-struct Joined {
-    bytes: Vec<u8>,
-    /// Where each unit stands in `bytes`, without its separator.
-    units: Vec<(u32, u32)>,
-    /// Where each field's units end in `units`.
-    ends: Vec<usize>,
-}
-
-impl Joined {
-    fn push(&mut self, text: &str) {
-        self.bytes.reserve(text.len() + text.len() / 2);
-        self.units.reserve(text.len() / 3);
-        for_each_unit(text, |unit| {
-            let at = self.bytes.len() as u32;
-            self.units.push((at, at + unit.len() as u32));
-            // Nearly every unit is one Han character: copying a fixed number of bytes needs no call.
-            if let &[a, b, c] = unit {
-                self.bytes.extend_from_slice(&[a, b, c, 0x1F]);
-            } else {
-                self.bytes.extend_from_slice(unit);
-                self.bytes.push(0x1F);
-            }
-        });
-        self.ends.push(self.units.len());
-    }
-
-    fn for_each_run(&self, run: usize, mut hash: impl FnMut(u64)) {
-        let mut start = 0;
-        for &end in &self.ends {
-            let field = &self.units[start..end];
-            if !field.is_empty() {
-                let run = run.min(field.len());
-                for (&(from, _), &(_, to)) in field.iter().zip(&field[run - 1..]) {
-                    hash(city64_bytes(&self.bytes[from as usize..to as usize]));
-                }
-            }
-            start = end;
-        }
-    }
-}
-
 /// The smallest distinct values offered, ascending. After the first few, an offer is one comparison.
 struct Smallest {
     capacity: usize,
@@ -200,6 +154,7 @@ mod tests {
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;
+    use crate::collection::Role;
     use crate::collection::TextSettings;
     use crate::text::units::units;
     use crate::text::words::Words;
@@ -230,7 +185,7 @@ mod tests {
         let document = document(&fields.iter().map(|text| (Role::Text, *text)).collect::<Vec<_>>());
         match Shingle::new(params).sign(&reading(&document, &words, &[1, 1])) {
             Some(Signature::Hashes(hashes)) => Some(hashes.into()),
-            Some(Signature::Fingerprint(_)) => unreachable!("shingle gives hashes"),
+            Some(_) => unreachable!("shingle gives hashes"),
             None => None,
         }
     }

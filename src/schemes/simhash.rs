@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::bits::BitCounter;
 use super::hash::{self, Hash};
 use super::reading::{Reading, Token};
-use super::statistics::{LEAST_DOCUMENTS, Statistics};
+use super::statistics::{Statistics, reason_inactive};
 use super::{Scheme, Signature};
 use crate::collection::{HashFunction, SimhashParams, Weighting};
 use crate::verdict::Fingerprint;
@@ -100,14 +100,15 @@ impl Scheme for Simhash {
         }
     }
 
+    fn needs_statistics(&self) -> bool {
+        self.weighting == Weighting::TfIdf
+    }
+
     fn inactive_reason(&self) -> Option<String> {
-        let enough = self.statistics.as_deref().is_some_and(Statistics::are_enough);
-        (self.weighting == Weighting::TfIdf && !enough).then(|| {
-            format!(
-                "tf_idf needs the statistics of at least {LEAST_DOCUMENTS} records, taken when a generation begins; \
-                 reindex the collection once it has as many"
-            )
-        })
+        match self.weighting {
+            Weighting::Tf | Weighting::TfLen => None,
+            Weighting::TfIdf => reason_inactive("tf_idf", self.statistics.as_deref()),
+        }
     }
 }
 
@@ -135,7 +136,7 @@ mod tests {
     fn fingerprint(scheme: &Simhash, reading: &Reading<'_>) -> Option<u64> {
         scheme.sign(reading).map(|signature| match signature {
             Signature::Fingerprint(Fingerprint(bits)) => bits,
-            Signature::Hashes(_) => unreachable!("simhash gives fingerprints"),
+            _ => unreachable!("simhash gives fingerprints"),
         })
     }
 

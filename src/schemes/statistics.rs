@@ -5,10 +5,14 @@
 
 use hashbrown::HashMap;
 
+use super::encoding::{Input, put_long, put_number};
 use super::reading::Reading;
 
 /// Fewer records than this say nothing about which words are rare.
 pub const LEAST_DOCUMENTS: u64 = 100;
+
+/// First byte of [`Statistics::encode`].
+const VERSION: u8 = 1;
 
 /// Document frequencies by H(word).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,11 +29,8 @@ impl Statistics {
 
     /// Counts one more record, each of its words once.
     pub fn observe(&mut self, reading: &Reading<'_>) {
-        let mut hashes: Vec<u64> = reading.tokens().iter().map(|token| token.hash).collect();
-        hashes.sort_unstable();
-        hashes.dedup();
-        for hash in hashes {
-            let count = self.frequencies.entry(hash).or_default();
+        for word in reading.words() {
+            let count = self.frequencies.entry(word.hash).or_default();
             *count = count.saturating_add(1);
         }
         self.documents += 1;
@@ -59,5 +60,86 @@ impl Statistics {
     pub fn inverse_frequency(&self, hash: u64) -> f64 {
         let ratio = (1 + self.documents) as f64 / (1.0 + f64::from(self.frequency(hash)));
         ratio.ln().max(0.0)
+    }
+
+    /// In bytes: a version (1), then numbers in LEB128: records, words, and for each word in ascending order of its hash the
+    /// difference from the hash before (the first from 0) and its frequency. Some eight bytes a word; equal statistics give
+    /// equal bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut words: Vec<_> = self.iter().collect();
+        words.sort_unstable();
+        let mut out = Vec::with_capacity(16 + 8 * words.len());
+        out.push(VERSION);
+        put_long(&mut out, self.documents);
+        put_long(&mut out, words.len() as u64);
+        let mut before = 0;
+        for (hash, frequency) in words {
+            put_long(&mut out, hash - before);
+            put_number(&mut out, frequency);
+            before = hash;
+        }
+        out
+    }
+
+    /// What [`Statistics::encode`] wrote; `None` for anything else. Never panics and never allocates more than the bytes
+    /// given account for.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut input = Input(bytes);
+        if input.byte()? != VERSION {
+            return None;
+        }
+        let (documents, count) = (input.long()?, input.long()?);
+        if count > input.0.len() as u64 / 2 {
+            return None;
+        }
+        let mut frequencies = HashMap::with_capacity(count as usize);
+        let mut hash = 0_u64;
+        for number in 0..count {
+            let step = input.long().filter(|step| number == 0 || *step > 0)?;
+            hash = hash.checked_add(step)?;
+            frequencies.insert(hash, input.number()?);
+        }
+        input.0.is_empty().then_some(Self { documents, frequencies })
+    }
+}
+
+/// Why `what` does not run without the statistics of enough records, unless they are given.
+pub fn reason_inactive(what: &str, statistics: Option<&Statistics>) -> Option<String> {
+    let enough = statistics.is_some_and(Statistics::are_enough);
+    (!enough).then(|| {
+        format!(
+            "{what} needs the statistics of at least {LEAST_DOCUMENTS} records, taken when a generation begins; reindex the \
+             collection once it has as many"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn what_was_written_is_read_again_and_nothing_else_is(
+            documents: u64, words in prop::collection::hash_map(any::<u64>(), any::<u32>(), 0..50),
+            cut: prop::sample::Index, garbage: Vec<u8>,
+        ) {
+            let statistics = Statistics::from_parts(documents, words);
+            let bytes = statistics.encode();
+            prop_assert_eq!(Statistics::decode(&bytes), Some(statistics));
+            prop_assert_eq!(Statistics::decode(&bytes[..cut.index(bytes.len())]), None);
+            prop_assert_eq!(Statistics::decode(&[&bytes[..], &[0]].concat()), None);
+            let _ = Statistics::decode(&[&[VERSION], &garbage[..]].concat());
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_documented() {
+        let statistics = Statistics::from_parts(300, [(5, 2), (3, 200)]);
+        assert_eq!(statistics.encode(), [1, 0xAC, 2, 2, 3, 0xC8, 1, 2, 2]);
+        assert_eq!(Statistics::decode(&[1, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]), None, "a count that cannot be held");
     }
 }

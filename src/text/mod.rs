@@ -62,6 +62,9 @@ pub struct DocumentField {
     pub role: crate::collection::Role,
     /// The normalised value, never empty.
     pub text: String,
+    /// Where lines of the value ended, as offsets in `text`, ascending; the last line's end is not among them. Only read
+    /// for collections with a channel that asks for lines: normal form makes a line break a space like any other.
+    pub line_ends: Vec<u32>,
 }
 
 impl Document {

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 use super::normalise::Normaliser;
 use super::{Document, DocumentField, time, url};
-use crate::collection::{Field, Role, Settings};
+use crate::collection::{Channel, Field, Role, Settings};
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
 
@@ -17,6 +17,7 @@ pub struct Reader {
     fields: Vec<Field>,
     normaliser: Normaliser,
     zone: TimeZone,
+    with_lines: bool,
 }
 
 impl Reader {
@@ -26,6 +27,7 @@ impl Reader {
             fields: settings.fields.clone(),
             normaliser: Normaliser::new(settings.text.simplify),
             zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
+            with_lines: settings.channels.iter().any(Channel::reads_lines),
         }
     }
 
@@ -54,14 +56,18 @@ impl Reader {
                     continue;
                 }
             };
-            let text = if *role == Role::Url { url::normalise(text) } else { self.normaliser.normalise(text) };
+            let (text, line_ends) = match role {
+                Role::Url => (url::normalise(text), Vec::new()),
+                Role::Text | Role::Whole if self.with_lines => lines(self.normaliser, text),
+                _ => (self.normaliser.normalise(text), Vec::new()),
+            };
             if text.is_empty() {
                 continue;
             }
             match role {
                 // Positions fit: settings name at most 128 fields.
                 Role::Text | Role::Whole | Role::Url => {
-                    document.fields.push(DocumentField { position: position as u8, role: *role, text });
+                    document.fields.push(DocumentField { position: position as u8, role: *role, text, line_ends });
                 }
                 Role::Identity => identity.push(text),
                 Role::Time => match time::parse(&text.to_ascii_uppercase(), &self.zone) {
@@ -76,9 +82,43 @@ impl Reader {
     }
 }
 
+/// The normal form of `text`, and where its lines end: each line normalised, empty ones left out, joined by a space. That
+/// is the normal form of the whole, for nothing in it reaches across a line break.
+fn lines(normaliser: Normaliser, text: &str) -> (String, Vec<u32>) {
+    let (mut whole, mut ends) = (String::with_capacity(text.len()), Vec::new());
+    for line in text.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
+        let line = normaliser.normalise(line);
+        if line.is_empty() {
+            continue;
+        }
+        if !whole.is_empty() {
+            ends.push(whole.len() as u32);
+            whole.push(' ');
+        }
+        whole.push_str(&line);
+    }
+    (whole, ends)
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        #[test]
+        fn lines_joined_are_the_normal_form_of_the_whole(
+            text in "[a1市 。\u{301}\u{308}\u{338}\u{200B}\u{1100}\u{1161}\u{FB01}\u{130}Σ\u{3099}か\n\r\u{2028}\u{B4}]{0,12}",
+            simplify: bool,
+        ) {
+            let normaliser = Normaliser::new(simplify);
+            let (whole, ends) = lines(normaliser, &text);
+            prop_assert_eq!(&whole, &normaliser.normalise(&text), "{:?}", text);
+            prop_assert!(ends.iter().all(|end| whole.as_bytes()[*end as usize] == b' '));
+        }
+    }
 
     fn read(json: &str) -> Result<Document, Vec<Violation>> {
         let mut settings = Settings::default();

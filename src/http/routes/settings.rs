@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 use utoipa::ToSchema;
 
+use crate::collection::ranges::out_of_range;
 use crate::collection::{Channel, Field, Preset, Settings, TextSettings, Verify};
 use crate::http::problem::Problem;
 use crate::violation::{Violation, child};
@@ -55,6 +56,7 @@ pub fn read(bytes: &[u8]) -> Result<Settings, Problem> {
     let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
     refuse_unknown(&given, &merged)?;
     merged.extend(given);
+    refuse_out_of_range(&merged)?;
     let settings: Settings = serde_path_to_error::deserialize(Value::Object(merged)).map_err(|error| {
         let detail = error.inner().to_string();
         violation(pointer(error.path()), "invalid_value", detail)
@@ -71,6 +73,14 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
     let found: Vec<Violation> = unknown
         .map(|key| Violation::new(child("", key), "unknown_key", format!("there is no such setting; preset, {names}")))
         .collect();
+    if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
+}
+
+/// Numbers of channels outside their ranges, told before anything is parsed: a parser would only name the type.
+fn refuse_out_of_range(merged: &Map<String, Value>) -> Result<(), Problem> {
+    let channels = merged.get("channels").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let found: Vec<Violation> =
+        channels.flat_map(|(index, channel)| out_of_range(channel, &format!("/channels/{index}"))).collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
 

@@ -5,9 +5,11 @@
 
 mod bkdr;
 mod classic;
+mod md5;
 
 use crate::collection::HashFunction;
 
+pub use self::md5::Md5;
 pub use bkdr::{bkdr, bkdr_raw};
 pub use classic::classic;
 

@@ -44,6 +44,7 @@ impl Core {
             digest_key: query.digest.map(|digest| digest.key()),
             fingerprint: query.fingerprint,
             keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
+            sparse: collection.live.load().sparse,
         };
         let mut tries = 0;
         loop {

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::RecordId;
 use crate::schemes::Signature;
+use crate::schemes::encoding::{put_signature, take_signature};
 use crate::schemes::profile::{Digest, PostingKey, Signed};
 use crate::store::{CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::{Fingerprint, Verdict};
@@ -175,7 +176,7 @@ const HAS_SIGNATURES: u8 = 2;
 
 /// Version, flags, digest key, fingerprint if any, number of keys (u32), the keys as runs of one channel (channel u8,
 /// length u32, the keys), then signatures if flagged: number u8, each a tag (0 none, 1 fingerprint, 2 hashes with
-/// u32 length) and its words. 8 bytes a key: they are hashes, nothing compresses them. The keys, not what they were derived from, so that
+/// u32 length) and its words, the others as `schemes::encoding` writes them, which counts on from there. 8 bytes a key: they are hashes, nothing compresses them. The keys, not what they were derived from, so that
 /// opening needs no profile and no hashing.
 pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
     let mut value = Vec::with_capacity(24 + entry.keys.len() * 8);
@@ -213,6 +214,7 @@ fn encode_signatures(signatures: &[Option<Signature>], value: &mut Vec<u8>) {
                 value.extend_from_slice(&(hashes.len() as u32).to_le_bytes());
                 value.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
             }
+            Some(other) => put_signature(value, Some(other)),
         }
     }
 }
@@ -257,13 +259,19 @@ fn decode_signatures(reader: &mut Reader<'_>) -> Result<Vec<Option<Signature>>> 
     let count = reader.u8()?;
     let mut signatures = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
+        let mut rest = reader.0;
         signatures.push(match reader.u8()? {
             0 => None,
             1 => Some(Signature::Fingerprint(Fingerprint(reader.u64()?))),
-            _ => {
+            2 => {
                 let length = reader.u32()?;
                 let hashes: Result<Vec<u64>> = (0..length).map(|_| reader.u64()).collect();
                 Some(Signature::Hashes(hashes?.into()))
+            }
+            _ => {
+                let signature = take_signature(&mut rest).ok_or_else(|| damaged("signature"))?;
+                reader.0 = rest;
+                signature
             }
         });
     }
@@ -326,6 +334,8 @@ fn damaged(what: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schemes::hash::Md5;
+    use crate::schemes::terms::{Term, Terms};
 
     fn entry() -> IndexEntry {
         let key = |channel, key| PostingKey { channel, key };
@@ -337,6 +347,11 @@ mod tests {
                 None,
                 Some(Signature::Hashes([7, 8].into())),
                 Some(Signature::Fingerprint(Fingerprint(9))),
+                Some(Signature::Minima([5, 3].into())),
+                Some(Signature::Digest(Md5([1; 16]))),
+                Some(Signature::Digests([Md5([2; 16]), Md5([3; 16])].into())),
+                Some(Signature::DigestTerms(Md5([4; 16]), Terms([Term { hash: 6, weight: 300 }].into()))),
+                Some(Signature::Terms(Terms([Term { hash: 7, weight: 1 }, Term { hash: 8, weight: 2 }].into()))),
             ],
         }
     }

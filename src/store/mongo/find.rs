@@ -10,6 +10,7 @@ use super::propose::{Hits, Ranked};
 use super::read::{Buckets, Filed, Place};
 use super::retry::Trouble;
 use crate::collection::CollectionName;
+use crate::index::Via;
 use crate::record::RecordId;
 use crate::store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
@@ -20,7 +21,8 @@ impl Shared {
     pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let known = self.known(&query.collection).await?;
         let place = Place { number: known.number, generation: query.generation };
-        let found = self.read(self.deadline(), || self.look_up(query, place, judge, until)).await;
+        let sparse = Via::sparse(&known.state.settings);
+        let found = self.read(self.deadline(), || self.look_up(query, (place, sparse), judge, until)).await;
         if matches!(found, Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_))) {
             self.cache.forget(&query.collection);
         }
@@ -30,7 +32,7 @@ impl Shared {
     async fn look_up(
         &self,
         query: &Query,
-        place: Place,
+        (place, sparse): (Place, Via),
         judge: &dyn Judge,
         until: Until,
     ) -> std::result::Result<Found, Trouble> {
@@ -42,7 +44,8 @@ impl Shared {
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
-            let ranked = self.ranked(session, place, Hits::gather(exact, &[], Buckets::default(), 0)).await?;
+            let ranked =
+                self.ranked(session, place, Hits::gather(exact, &[], Buckets::default(), 0, Via::default())).await?;
             let found = self.judge_ranked(session, place, query, ranked, judge, until).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
@@ -52,7 +55,7 @@ impl Shared {
             Some((fingerprint, radius, channel)) => (self.buckets(session, place, fingerprint, radius).await?, channel),
             None => (Buckets::default(), 0),
         };
-        let ranked = self.ranked(session, place, Hits::gather(filed, keys, buckets, channel)).await?;
+        let ranked = self.ranked(session, place, Hits::gather(filed, keys, buckets, channel, sparse)).await?;
         self.judge_ranked(session, place, query, ranked, judge, until).await
     }
 

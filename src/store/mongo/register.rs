@@ -16,6 +16,7 @@ use super::read::{Buckets, Place, Pointer};
 use super::retry::{self, Deadline, End, Trouble, Work};
 use super::write::pages_for;
 use crate::collection::{Channel, Settings};
+use crate::index::Via;
 use crate::record::Row;
 use crate::store::{Judge, Mode, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::{Match, Verdict, VerdictKind};
@@ -24,7 +25,7 @@ use crate::verdict::{Match, Verdict, VerdictKind};
 pub(super) fn simhash_channel(settings: &Settings) -> (u8, u8) {
     let found = settings.channels.iter().enumerate().find_map(|(position, channel)| match channel {
         Channel::Simhash(params) => Some((params.radius, position as u8)),
-        Channel::Shingle(_) => None,
+        _ => None,
     });
     found.unwrap_or((0, 0))
 }
@@ -269,7 +270,8 @@ impl Registering<'_> {
                 (buckets, Some(pages))
             }
         };
-        let hits = Hits::gather(filed, &signed.keys, buckets, channel);
+        let sparse = Via::sparse(&self.known.state.settings);
+        let hits = Hits::gather(filed, &signed.keys, buckets, channel, sparse);
         let mut ranked = shared.ranked(session, place, hits).await?;
         ranked.items.retain(|item| item.id != id.as_str());
         let mut texts = ranked.take_texts();

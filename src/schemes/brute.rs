@@ -1,0 +1,100 @@
+//! Schemes against their definitions over all pairs of made-up texts, for the tests of each.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::Scheme;
+use super::tests::{document, reading};
+use crate::collection::{Role, SegmenterKind, StopWords, TextSettings};
+use crate::text::words::Words;
+
+/// Few pieces, so that nearly everything meets.
+const PIECES: &[&str] = &[
+    "小区", "夜市", "噪音", "扰民", "物业", "投诉", "。", "!", ",", "路灯", "维修", "a1", "1.5", "积水", "道路", "  ",
+];
+
+/// Cuts at every two characters, with no word left out: what can be done by hand.
+pub(super) static PAIRS: LazyLock<Words> = LazyLock::new(|| {
+    Words::new(&TextSettings {
+        segmenter: SegmenterKind::Chars2,
+        stop_words: StopWords::These(Vec::new()),
+        ..TextSettings::default()
+    })
+});
+static DICTIONARY: LazyLock<Words> = LazyLock::new(|| Words::new(&TextSettings::default()));
+
+/// Some texts and copies of them, changed in a few places.
+pub(super) fn texts() -> impl Strategy<Value = Vec<String>> {
+    let piece = || 0..PIECES.len();
+    let bases = prop::collection::vec(prop::collection::vec(piece(), 0..30), 1..3);
+    let edit = (any::<prop::sample::Index>(), piece(), 0..3_u8);
+    let copies = prop::collection::vec((any::<prop::sample::Index>(), prop::collection::vec(edit, 0..5)), 1..6);
+    (bases, copies).prop_map(|(mut all, copies)| {
+        let bases = all.len();
+        for (base, edits) in copies {
+            let mut copy = all[base.index(bases)].clone();
+            for (at, piece, kind) in edits {
+                let at = at.index(copy.len() + 1);
+                match kind {
+                    0 => copy.insert(at, piece),
+                    1 if at < copy.len() => copy[at] = piece,
+                    _ if at < copy.len() => drop(copy.remove(at)),
+                    _ => copy.push(piece),
+                }
+            }
+            all.push(copy);
+        }
+        all.into_iter().map(|text| text.into_iter().map(|piece| PIECES[piece]).collect()).collect()
+    })
+}
+
+/// The words of a text with their counts, straight from the segmenter.
+pub(super) fn counts(text: &str) -> BTreeMap<&str, u32> {
+    let mut counts = BTreeMap::new();
+    DICTIONARY.for_each(text, |word, _| *counts.entry(word).or_default() += 1);
+    counts
+}
+
+/// Words in heavy order.
+pub(super) fn heavy(text: &str) -> Vec<&str> {
+    let mut words: Vec<(&str, u32)> = counts(text).into_iter().collect();
+    words.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    words.into_iter().map(|(word, _)| word).collect()
+}
+
+/// Checks `scheme` on every two of `texts`: what it finds by its keys is nothing that `definition` does not say, and all of
+/// that where its keys are `complete`; comparing two signatures gives just what the definition says.
+pub(super) fn hold(
+    scheme: &dyn Scheme,
+    texts: &[String],
+    complete: bool,
+    definition: impl Fn(&str, &str) -> bool,
+) -> Result<(), TestCaseError> {
+    let documents: Vec<_> = texts.iter().map(|text| document(&[(Role::Text, text)])).collect();
+    let signed: Vec<_> = documents
+        .iter()
+        .map(|document| {
+            let signature = scheme.sign(&reading(document, &DICTIONARY, &[1]))?;
+            let mut keys = Vec::new();
+            scheme.keys(&signature, &mut keys);
+            Some((signature, keys))
+        })
+        .collect();
+    for (i, a) in signed.iter().enumerate() {
+        for (j, b) in signed.iter().enumerate() {
+            let defined = definition(&texts[i], &texts[j]);
+            let (Some((a, keys_a)), Some((b, keys_b))) = (a, b) else {
+                prop_assert!(!defined, "{:?} and {:?} match and are not signed", texts[i], texts[j]);
+                continue;
+            };
+            let accepted = scheme.compare(a, b);
+            prop_assert_eq!(accepted, defined, "{:?} and {:?}", texts[i], texts[j]);
+            let shares = keys_a.iter().any(|key| keys_b.contains(key));
+            prop_assert!(!complete || !defined || shares, "{:?} and {:?} share no key", texts[i], texts[j]);
+            prop_assert!(!scheme.key_implies_match() || !shares || accepted, "{:?} and {:?}", texts[i], texts[j]);
+        }
+    }
+    Ok(())
+}

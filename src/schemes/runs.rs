@@ -1,0 +1,61 @@
+//! Shingles: runs of consecutive units (see [`units`](crate::text::units)) within one field, the whole field if it has fewer.
+//! The hash of a run is CityHash64 of its units joined by U+001F. What `shingle`, `super_shingle` and `minhash` sample.
+
+use super::hash::city64_bytes;
+use crate::text::units::for_each_unit;
+
+/// The units of several fields, each followed by U+001F, in one buffer: every run of units is a slice of it.
+#[derive(Default)]
+pub(super) struct Runs {
+    bytes: Vec<u8>,
+    /// Where each unit stands in `bytes`, without its separator.
+    units: Vec<(u32, u32)>,
+    /// Where each field's units end in `units`.
+    ends: Vec<usize>,
+}
+
+impl Runs {
+    /// The units of `fields`.
+    pub(super) fn of<'a>(fields: impl Iterator<Item = &'a str>) -> Self {
+        let mut runs = Self::default();
+        fields.for_each(|text| runs.push(text));
+        runs
+    }
+
+    /// Number of units.
+    pub(super) fn units(&self) -> usize {
+        self.units.len()
+    }
+
+    fn push(&mut self, text: &str) {
+        self.bytes.reserve(text.len() + text.len() / 2);
+        self.units.reserve(text.len() / 3);
+        for_each_unit(text, |unit| {
+            let at = self.bytes.len() as u32;
+            self.units.push((at, at + unit.len() as u32));
+            // Nearly every unit is one Han character: copying a fixed number of bytes needs no call.
+            if let &[a, b, c] = unit {
+                self.bytes.extend_from_slice(&[a, b, c, 0x1F]);
+            } else {
+                self.bytes.extend_from_slice(unit);
+                self.bytes.push(0x1F);
+            }
+        });
+        self.ends.push(self.units.len());
+    }
+
+    /// Calls `hash` with the hash of every run of `run` units, in order, repetitions included.
+    pub(super) fn for_each(&self, run: usize, mut hash: impl FnMut(u64)) {
+        let mut start = 0;
+        for &end in &self.ends {
+            let field = &self.units[start..end];
+            if !field.is_empty() {
+                let run = run.min(field.len());
+                for (&(from, _), &(_, to)) in field.iter().zip(&field[run - 1..]) {
+                    hash(city64_bytes(&self.bytes[from as usize..to as usize]));
+                }
+            }
+            start = end;
+        }
+    }
+}

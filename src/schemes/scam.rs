@@ -1,0 +1,121 @@
+//! SCAM (Shivakumar, Garcia-Molina 1995): how much of one record is in another, by words that occur about as often.
+//!
+//! A word is *close* when it is in both and ε − (F_A/F_B + F_B/F_A) > 0: with ε = 2.5 one count must be less than twice the
+//! other, so 1 and 2 are not close. subset(A, B) = Σ F_A F_B over close words / Σ F_A² over all of A; two records match when
+//! the greater of subset(A, B) and subset(B, A), at most 1, is at least `t`. Word weights of the original are taken as 1.
+//! Fewer than [`LEAST_WORDS`] distinct words give no vector.
+//!
+//! Keys are words, rarest first (see [`Rarity`]): the first `keys` of them, or `all`, which is complete; no shorter
+//! prefix of both sides is. Signing is O(words × log words), comparing O(words).
+
+use std::sync::Arc;
+
+use super::reading::Reading;
+use super::statistics::Statistics;
+use super::terms::{LEAST_WORDS, Rarity, Term, Terms, fixed_count};
+use super::{Scheme, Signature};
+use crate::collection::ScamParams;
+
+/// The `scam` scheme of a collection.
+#[derive(Clone, Debug)]
+pub struct Scam {
+    params: ScamParams,
+    rarity: Rarity,
+}
+
+impl Scam {
+    /// The scheme that `params` describe; `statistics` say which words are rare.
+    pub fn new(params: &ScamParams, statistics: Option<Arc<Statistics>>) -> Self {
+        Self { params: params.clone(), rarity: Rarity::new(statistics) }
+    }
+}
+
+impl Scheme for Scam {
+    fn name(&self) -> &'static str {
+        "scam"
+    }
+
+    fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
+        let words = reading.words();
+        if words.len() < LEAST_WORDS {
+            return None;
+        }
+        let mut terms: Vec<Term> = words.iter().map(|word| Term { hash: word.hash, weight: word.count }).collect();
+        terms.dedup_by_key(|term| term.hash);
+        Some(Signature::Terms(Terms(terms.into())))
+    }
+
+    fn keys(&self, signature: &Signature, keys: &mut Vec<u64>) {
+        if let Signature::Terms(terms) = signature {
+            self.rarity.rarest(terms.hashes(), fixed_count(self.params.keys).unwrap_or(usize::MAX), keys);
+        }
+    }
+
+    fn compare(&self, a: &Signature, b: &Signature) -> bool {
+        let (Signature::Terms(a), Signature::Terms(b)) = (a, b) else { return false };
+        let mut close = 0.0;
+        a.for_each_shared(b, |x, y| {
+            let (x, y) = (f64::from(x), f64::from(y));
+            if self.params.epsilon - (x / y + y / x) > 0.0 {
+                close += x * y;
+            }
+        });
+        // The greater subset is that of the smaller sum of squares; capping at 1 changes nothing, for t is at most 1.
+        close >= self.params.t * a.square().min(b.square())
+    }
+
+    fn needs_statistics(&self) -> bool {
+        fixed_count(self.params.keys) != Some(usize::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::brute::{counts, hold, texts};
+    use super::*;
+    use crate::collection::{NamedKeys, TermKeys};
+
+    fn vector(counts: &[(u64, u32)]) -> Signature {
+        Signature::Terms(Terms(counts.iter().map(|&(hash, weight)| Term { hash, weight }).collect()))
+    }
+
+    #[test]
+    fn similarity_is_that_computed_by_hand() {
+        let a = vector(&[(1, 2), (2, 1), (3, 3), (4, 1)]);
+        let b = vector(&[(1, 3), (2, 2), (3, 3), (5, 9)]);
+        // Close: word 1 (2/3 + 3/2 = 2.17) and word 3 (2), not word 2 (2.5). 2·3 + 3·3 = 15 of 4 + 1 + 9 + 1 = 15.
+        let matches = |t| Scam::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &b);
+        assert!(matches(1.0));
+        let wider = Scam::new(&ScamParams { epsilon: 2.51, t: 1.0, ..ScamParams::default() }, None);
+        assert!(wider.compare(&a, &b), "17 of 15 is capped at 1");
+        let c = vector(&[(1, 2), (2, 4), (3, 3), (4, 2)]);
+        // Words 1 and 3: 4 + 9 = 13 of 15.
+        let matches = |t| Scam::new(&ScamParams { t, ..ScamParams::default() }, None).compare(&a, &c);
+        assert!(matches(13.0 / 15.0) && !matches(0.87));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn it_finds_just_the_pairs_of_the_definition(
+            texts in texts(), t in prop::sample::select(vec![0.0, 0.5, 0.8, 1.0]),
+            epsilon in prop::sample::select(vec![2.1, 2.5, 5.0, 10.0]),
+            keys in prop::sample::select(vec![TermKeys::Named(NamedKeys::All), TermKeys::Rarest(3)]),
+        ) {
+            let scheme = Scam::new(&ScamParams { epsilon, t, keys }, None);
+            let complete = keys == TermKeys::Named(NamedKeys::All) && t > 0.0;
+            hold(&scheme, &texts, complete, |a, b| {
+                let (a, b) = (counts(a), counts(b));
+                let close: f64 = a.iter().filter_map(|(word, x)| {
+                    let (x, y) = (f64::from(*x), f64::from(*b.get(word)?));
+                    (epsilon > x / y + y / x).then_some(x * y)
+                }).sum();
+                let square = |v: &std::collections::BTreeMap<&str, u32>| v.values().map(|x| f64::from(x * x)).sum::<f64>();
+                let similarity = f64::max(close / square(&a), close / square(&b)).min(1.0);
+                a.len() >= 4 && b.len() >= 4 && similarity >= t
+            })?;
+        }
+    }
+}

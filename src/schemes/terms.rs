@@ -1,0 +1,125 @@
+//! Words of a record as a vector, and which of them are rare: what `vsm`, `boolean` and `scam` share.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::statistics::Statistics;
+use crate::collection::TermKeys;
+
+/// Fewer distinct words than this are no vector worth comparing.
+pub const LEAST_WORDS: usize = 4;
+
+/// A word, known by its hash, and what it weighs in its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Term {
+    /// H(word).
+    pub hash: u64,
+    /// Its count, or another weight in units of the scheme's own.
+    pub weight: u32,
+}
+
+/// The words of a record, ascending by hash, each once. Vectors are aligned by word, never by rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms(pub Box<[Term]>);
+
+impl Terms {
+    /// Σ weight². Exact below 2^53.
+    pub fn square(&self) -> f64 {
+        self.0.iter().map(|term| f64::from(term.weight).powi(2)).sum()
+    }
+
+    /// Calls `both` with the weights of every word that is in both. O(words).
+    pub fn for_each_shared(&self, other: &Self, mut both: impl FnMut(u32, u32)) {
+        let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
+        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+            match x.hash.cmp(&y.hash) {
+                std::cmp::Ordering::Less => drop(a.next()),
+                std::cmp::Ordering::Greater => drop(b.next()),
+                std::cmp::Ordering::Equal => {
+                    both(x.weight, y.weight);
+                    a.next();
+                    b.next();
+                }
+            }
+        }
+    }
+
+    /// Σ of the products of weights of shared words. Exact below 2^53. O(words).
+    pub fn dot(&self, other: &Self) -> f64 {
+        let mut sum = 0.0;
+        self.for_each_shared(other, |x, y| sum += f64::from(x) * f64::from(y));
+        sum
+    }
+
+    /// The hashes, ascending.
+    pub fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|term| term.hash)
+    }
+}
+
+/// The *rare order* of words: rising document frequency, as frozen with the generation (unseen: 0), ties by H. Without
+/// statistics of enough records H alone decides.
+#[derive(Clone, Debug)]
+pub struct Rarity(Option<Arc<Statistics>>);
+
+impl Rarity {
+    /// The order under `statistics`.
+    pub fn new(statistics: Option<Arc<Statistics>>) -> Self {
+        Self(statistics.filter(|statistics| statistics.are_enough()))
+    }
+
+    /// Sorts hashes of words, the rarest first.
+    pub fn sort<T>(&self, words: &mut [T], hash: impl Fn(&T) -> u64) {
+        match &self.0 {
+            Some(statistics) => words.sort_by_cached_key(|word| (statistics.frequency(hash(word)), hash(word))),
+            None => words.sort_unstable_by_key(hash),
+        }
+    }
+
+    /// Appends the `count` rarest of `hashes` to `keys`.
+    pub fn rarest(&self, hashes: impl Iterator<Item = u64>, count: usize, keys: &mut Vec<u64>) {
+        let mut words: Vec<u64> = hashes.collect();
+        if words.len() > count {
+            self.sort(&mut words, |word| *word);
+        }
+        keys.extend(words.into_iter().take(count));
+    }
+}
+
+/// How many of the rarest words are keys; `None` where that depends on the record (`prefix`).
+pub fn fixed_count(keys: TermKeys) -> Option<usize> {
+    match keys {
+        TermKeys::Rarest(count) => Some(count as usize),
+        TermKeys::Named(crate::collection::NamedKeys::All) => Some(usize::MAX),
+        TermKeys::Named(crate::collection::NamedKeys::Prefix) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(of: &[(u64, u32)]) -> Terms {
+        Terms(of.iter().map(|&(hash, weight)| Term { hash, weight }).collect())
+    }
+
+    #[test]
+    fn products_are_those_of_shared_words() {
+        let (a, b) = (terms(&[(1, 2), (3, 4), (9, 1)]), terms(&[(2, 7), (3, 5), (9, 6), (10, 1)]));
+        assert_eq!((a.dot(&b), b.dot(&a), a.square()), (26.0, 26.0, 21.0));
+    }
+
+    #[test]
+    fn the_rarest_words_are_those_of_fewest_records_and_unseen_ones_come_first() {
+        let statistics = |documents| Arc::new(Statistics::from_parts(documents, [(1, 50), (2, 3), (3, 3), (4, 80)]));
+        let rarest = |rarity: Rarity| {
+            let mut keys = Vec::new();
+            rarity.rarest([1, 2, 3, 4, 7].into_iter(), 3, &mut keys);
+            keys
+        };
+        assert_eq!(rarest(Rarity::new(Some(statistics(100)))), [7, 2, 3]);
+        assert_eq!(rarest(Rarity::new(Some(statistics(99)))), [1, 2, 3], "too few records say nothing");
+        assert_eq!(rarest(Rarity::new(None)), [1, 2, 3]);
+    }
+}

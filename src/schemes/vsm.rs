@@ -1,0 +1,182 @@
+//! The vector space model (Salton 1975): cosine of word vectors, candidates from an inverted file.
+//!
+//! The vector holds what each distinct word weighs: `tf` its frequency, `tf_len` that times its length in characters,
+//! `tf_idf` that times ln((1 + N) / (1 + df)) from statistics frozen with the generation, in units of 2^-10. Fewer than
+//! [`LEAST_WORDS`] distinct words give no vector. Two records match when the cosine is at least `t`.
+//!
+//! Keys are words, rarest first (see [`Rarity`]): the first `keys` of them; `all`; or with `prefix` as many as it takes for
+//! the norm of the others to fall below `t` times that of the whole. `all` and `prefix` are complete: let the
+//! prefix of a end no later than that of b in their common order. If they share no word, all words in both are outside the
+//! prefix of a, so a·b is at most the norm of its rest times |b|, below t |a| |b|.
+//!
+//! Signing is O(words × log words), comparing O(words).
+
+use std::sync::Arc;
+
+use super::reading::{Reading, Word};
+use super::statistics::{Statistics, reason_inactive};
+use super::terms::{LEAST_WORDS, Rarity, Term, Terms, fixed_count};
+use super::{Scheme, Signature};
+use crate::collection::{VsmParams, Weighting};
+
+/// One unit of weight in fixed point under `tf_idf`.
+const IDF_UNIT: f64 = 1024.0;
+/// Rounding of norms must never shorten a prefix.
+const SLACK: f64 = 1.0 - 1e-9;
+
+/// The `vsm` scheme of a collection.
+#[derive(Clone, Debug)]
+pub struct Vsm {
+    params: VsmParams,
+    statistics: Option<Arc<Statistics>>,
+    rarity: Rarity,
+}
+
+impl Vsm {
+    /// The scheme that `params` describe, over `statistics`.
+    pub fn new(params: &VsmParams, statistics: Option<Arc<Statistics>>) -> Self {
+        Self { params: params.clone(), rarity: Rarity::new(statistics.clone()), statistics }
+    }
+
+    fn weight(&self, word: &Word<'_>) -> u32 {
+        match self.params.weighting {
+            Weighting::Tf => word.count,
+            Weighting::TfLen => word.count.saturating_mul(word.chars),
+            Weighting::TfIdf => {
+                let idf = self.statistics.as_deref().map_or(0.0, |known| known.inverse_frequency(word.hash));
+                // Saturates, far beyond any text.
+                (f64::from(word.count) * idf * IDF_UNIT).round() as u32
+            }
+        }
+    }
+
+    /// The rarest words, as many as the prefix filter wants.
+    fn prefix(&self, terms: &Terms, keys: &mut Vec<u64>) {
+        let whole = terms.square();
+        let least = self.params.t * self.params.t * whole * SLACK;
+        let mut rare = terms.0.to_vec();
+        self.rarity.sort(&mut rare, |term| term.hash);
+        let mut left = whole;
+        for term in rare {
+            if left < least {
+                break;
+            }
+            left -= f64::from(term.weight).powi(2);
+            keys.push(term.hash);
+        }
+    }
+}
+
+impl Scheme for Vsm {
+    fn name(&self) -> &'static str {
+        "vsm"
+    }
+
+    fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
+        if reading.words().len() < LEAST_WORDS || self.inactive_reason().is_some() {
+            return None;
+        }
+        let terms = reading.words().iter().map(|word| Term { hash: word.hash, weight: self.weight(word) });
+        let mut terms: Vec<Term> = terms.filter(|term| term.weight > 0).collect();
+        terms.dedup_by_key(|term| term.hash);
+        (!terms.is_empty()).then(|| Signature::Terms(Terms(terms.into())))
+    }
+
+    fn keys(&self, signature: &Signature, keys: &mut Vec<u64>) {
+        let Signature::Terms(terms) = signature else { return };
+        match fixed_count(self.params.keys) {
+            Some(count) => self.rarity.rarest(terms.hashes(), count, keys),
+            None => self.prefix(terms, keys),
+        }
+    }
+
+    fn compare(&self, a: &Signature, b: &Signature) -> bool {
+        let (Signature::Terms(a), Signature::Terms(b)) = (a, b) else { return false };
+        a.dot(b) >= self.params.t * (a.square() * b.square()).sqrt()
+    }
+
+    fn needs_statistics(&self) -> bool {
+        self.params.weighting == Weighting::TfIdf || fixed_count(self.params.keys) != Some(usize::MAX)
+    }
+
+    fn inactive_reason(&self) -> Option<String> {
+        match self.params.weighting {
+            Weighting::Tf | Weighting::TfLen => None,
+            Weighting::TfIdf => reason_inactive("tf_idf", self.statistics.as_deref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::brute::{PAIRS, counts, hold, texts};
+    use super::super::hash::city64;
+    use super::super::tests::{document, reading};
+    use super::*;
+    use crate::collection::{NamedKeys, Role, TermKeys};
+
+    fn statistics() -> Arc<Statistics> {
+        let frequencies =
+            ["小区", "夜市", "噪音", "扰民", "物业", "投诉", "路灯"].iter().zip([90, 5, 40, 70, 2, 11, 30]);
+        Arc::new(Statistics::from_parts(100, frequencies.map(|(word, frequency)| (city64(word), frequency))))
+    }
+
+    #[test]
+    fn vectors_are_those_counted_by_hand() {
+        // Pairs of characters: 小区 区夜 夜市 市小 小区 区夜 夜市, and the whole value 小区.
+        let document = document(&[(Role::Text, "小区夜市小区夜市"), (Role::Whole, "小区")]);
+        let sign = |weighting| {
+            let params = VsmParams { weighting, ..VsmParams::default() };
+            match Vsm::new(&params, Some(statistics())).sign(&reading(&document, &PAIRS, &[1, 2])) {
+                Some(Signature::Terms(terms)) => terms,
+                _ => panic!("four words make a vector"),
+            }
+        };
+        let weight = |terms: &Terms, word: &str| terms.0.iter().find(|term| term.hash == city64(word)).unwrap().weight;
+        let of = |weighting| ["小区", "区夜", "夜市", "市小"].map(|word| weight(&sign(weighting), word));
+        assert_eq!(of(Weighting::Tf), [3, 2, 2, 1]);
+        assert_eq!(of(Weighting::TfLen), [6, 4, 4, 2]);
+        // 1024 × count × ln(101/91), ln(101), ln(101/6), ln(101).
+        assert_eq!(of(Weighting::TfIdf), [320, 9452, 5782, 4726]);
+    }
+
+    #[test]
+    fn fewer_than_four_words_have_no_vector_and_tf_idf_says_what_it_lacks() {
+        let sign = |scheme: &Vsm, text: &str| {
+            let document = document(&[(Role::Text, text)]);
+            scheme.sign(&reading(&document, &PAIRS, &[1])).is_some()
+        };
+        let plain = Vsm::new(&VsmParams::default(), None);
+        assert!(!sign(&plain, "小区夜市") && sign(&plain, "小区夜市噪"));
+        let weighted = Vsm::new(&VsmParams { weighting: Weighting::TfIdf, ..VsmParams::default() }, None);
+        assert!(!sign(&weighted, "小区夜市噪音") && weighted.inactive_reason().is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn it_finds_just_the_pairs_of_the_definition(
+            texts in texts(), t in prop::sample::select(vec![0.0, 0.5, 0.75, 1.0]), known: bool,
+            keys in prop::sample::select(vec![
+                TermKeys::Named(NamedKeys::All), TermKeys::Named(NamedKeys::Prefix), TermKeys::Rarest(3),
+            ]),
+            weighting in prop::sample::select(vec![Weighting::Tf, Weighting::TfLen]),
+        ) {
+            let scheme = Vsm::new(&VsmParams { weighting, t, keys }, known.then(statistics));
+            // With t = 0 texts without a common word match, which no key can find.
+            let complete = matches!(keys, TermKeys::Named(_)) && t > 0.0;
+            hold(&scheme, &texts, complete, |a, b| {
+                let vector = |text| {
+                    let weight = |word: &str| if weighting == Weighting::Tf { 1.0 } else { word.chars().count() as f64 };
+                    counts(text).into_iter().map(|(word, count)| (word, f64::from(count) * weight(word))).collect::<Vec<_>>()
+                };
+                let (a, b) = (vector(a), vector(b));
+                let dot: f64 = a.iter().flat_map(|x| b.iter().filter(|y| x.0 == y.0).map(|y| x.1 * y.1)).sum();
+                let square = |v: &[(&str, f64)]| v.iter().map(|(_, w)| w * w).sum::<f64>();
+                a.len() >= 4 && b.len() >= 4 && dot >= t * (square(&a) * square(&b)).sqrt()
+            })?;
+        }
+    }
+}
