@@ -16,6 +16,12 @@
 //!   table      one shard of it
 //! together     several locks at once, to wait for memory once
 //!
+//! join         all pairs of a batch of fingerprints
+//!   distinct   sorted, equal ones together
+//!   layers     a partition by all cores
+//!   pieces     what to cut, and into what
+//!   split      a partition by one thread, down to what is compared
+//! single_pass  the baseline that it is measured against
 //! groups       what hangs together by pairs, and how; of a generation or of a batch
 //!   bridges    pairs on which a group hangs
 //! ```
@@ -24,10 +30,12 @@ mod block;
 mod bucket;
 mod generation;
 pub mod groups;
+pub mod join;
 mod load;
 mod posting;
 pub(crate) mod rank;
 mod run;
+pub mod single_pass;
 mod slots;
 mod table;
 #[cfg(test)]

@@ -1,0 +1,70 @@
+//! A partition of fingerprints into groups, made by all cores: each sorts a stretch of the input by group, and a group is
+//! gathered from all stretches. Sequential in memory but for the writing of one stretch, which stays in the cache.
+
+use rayon::prelude::*;
+
+use super::distinct::Distinct;
+
+/// See the module.
+pub(super) struct Layers {
+    layers: Vec<Layer>,
+}
+
+struct Layer {
+    values: Vec<u64>,
+    /// Where each group ends.
+    ends: Vec<u32>,
+}
+
+impl Layers {
+    /// How many different fingerprints fall into each of so many groups. `group_of` says into which, if any.
+    pub(super) fn sizes(
+        distinct: &Distinct,
+        groups: usize,
+        group_of: impl Fn(u64) -> Option<usize> + Sync,
+    ) -> Vec<usize> {
+        let each = |range| {
+            let mut sizes = vec![0; groups];
+            distinct.values_from(range).filter_map(&group_of).for_each(|group| sizes[group] += 1);
+            sizes
+        };
+        let both = |mut a: Vec<usize>, b: Vec<usize>| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            a
+        };
+        distinct.chunks().map(each).reduce(|| vec![0; groups], both)
+    }
+
+    /// The partition: 8 bytes for each that falls into a group.
+    pub(super) fn of(distinct: &Distinct, groups: usize, group_of: impl Fn(u64) -> Option<usize> + Sync) -> Self {
+        let layer = |range: std::ops::Range<usize>| {
+            let mut ends = vec![0_u32; groups];
+            distinct.values_from(range.clone()).filter_map(&group_of).for_each(|group| ends[group] += 1);
+            let mut total = 0;
+            for end in &mut ends {
+                let count = *end;
+                *end = total;
+                total += count;
+            }
+            let mut values = vec![0; total as usize];
+            for value in distinct.values_from(range) {
+                if let Some(group) = group_of(value) {
+                    let at = &mut ends[group];
+                    values[*at as usize] = value;
+                    *at += 1;
+                }
+            }
+            Layer { values, ends }
+        };
+        Self { layers: distinct.chunks().map(layer).collect() }
+    }
+
+    /// Puts all of one group into `set`.
+    pub(super) fn gather(&self, group: usize, set: &mut Vec<u64>) {
+        set.clear();
+        for Layer { values, ends } in &self.layers {
+            let start = group.checked_sub(1).map_or(0, |before| ends[before]);
+            set.extend_from_slice(&values[start as usize..ends[group] as usize]);
+        }
+    }
+}
