@@ -93,7 +93,8 @@ impl Decision {
 /// Keeping decisions.
 #[async_trait]
 pub trait Decisions {
-    /// Adds a ruling about a pair; all rulings about it. The records need not exist.
+    /// Adds a ruling about a pair; all rulings about it, those of others at the same time included. The records need not
+    /// exist; rulings about a record go when [`Store::remove`](super::Store::remove) removes it, not when it is replaced.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` at [`MAX_RULINGS`].

@@ -205,8 +205,12 @@ pub trait Generations {
         limit: usize,
     ) -> Result<Vec<Filed>>;
 
-    /// Records the matches of records in a generation, replacing what was recorded for them. Registrations record their own in the
-    /// live generation.
+    /// Records the matches of records in a generation, the live one or one beside it, replacing what was recorded for them; none
+    /// removes that. Records that are not filed in it are left out, and what is recorded of a record goes with it.
+    /// Registrations record their own in the live generation: all matches, not only those that the verdict lists.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Limit` when there is no such generation.
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
 
     /// What is recorded of a generation's matches, for records with a seq above `after` that have any, in seq order: at most

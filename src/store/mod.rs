@@ -109,7 +109,8 @@ pub struct StoredRecord {
     pub seq: Seq,
     /// Its content as it came: a JSON object.
     pub row: Arc<str>,
-    /// Its digest.
+    /// Its digest as the generation read it that was live when it was stored or last updated. One that went live since may
+    /// read another text: whether a candidate is an exact duplicate, its row says.
     pub digest: Digest,
     /// The verdict it was given. `Match::seq` inside is not kept.
     pub verdict: Verdict,
@@ -180,9 +181,11 @@ pub enum Mode {
 pub enum Registered {
     /// Stored under a new id.
     Created(StoredRecord),
-    /// The id was there with another digest: removed, and registered anew with a new seq, never matching itself.
+    /// The id was there with another digest, in the live generation or in one beside it that has the record filed: removed,
+    /// and registered anew with a new seq, never matching itself.
     Replaced(StoredRecord),
-    /// The id was there with the same digest, other fields differed: content updated, seq and verdict kept.
+    /// The id was there with the same digest in every generation that has it filed, other fields differed: content updated, seq
+    /// and verdict kept. Generations that have not are filed along, under the new content.
     Updated(StoredRecord),
     /// The id was there with the same content: nothing done.
     Unchanged(StoredRecord),

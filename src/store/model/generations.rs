@@ -11,12 +11,12 @@ use crate::store::generations::{
 };
 use crate::store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// A number that no generation of the collection has had.
-pub(super) fn next_id(state: &CollectionState) -> GenerationId {
-    state.others.iter().map(|other| other.id).max().unwrap_or(0).max(state.generation) + 1
-}
-
 impl Collection {
+    /// A number that no generation of the collection has had.
+    pub(super) fn next_generation(&self) -> GenerationId {
+        self.generations.keys().max().map_or(1, |highest| highest + 1)
+    }
+
     /// A generation beside the live one.
     fn beside(&mut self, id: GenerationId) -> Result<&mut Generation> {
         if !self.state.others.iter().any(|other| other.id == id) {
@@ -45,10 +45,8 @@ impl Generations for ModelStore {
             if others.len() + 1 >= MAX_GENERATIONS || others.iter().any(|other| other.phase == Phase::Building) {
                 return Err(StoreError::Limit("no further generation can be begun; drop one first".into()));
             }
-            // Numbers are not given twice, not even those of generations that were dropped.
-            let highest = collection.generations.keys().max().copied().unwrap_or(0);
             let state = GenerationState {
-                id: next_id(&collection.state).max(highest + 1),
+                id: collection.next_generation(),
                 settings: spec.settings.clone(),
                 profile: spec.profile.clone(),
                 phase: Phase::Building,
@@ -144,7 +142,10 @@ impl Generations for ModelStore {
 
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
         self.with(name, |collection| {
-            let Some(generation) = collection.generations.get_mut(&generation) else { return Err(missing(generation)) };
+            if generation != collection.state.generation {
+                collection.beside(generation)?;
+            }
+            let generation = collection.generations.entry(generation).or_default();
             for Pairs { seq, earlier } in pairs {
                 if earlier.is_empty() {
                     generation.pairs.remove(&seq);

@@ -39,7 +39,7 @@ struct Collection {
     next_seq: Seq,
     /// In seq order.
     records: Vec<StoredRecord>,
-    /// Every generation, the live one included.
+    /// Every generation that there was, the live one included; those that are gone are empty.
     generations: BTreeMap<GenerationId, Generation>,
     decisions: BTreeMap<Pair, Vec<Ruling>>,
 }
@@ -100,6 +100,13 @@ impl Collection {
         }
     }
 
+    /// Whether every generation that has the record filed reads the same text in it as before.
+    fn reads_the_same(&self, seq: Seq, signed: &Arc<Signed>, others: &[(GenerationId, Arc<Signed>)]) -> bool {
+        let filed = |id: GenerationId| self.generations.get(&id).and_then(|generation| generation.signed.get(&seq));
+        filed(self.state.generation).is_some_and(|filed| filed.digest == signed.digest)
+            && others.iter().all(|(id, signed)| filed(*id).is_none_or(|filed| filed.digest == signed.digest))
+    }
+
     fn live(&mut self) -> &mut Generation {
         self.generations.entry(self.state.generation).or_default()
     }
@@ -130,14 +137,16 @@ impl Collection {
         let Registration { id, row, signed, others, confirmed, mode, now, .. } = registration;
         let old = self.position(&id);
         if let Some(at) = old
-            && self.records[at].digest == signed.digest
+            && self.reads_the_same(self.records[at].seq, &signed, &others)
         {
             let record = &mut self.records[at];
             if Row::parse(record.row.as_bytes()).is_ok_and(|stored| stored.same_content(&row)) {
                 return Registered::Unchanged(record.clone());
             }
-            record.row = Arc::clone(row.json());
-            record.stored_at = now;
+            (record.row, record.digest, record.stored_at) = (Arc::clone(row.json()), signed.digest, now);
+            for (generation, signed) in others {
+                self.generations.entry(generation).or_default().signed.entry(record.seq).or_insert(signed);
+            }
             return Registered::Updated(record.clone());
         }
         let wanted = Wanted {
@@ -216,7 +225,7 @@ impl Store for ModelStore {
             state: Arc::clone(&state),
             next_seq: 1,
             records: Vec::new(),
-            generations: BTreeMap::new(),
+            generations: BTreeMap::from([(1, Generation::default())]),
             decisions: BTreeMap::new(),
         };
         collections.insert(name, collection);
@@ -230,10 +239,12 @@ impl Store for ModelStore {
                 if !collection.records.is_empty() {
                     return Err(StoreError::ProfileConflict(spec.name.clone()));
                 }
-                // Without records those beside it are worth nothing.
-                state.generation = generations::next_id(&state);
+                // Without records those beside it are worth nothing. Emptied, not removed: numbers are not given twice.
+                state.generation = collection.next_generation();
                 state.others.clear();
-                collection.generations.clear();
+                (state.live_since, state.scan_end) = (None, 0);
+                collection.generations.values_mut().for_each(|generation| *generation = Generation::default());
+                collection.generations.insert(state.generation, Generation::default());
             }
             (state.settings, state.profile) = (spec.settings.clone(), spec.profile.clone());
             collection.state = Arc::new(state);
