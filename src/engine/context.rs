@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 
 use crate::collection::{CollectionName, Settings};
 use crate::engine::answers::InactiveChannel;
 use crate::engine::{Error, Result, off_thread};
 use crate::record::Row;
 use crate::schemes::profile::{Profile, Signed};
-use crate::similarity::ShingleSet;
-use crate::store::{CollectionState, Seq};
+use crate::similarity::Sketches;
+use crate::store::CollectionState;
 use crate::text::Document;
 use crate::violation::Violation;
 
@@ -21,48 +20,31 @@ use crate::violation::Violation;
 pub(super) struct Context {
     pub(super) state: Arc<CollectionState>,
     pub(super) profile: Arc<Profile>,
-    /// Shingle sets of records verified lately. The same records are proposed again and again: a key proposes its earliest,
-    /// so a common phrase leads to the same few hundred.
-    pub(super) verified: VerifiedTexts,
+    /// What its sketches are remembered under: one that no other context has, so that other settings get other sketches.
+    pub(super) owner: u32,
+    /// Sketches of records that were registered or verified, under seqs that name their text for ever. The larger a collection,
+    /// the more records share some phrase with a new one; a sketch refuses nearly all of those without reading them.
+    pub(super) sketches: Arc<Sketches>,
 }
 
-/// Most bytes of remembered shingle sets, per collection: some 15,000 records of usual length.
-const VERIFIED_BYTES: u64 = 32 << 20;
-/// Bytes of a set of usual length, to size the cache's tables.
-const USUAL_SET_BYTES: u64 = 2 << 10;
-
-/// Shingle sets by seq, bounded by their bytes.
-pub(super) struct VerifiedTexts(Cache<Seq, Arc<ShingleSet>, ByBytes>);
-
-#[derive(Clone)]
-struct ByBytes;
-
-impl Weighter<Seq, Arc<ShingleSet>> for ByBytes {
-    fn weight(&self, _: &Seq, set: &Arc<ShingleSet>) -> u64 {
-        set.memory_usage() as u64
-    }
-}
-
-impl VerifiedTexts {
-    fn new() -> Self {
-        Self(Cache::with_weighter((VERIFIED_BYTES / USUAL_SET_BYTES) as usize, VERIFIED_BYTES, ByBytes))
-    }
-
-    /// The set of a record, if it is remembered.
-    pub(super) fn get(&self, seq: Seq) -> Option<Arc<ShingleSet>> {
-        self.0.get(&seq)
-    }
-
-    /// Remembers the set of a record.
-    pub(super) fn put(&self, seq: Seq, set: Arc<ShingleSet>) {
-        self.0.insert(seq, set);
-    }
-}
+/// Most bytes of remembered sketches, of all collections together: about a million records of usual length. As much again as
+/// their index takes; with less, most candidates of a collection of that size would be read from disk to be refused.
+const SKETCH_BYTES: usize = 256 << 20;
 
 /// A row read and signed.
 pub(super) struct Subject {
     pub(super) document: Document,
     pub(super) signed: Arc<Signed>,
+}
+
+/// Texts up to this size are worked on where requests are served: a fraction of a millisecond.
+const SHORT_TEXT_BYTES: usize = 16 << 10;
+
+impl Subject {
+    /// Whether its text is short.
+    pub(super) fn is_short(&self) -> bool {
+        self.document.fields.iter().map(|field| field.text.len()).sum::<usize>() <= SHORT_TEXT_BYTES
+    }
 }
 
 impl Context {
@@ -103,9 +85,17 @@ pub(super) fn warm_up() {
 }
 
 /// The compiled collections, by name. Grows with the number of collections, shrinks when they are dropped.
-#[derive(Default)]
 pub(super) struct Contexts {
     by_name: ArcSwap<HashMap<CollectionName, Arc<Context>>>,
+    sketches: Arc<Sketches>,
+    next_owner: AtomicU32,
+}
+
+impl Default for Contexts {
+    fn default() -> Self {
+        let sketches = Arc::new(Sketches::new(SKETCH_BYTES));
+        Self { by_name: ArcSwap::default(), sketches, next_owner: AtomicU32::new(0) }
+    }
 }
 
 impl Contexts {
@@ -126,13 +116,19 @@ impl Contexts {
                 off_thread(move || Ok(Arc::new(Profile::compile(&state.settings, None)))).await?
             }
         };
-        let context = Arc::new(Context { state: state.clone(), profile, verified: VerifiedTexts::new() });
+        let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
+        let context = Arc::new(Context { state: state.clone(), profile, owner, sketches: Arc::clone(&self.sketches) });
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
             contexts.insert(state.name.clone(), context.clone());
             contexts
         });
         Ok(context)
+    }
+
+    /// Bytes of all remembered sketches.
+    pub(super) fn sketch_bytes(&self) -> u64 {
+        self.sketches.memory_usage() as u64
     }
 
     /// Forgets a dropped collection.

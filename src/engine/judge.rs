@@ -7,7 +7,7 @@ use crate::engine::context::{Context, Subject};
 use crate::index::Via;
 use crate::record::Row;
 use crate::schemes::Signature;
-use crate::similarity::{Resemblance, ShingleSet};
+use crate::similarity::{Resemblance, ShingleSet, Sieve, sketch};
 use crate::store::{Candidate, Judge, Seq};
 use crate::text::Document;
 use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_EXACT, Verdict};
@@ -17,13 +17,13 @@ use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_EXACT, Verdict};
 pub(super) struct RecordJudge {
     context: Arc<Context>,
     subject: Subject,
-    /// Made when the first candidate is to be verified; most records have none.
-    shingles: OnceLock<ShingleSet>,
+    /// The record's shingles, made when the first candidate is to be verified.
+    sieve: OnceLock<Sieve>,
 }
 
 impl RecordJudge {
     pub(super) fn new(context: Arc<Context>, subject: Subject) -> Self {
-        Self { context, subject, shingles: OnceLock::new() }
+        Self { context, subject, sieve: OnceLock::new() }
     }
 
     /// The names of the channels that proposed the candidate and accept it.
@@ -54,23 +54,16 @@ impl RecordJudge {
         accepting
     }
 
-    fn measure(&self, other: &ShingleSet, width: u8) -> Resemblance {
-        let ours = self.shingles.get_or_init(|| ShingleSet::of(&self.subject.document.joined(), width));
-        ours.resemblance(other)
+    fn sieve(&self, width: u8) -> &Sieve {
+        self.sieve.get_or_init(|| Sieve::new(ShingleSet::of(&self.subject.document.joined(), width)))
     }
 
-    /// The candidate's shingle set, remembered or made, and remembered if its seq will always name this text.
-    fn shingles_of(&self, candidate: &Candidate<'_>, document: &Document, width: u8) -> Arc<ShingleSet> {
-        let made = || Arc::new(ShingleSet::of(&document.joined(), width));
-        if !candidate.lasting {
-            return made();
+    fn measure(&self, candidate: &Candidate<'_>, other: &Document, width: u8) -> Resemblance {
+        let theirs = ShingleSet::of(&other.joined(), width);
+        if candidate.lasting {
+            self.context.sketches.remember(self.context.owner, candidate.record.seq, || sketch(&theirs));
         }
-        let seq = candidate.record.seq;
-        self.context.verified.get(seq).unwrap_or_else(|| {
-            let set = made();
-            self.context.verified.put(seq, set.clone());
-            set
-        })
+        self.sieve(width).set().resemblance(&theirs)
     }
 }
 
@@ -96,8 +89,7 @@ impl Judge for RecordJudge {
             (_, true) => Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0) },
             (None, false) => Measures::default(),
             (Some(verify), false) => {
-                let theirs = self.shingles_of(candidate, &other, verify.shingle);
-                let measured = self.measure(&theirs, verify.shingle);
+                let measured = self.measure(candidate, &other, verify.shingle);
                 if !measured.satisfies(verify) {
                     return None;
                 }
@@ -125,8 +117,17 @@ impl Judge for RecordJudge {
         if via.contains(Via::EXACT) {
             return false;
         }
-        let remembered = self.context.verified.get(seq);
-        remembered.is_some_and(|theirs| !self.measure(&theirs, verify.shingle).satisfies(verify))
+        let ours = || self.sieve(verify.shingle);
+        let ruled_out = |theirs: &[u64]| ours().rules_out(theirs, verify);
+        self.context.sketches.compare(self.context.owner, seq, ruled_out).unwrap_or(false)
+    }
+
+    fn stored(&self, seq: Seq) {
+        let Some(verify) = &self.context.state.settings.verify else { return };
+        // A long text's shingles are not made here, where other requests wait; the first who verifies it does.
+        if self.sieve.get().is_some() || self.subject.is_short() {
+            self.context.sketches.remember(self.context.owner, seq, || sketch(self.sieve(verify.shingle).set()));
+        }
     }
 
     fn needs_signatures(&self) -> bool {

@@ -436,6 +436,11 @@ impl Engine {
         Ok(self.store.usage().await?)
     }
 
+    /// Bytes of what is remembered of records so that they need not be read: bounded, see `context`.
+    pub fn sketch_bytes(&self) -> u64 {
+        self.contexts.sketch_bytes()
+    }
+
     /// Finishes what was begun and lets go of the store.
     pub async fn close(&self) -> Result<()> {
         Ok(self.store.close().await?)

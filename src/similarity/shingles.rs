@@ -61,10 +61,20 @@ impl ShingleSet {
     /// Both measures of two sets built with the same width. Two empty sets resemble each other in nothing.
     /// O(|a| + |b|).
     pub fn resemblance(&self, other: &Self) -> Resemblance {
-        let shared = intersection(&self.codes, &other.codes);
-        let (union, smaller) = (self.len() + other.len() - shared, self.len().min(other.len()));
-        let share = |of: usize| if of == 0 { 0.0 } else { shared as f64 / of as f64 };
-        Resemblance { jaccard: share(union), containment: share(smaller) }
+        Resemblance::of(intersection(&self.codes, &other.codes), self.len(), other.len())
+    }
+
+    /// The shingles as numbers, ascending.
+    pub(super) fn codes(&self) -> &[u64] {
+        &self.codes
+    }
+
+    /// A set of made-up shingles.
+    #[cfg(test)]
+    pub(super) fn from_codes(mut codes: Vec<u64>) -> Self {
+        codes.sort_unstable();
+        codes.dedup();
+        Self { codes }
     }
 }
 
@@ -98,6 +108,15 @@ pub struct Resemblance {
 }
 
 impl Resemblance {
+    /// Of two sets of `a` and `b` shingles that share `shared`, or as many as the smaller has if that is less. Both measures
+    /// grow with `shared`.
+    pub fn of(shared: usize, a: usize, b: usize) -> Self {
+        let smaller = a.min(b);
+        let shared = shared.min(smaller);
+        let share = |of: usize| if of == 0 { 0.0 } else { shared as f64 / of as f64 };
+        Self { jaccard: share(a + b - shared), containment: share(smaller) }
+    }
+
     /// Whether either measure reaches its threshold.
     pub fn satisfies(&self, verify: &Verify) -> bool {
         self.jaccard >= verify.jaccard || self.containment >= verify.containment

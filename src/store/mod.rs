@@ -219,6 +219,10 @@ pub trait Judge: Send + Sync {
         false
     }
 
+    /// The record judged for is published under `seq`, in a store that never gives it to another content. Told before the
+    /// answer goes out; takes microseconds.
+    fn stored(&self, _seq: Seq) {}
+
     /// Whether [`Candidate::signatures`] must be filled; the same for all judges of one generation.
     fn needs_signatures(&self) -> bool;
 

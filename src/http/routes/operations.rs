@@ -52,6 +52,7 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> R
     if let Ok(usage) = app.engine.usage().await {
         metrics::gauge!("doppel_records").set(usage.records as f64);
         metrics::gauge!("doppel_index_bytes").set(usage.index_bytes as f64);
+        metrics::gauge!("doppel_sketch_bytes").set(app.engine.sketch_bytes() as f64);
         metrics::gauge!("doppel_store_disk_bytes").set(usage.disk_bytes as f64);
         metrics::gauge!("doppel_store_free_bytes").set(usage.free_bytes as f64);
     }

@@ -243,7 +243,12 @@ impl Store for EmbeddedStore {
         let place = (&registration.collection, &registration.id);
         let begin = |core: &Core, claim, permit| core.begin_register(&registration, &judge, claim, permit);
         match self.once_settled(self.change(place, Reserve::Whole, begin).await).await? {
-            Outcome::Registered(registered) => Ok(registered),
+            Outcome::Registered(registered) => {
+                if let Registered::Created(record) | Registered::Replaced(record) = &registered {
+                    judge.stored(record.seq);
+                }
+                Ok(registered)
+            }
             _ => Err(unexpected()),
         }
     }

@@ -1,0 +1,212 @@
+//! Sketches of many sets, bounded by their bytes: what is added drives out what was added longest ago.
+//!
+//! A sketch is found by its owner and number. Sixty-four shards, each a ring of words under a lock of its own and a table of
+//! where in the ring an entry begins: 30 bytes an entry besides the sketch. A lookup holds a lock for reading while it compares,
+//! well below a microsecond. An entry: owner and words of the whole entry, number, sketch.
+
+use hashbrown::HashTable;
+use parking_lot::RwLock;
+
+const SHARDS: usize = 64;
+/// Words before the sketch of an entry.
+const HEAD: usize = 2;
+/// Owner of what is only a gap in the ring.
+const NOBODY: u32 = u32::MAX;
+/// An entry takes at most this part of its shard.
+const LARGEST: usize = 16;
+/// By which part of its length a ring grows.
+const GROWTH: usize = 4;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Sketches {
+    shards: Box<[RwLock<Shard>]>,
+    /// Most words of a shard's ring.
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    /// Where entries begin in `ring`.
+    places: HashTable<u32>,
+    ring: Vec<u64>,
+    /// Where the next entry goes once the ring has its full length: entries from here on are the oldest.
+    next: usize,
+}
+
+fn hash(owner: u32, number: u64) -> u64 {
+    let product = u128::from(number ^ u64::from(owner) << 40) * 0x9e37_79b9_7f4a_7c15;
+    (product >> 64) as u64 ^ product as u64
+}
+
+impl Sketches {
+    /// Room for `bytes` of entries; allocated as it fills.
+    pub fn new(bytes: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        Self { shards, most: bytes / SHARDS / size_of::<u64>() }
+    }
+
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    /// Compares with the sketch of `number`, if it is remembered. O(1) and the comparison.
+    pub fn compare<T>(&self, owner: u32, number: u64, with: impl FnOnce(&[u64]) -> T) -> Option<T> {
+        let hash = hash(owner, number);
+        let shard = self.shard(hash).read();
+        let at = shard.find(hash, owner, number)?;
+        Some(with(&shard.ring[at + HEAD..at + shard.length(at)]))
+    }
+
+    /// Remembers the sketch of `number`, unless it is remembered already. `sketch` is only made when it is not.
+    pub fn remember(&self, owner: u32, number: u64, sketch: impl FnOnce() -> Vec<u64>) {
+        let hash = hash(owner, number);
+        let shard = self.shard(hash);
+        if owner == NOBODY || shard.read().find(hash, owner, number).is_some() {
+            return;
+        }
+        let sketch = sketch();
+        let mut shard = shard.write();
+        if (sketch.len() + HEAD) * LARGEST <= self.most && shard.find(hash, owner, number).is_none() {
+            shard.add(hash, owner, number, &sketch, self.most);
+        }
+    }
+
+    /// Bytes allocated.
+    pub fn memory_usage(&self) -> usize {
+        let each = self.shards.iter().map(|shard| {
+            let shard = shard.read();
+            shard.ring.capacity() * size_of::<u64>() + shard.places.allocation_size()
+        });
+        size_of_val(&*self.shards) + each.sum::<usize>()
+    }
+}
+
+impl Shard {
+    fn length(&self, at: usize) -> usize {
+        self.ring[at] as u32 as usize
+    }
+
+    fn owner(&self, at: usize) -> u32 {
+        (self.ring[at] >> 32) as u32
+    }
+
+    fn find(&self, hash: u64, owner: u32, number: u64) -> Option<usize> {
+        let same = |&at: &u32| self.owner(at as usize) == owner && self.ring[at as usize + 1] == number;
+        self.places.find(hash, same).map(|&at| at as usize)
+    }
+
+    fn add(&mut self, hash: u64, owner: u32, number: u64, sketch: &[u64], most: usize) {
+        let length = HEAD + sketch.len();
+        let at = self.room(length, most);
+        self.ring[at] = u64::from(owner) << 32 | length as u64;
+        self.ring[at + 1] = number;
+        self.ring[at + HEAD..at + length].copy_from_slice(sketch);
+        let ring = &self.ring;
+        self.places.insert_unique(hash, at as u32, |&at| {
+            let at = at as usize;
+            self::hash((ring[at] >> 32) as u32, ring[at + 1])
+        });
+    }
+
+    /// Where `length` words may be written: at the end while the ring grows, then in the place of the oldest entries.
+    fn room(&mut self, length: usize, most: usize) -> usize {
+        let end = self.ring.len();
+        if self.next == 0 && end + length <= most {
+            if end + length > self.ring.capacity() {
+                self.ring.reserve_exact((end / GROWTH).clamp(length, most - end));
+            }
+            self.ring.resize(end + length, 0);
+            return end;
+        }
+        if self.next + length > end {
+            self.clear(self.next, end);
+            self.next = 0;
+        }
+        let at = self.next;
+        self.clear(at, at + length);
+        // Not 0, which means that the ring has not been filled yet.
+        self.next = at + length;
+        at
+    }
+
+    /// Forgets the entries that begin from `from` up to `to`; what is left of the last one becomes a gap.
+    fn clear(&mut self, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
+        let mut at = from;
+        while at < to {
+            let (owner, length) = (self.owner(at), self.length(at));
+            if owner != NOBODY {
+                let hash = hash(owner, self.ring[at + 1]);
+                if let Ok(entry) = self.places.find_entry(hash, |&place| place as usize == at) {
+                    entry.remove();
+                }
+            }
+            at += length;
+        }
+        let gap = |length: usize| u64::from(NOBODY) << 32 | length as u64;
+        if at > to {
+            self.ring[to] = gap(at - to);
+        }
+        self.ring[from] = gap(to - from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(number: u64) -> Vec<u64> {
+        (0..number % 9 + 1).map(|n| number * 100 + n).collect()
+    }
+
+    #[test]
+    fn what_is_remembered_is_found_by_owner_and_number() {
+        let sketches = Sketches::new(1 << 20);
+        sketches.remember(1, 7, || words(7));
+        sketches.remember(1, 7, || unreachable!("it is remembered"));
+        assert_eq!(sketches.compare(1, 7, <[u64]>::to_vec), Some(words(7)));
+        assert_eq!(sketches.compare(2, 7, <[u64]>::to_vec), None);
+        assert_eq!(sketches.compare(1, 8, <[u64]>::to_vec), None);
+    }
+
+    #[test]
+    fn beyond_the_bound_the_oldest_are_forgotten() {
+        let most = 256 << 10;
+        let sketches = Sketches::new(most);
+        for number in 0..100_000 {
+            sketches.remember(1, number, || words(number));
+        }
+        let kept: Vec<u64> = (0..100_000).filter(|&number| sketches.compare(1, number, |_| ()).is_some()).collect();
+        let first = kept[0];
+        assert!(kept.len() > most / 8 / 11 && first > 90_000, "{} kept, from {first}", kept.len());
+        assert!(kept.iter().all(|&number| sketches.compare(1, number, <[u64]>::to_vec) == Some(words(number))));
+        assert!(sketches.memory_usage() < most * 2, "{}", sketches.memory_usage());
+    }
+
+    #[test]
+    fn one_that_would_drive_out_many_is_not_remembered() {
+        let sketches = Sketches::new(64 << 10);
+        sketches.remember(1, 1, || vec![0; 100]);
+        assert_eq!(sketches.compare(1, 1, |_| ()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_was_remembered(numbers in prop::collection::vec((0u32..3, 0u64..400), 0..2000)) {
+            let sketches = Sketches::new(96 << 10);
+            for &(owner, number) in &numbers {
+                sketches.remember(owner, number, || words(number + u64::from(owner)));
+                prop_assert_eq!(sketches.compare(owner, number, <[u64]>::to_vec), Some(words(number + u64::from(owner))));
+            }
+            for (owner, number) in numbers {
+                let found = sketches.compare(owner, number, <[u64]>::to_vec);
+                prop_assert!(found.is_none_or(|found| found == words(number + u64::from(owner))));
+            }
+        }
+    }
+}
