@@ -114,7 +114,8 @@ impl Judge for RecordJudge {
 
     fn dismisses(&self, seq: Seq, via: Via) -> bool {
         let Some(verify) = &self.context.state.settings.verify else { return false };
-        if via.contains(Via::EXACT) {
+        // What was found by its digest, or was decided by a person, needs no resemblance.
+        if via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
         let ours = || self.sieve(verify.shingle);

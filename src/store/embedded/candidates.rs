@@ -12,31 +12,36 @@ use crate::verdict::Match;
 
 /// Candidates of this many bytes are read for a query, best first. Those behind are not verified, and the answer is truncated.
 const MAX_CANDIDATE_BYTES: usize = 32 << 20;
-/// More candidates than this are announced as blocking ...
+/// What comes after this many candidates that had to be read is announced as blocking ...
 const SHORT_CANDIDATES: usize = 24;
-/// ... or what comes after this many bytes of them.
+/// ... or after this many bytes of them. Those dismissed unread are no work to speak of.
 const SHORT_BYTES: usize = 64 << 10;
 
 /// Calls `visit` for each of `items` in order. It says how many bytes it has read, or that it has had enough. Whether the budget
 /// ended before the items did.
 pub(super) fn for_each<T>(items: &[T], mut visit: impl FnMut(&T) -> Result<ControlFlow<(), usize>>) -> Result<bool> {
-    let mut read = 0;
-    let mut some = |items: &[T], limit: usize| -> Result<ControlFlow<(), usize>> {
+    let (mut bytes_read, mut records_read) = (0, 0);
+    let mut some = |items: &[T], most_bytes: usize, most_records: usize| -> Result<ControlFlow<(), usize>> {
         for (at, item) in items.iter().enumerate() {
-            if read >= limit {
+            if bytes_read >= most_bytes || records_read >= most_records {
                 return Ok(ControlFlow::Continue(at));
             }
             match visit(item)? {
-                ControlFlow::Continue(bytes) => read += bytes,
+                ControlFlow::Continue(bytes) => {
+                    bytes_read += bytes;
+                    records_read += usize::from(bytes > 0);
+                }
                 enough => return Ok(enough),
             }
         }
         Ok(ControlFlow::Continue(items.len()))
     };
-    let start = if items.len() > SHORT_CANDIDATES { 0 } else { SHORT_BYTES };
-    let ControlFlow::Continue(done) = some(items, start)? else { return Ok(false) };
+    let ControlFlow::Continue(done) = some(items, SHORT_BYTES, SHORT_CANDIDATES)? else { return Ok(false) };
     let rest = &items[done..];
-    let ended = if rest.is_empty() { return Ok(false) } else { blocking(|| some(rest, MAX_CANDIDATE_BYTES))? };
+    if rest.is_empty() {
+        return Ok(false);
+    }
+    let ended = blocking(|| some(rest, MAX_CANDIDATE_BYTES, usize::MAX))?;
     Ok(ended.continue_value().is_some_and(|done| done < rest.len()))
 }
 
