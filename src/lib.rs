@@ -20,6 +20,7 @@ pub mod shutdown;
 pub mod similarity;
 pub mod sources;
 pub mod store;
+pub mod tasks;
 pub mod text;
 pub mod verdict;
 pub mod violation;

@@ -129,6 +129,8 @@ impl Match {
 
 /// [`Match::via`] of the exact stage.
 pub const VIA_EXACT: &str = "exact";
+/// [`Match::via`] of a person's decision.
+pub const VIA_DECISION: &str = "decision";
 
 /// Sorts matches best first: by similarity, then by distance, then earliest first. Where nothing was verified the
 /// distance alone decides.

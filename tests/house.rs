@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["sample", "sources", "config", "clock", "shutdown"],
     &["observe"],
-    &["eval"],
+    &["eval", "tasks"],
     &["http", "console"],
     &["cli"],
 ];

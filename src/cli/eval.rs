@@ -109,7 +109,12 @@ fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
 fn measure(set: &Dataset, settings: Settings) -> anyhow::Result<Report> {
     let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
     let store = EmbeddedStore::open(folder.path(), embedded::Options::default())?;
-    let options = Options { auto_create: false, now: crate::clock::now, new_id: crate::clock::unique_id };
+    let options = Options {
+        auto_create: false,
+        now: crate::clock::now,
+        micros: crate::clock::micros,
+        new_id: crate::clock::unique_id,
+    };
     let engine = Engine::new(Arc::new(store), options);
     let bar = progress_bar(2 * set.records.len() as u64);
     let name = CollectionName::new("eval").map_err(|reason| anyhow!(reason))?;

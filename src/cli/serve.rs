@@ -64,10 +64,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Options {
             auto_create: config.collections.auto_create,
             now: crate::clock::now,
+            micros: crate::clock::micros,
             new_id: crate::clock::unique_id,
         },
     );
     let shutdown = Shutdown::default();
+    let tasks = runtime.spawn(crate::tasks::run(engine.clone(), shutdown.clone()));
     let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
@@ -75,6 +77,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         say_listening(&listener, &config)?;
         let served = server::serve(app, listener, &config).await.context("serving");
         signals.abort();
+        // Let go of at its last checkpoint; whoever comes next goes on.
+        tasks.await.context("running tasks")?;
         engine.close().await.context("closing the store")?;
         served
     })?;

@@ -9,10 +9,11 @@ use arc_swap::ArcSwap;
 use crate::collection::{CollectionName, Settings};
 use crate::engine::answers::InactiveChannel;
 use crate::engine::{Error, Result, off_thread};
-use crate::record::Row;
+use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
+use crate::schemes::statistics::Statistics;
 use crate::similarity::Sketches;
-use crate::store::CollectionState;
+use crate::store::{CollectionState, GenerationId, Store, StoreError};
 use crate::text::Document;
 use crate::violation::Violation;
 
@@ -25,6 +26,17 @@ pub(super) struct Context {
     /// Sketches of records that were registered or verified, under seqs that name their text for ever. The larger a collection,
     /// the more records share some phrase with a new one; a sketch refuses nearly all of those without reading them.
     pub(super) sketches: Arc<Sketches>,
+    /// The generations beside the live one, in their order.
+    pub(super) others: Vec<Beside>,
+}
+
+/// A generation beside the live one, compiled.
+#[derive(Clone)]
+pub(super) struct Beside {
+    pub(super) generation: GenerationId,
+    profile: Arc<Profile>,
+    /// [`Context::owner`] when it is live, and while it is built.
+    owner: u32,
 }
 
 /// Most bytes of remembered sketches, of all collections together: about a million records of usual length. As much again as
@@ -48,6 +60,36 @@ impl Subject {
 }
 
 impl Context {
+    /// A generation's profile and owner, if it is known with these settings.
+    fn known(&self, generation: GenerationId, settings: &Settings) -> Option<Beside> {
+        if self.state.generation == generation {
+            let live = || Beside { generation, profile: Arc::clone(&self.profile), owner: self.owner };
+            return (self.state.settings == *settings).then(live);
+        }
+        let states = self.state.others.iter().zip(&self.others);
+        let (_, known) = states.into_iter().find(|(state, _)| state.id == generation && state.settings == *settings)?;
+        Some(known.clone())
+    }
+
+    /// The same collection as it would be if `generation`, one beside the live one, were live.
+    pub(super) fn seen_from(&self, generation: GenerationId) -> Option<Self> {
+        let mut states = self.state.others.iter().zip(&self.others);
+        let (state, beside) = states.find(|(state, _)| state.id == generation)?;
+        Some(Self {
+            state: Arc::new(self.state.seen_from(state)),
+            profile: Arc::clone(&beside.profile),
+            owner: beside.owner,
+            sketches: Arc::clone(&self.sketches),
+            others: Vec::new(),
+        })
+    }
+
+    /// Signs `row` for the generations beside the live one.
+    pub(super) fn sign_beside(&self, id: &RecordId, row: &Row) -> Vec<(GenerationId, Arc<Signed>)> {
+        let signed = |beside: &Beside| Arc::new(sign_for_rebuild(&beside.profile, id, row).1);
+        self.others.iter().map(|beside| (beside.generation, signed(beside))).collect()
+    }
+
     /// Reads and signs `row`. O(length of its text).
     pub(super) fn subject(&self, row: &Row) -> Result<Subject> {
         let document = self.profile.read(row).map_err(Error::Invalid)?;
@@ -71,6 +113,18 @@ impl Context {
         let schemes = self.profile.schemes().iter();
         let inactive = schemes.filter_map(|scheme| Some((scheme.name(), scheme.inactive_reason()?)));
         inactive.map(|(scheme, reason)| InactiveChannel { scheme: scheme.into(), reason }).collect()
+    }
+}
+
+/// Reads and signs a row that was accepted under other settings. One that these cannot read, or in which they find no content,
+/// is filed as a record that matches nothing.
+pub(super) fn sign_for_rebuild(profile: &Profile, id: &RecordId, row: &Row) -> (Option<Document>, Signed) {
+    match profile.read(row) {
+        Ok(document) if !document.is_empty() => {
+            let signed = profile.sign(&document);
+            (Some(document), signed)
+        }
+        _ => (None, Signed::unreadable(profile.schemes().len(), id.as_str())),
     }
 }
 
@@ -99,31 +153,53 @@ impl Default for Contexts {
 }
 
 impl Contexts {
-    /// The context of `state`, compiled on first sight of it. A change that keeps the profile keeps its compiled form.
-    pub(super) async fn of(&self, state: &Arc<CollectionState>) -> Result<Arc<Context>> {
+    /// The context of `state`, compiled on first sight of it. A generation whose settings are as they were keeps its compiled
+    /// profile and its sketches.
+    pub(super) async fn of(&self, store: &dyn Store, state: &Arc<CollectionState>) -> Result<Arc<Context>> {
         let cached = self.by_name.load().get(&state.name).cloned();
         if let Some(context) = &cached
             && (Arc::ptr_eq(&context.state, state) || context.state == *state)
         {
             return Ok(context.clone());
         }
-        let profile = match cached {
-            Some(context) if context.state.profile == state.profile && context.state.settings == state.settings => {
-                context.profile.clone()
-            }
-            _ => {
-                let state = state.clone();
-                off_thread(move || Ok(Arc::new(Profile::compile(&state.settings, None)))).await?
-            }
-        };
-        let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
-        let context = Arc::new(Context { state: state.clone(), profile, owner, sketches: Arc::clone(&self.sketches) });
+        // Another collection may have had the name before.
+        let before = cached.filter(|before| before.state.created_at == state.created_at);
+        let Beside { profile, owner, .. } =
+            self.compiled(store, &state.name, (state.generation, &state.settings), before.as_deref()).await?;
+        let mut others = Vec::with_capacity(state.others.len());
+        for other in &state.others {
+            others.push(self.compiled(store, &state.name, (other.id, &other.settings), before.as_deref()).await?);
+        }
+        let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
+        let context = Arc::new(Context { state, profile, owner, sketches, others });
+        let state = &context.state;
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
             contexts.insert(state.name.clone(), context.clone());
             contexts
         });
         Ok(context)
+    }
+
+    /// A generation's profile, with the statistics it was begun with: as it was, or compiled now.
+    async fn compiled(
+        &self,
+        store: &dyn Store,
+        name: &CollectionName,
+        (generation, settings): (GenerationId, &Settings),
+        before: Option<&Context>,
+    ) -> Result<Beside> {
+        if let Some(known) = before.and_then(|before| before.known(generation, settings)) {
+            return Ok(known);
+        }
+        let statistics = store.statistics(name, generation).await?;
+        let damaged =
+            || StoreError::Internal("the statistics of a generation are damaged; reindex the collection".into());
+        let decoded = statistics.map(|bytes| Statistics::decode(&bytes).ok_or_else(damaged)).transpose()?;
+        let (settings, statistics) = (settings.clone(), decoded.map(Arc::new));
+        let profile = off_thread(move || Ok(Arc::new(Profile::compile(&settings, statistics)))).await?;
+        let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
+        Ok(Beside { generation, profile, owner })
     }
 
     /// Bytes of all remembered sketches.

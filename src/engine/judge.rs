@@ -4,26 +4,29 @@ use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::context::{Context, Subject};
+use crate::engine::decisions::Rulings;
 use crate::index::Via;
 use crate::record::Row;
 use crate::schemes::Signature;
 use crate::similarity::{Resemblance, ShingleSet, Sieve, sketch};
 use crate::store::{Candidate, Judge, Seq};
 use crate::text::Document;
-use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_EXACT, Verdict};
+use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, Verdict};
 
 /// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
 /// where the collection verifies, by verification of the texts.
 pub(super) struct RecordJudge {
     context: Arc<Context>,
     subject: Subject,
+    /// What people said of this record and others.
+    rulings: Rulings,
     /// The record's shingles, made when the first candidate is to be verified.
     sieve: OnceLock<Sieve>,
 }
 
 impl RecordJudge {
-    pub(super) fn new(context: Arc<Context>, subject: Subject) -> Self {
-        Self { context, subject, sieve: OnceLock::new() }
+    pub(super) fn new(context: Arc<Context>, subject: Subject, rulings: Rulings) -> Self {
+        Self { context, subject, rulings, sieve: OnceLock::new() }
     }
 
     /// The names of the channels that proposed the candidate and accept it.
@@ -77,12 +80,17 @@ struct Measures {
 
 impl Judge for RecordJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let ruled = self.rulings.of(&candidate.record.id);
+        if ruled == Some(false) {
+            return None;
+        }
+        let confirmed = ruled == Some(true);
         let exact = candidate.record.digest == self.subject.signed.digest;
         // A stored row was read under the same fields once already.
         let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
         let other = self.context.profile.read(&row).ok()?;
         let channels = self.accepting_channels(candidate, &other);
-        if !exact && channels.is_empty() {
+        if !exact && !confirmed && channels.is_empty() {
             return None;
         }
         let measures = match (&self.context.state.settings.verify, exact) {
@@ -90,7 +98,7 @@ impl Judge for RecordJudge {
             (None, false) => Measures::default(),
             (Some(verify), false) => {
                 let measured = self.measure(candidate, &other, verify.shingle);
-                if !measured.satisfies(verify) {
+                if !confirmed && !measured.satisfies(verify) {
                     return None;
                 }
                 let Resemblance { jaccard, containment } = measured;
@@ -99,10 +107,11 @@ impl Judge for RecordJudge {
             }
         };
         let ours = self.subject.signed.fingerprint();
+        let stages = [exact.then_some(VIA_EXACT), confirmed.then_some(VIA_DECISION)];
         Some(Match {
             id: candidate.record.id.clone(),
             seq: candidate.record.seq,
-            via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(channels).collect(),
+            via: stages.into_iter().flatten().map(str::to_owned).chain(channels).collect(),
             distance: ours.zip(candidate.fingerprint).map(|(a, b)| a.distance(b)),
             jaccard: measures.jaccard,
             containment: measures.containment,

@@ -6,21 +6,32 @@
 
 pub mod answers;
 mod context;
+pub mod decisions;
 mod explain;
+pub mod generations;
+pub mod groups;
 mod judge;
+pub mod purge;
+pub mod rebuild;
+pub mod tasks;
 mod turns;
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
+
 use crate::collection::{CollectionName, Settings};
 use crate::engine::answers::{Check, Collection, Explanation, Outcome, Page, RecordView, Registration, SimilarList};
 use crate::engine::context::{Context, Contexts, Subject};
+use crate::engine::decisions::Rulings;
+use crate::engine::groups::AllGroups;
 use crate::engine::judge::{FingerprintJudge, RecordJudge};
 pub use crate::engine::turns::{Turn, Turns};
 use crate::record::{RecordId, Row};
-use crate::schemes::profile::Profile;
+use crate::schemes::profile::{Profile, Signed};
 use crate::store::{
-    self, CollectionSpec, CollectionState, Mode, Query, Registered, Seq, Store, StoreError, StoredRecord, Until, Usage,
+    self, CollectionSpec, CollectionState, GenerationId, Mode, Query, Registered, Seq, Store, StoreError, StoredRecord,
+    Until, Usage,
 };
 use crate::verdict::{Fingerprint, sort_best_first};
 use crate::violation::Violation;
@@ -61,6 +72,8 @@ pub struct Options {
     pub auto_create: bool,
     /// Now, as RFC 3339 in UTC.
     pub now: fn() -> String,
+    /// Now, in microseconds since 1970.
+    pub micros: fn() -> u64,
     /// A new id, unique and ascending in time.
     pub new_id: fn() -> String,
 }
@@ -74,6 +87,24 @@ pub enum Error {
     /// The record does not exist.
     #[error("collection {0} has no record with this id")]
     UnknownRecord(CollectionName, RecordId),
+    /// The generation does not exist.
+    #[error("collection {0} has no generation {1} beside the live one")]
+    UnknownGeneration(CollectionName, GenerationId),
+    /// The record is in no group.
+    #[error("the record is in no group: collection {0} has nothing like it")]
+    Ungrouped(CollectionName),
+    /// Nobody decided about the pair.
+    #[error("collection {0} has no decision about these two records")]
+    UnknownDecision(CollectionName),
+    /// The task does not exist.
+    #[error("there is no such task; GET /v1/tasks lists those that are kept")]
+    UnknownTask,
+    /// The collection has another task that is not finished.
+    #[error("collection {0} has an unfinished task; wait for it or cancel it: /v1/tasks/{1}")]
+    TaskRunning(CollectionName, String),
+    /// What was asked for is not possible as things stand.
+    #[error("{0}")]
+    Conflict(String),
     /// Well-formed but not acceptable.
     #[error("{}", summary(.0))]
     Invalid(Vec<Violation>),
@@ -113,12 +144,15 @@ pub struct Engine {
     store: Arc<dyn Store>,
     options: Options,
     contexts: Arc<Contexts>,
+    groups: Arc<AllGroups>,
+    /// Told when a task was asked for or told to stop.
+    tasks: Arc<Notify>,
 }
 
 impl Engine {
     /// An engine over `store`.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
-        Self { store, options, contexts: Arc::default() }
+        Self { store, options, contexts: Arc::default(), groups: Arc::default(), tasks: Arc::default() }
     }
 
     /// Loads what the first signature under preset `default` would otherwise wait for: the dictionary, tables of characters.
@@ -171,6 +205,8 @@ impl Engine {
         let registered = loop {
             let context = self.context_or_create(collection).await?;
             let subject = self.subject(&context, row.clone()).await?;
+            let others = self.sign_beside(&context, &id, &row).await?;
+            let rulings = self.rulings(collection, Some(&id)).await?;
             let registration = store::Registration {
                 collection: collection.clone(),
                 generation: context.state.generation,
@@ -179,11 +215,11 @@ impl Engine {
                 signed: subject.signed.clone(),
                 mode,
                 now: (self.options.now)(),
-                others: Vec::new(),
-                confirmed: Vec::new(),
+                others,
+                confirmed: rulings.confirmed(),
                 placed: turn.placed(),
             };
-            let judge = Arc::new(RecordJudge::new(context, subject));
+            let judge = Arc::new(RecordJudge::new(context, subject, rulings));
             turn.come().await;
             match self.store.register(registration, judge).await {
                 Err(StoreError::StaleGeneration { .. }) if attempts < GENERATION_RETRIES => attempts += 1,
@@ -196,7 +232,10 @@ impl Engine {
         };
         let (outcome, verdict) = match registered {
             Registered::Created(record) => (Outcome::Created, record.verdict),
-            Registered::Replaced(record) => (Outcome::Replaced, record.verdict),
+            Registered::Replaced(record) => {
+                self.groups.touch(collection, &id);
+                (Outcome::Replaced, record.verdict)
+            }
             Registered::Updated(record) => (Outcome::Updated, record.verdict),
             Registered::Unchanged(record) => (Outcome::Unchanged, record.verdict),
             Registered::Skipped(verdict) => (Outcome::Skipped, verdict),
@@ -221,8 +260,9 @@ impl Engine {
         let context = self.context(collection).await?;
         let except = row.id().cloned();
         let subject = self.subject(&context, row).await?;
-        let query = query_of(&context, &subject, except);
-        let judge = Arc::new(RecordJudge::new(context, subject));
+        let rulings = self.rulings(collection, except.as_ref()).await?;
+        let query = query_of(&context, &subject, except, &rulings);
+        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
         let found = self.store.find(query, judge, Until::FirstMatch).await?.matches.into_iter().next();
         Ok(Check { duplicate: found.is_some(), found })
     }
@@ -250,9 +290,10 @@ impl Engine {
         limit: usize,
     ) -> Result<SimilarList> {
         let subject = self.subject(&context, row).await?;
-        let query = query_of(&context, &subject, except);
+        let rulings = self.rulings(&context.state.name, except.as_ref()).await?;
+        let query = query_of(&context, &subject, except, &rulings);
         let fingerprint = subject.signed.fingerprint();
-        let judge = Arc::new(RecordJudge::new(context, subject));
+        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
         self.list(query, judge, fingerprint, limit).await
     }
 
@@ -378,7 +419,10 @@ impl Engine {
     /// Removes a record everywhere.
     pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
         match self.store.remove(collection, id).await? {
-            true => Ok(()),
+            true => {
+                self.groups.touch(collection, id);
+                Ok(())
+            }
             false => Err(Error::UnknownRecord(collection.clone(), id.clone())),
         }
     }
@@ -423,6 +467,7 @@ impl Engine {
     pub async fn drop_collection(&self, name: &CollectionName) -> Result<()> {
         let existed = self.store.drop_collection(name).await?;
         self.contexts.forget(name);
+        self.groups.forget(name);
         if existed { Ok(()) } else { Err(Error::UnknownCollection(name.clone())) }
     }
 
@@ -447,7 +492,7 @@ impl Engine {
     }
 
     async fn describe(&self, state: &Arc<CollectionState>) -> Result<Collection> {
-        let context = self.contexts.of(state).await?;
+        let context = self.contexts.of(&*self.store, state).await?;
         Ok(Collection {
             name: state.name.clone(),
             settings: state.settings.clone(),
@@ -470,7 +515,7 @@ impl Engine {
 
     async fn context(&self, name: &CollectionName) -> Result<Arc<Context>> {
         match self.store.collection(name).await? {
-            Some(state) => self.contexts.of(&state).await,
+            Some(state) => self.contexts.of(&*self.store, &state).await,
             None => Err(Error::UnknownCollection(name.clone())),
         }
     }
@@ -489,6 +534,20 @@ impl Engine {
         }
     }
 
+    /// Signs a row for the generations beside the live one, away from the serving threads: there are few, and seldom.
+    async fn sign_beside(
+        &self,
+        context: &Arc<Context>,
+        id: &RecordId,
+        row: &Row,
+    ) -> Result<Vec<(GenerationId, Arc<Signed>)>> {
+        if context.others.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (context, id, row) = (Arc::clone(context), id.clone(), row.clone());
+        off_thread(move || Ok(context.sign_beside(&id, &row))).await
+    }
+
     /// Reads and signs a row, away from the serving threads if it is long.
     async fn subject(&self, context: &Arc<Context>, row: Row) -> Result<Subject> {
         if row.json().len() <= INLINE_ROW_BYTES {
@@ -499,7 +558,7 @@ impl Engine {
     }
 }
 
-fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>) -> Query {
+fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, rulings: &Rulings) -> Query {
     let fingerprint = subject.signed.fingerprint().zip(context.simhash_channel());
     Query {
         collection: context.state.name.clone(),
@@ -508,7 +567,7 @@ fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>) -> Q
         fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
         signed: Some(subject.signed.clone()),
         except,
-        confirmed: Vec::new(),
+        confirmed: rulings.confirmed(),
     }
 }
 

@@ -17,6 +17,34 @@ pub fn decode(text: &str) -> Option<Seq> {
     (version == VERSION).then(|| Seq::from_str_radix(&text[2..], 16).ok()).flatten()
 }
 
+/// The cursor that continues after two numbers.
+pub fn encode_pair(first: u64, second: u64) -> String {
+    format!("{VERSION:02x}{first:016x}{second:016x}")
+}
+
+/// The numbers in a cursor of [`encode_pair`].
+pub fn decode_pair(text: &str) -> Option<(u64, u64)> {
+    let digits = text.len() == 34 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let first = digits.then(|| decode(&text[..18])).flatten()?;
+    Some((first, u64::from_str_radix(&text[18..], 16).ok()?))
+}
+
+/// The cursor that continues after two texts, neither empty.
+pub fn encode_texts(first: &str, second: &str) -> String {
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("{VERSION:02x}{}00{}", hex(first), hex(second))
+}
+
+/// The texts in a cursor of [`encode_texts`].
+pub fn decode_texts(text: &str) -> Option<(String, String)> {
+    let bytes = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok());
+    let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+    let (version, rest) = bytes.split_first()?;
+    let texts = (*version == VERSION).then(|| String::from_utf8(rest.to_vec()).ok()).flatten()?;
+    let (first, second) = texts.split_once('\0')?;
+    Some((first.to_owned(), second.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,6 +53,11 @@ mod tests {
     fn a_cursor_leads_back_to_its_place_and_nothing_else_is_one() {
         for seq in [0, 1, 0xffff_ffff_ffff_ffff] {
             assert_eq!(decode(&encode(seq)), Some(seq));
+        }
+        assert_eq!(decode_pair(&encode_pair(7, u64::MAX)), Some((7, u64::MAX)));
+        assert_eq!(decode_texts(&encode_texts("甲/1", "b")), Some(("甲/1".into(), "b".into())));
+        for text in ["", "7", "01", "0161", "中文"] {
+            assert_eq!((decode_pair(text), decode_texts(text)), (None, None), "{text}");
         }
         for text in ["", "7", "020000000000000001", "01000000000000000g", "0100000000000000001", "中文中文中文"] {
             assert_eq!(decode(text), None, "{text}");

@@ -12,6 +12,7 @@ use crate::http::body;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::record::{RecordId, Row, Value};
+use crate::store::GenerationId;
 use crate::violation::Violation;
 
 /// The collection in the path.
@@ -21,6 +22,18 @@ pub struct InCollection(pub CollectionName);
 /// The collection and the record in the path.
 #[derive(Clone, Debug)]
 pub struct InRecord(pub CollectionName, pub RecordId);
+
+/// The collection and the two records in the path.
+#[derive(Clone, Debug)]
+pub struct InPair(pub CollectionName, pub RecordId, pub RecordId);
+
+/// The collection and the generation in the path.
+#[derive(Clone, Debug)]
+pub struct InGeneration(pub CollectionName, pub GenerationId);
+
+/// The task in the path.
+#[derive(Clone, Debug)]
+pub struct InTask(pub String);
 
 async fn path(parts: &mut Parts, app: &App) -> Result<Vec<(String, String)>, Problem> {
     let path = Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
@@ -57,6 +70,42 @@ impl FromRequestParts<App> for InRecord {
         let path = path(parts, app).await?;
         let id = path.iter().find(|(name, _)| name == "id").map_or("", |(_, value)| value);
         Ok(Self(collection(&path)?, record_id(id)?))
+    }
+}
+
+fn part<'a>(path: &'a [(String, String)], name: &str) -> &'a str {
+    path.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
+}
+
+impl FromRequestParts<App> for InPair {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let path = path(parts, app).await?;
+        let id = |name: &str| {
+            let invalid =
+                |reason| Problem::invalid(vec![Violation::new(format!("/path/{name}"), "invalid_id", reason)]);
+            RecordId::new(part(&path, name)).map_err(invalid)
+        };
+        Ok(Self(collection(&path)?, id("a")?, id("b")?))
+    }
+}
+
+impl FromRequestParts<App> for InGeneration {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let path = path(parts, app).await?;
+        let generation = part(&path, "generation").parse().map_err(|_| {
+            let detail = "a generation is a whole number; GET .../generations lists them";
+            Problem::invalid(vec![Violation::new("/path/generation", "invalid_generation", detail)])
+        });
+        Ok(Self(collection(&path)?, generation?))
+    }
+}
+
+impl FromRequestParts<App> for InTask {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Ok(Self(part(&path(parts, app).await?, "task").to_owned()))
     }
 }
 

@@ -242,6 +242,14 @@ impl From<engine::Error> for Problem {
                 engine::Error::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
                 other => other.into(),
             },
+            engine::Error::UnknownGeneration(..) => {
+                Self::at(StatusCode::NOT_FOUND, "unknown_generation", "/path/generation", detail)
+            }
+            engine::Error::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, "unknown_decision", detail),
+            engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
+            engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),
+            engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, "task_running", detail),
+            engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
             engine::Error::Store(error) => error.into(),
             engine::Error::Crashed => Self::internal(detail),
         }

@@ -7,7 +7,9 @@ use axum::middleware;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::http::routes::{bulk, collections, explain, operations, records, search};
+use crate::http::routes::{
+    admin, bulk, collections, decisions, explain, generations, groups, operations, records, search, tasks,
+};
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
 
@@ -23,6 +25,20 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(search::similar, search::similar_to_fingerprint))
         .routes(routes!(search::similar_to))
         .routes(routes!(explain::explain))
+        .routes(routes!(groups::list))
+        .routes(routes!(groups::get))
+        .routes(routes!(decisions::list))
+        .routes(routes!(decisions::put, decisions::get, decisions::delete))
+        .routes(routes!(generations::list))
+        .routes(routes!(generations::delete))
+        .routes(routes!(generations::activate))
+        .routes(routes!(generations::compare))
+        .routes(routes!(admin::reindex))
+        .routes(routes!(admin::purge))
+        .routes(routes!(tasks::list))
+        .routes(routes!(tasks::get))
+        .routes(routes!(tasks::cancel))
+        .routes(routes!(tasks::events))
         .routes(routes!(operations::livez))
         .routes(routes!(operations::readyz))
         .routes(routes!(operations::metrics))

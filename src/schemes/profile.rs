@@ -247,6 +247,14 @@ pub struct Signed {
 }
 
 impl Signed {
+    /// A record that the profile cannot read: it matches nothing, by any channel or exactly. The digest is that of no
+    /// document, and another for each id.
+    pub fn unreadable(channels: usize, id: &str) -> Self {
+        let digest = Sha256::new().chain_update(b"unreadable\0").chain_update(id).finalize();
+        let signatures = vec![None; channels];
+        Self { digest: Digest(digest.into()), features: 0, too_short: true, signatures, keys: Vec::new() }
+    }
+
     /// The Simhash fingerprint, if the profile has a `simhash` channel and the record enough features.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.signatures.iter().flatten().find_map(|signature| match signature {

@@ -290,7 +290,7 @@ pub enum StoreError {
     #[error("collection {0} exists already")]
     CollectionExists(CollectionName),
     /// The settings would change the profile of a collection with records.
-    #[error("the new settings change signatures, and collection {0} has records; reindex it with them")]
+    #[error("the new settings change signatures, and collection {0} has records; send them to POST /v1/admin/reindex")]
     ProfileConflict(CollectionName),
     /// The caller signed for other generations than there are; read the collection again and repeat.
     #[error("the collection's generations are not those that generation {given} was signed beside; {live} is live")]
@@ -358,6 +358,9 @@ pub trait Store: Generations + Decisions + Tasks + Send + Sync + 'static {
 
     /// Removes a record everywhere; whether it was there.
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
+
+    /// Removes a record everywhere if it has this seq, and so this content; whether it had.
+    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool>;
 
     /// Looks up without storing.
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found>;

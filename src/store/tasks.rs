@@ -80,6 +80,7 @@ pub struct TaskState {
 
 /// What came of [`Tasks::put_task`].
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "made a few times a second at most, and taken apart at once")]
 pub enum TaskPut {
     /// Stored, under the next version.
     Stored(TaskState),

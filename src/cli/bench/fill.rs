@@ -38,7 +38,12 @@ pub(super) fn petitions(setup: &Setup, series: u64) -> Sample {
 pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Store>)> {
     let store = EmbeddedStore::open(dir, embedded::Options::default())?;
     let store: Arc<dyn Store> = Arc::new(store);
-    let options = Options { auto_create: true, now: crate::clock::now, new_id: crate::clock::unique_id };
+    let options = Options {
+        auto_create: true,
+        now: crate::clock::now,
+        micros: crate::clock::micros,
+        new_id: crate::clock::unique_id,
+    };
     Ok((Engine::new(Arc::clone(&store), options), store))
 }
 

@@ -179,6 +179,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     let options = Options {
         auto_create: config.collections.auto_create,
         now: crate::clock::now,
+        micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
     };
     let engine = Engine::new(Arc::new(store), options);

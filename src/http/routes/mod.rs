@@ -1,12 +1,18 @@
 //! Handlers, one file per subject.
 
+pub mod admin;
 pub mod bulk;
 pub mod collections;
+pub mod decisions;
 pub mod explain;
+pub mod generations;
+pub mod groups;
+pub mod input;
 pub mod operations;
 pub mod records;
 pub mod search;
 pub mod settings;
+pub mod tasks;
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -34,6 +40,15 @@ impl<T> Timed<T> {
 /// 201 with the place of what was created.
 fn created(location: &str, body: impl Serialize) -> Response {
     let mut response = (StatusCode::CREATED, Json(body)).into_response();
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// 202 with the place where progress can be seen.
+fn accepted(location: &str, body: impl Serialize) -> Response {
+    let mut response = (StatusCode::ACCEPTED, Json(body)).into_response();
     if let Ok(location) = HeaderValue::from_str(location) {
         response.headers_mut().insert(header::LOCATION, location);
     }

@@ -43,7 +43,15 @@ pub struct SettingsInput {
 /// # Errors
 /// 400 when it is not JSON, 422 with every violation otherwise.
 pub fn read(bytes: &[u8]) -> Result<Settings, Problem> {
-    let mut given = match parse(bytes)? {
+    from_value(parse(bytes)?)
+}
+
+/// Reads and validates settings that are a part of a body.
+///
+/// # Errors
+/// 422 with every violation; pointers begin at the settings.
+pub fn from_value(value: Value) -> Result<Settings, Problem> {
+    let mut given = match value {
         Value::Object(given) => given,
         _ => return Err(violation("", "not_an_object", "settings are a JSON object; {} is the preset default")),
     };
@@ -98,7 +106,10 @@ fn pointer(path: &Path) -> String {
 }
 
 /// Parses JSON in which no object has a key twice.
-fn parse(bytes: &[u8]) -> Result<Value, Problem> {
+///
+/// # Errors
+/// 400 when it is not JSON, 422 when a key is repeated.
+pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     let malformed = |detail: String| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail);
     let text = std::str::from_utf8(bytes)
         .map_err(|error| malformed(format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to())))?;

@@ -116,7 +116,7 @@ async fn churn(desk: Desk, caller: u64, stop: Arc<AtomicBool>) {
         let sample = Sample { fingerprint: Some(turn << 40), ..Sample::with_keys(format!("c{caller}-{own}"), keys) };
         stored(desk.put_in_all(&sample).await);
         assert!(desk.find_live(&sample).await.contains(&sample.id), "what was put is found");
-        if turn % 3 == 0 {
+        if turn.is_multiple_of(3) {
             assert!(desk.remove(&sample.id).await);
             assert!(!desk.find_live(&sample).await.contains(&sample.id), "what was removed is not");
         }

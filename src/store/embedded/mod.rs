@@ -261,6 +261,10 @@ impl Store for EmbeddedStore {
         }
     }
 
+    async fn remove_exactly(&self, _: &CollectionName, _: &RecordId, _: Seq) -> Result<bool> {
+        Err(StoreError::Limit("this store removes by id only".into()))
+    }
+
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
         let found = self.core()?.find(&query, &judge, until);
         self.once_settled(found).await

@@ -285,6 +285,11 @@ impl Store for ModelStore {
         })
     }
 
+    async fn remove_exactly(&self, name: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
+        let there = self.record(name, id).await?.is_some_and(|record| record.seq == seq);
+        if there { self.remove(name, id).await } else { Ok(false) }
+    }
+
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
         self.with(&query.collection, |collection| {
             check_generation(collection, query.generation)?;

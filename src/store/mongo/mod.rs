@@ -355,6 +355,10 @@ impl Store for MongoStore {
         self.detached(async move { shared.remove(&collection, &id).await }).await
     }
 
+    async fn remove_exactly(&self, _: &CollectionName, _: &RecordId, _: Seq) -> Result<bool> {
+        Err(StoreError::Limit("this store removes by id only".into()))
+    }
+
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
         self.shared.find(&query, judge.as_ref(), until).await
     }

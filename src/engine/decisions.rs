@@ -1,0 +1,169 @@
+//! What people say about pairs of records, and how it reaches verdicts.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::collection::CollectionName;
+use crate::engine::{Engine, Error, Result};
+use crate::record::RecordId;
+use crate::store::decisions::{Decision, Judgement, Pair, Ruling};
+use crate::violation::Violation;
+
+/// Longest name of a person who decides, in characters.
+pub const MAX_BY_CHARS: usize = 200;
+/// Longest note on a decision, in characters.
+pub const MAX_NOTE_CHARS: usize = 2000;
+
+/// What holds between one record and others.
+#[derive(Debug, Default)]
+pub(super) struct Rulings(HashMap<RecordId, bool>);
+
+impl Rulings {
+    /// Whether `other` was said to be the same matter; `None` when nobody said.
+    pub(super) fn of(&self, other: &RecordId) -> Option<bool> {
+        // Most records have none: no hashing then.
+        if self.0.is_empty() { None } else { self.0.get(other).copied() }
+    }
+
+    /// The records that match by decision.
+    pub(super) fn confirmed(&self) -> Vec<RecordId> {
+        self.0.iter().filter(|(_, same)| **same).map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// A decision as clients see it.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct DecisionView {
+    /// The record whose id sorts first.
+    #[schema(value_type = String)]
+    pub a: RecordId,
+    /// The other.
+    #[schema(value_type = String)]
+    pub b: RecordId,
+    /// What holds.
+    pub judgement: Judgement,
+    /// All that was ruled, in order; the last one holds.
+    pub history: Vec<Ruling>,
+}
+
+impl From<Decision> for DecisionView {
+    fn from(decision: Decision) -> Self {
+        let judgement = decision.rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
+        let (a, b) = (decision.pair.a().clone(), decision.pair.b().clone());
+        Self { a, b, judgement, history: decision.rulings }
+    }
+}
+
+/// What a person says, apart from when.
+#[derive(Clone, Debug)]
+pub struct Opinion {
+    /// What they say.
+    pub judgement: Judgement,
+    /// Who they are.
+    pub by: Option<String>,
+    /// Why they say it.
+    pub note: Option<String>,
+}
+
+impl Opinion {
+    fn check(&self) -> Result<()> {
+        let long = |text: &Option<String>, most: usize| text.as_ref().is_some_and(|text| text.chars().count() > most);
+        let too_long =
+            |pointer: &str, most| Violation::new(pointer, "too_long", format!("give at most {most} characters"));
+        let mut found = Vec::new();
+        if long(&self.by, MAX_BY_CHARS) {
+            found.push(too_long("/by", MAX_BY_CHARS));
+        }
+        if long(&self.note, MAX_NOTE_CHARS) {
+            found.push(too_long("/note", MAX_NOTE_CHARS));
+        }
+        if found.is_empty() { Ok(()) } else { Err(Error::Invalid(found)) }
+    }
+}
+
+fn pair(one: &RecordId, other: &RecordId) -> Result<Pair> {
+    Pair::new(one.clone(), other.clone()).ok_or_else(|| {
+        let detail = "a decision is about two different records";
+        Error::Invalid(vec![Violation::new("/path/b", "same_record", detail)])
+    })
+}
+
+impl Engine {
+    /// Records what a person says of two stored records. It holds from the next question on, whatever the scores say, until it
+    /// is ruled again or withdrawn.
+    pub async fn decide(
+        &self,
+        collection: &CollectionName,
+        one: &RecordId,
+        other: &RecordId,
+        opinion: Opinion,
+    ) -> Result<DecisionView> {
+        opinion.check()?;
+        let pair = pair(one, other)?;
+        for id in [one, other] {
+            self.stored(collection, id).await?;
+        }
+        self.rule(collection, pair, opinion).await
+    }
+
+    /// Takes back what was said of two records: the scores decide again. The history stays.
+    pub async fn withdraw(
+        &self,
+        collection: &CollectionName,
+        one: &RecordId,
+        other: &RecordId,
+        opinion: Opinion,
+    ) -> Result<DecisionView> {
+        opinion.check()?;
+        let pair = pair(one, other)?;
+        let there = self.store.decision(collection, &pair).await?;
+        there.ok_or_else(|| Error::UnknownDecision(collection.clone()))?;
+        self.rule(collection, pair, opinion).await
+    }
+
+    async fn rule(&self, collection: &CollectionName, pair: Pair, opinion: Opinion) -> Result<DecisionView> {
+        let Opinion { judgement, by, note } = opinion;
+        let ruling = Ruling { judgement, by, note, at: (self.options.now)() };
+        let decision = self.store.decide(collection, pair, ruling).await?;
+        for id in [decision.pair.a(), decision.pair.b()] {
+            self.groups.touch(collection, id);
+        }
+        Ok(decision.into())
+    }
+
+    /// What was said of two records.
+    pub async fn decision(
+        &self,
+        collection: &CollectionName,
+        one: &RecordId,
+        other: &RecordId,
+    ) -> Result<DecisionView> {
+        let pair = pair(one, other)?;
+        let found = self.store.decision(collection, &pair).await?;
+        found.map(DecisionView::from).ok_or_else(|| Error::UnknownDecision(collection.clone()))
+    }
+
+    /// Decisions after the pair `after`, ordered by their ids, at most `limit`; and whether there may be more.
+    pub async fn decisions(
+        &self,
+        collection: &CollectionName,
+        after: Option<&Pair>,
+        limit: usize,
+    ) -> Result<(Vec<DecisionView>, bool)> {
+        let mut found = self.store.decisions(collection, after, limit + 1).await?;
+        let more = found.len() > limit;
+        found.truncate(limit);
+        Ok((found.into_iter().map(DecisionView::from).collect(), more))
+    }
+
+    /// What holds between `id` and other records.
+    pub(super) async fn rulings(&self, collection: &CollectionName, id: Option<&RecordId>) -> Result<Rulings> {
+        let Some(id) = id else { return Ok(Rulings::default()) };
+        let decisions = self.store.decisions_of(collection, id).await?;
+        let holding =
+            decisions.iter().filter_map(|decision| Some((decision.pair.other(id)?.clone(), decision.same()?)));
+        Ok(Rulings(holding.collect()))
+    }
+}

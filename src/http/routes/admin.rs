@@ -1,0 +1,117 @@
+//! Long work on a whole collection: asked for here, looked at under `/v1/tasks`.
+
+use axum::extract::State;
+use axum::response::Response;
+use utoipa::ToSchema;
+
+use crate::collection::{CollectionName, Settings};
+use crate::engine::tasks::{Purge, Reindex, Survivor, Task, Work};
+use crate::http::auth::Administrator;
+use crate::http::extract::JsonBytes;
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Params};
+use crate::http::routes::input::Input;
+use crate::http::routes::settings::{self, SettingsInput};
+use crate::http::routes::{accepted, segment};
+use crate::http::state::App;
+use crate::violation::Violation;
+
+/// What to rebuild.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct ReindexInput {
+    /// The collection.
+    collection: CollectionName,
+    /// New settings; those it has unless given.
+    settings: Option<SettingsInput>,
+    /// Whether the new generation answers as soon as it is complete; otherwise it can be compared first.
+    #[schema(default = true)]
+    activate: Option<bool>,
+    /// Most records a second; as many as go unless given.
+    #[schema(minimum = 1)]
+    records_per_second: Option<u32>,
+}
+
+/// What to purge.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct PurgeInput {
+    /// The collection.
+    collection: CollectionName,
+    /// Which record of a group of duplicates stays.
+    #[schema(default = "latest")]
+    keep: Option<Survivor>,
+    /// Also near duplicates: all of a group but one are deleted.
+    #[schema(default = false)]
+    near: Option<bool>,
+    /// Delete nothing, only say what would be deleted.
+    #[schema(default = true)]
+    dry_run: Option<bool>,
+}
+
+/// Rebuild the whole index of a collection
+///
+/// Signs every record anew, beside the index that answers, then switches. Requests are served all the while. One task a
+/// collection at a time (409).
+#[utoipa::path(post, path = "/v1/admin/reindex", tag = "admin", request_body = ReindexInput,
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "the collection has an unfinished task")))]
+pub async fn reindex(
+    _: Administrator,
+    State(app): State<App>,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = Input::parse(&body)?;
+    let collection = collection(&mut input);
+    let given = input.take("settings");
+    let activate = input.truth("activate").unwrap_or(true);
+    let records_per_second = input.number("records_per_second", 1, u64::from(u32::MAX));
+    input.finish()?;
+    let collection = collection?;
+    let settings: Settings = match given {
+        Some(given) => settings::from_value(given).map_err(|problem| problem.below("/settings"))?,
+        None => app.engine.collection(&collection).await?.settings,
+    };
+    let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
+    let work = Work::Reindex(Reindex { settings: Box::new(settings), activate, records_per_second });
+    begin(&app, collection, work).await
+}
+
+/// Delete superfluous duplicates
+///
+/// Of each group of exact duplicates one record stays. A dry run unless `dry_run` is `false`: the task's result then says what
+/// would be deleted. Pairs that a person rejected are left alone.
+#[utoipa::path(post, path = "/v1/admin/purge", tag = "admin", request_body = PurgeInput,
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "the collection has an unfinished task")))]
+pub async fn purge(
+    _: Administrator,
+    State(app): State<App>,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = Input::parse(&body)?;
+    let collection = collection(&mut input);
+    let keep = input.word("keep", "latest, earliest or first").unwrap_or_default();
+    let near = input.truth("near").unwrap_or(false);
+    let dry_run = input.truth("dry_run").unwrap_or(true);
+    input.finish()?;
+    begin(&app, collection?, Work::Purge(Purge { keep, near, dry_run })).await
+}
+
+fn collection(input: &mut Input) -> Result<CollectionName, Problem> {
+    let refused = |code, detail: String| Problem::invalid(vec![Violation::new("/collection", code, detail)]);
+    let name = input.text("collection");
+    let name = name.ok_or_else(|| refused("missing_key", "name the collection".into()))?;
+    CollectionName::new(&name).map_err(|reason| refused("invalid_collection", reason))
+}
+
+/// Asks for the work; 202 with the task.
+pub(super) async fn begin(app: &App, collection: CollectionName, work: Work) -> Result<Response, Problem> {
+    let engine = app.engine.clone();
+    let task = app.detached(async move { engine.begin_task(&collection, work).await }).await?;
+    Ok(accepted(&format!("/v1/tasks/{}", segment(&task.id)), task))
+}

@@ -1,0 +1,164 @@
+//! Decisions: a person's word about two records.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::collection::CollectionName;
+use crate::engine::decisions::{DecisionView, Opinion};
+use crate::http::auth::{Reader, Writer};
+use crate::http::cursor;
+use crate::http::extract::{InCollection, InPair, JsonBytes};
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::routes::input::Input;
+use crate::http::state::App;
+use crate::record::RecordId;
+use crate::store::decisions::{Judgement, Pair};
+use crate::violation::Violation;
+
+/// Decisions in one part of a list, unless asked otherwise, and at most.
+const LIST_LIMITS: (u64, u64) = (100, 1000);
+
+/// What a person says.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct DecisionInput {
+    /// `same` or `not_same`.
+    judgement: Judgement,
+    /// Who decides.
+    by: Option<String>,
+    /// Why.
+    note: Option<String>,
+}
+
+/// Which part of the list.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Most decisions in the answer, 1 to 1000; 100 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: usize,
+    /// Where an earlier answer's `next` said to go on.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<Pair>,
+}
+
+impl Parameters for ListParams {
+    fn read(query: &mut Query) -> Self {
+        let given = query.take("cursor");
+        let cursor = given
+            .as_deref()
+            .and_then(cursor::decode_texts)
+            .and_then(|(a, b)| Pair::new(RecordId::new(&a).ok()?, RecordId::new(&b).ok()?));
+        if given.is_some() && cursor.is_none() {
+            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
+        }
+        let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
+        Self { limit, cursor }
+    }
+}
+
+/// A part of the list of decisions.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct DecisionList {
+    /// The decisions, ordered by the two ids.
+    pub items: Vec<DecisionView>,
+    /// The `cursor` of the next part; `null` at the end.
+    pub next: Option<String>,
+}
+
+/// List decisions
+#[utoipa::path(get, path = "/v1/collections/{collection}/decisions", tag = "decisions",
+    params(("collection" = CollectionName, Path), ListParams),
+    responses((status = 200, description = "a part of the list", body = DecisionList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params(params): Params<ListParams>,
+) -> Result<Json<DecisionList>, Problem> {
+    let (items, more) = app.engine.decisions(&collection, params.cursor.as_ref(), params.limit).await?;
+    let next = items.last().filter(|_| more).map(|last| cursor::encode_texts(last.a.as_str(), last.b.as_str()));
+    Ok(Json(DecisionList { items, next }))
+}
+
+/// Decide that two records are the same matter, or not
+///
+/// Beats every score from now on, in either order of the two, and survives reindexing and replacement. Deciding again adds to
+/// the history.
+#[utoipa::path(put, path = "/v1/collections/{collection}/decisions/{a}/{b}", tag = "decisions",
+    params(("collection" = CollectionName, Path), ("a" = String, Path, description = "record id, percent-encoded"),
+        ("b" = String, Path, description = "another record id")),
+    request_body = DecisionInput,
+    responses((status = 200, description = "all that was decided about the two", body = DecisionView)))]
+pub async fn put(
+    _: Writer,
+    State(app): State<App>,
+    InPair(collection, a, b): InPair,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<DecisionView>, Problem> {
+    let mut input = Input::parse(&body)?;
+    let judgement = input.word::<Judgement>("judgement", "same or not_same");
+    let (by, note) = (input.text("by"), input.text("note"));
+    input.finish()?;
+    let judgement = judgement.filter(|judgement| *judgement != Judgement::Withdrawn).ok_or_else(|| {
+        let detail = "give same or not_same; DELETE takes a decision back";
+        Problem::invalid(vec![Violation::new("/judgement", "invalid_value", detail)])
+    })?;
+    let engine = app.engine.clone();
+    let opinion = Opinion { judgement, by, note };
+    Ok(Json(app.detached(async move { engine.decide(&collection, &a, &b, opinion).await }).await?))
+}
+
+/// Read what was decided about two records
+#[utoipa::path(get, path = "/v1/collections/{collection}/decisions/{a}/{b}", tag = "decisions",
+    params(("collection" = CollectionName, Path), ("a" = String, Path), ("b" = String, Path)),
+    responses((status = 200, description = "the decision with its history", body = DecisionView)))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InPair(collection, a, b): InPair,
+    _: Params<Nothing>,
+) -> Result<Json<DecisionView>, Problem> {
+    Ok(Json(app.engine.decision(&collection, &a, &b).await?))
+}
+
+/// Who takes a decision back, and why.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct WithdrawParams {
+    /// Who.
+    #[param(value_type = Option<String>)]
+    pub by: Option<String>,
+    /// Why.
+    #[param(value_type = Option<String>)]
+    pub note: Option<String>,
+}
+
+impl Parameters for WithdrawParams {
+    fn read(query: &mut Query) -> Self {
+        Self { by: query.take("by"), note: query.take("note") }
+    }
+}
+
+/// Take a decision back
+///
+/// The scores decide again. The history stays.
+#[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", tag = "decisions",
+    params(("collection" = CollectionName, Path), ("a" = String, Path), ("b" = String, Path), WithdrawParams),
+    responses((status = 200, description = "the decision with its history", body = DecisionView)))]
+pub async fn delete(
+    _: Writer,
+    State(app): State<App>,
+    InPair(collection, a, b): InPair,
+    Params(params): Params<WithdrawParams>,
+) -> Result<Json<DecisionView>, Problem> {
+    let engine = app.engine.clone();
+    let opinion = Opinion { judgement: Judgement::Withdrawn, by: params.by, note: params.note };
+    Ok(Json(app.detached(async move { engine.withdraw(&collection, &a, &b, opinion).await }).await?))
+}

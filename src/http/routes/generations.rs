@@ -1,0 +1,107 @@
+//! Generations of a collection: list, compare, activate, drop.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::collection::CollectionName;
+use crate::engine::generations::{Comparison, Generation};
+use crate::engine::tasks::{Activate, Task, Work};
+use crate::http::auth::{Administrator, Reader};
+use crate::http::extract::{InCollection, InGeneration};
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::routes::admin::begin;
+use crate::http::state::App;
+
+/// Examples in a comparison, unless asked otherwise, and at most.
+const EXAMPLES: (u64, u64) = (20, 1000);
+
+/// The generations of a collection.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct GenerationList {
+    /// The generations, ascending; one of them is live.
+    pub items: Vec<Generation>,
+    /// Always `null`: there is one part only.
+    pub next: Option<String>,
+}
+
+/// List the generations of a collection
+#[utoipa::path(get, path = "/v1/collections/{collection}/generations", tag = "admin",
+    params(("collection" = CollectionName, Path)),
+    responses((status = 200, description = "all generations", body = GenerationList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: Params<Nothing>,
+) -> Result<Json<GenerationList>, Problem> {
+    Ok(Json(GenerationList { items: app.engine.generations(&collection).await?, next: None }))
+}
+
+/// Drop a generation beside the live one
+#[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", tag = "admin",
+    params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
+    responses((status = 204, description = "dropped")))]
+pub async fn delete(
+    _: Administrator,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    _: Params<Nothing>,
+) -> Result<StatusCode, Problem> {
+    let engine = app.engine.clone();
+    app.detached(async move { engine.drop_generation(&collection, generation).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Make a generation the live one
+///
+/// It answers within moments; the task then finds the pairs of what was registered while another one was live. The one that
+/// was live is kept.
+#[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", tag = "admin",
+    params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task)))]
+pub async fn activate(
+    _: Administrator,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    _: Params<Nothing>,
+) -> Result<Response, Problem> {
+    begin(&app, collection, Work::Activate(Activate { generation })).await
+}
+
+/// How many examples.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CompareParams {
+    /// Most examples of pairs gained and of pairs lost, 0 to 1000; 20 unless given.
+    #[param(value_type = Option<u16>, minimum = 0, maximum = 1000)]
+    pub examples: u64,
+}
+
+impl Parameters for CompareParams {
+    fn read(query: &mut Query) -> Self {
+        Self { examples: query.number("examples", 0, EXAMPLES.1).unwrap_or(EXAMPLES.0) }
+    }
+}
+
+/// Compare a generation with the live one
+///
+/// Which pairs it finds that the live one does not, and the reverse: what would change with it.
+#[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", tag = "admin",
+    params(("collection" = CollectionName, Path), ("generation" = u32, Path), CompareParams),
+    responses((status = 200, description = "the comparison", body = Comparison),
+        (status = 409, description = "it is the live one, or is still being built")))]
+pub async fn compare(
+    _: Reader,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    Params(params): Params<CompareParams>,
+) -> Result<Json<Comparison>, Problem> {
+    Ok(Json(app.engine.compare_generations(&collection, generation, params.examples as usize).await?))
+}

@@ -1,0 +1,126 @@
+//! Groups: records that hang together, as hot issues and repeat petitioners.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::collection::CollectionName;
+use crate::engine::groups::{After, GroupDetail, GroupView, Order};
+use crate::http::auth::Reader;
+use crate::http::cursor;
+use crate::http::extract::{InCollection, InRecord};
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Params, Query};
+use crate::http::state::App;
+
+/// Groups in one part of a list, unless asked otherwise, and at most.
+const LIST_LIMITS: (u64, u64) = (50, 1000);
+/// What "of late" means in days, unless asked otherwise, and at most.
+const DAYS: (u64, u64) = (30, 36_500);
+
+/// Which groups, in which order.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// `size`: most records first. `hot`: most petitioners of late first. `repeat`: most records of one petitioner first.
+    /// `recent`: the latest record first. `size` unless given.
+    #[param(value_type = Option<String>, pattern = "^(size|hot|repeat|recent)$")]
+    pub order: Order,
+    /// What "of late" means: so many days; 30 unless given.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
+    pub days: u32,
+    /// Only groups of at least so many records; 2 unless given.
+    #[param(value_type = Option<u32>, minimum = 2)]
+    pub least: usize,
+    /// Most groups in the answer, 1 to 1000; 50 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: usize,
+    /// Where an earlier answer's `next` said to go on, with the same other parameters.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<After>,
+}
+
+impl Parameters for ListParams {
+    fn read(query: &mut Query) -> Self {
+        let order = match query.take("order").as_deref() {
+            None | Some("size") => Order::Size,
+            Some("hot") => Order::Hot,
+            Some("repeat") => Order::Repeat,
+            Some("recent") => Order::Recent,
+            Some(_) => {
+                query.refuse("order", "invalid_parameter", "give size, hot, repeat or recent");
+                Order::Size
+            }
+        };
+        let given = query.take("cursor");
+        let cursor = given.as_deref().and_then(cursor::decode_pair).map(|(rank, first)| After { rank, first });
+        if given.is_some() && cursor.is_none() {
+            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
+        }
+        let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
+        let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
+        Self { order, days: days(query), least, limit, cursor }
+    }
+}
+
+fn days(query: &mut Query) -> u32 {
+    query.number("days", 1, DAYS.1).unwrap_or(DAYS.0) as u32
+}
+
+/// A part of the list of groups.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct GroupList {
+    /// The groups.
+    pub items: Vec<GroupView>,
+    /// The `cursor` of the next part; `null` at the end.
+    pub next: Option<String>,
+}
+
+/// List groups of records that hang together
+///
+/// Groups are made of the pairs that match and those that a person confirmed, without those that a person rejected. The list
+/// is made anew for every part: groups that change their place between two parts may be missed or shown twice.
+#[utoipa::path(get, path = "/v1/collections/{collection}/groups", tag = "groups",
+    params(("collection" = CollectionName, Path), ListParams),
+    responses((status = 200, description = "a part of the list", body = GroupList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params(params): Params<ListParams>,
+) -> Result<Json<GroupList>, Problem> {
+    let ListParams { order, days, least, limit, cursor } = params;
+    let (items, next) = app.engine.groups(&collection, (order, days), least, cursor, limit).await?;
+    Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_pair(after.rank, after.first)) }))
+}
+
+/// What "of late" means.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct GroupParams {
+    /// So many days; 30 unless given.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
+    pub days: u32,
+}
+
+impl Parameters for GroupParams {
+    fn read(query: &mut Query) -> Self {
+        Self { days: days(query) }
+    }
+}
+
+/// Read the group that a record is in
+#[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "id of any of its records"), GroupParams),
+    responses((status = 200, description = "the group with its members", body = GroupDetail)))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    Params(params): Params<GroupParams>,
+) -> Result<Json<GroupDetail>, Problem> {
+    Ok(Json(app.engine.group_of(&collection, &id, params.days).await?))
+}

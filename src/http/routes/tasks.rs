@@ -1,0 +1,105 @@
+//! Looking at tasks, following them, telling them to stop.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::Stream;
+use futures_util::stream;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::engine::tasks::Task;
+use crate::http::auth::{Administrator, Reader};
+use crate::http::extract::InTask;
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Params};
+use crate::http::state::App;
+use crate::shutdown::Phase;
+
+/// How often a followed task is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often a follower hears something even if nothing changes.
+const ALIVE_EVERY: Duration = Duration::from_secs(10);
+
+/// All tasks.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TaskList {
+    /// The tasks, newest first; the last thousand that have ended are kept.
+    pub items: Vec<Task>,
+    /// Always `null`: there is one part only.
+    pub next: Option<String>,
+}
+
+/// List tasks
+#[utoipa::path(get, path = "/v1/tasks", tag = "admin",
+    responses((status = 200, description = "all tasks that are kept, newest first", body = TaskList)))]
+pub async fn list(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Result<Json<TaskList>, Problem> {
+    Ok(Json(TaskList { items: app.engine.tasks().await?, next: None }))
+}
+
+/// Read a task: how it stands, how far it is, what came of it
+#[utoipa::path(get, path = "/v1/tasks/{task}", tag = "admin", params(("task" = String, Path)),
+    responses((status = 200, description = "the task", body = Task),
+        (status = 404, description = "there is no such task")))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InTask(task): InTask,
+    _: Params<Nothing>,
+) -> Result<Json<Task>, Problem> {
+    Ok(Json(app.engine.task(&task).await?))
+}
+
+/// Tell a task to stop
+///
+/// A generation that was being built is thrown away. A task that has ended stays as it is.
+#[utoipa::path(post, path = "/v1/tasks/{task}/cancel", tag = "admin", params(("task" = String, Path)),
+    responses((status = 200, description = "the task; `cancel_requested` until it has stopped", body = Task),
+        (status = 404, description = "there is no such task")))]
+pub async fn cancel(
+    _: Administrator,
+    State(app): State<App>,
+    InTask(task): InTask,
+    _: Params<Nothing>,
+) -> Result<Json<Task>, Problem> {
+    let engine = app.engine.clone();
+    Ok(Json(app.detached(async move { engine.cancel_task(&task).await }).await?))
+}
+
+/// Follow a task
+///
+/// Server-sent events named `task`, each the task as JSON: one at once, one whenever it changes, until it has ended.
+#[utoipa::path(get, path = "/v1/tasks/{task}/events", tag = "admin", params(("task" = String, Path)),
+    responses((status = 200, description = "events", body = Task, content_type = "text/event-stream"),
+        (status = 404, description = "there is no such task")))]
+pub async fn events(
+    _: Reader,
+    State(app): State<App>,
+    InTask(id): InTask,
+    _: Params<Nothing>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let first = app.engine.task(&id).await?;
+    let stream = stream::unfold(Some((app, first, None)), |state| async move {
+        let (app, task, shown) = state?;
+        let task = changed(&app, task, shown).await?;
+        let event = Event::default().event("task").json_data(&task).ok()?;
+        let (ended, shown) = (task.status.is_finished(), task.version);
+        Some((Ok(event), (!ended).then_some((app, task, Some(shown)))))
+    });
+    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))
+}
+
+/// The task when its version is no longer the one shown; `None` when the service stops or cannot say.
+async fn changed(app: &App, mut task: Task, shown: Option<u64>) -> Option<Task> {
+    while shown == Some(task.version) {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = app.shutdown.reached(Phase::Grace) => return None,
+        }
+        task = app.engine.task(&task.id).await.ok()?;
+    }
+    Some(task)
+}

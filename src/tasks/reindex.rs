@@ -1,0 +1,119 @@
+//! Reindexing: a new generation beside the live one, then the switch.
+//!
+//! 1. *count*: in how many records each word occurs, where a channel weighs by that;
+//! 2. *announce*: from here on registrations bring their signatures for the new generation too;
+//! 3. *index*: every earlier record is signed, filed, and its matches found, in seq order; the checkpoint is the last seq done;
+//! 4. *activate* (unless told not to): the new generation answers; the old one is kept beside it;
+//! 5. *catch up*: the matches, in the new generation, of what was registered during the work.
+//!
+//! Failpoints: `reindex::announced`, `reindex::filed` (after each piece, before its checkpoint), `reindex::complete`,
+//! `reindex::activated`.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::handle::Handle;
+use super::{Stop, point};
+use crate::engine::rebuild::Rebuild;
+use crate::engine::tasks::Reindex;
+use crate::store::{GenerationId, Seq};
+
+/// How often the checkpoint is stored: what a crash costs at most, apart from loading the index again.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+
+/// Where to go on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Checkpoint {
+    /// The generation, once it is announced.
+    generation: Option<GenerationId>,
+    /// Records below this seq are to be filed.
+    scan_end: Seq,
+    /// Those up to this one are.
+    filed_to: Seq,
+    records: u64,
+    pairs: u64,
+    unreadable: u64,
+    /// When the generation went live.
+    live_since: Option<String>,
+}
+
+pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop> {
+    let (engine, collection) = (handle.engine(), handle.collection());
+    let mut at: Checkpoint = handle.resume();
+    let generation = match at.generation {
+        Some(generation) => generation,
+        None => announce(handle, &request, &mut at).await?,
+    };
+    handle.phase("load", at.records);
+    let mut rebuild = engine.rebuild(&collection, generation, at.filed_to, |loaded| handle.done(loaded)).await?;
+    if at.live_since.is_none() {
+        index(handle, &request, &mut rebuild, &mut at).await?;
+        engine.complete_generation(&collection, generation).await?;
+        point("reindex::complete");
+        if request.activate {
+            handle.phase("activate", 0);
+            at.live_since = Some(engine.activate_generation(&collection, generation).await?);
+            point("reindex::activated");
+            handle.checkpoint(&at).await?;
+        }
+    }
+    if let Some(since) = &at.live_since {
+        at.pairs += catch_up(handle, &mut rebuild, since).await?;
+    }
+    Ok(json!({
+        "generation": generation, "activated": at.live_since.is_some(), "records": at.records, "pairs": at.pairs,
+        "unreadable": at.unreadable, "index_bytes": rebuild.memory_usage(),
+    }))
+}
+
+async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {
+    let (engine, collection) = (handle.engine(), handle.collection());
+    let total = engine.count(&collection).await?;
+    handle.phase("count", total);
+    let statistics = engine.count_words(&collection, &request.settings, |read| handle.done(read)).await?;
+    handle.phase("announce", 0);
+    let begun = engine.begin_generation(&collection, &request.settings, statistics).await?;
+    point("reindex::announced");
+    (at.generation, at.scan_end) = (Some(begun.id), begun.scan_end);
+    handle.checkpoint(at).await?;
+    Ok(begun.id)
+}
+
+/// Files all records that were there before the announcement.
+async fn index(handle: &Handle, request: &Reindex, rebuild: &mut Rebuild, at: &mut Checkpoint) -> Result<(), Stop> {
+    let total = handle.engine().count(&handle.collection()).await?;
+    handle.phase("index", total);
+    handle.done(at.records);
+    let (begun, before, mut stored) = (Instant::now(), at.records, Instant::now());
+    while let Some(step) = rebuild.step(at.scan_end).await? {
+        point("reindex::filed");
+        at.filed_to = step.to;
+        at.records += step.records;
+        at.pairs += step.pairs;
+        at.unreadable += step.unreadable;
+        handle.done(at.records);
+        if stored.elapsed() >= CHECKPOINT_EVERY {
+            handle.checkpoint(at).await?;
+            stored = Instant::now();
+        }
+        if let Some(most) = request.records_per_second {
+            let due = Duration::from_secs_f64((at.records - before) as f64 / f64::from(most.max(1)));
+            tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
+        }
+    }
+    handle.checkpoint(at).await
+}
+
+/// Finds the matches of what was registered while another generation was live; how many pairs.
+pub(super) async fn catch_up(handle: &Handle, rebuild: &mut Rebuild, since: &str) -> Result<u64, Stop> {
+    handle.phase("catch up", 0);
+    let (mut done, mut pairs) = (0, 0);
+    while let Some(step) = rebuild.catch_up(since).await? {
+        done += step.records;
+        pairs += step.pairs;
+        handle.done(done);
+    }
+    Ok(pairs)
+}
