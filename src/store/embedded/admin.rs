@@ -10,12 +10,14 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::core::Core;
 use super::disk::{Op, Space};
+use super::keys;
 use super::layout::{self, CollectionEntry};
-use super::line::{Collection, Generation, Undo};
+use super::line::{Collection, Generation, Shown, Undo};
+use super::sweep::{self, Swept};
 use super::writer::{Arrival, Job, Outcome};
 use crate::collection::CollectionName;
 use crate::index::GenerationIndex;
-use crate::store::{CollectionSpec, CollectionState, Result, StoreError};
+use crate::store::{CollectionSpec, CollectionState, GenerationId, Result, StoreError};
 
 /// Held while a collection is being created, changed or dropped.
 pub(super) type Turn = OwnedMutexGuard<()>;
@@ -33,16 +35,17 @@ impl Core {
         let state = CollectionState::first(spec);
         let after = number + 1;
         let ops = vec![
-            put_state(number, &state)?,
+            put_state(number, 2, &state)?,
             Op::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), after.to_le_bytes().to_vec()),
             Op::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(1, 0).to_vec()),
         ];
         let generation = Generation::new(1, &state.settings, GenerationIndex::new());
-        let collection = Arc::new(Collection::new(number, state, generation, 1, 0));
-        let state = collection.state.load_full();
+        let entry = CollectionEntry { number, next_generation: 2, state };
+        let collection = Arc::new(Collection::new(entry, generation, (1, 0)));
+        let state = collection.state();
         let collections = Arc::clone(&self.collections);
         let then = move || {
-            collections.write().insert(collection.state.load().name.clone(), collection);
+            collections.write().insert(collection.state().name.clone(), collection);
             drop(turn);
         };
         Ok((state, self.send_apart(ops, Box::new(then))))
@@ -52,29 +55,37 @@ impl Core {
     pub(super) fn begin_update(&self, spec: CollectionSpec, turn: Turn) -> Result<(Arc<CollectionState>, Answer)> {
         self.check_writable()?;
         let collection = self.collection(&spec.name)?;
-        let old = collection.state.load_full();
+        let old = collection.state();
         let mut state = CollectionState { settings: spec.settings, profile: spec.profile, ..(*old).clone() };
-        let line = collection.line.lock();
-        let renewed = old.profile != state.profile;
-        if renewed {
+        let mut line = collection.line.lock();
+        let mut gone = Vec::new();
+        if old.profile != state.profile {
             if collection.count.load(Ordering::Acquire) > 0 || !line.is_quiet() {
                 return Err(StoreError::ProfileConflict(spec.name));
             }
-            state.generation += 1;
+            // Without records those beside it are worth nothing.
+            gone = line.generations();
+            (state.generation, state.live_since, state.scan_end) = (line.next_generation, None, 0);
+            state.others.clear();
             // At once and under the sequencer's lock: a registration signed with the old profile is refused from here on,
             // so none can slip in before the change is on disk.
-            let generation = Generation::new(state.generation, &state.settings, GenerationIndex::new());
-            collection.live.store(Arc::new(generation));
+            (line.live, line.next_generation) = (state.generation, state.generation + 1);
+            line.others.clear();
+            let live = Arc::new(Generation::new(state.generation, &state.settings, GenerationIndex::new()));
+            collection.shown.store(Arc::new(Shown { state: Arc::clone(&old), live }));
         }
+        let mut ops = vec![put_state(collection.number, line.next_generation, &state)?];
         drop(line);
-        let op = put_state(collection.number, &state)?;
+        ops.extend(gone.iter().map(|id| tombstone(collection.number, *id)));
         let state = Arc::new(state);
         let shown = Arc::clone(&state);
+        let (disk, writer) = (Arc::clone(&self.disk), self.writer.clone());
         let then = move || {
-            collection.state.store(shown);
+            collection.show(shown);
+            gone.into_iter().for_each(|id| sweep::begin(&disk, &writer, Swept::Generation(collection.number, id)));
             drop(turn);
         };
-        Ok((state, self.send_apart(vec![op], Box::new(then))))
+        Ok((state, self.send_apart(ops, Box::new(then))))
     }
 
     /// Begins to drop a collection; `None` if it is not there.
@@ -96,9 +107,7 @@ impl Core {
         let (disk, writer) = (Arc::clone(&self.disk), self.writer.clone());
         let then = move || {
             collections.write().remove(&name);
-            if let Err(error) = super::sweep::start(disk, writer, number) {
-                tracing::warn!(%error, "a dropped collection is not swept yet; the next start continues");
-            }
+            sweep::begin(&disk, &writer, Swept::Collection(number));
             drop(turn);
         };
         ticket.deliver(|_| Job::Barrier { ops, then: Box::new(then), reply });
@@ -113,8 +122,14 @@ impl Core {
     }
 }
 
-fn put_state(number: u32, state: &CollectionState) -> Result<Op> {
-    let entry = CollectionEntry { number, state: state.clone() };
+/// Says that a generation's ranges are to be deleted.
+pub(super) fn tombstone(number: u32, generation: GenerationId) -> Op {
+    Op::Put(Space::Meta, keys::generation_tombstone_key(number, generation), Vec::new())
+}
+
+/// Puts what is shown of a collection.
+pub(super) fn put_state(number: u32, next_generation: GenerationId, state: &CollectionState) -> Result<Op> {
+    let entry = CollectionEntry { number, next_generation, state: state.clone() };
     let value = serde_json::to_vec(&entry).map_err(|error| StoreError::Internal(error.to_string()))?;
     Ok(Op::Put(Space::Meta, layout::collection_key(state.name.as_str()), value))
 }

@@ -13,6 +13,7 @@ use super::Options;
 use super::disk::{Disk, unavailable};
 use super::line::Collection;
 use super::patience::Patience;
+use super::tasks;
 use super::writer::{Arrival, Writer};
 use crate::collection::CollectionName;
 use crate::store::{Result, StoreError};
@@ -25,6 +26,7 @@ pub(super) struct Core {
     pub(super) disk: Arc<Disk>,
     pub(super) collections: Arc<RwLock<BTreeMap<CollectionName, Arc<Collection>>>>,
     pub(super) writer: Sender<Arrival>,
+    pub(super) tasks: tasks::Kept,
     thread: Mutex<Option<JoinHandle<()>>>,
     patience: Arc<Patience>,
 }
@@ -34,6 +36,7 @@ impl Core {
     pub(super) fn open(dir: &Path, options: &Options, patience: &Arc<Patience>, on_failure: OnFailure) -> Result<Self> {
         let disk = Arc::new(Disk::open(dir, options.cache_bytes)?);
         let collections = super::load::collections(&disk, options)?;
+        let tasks = tasks::load(&disk)?;
         let (writer, arrivals) = unbounded();
         let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure, Arc::clone(patience));
         let thread = std::thread::Builder::new()
@@ -42,7 +45,7 @@ impl Core {
             .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
         let collections = Arc::new(RwLock::new(collections));
         let patience = Arc::clone(patience);
-        let core = Self { disk, collections, writer, thread: Mutex::new(Some(thread)), patience };
+        let core = Self { disk, collections, writer, tasks, thread: Mutex::new(Some(thread)), patience };
         super::sweep::finish_drops(&core)?;
         Ok(core)
     }
@@ -61,13 +64,12 @@ impl Core {
         self.patience.check()
     }
 
-    /// Live records of all collections, and bytes of their indexes.
+    /// Live records of all collections, and bytes of their indexes, one that is being built included.
     pub(super) fn totals(&self) -> (u64, u64) {
         let collections = self.collections.read();
         let all = collections.values();
         all.fold((0, 0), |(records, bytes), collection| {
-            let index = collection.live.load().index.memory_usage().total() as u64;
-            (records + collection.count.load(Ordering::Relaxed), bytes + index)
+            (records + collection.count.load(Ordering::Relaxed), bytes + collection.index_bytes())
         })
     }
 }

@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
-use super::layout::{self, FORMAT};
+use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY};
 use crate::record::RecordId;
 use crate::store::{GenerationId, Result, Seq, StoreError, StoredRecord};
+use crate::verdict::Fingerprint;
 
 /// Seconds after which a refused caller may try again.
 pub(super) const RETRY_AFTER_S: u32 = 2;
@@ -30,7 +31,13 @@ pub(super) enum Space {
     Records,
     Ids,
     Signatures,
+    Decisions,
+    Tasks,
+    Pairs,
 }
+
+/// Their names, in the same order.
+const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
 
 /// One change of one key.
 #[derive(Debug)]
@@ -51,7 +58,7 @@ impl Op {
 /// An open database.
 pub(super) struct Disk {
     db: Database,
-    spaces: [Keyspace; 4],
+    spaces: Vec<Keyspace>,
     view: ArcSwap<Snapshot>,
     failed: AtomicBool,
     stopping: AtomicBool,
@@ -90,11 +97,7 @@ impl Disk {
     pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self> {
         let db = Database::builder(dir).cache_size(cache_bytes).open().map_err(|error| open_error(dir, error))?;
         let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error));
-        let spaces = [space("meta")?, space("records")?, space("ids")?, space("signatures")?];
-        // Reserved, so that a directory of today has the shape of one of tomorrow.
-        for reserved in ["decisions", "tasks"] {
-            space(reserved)?;
-        }
+        let spaces = NAMES.map(space).into_iter().collect::<Result<Vec<_>>>()?;
         let view = ArcSwap::from_pointee(db.snapshot());
         let (failed, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
         let disk = Self { db, spaces, view, failed, stopping, measured: AtomicU64::new(0) };
@@ -107,6 +110,8 @@ impl Disk {
         let found = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT)?;
         match found.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
             Some(FORMAT) => Ok(()),
+            // Nothing in it need be written anew.
+            Some(FORMAT_RECORDS_ONLY) => self.set_format(),
             Some(newer) if newer > FORMAT => Err(StoreError::Internal(format!(
                 "{} has format {newer}, this program knows up to {FORMAT}; run the newer program version, or restore a \
                  backup made before the upgrade",
@@ -116,14 +121,16 @@ impl Disk {
                 "{} has format {other}, which no version writes; restore it from a backup",
                 dir.display()
             ))),
-            None => {
-                let value = FORMAT.to_le_bytes().to_vec();
-                self.commit(vec![Op::Put(Space::Meta, layout::KEY_FORMAT.to_vec(), value)])
-                    .map_err(|error| error.answer())?;
-                self.publish();
-                Ok(())
-            }
+            None => self.set_format(),
         }
+    }
+
+    /// Says that the directory is of today's format: a program that does not know it refuses to open it.
+    fn set_format(&self) -> Result<()> {
+        let value = FORMAT.to_le_bytes().to_vec();
+        self.commit(vec![Op::Put(Space::Meta, layout::KEY_FORMAT.to_vec(), value)]).map_err(|error| error.answer())?;
+        self.publish();
+        Ok(())
     }
 
     fn keyspace(&self, space: Space) -> &Keyspace {
@@ -234,6 +241,16 @@ impl Disk {
     ) -> Result<Option<layout::IndexEntry>> {
         let found = self.get(view, Space::Signatures, &layout::signature_key(number, generation, seq))?;
         Ok(found.map(|bytes| layout::decode_entry(&bytes)).transpose()?.flatten())
+    }
+
+    /// The fingerprint of the record with `seq`, if its index entry has one and can be read.
+    pub(super) fn fingerprint(
+        &self,
+        view: &Snapshot,
+        (number, generation): (u32, GenerationId),
+        seq: Seq,
+    ) -> Result<Option<Fingerprint>> {
+        Ok(self.entry(view, number, generation, seq)?.and_then(|entry| entry.fingerprint))
     }
 
     /// Keys and values from `from` up to, not including, `to`, in order.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::candidates::{blocking, for_each};
 use super::core::Core;
-use super::line::Collection;
-use crate::index::{Probe, Proposal, Proposals};
+use super::line::{Collection, Generation};
+use crate::index::{Probe, Proposal, Proposals, Via};
 use crate::store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
 /// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
@@ -17,19 +17,31 @@ impl Core {
     /// Judges what the index proposes.
     pub(super) fn find(&self, query: &Query, judge: &Arc<dyn Judge>, until: Until) -> Result<Found> {
         let collection = self.collection(&query.collection)?;
-        let live = collection.live.load().id;
-        if query.generation != live {
-            return Err(StoreError::StaleGeneration { given: query.generation, live });
-        }
-        let (view, proposals) = self.consistent(&collection, query);
+        let (view, live, proposals) = self.consistent(&collection, query)?;
+        let place = (collection.number, live.id);
         let except: Option<Seq> = match &query.except {
             Some(id) => self.disk.seq_of(&view, collection.number, id)?,
             None => None,
         };
+        let mut items = proposals.items;
+        for id in &query.confirmed {
+            let Some(seq) = self.disk.seq_of(&view, collection.number, id)? else { continue };
+            let found = items.iter().position(|item| item.seq == seq);
+            let mut item = match found {
+                Some(at) => items.remove(at),
+                None => {
+                    let fingerprint = self.disk.fingerprint(&view, place, seq)?;
+                    Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint }
+                }
+            };
+            item.via = item.via.with(Via::DECISION);
+            // Before all others: nobody cuts them off.
+            items.insert(0, item);
+        }
+        items.retain(|item| Some(item.seq) != except);
         let mut matches = Vec::new();
-        let items: Vec<Proposal> = proposals.items.into_iter().filter(|item| Some(item.seq) != except).collect();
         let cut = for_each(&items, |item| {
-            let (bytes, found) = self.judge_stored(&view, (collection.number, live), item, judge.as_ref())?;
+            let (bytes, found) = self.judge_stored(&view, place, item, judge.as_ref())?;
             matches.extend(found);
             let enough = until == Until::FirstMatch && !matches.is_empty();
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(bytes) })
@@ -38,21 +50,31 @@ impl Core {
     }
 
     /// Proposals and a view of the same instant: a replacement published in between could hide both the old and the new
-    /// record.
-    fn consistent(&self, collection: &Collection, query: &Query) -> (Arc<fjall::Snapshot>, Proposals) {
-        let probe = Probe {
-            digest_key: query.digest.map(|digest| digest.key()),
-            fingerprint: query.fingerprint,
-            keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
-            sparse: collection.live.load().sparse,
-        };
+    /// record. And of the generation that is live at that instant: another's index is not kept up.
+    fn consistent(
+        &self,
+        collection: &Collection,
+        query: &Query,
+    ) -> Result<(Arc<fjall::Snapshot>, Arc<Generation>, Proposals)> {
         let mut tries = 0;
         loop {
+            let shown = collection.shown.load_full();
+            let live = &shown.live;
+            if query.generation != live.id {
+                return Err(StoreError::StaleGeneration { given: query.generation, live: live.id });
+            }
+            let probe = Probe {
+                digest_key: query.digest.map(|digest| digest.key()),
+                fingerprint: query.fingerprint,
+                keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
+                sparse: live.sparse,
+            };
             let view = self.disk.view();
-            let proposals = collection.live.load().index.propose(&probe);
+            let proposals = live.index.propose(&probe);
             tries += 1;
-            if self.disk.is_current(&view) || tries == TRIES {
-                return (view, proposals);
+            let current = self.disk.is_current(&view) || tries >= TRIES;
+            if current && Arc::ptr_eq(&shown, &collection.shown.load()) {
+                return Ok((view, Arc::clone(live), proposals));
             }
         }
     }

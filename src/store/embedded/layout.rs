@@ -13,7 +13,7 @@
 //! | `ids` | number u32, id | seq u64 |
 //! | `signatures` | number u32, generation u32, seq u64 | see [`encode_entry`] |
 //!
-//! `decisions` and `tasks` are reserved. Values of `records` and `signatures` begin with a version byte, so that a later
+//! What stands beside the records is in `keys`. Values of `records` and `signatures` begin with a version byte, so that a later
 //! version can read what this one wrote without rewriting it.
 
 use std::sync::Arc;
@@ -28,7 +28,10 @@ use crate::store::{CollectionState, GenerationId, Result, Seq, StoreError, Store
 use crate::verdict::{Fingerprint, Verdict};
 
 /// Version of the whole directory. Raised when an older program could misread it.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+/// The format before there were generations, pairs, decisions and tasks. A program that knows no more would leave them behind
+/// when it changes records, so that opening such a directory makes it one of [`FORMAT`].
+pub(super) const FORMAT_RECORDS_ONLY: u32 = 1;
 const RECORD: u8 = 1;
 const ENTRY: u8 = 2;
 /// The layout before: its counts were u16, too narrow for a channel that keeps many keys. Still read.
@@ -45,7 +48,18 @@ const PREFIX_NUMBERS: &[u8] = b"n/";
 pub(super) struct CollectionEntry {
     /// Names its key ranges; never used twice.
     pub(super) number: u32,
+    /// The number of the next generation, never used before; 0 where only the live one was ever begun.
+    #[serde(default)]
+    pub(super) next_generation: GenerationId,
     pub(super) state: CollectionState,
+}
+
+impl CollectionEntry {
+    /// The number of the next generation.
+    pub(super) fn next_generation(&self) -> GenerationId {
+        let highest = self.state.others.iter().map(|other| other.id).max().unwrap_or(0).max(self.state.generation);
+        self.next_generation.max(highest + 1)
+    }
 }
 
 /// What the index and a removal need of a record.

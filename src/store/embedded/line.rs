@@ -29,7 +29,7 @@ use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::layout::IndexEntry;
+use super::layout::{CollectionEntry, IndexEntry};
 use super::writer::{Arrival, Job};
 use crate::collection::{Channel, Settings};
 use crate::index::{GenerationIndex, Probe, Proposals, Slot, Via};
@@ -62,7 +62,40 @@ pub(super) struct Pending {
     pub(super) fate: Arc<Fate>,
     /// Without a verdict: it may not be known yet.
     pub(super) record: StoredRecord,
+    /// The generation that was live when it was sequenced: the one it was judged in.
+    pub(super) generation: GenerationId,
     pub(super) signed: Arc<Signed>,
+    /// Its signatures for those beside.
+    pub(super) others: Vec<(GenerationId, Arc<Signed>)>,
+}
+
+impl Pending {
+    /// Its signatures for each generation that there was when it was sequenced.
+    pub(super) fn signatures(&self) -> impl Iterator<Item = (GenerationId, &Arc<Signed>)> {
+        let beside = self.others.iter().map(|(generation, signed)| (*generation, signed));
+        std::iter::once((self.generation, &self.signed)).chain(beside)
+    }
+
+    /// Its signatures for one generation.
+    pub(super) fn signed_for(&self, generation: GenerationId) -> Option<&Arc<Signed>> {
+        self.signatures().find(|(id, _)| *id == generation).map(|(_, signed)| signed)
+    }
+}
+
+/// A published record that goes out, unless the change comes to nothing.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    pub(super) seq: Seq,
+    pub(super) fate: Arc<Fate>,
+    /// How generations have it filed, as far as was known when it was sequenced; when it is settled, all of them.
+    pub(super) entries: Vec<(GenerationId, IndexEntry)>,
+}
+
+impl Leaving {
+    /// How a generation has it filed.
+    pub(super) fn entry(&self, generation: GenerationId) -> Option<&IndexEntry> {
+        self.entries.iter().find(|(id, _)| *id == generation).map(|(_, entry)| entry)
+    }
 }
 
 /// One generation's index.
@@ -106,6 +139,11 @@ impl Generation {
         }
     }
 
+    /// The slot of a record; one that no record has if the index has none of it.
+    pub(super) fn slot(&self, seq: Seq) -> Slot {
+        self.slot_of(seq).unwrap_or(Slot(u32::MAX))
+    }
+
     /// Slots are given out in seq order, so the slot of a seq is found by bisection: 32 looks at the slot table.
     fn slot_of(&self, seq: Seq) -> Option<Slot> {
         let (mut low, mut high) = (0, u32::MAX);
@@ -117,15 +155,32 @@ impl Generation {
     }
 }
 
+/// What a lookup sees of a collection: changed as one, so that none mixes two generations.
+pub(super) struct Shown {
+    pub(super) state: Arc<CollectionState>,
+    pub(super) live: Arc<Generation>,
+}
+
 /// A collection.
 pub(super) struct Collection {
     /// Names its key ranges.
     pub(super) number: u32,
-    pub(super) state: ArcSwap<CollectionState>,
-    pub(super) live: ArcSwap<Generation>,
+    /// Changed by the writer only, but for a profile that is changed while there are no records.
+    pub(super) shown: ArcSwap<Shown>,
     /// Published live records.
     pub(super) count: AtomicU64,
     pub(super) line: Mutex<Line>,
+    /// The generation whose index is being built, with what has left meanwhile.
+    pub(super) activation: Mutex<Option<Activation>>,
+    /// Held while a generation is being made the live one.
+    pub(super) activating: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A generation on its way to being the live one.
+pub(super) struct Activation {
+    pub(super) generation: Arc<Generation>,
+    /// Records removed since it was begun, published as such.
+    pub(super) removed: Vec<(Seq, IndexEntry)>,
 }
 
 /// The sequencer's state. Held for microseconds, never across a wait or a read from disk.
@@ -141,16 +196,26 @@ pub(super) struct Line {
     claims: HashMap<RecordId, VecDeque<oneshot::Sender<Claim>>>,
     /// Dropped: nothing is sequenced any more.
     pub(super) dropped: bool,
+    /// The generation that a registration must be signed for, and those it must be signed for besides, ascending.
+    pub(super) live: GenerationId,
+    pub(super) others: Vec<GenerationId>,
+    /// The number of the next generation.
+    pub(super) next_generation: GenerationId,
 }
 
 impl Collection {
-    pub(super) fn new(number: u32, state: CollectionState, generation: Generation, next_seq: Seq, count: u64) -> Self {
+    pub(super) fn new(entry: CollectionEntry, generation: Generation, (next_seq, count): (Seq, u64)) -> Self {
+        let next_generation = entry.next_generation();
+        let CollectionEntry { number, state, .. } = entry;
         Self {
             number,
-            state: ArcSwap::from_pointee(state),
-            live: ArcSwap::from_pointee(generation),
             count: AtomicU64::new(count),
+            activation: Mutex::new(None),
+            activating: Arc::default(),
             line: Mutex::new(Line {
+                live: state.generation,
+                others: state.others.iter().map(|other| other.id).collect(),
+                next_generation,
                 next_seq,
                 next_ticket: 0,
                 pending: HashMap::new(),
@@ -158,7 +223,30 @@ impl Collection {
                 claims: HashMap::new(),
                 dropped: false,
             }),
+            shown: ArcSwap::from_pointee(Shown { state: Arc::new(state), live: Arc::new(generation) }),
         }
+    }
+
+    /// Its state as lookups see it.
+    pub(super) fn state(&self) -> Arc<CollectionState> {
+        Arc::clone(&self.shown.load().state)
+    }
+
+    /// The generation that lookups ask.
+    pub(super) fn live(&self) -> Arc<Generation> {
+        Arc::clone(&self.shown.load().live)
+    }
+
+    /// Shows another state, the generation that answers being the same.
+    pub(super) fn show(&self, state: Arc<CollectionState>) {
+        let live = self.live();
+        self.shown.store(Arc::new(Shown { state, live }));
+    }
+
+    /// Bytes of its index, and of one that is being built.
+    pub(super) fn index_bytes(&self) -> u64 {
+        let bytes = |generation: &Generation| generation.index.memory_usage().total() as u64;
+        bytes(&self.live()) + self.activation.lock().as_ref().map_or(0, |coming| bytes(&coming.generation))
     }
 
     /// Makes the caller the only one to change the record `id`, now or in its turn: those who call first come first.
@@ -180,6 +268,16 @@ impl Line {
         let number = self.next_ticket;
         self.next_ticket += 1;
         Ticket { collection: Arc::clone(collection), number, writer: writer.clone(), undo: Some(undo) }
+    }
+
+    /// All generations: the live one, then those beside it.
+    pub(super) fn generations(&self) -> Vec<GenerationId> {
+        std::iter::once(self.live).chain(self.others.iter().copied()).collect()
+    }
+
+    /// All registrations with a seq below this are settled, and published if they came to anything.
+    pub(super) fn settled_below(&self) -> Seq {
+        self.pending.keys().min().copied().unwrap_or(self.next_seq)
     }
 
     /// Whether every ticket but those of collections' own is settled: no record is on its way in or out.
@@ -220,8 +318,8 @@ impl Drop for Claim {
 pub(super) struct Undo {
     /// The registration that came in.
     pub(super) coming: Option<Arc<Pending>>,
-    /// The record that goes out, with its index entry and the fate of the change.
-    pub(super) leaving: Option<(Seq, IndexEntry, Arc<Fate>)>,
+    /// The record that goes out.
+    pub(super) leaving: Option<Leaving>,
 }
 
 /// A place in line. It is always redeemed: dropped without [`Ticket::deliver`] (a read failed, a judge panicked) it tells the writer

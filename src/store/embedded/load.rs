@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::Options;
-use super::disk::{Disk, Space};
+use super::disk::{Disk, Space, unavailable};
 use super::layout::{self, CollectionEntry, IndexEntry};
 use super::line::{Collection, Generation};
 use crate::collection::CollectionName;
@@ -53,14 +53,16 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
     }
     let mut progress = Progress { done: 0, total: found.iter().map(|(_, (_, count))| count).sum() };
     let mut collections = BTreeMap::new();
-    for (CollectionEntry { number, state }, (next_seq, count)) in found {
-        let index = rebuild(disk, number, state.generation, next_seq, &mut |records| {
+    for (entry, (next_seq, count)) in found {
+        let state = &entry.state;
+        // Only of the live one: those beside it stay on disk.
+        let index = rebuild(disk, entry.number, state.generation, next_seq, &mut |records| {
             (options.progress)(Progress { done: progress.done + records, ..progress });
         })?;
         progress.done += count;
         let generation = Generation::new(state.generation, &state.settings, index);
         let name = state.name.clone();
-        collections.insert(name, Arc::new(Collection::new(number, state, generation, next_seq, count)));
+        collections.insert(name, Arc::new(Collection::new(entry, generation, (next_seq, count))));
     }
     Ok(collections)
 }
@@ -74,6 +76,21 @@ pub(super) fn rebuild(
     filed: &mut dyn FnMut(u64),
 ) -> Result<GenerationIndex> {
     let index = GenerationIndex::new();
+    fill(disk, (number, generation), next_seq, &index, filed).map(|()| index)
+}
+
+/// Files in `index`, which is empty, what a generation has below `next_seq`. Each stretch as it is published when its turn to
+/// be read comes.
+///
+/// # Errors
+/// Also when the store is being closed meanwhile.
+pub(super) fn fill(
+    disk: &Disk,
+    (number, generation): (u32, GenerationId),
+    next_seq: Seq,
+    index: &GenerationIndex,
+    filed: &mut dyn FnMut(u64),
+) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let damaged = AtomicU64::new(0);
     let stretches = next_seq.div_ceil(STRETCH);
@@ -101,7 +118,7 @@ pub(super) fn rebuild(
             "index entries are damaged; lookups do not find these records until each is registered again under its id"
         );
     }
-    result.map(|()| index)
+    result
 }
 
 /// What a reader hands over: some entries in seq order, and whether its stretch ends with them.
@@ -140,6 +157,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Hands over the entries of a stretch; whether more are wanted.
     fn read(&self, stretch: u64) -> bool {
+        if self.disk.is_stopping() {
+            let _ = self.sender.send(Err(unavailable("the store is closed or being opened again")));
+            return false;
+        }
         let key = |seq: Seq| layout::signature_key(self.number, self.generation, seq.min(self.next_seq));
         let (from, to) = (key(stretch * STRETCH), key((stretch + 1) * STRETCH));
         let view = self.disk.view();

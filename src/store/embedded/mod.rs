@@ -9,6 +9,11 @@
 //!
 //! Changes of one id happen in the order in which they were called, see the table in `line`.
 //!
+//! Generations beside the live one are on disk only (`generations`), which a registration's batch and a removal's keep as
+//! complete as the live one; the index of one that is to go live is built beside the other, and the two are changed over in
+//! the writer, between two batches (`activate`). Decisions and tasks are small (`decisions`, `tasks`); what reads before it
+//! writes has a batch of its own (`alone`).
+//!
 //! A failed commit throws the open database away and opens it again in the background; until then writes answer
 //! [`StoreError::Unavailable`] and lookups go on against the last published state, but for the seconds of the opening
 //! itself. A commit that neither fails nor ends is noticed (`patience`): nobody waits for it for ever.
@@ -19,23 +24,31 @@
 //! Failpoints (feature `failpoints`): `store::before_append`, `store::between_append_and_sync`, `store::before_publish`
 //! and `store::sweep` pause or stop; `store::commit_error`, `store::disk_full`, `store::reopen_error` fail when set to `return`;
 //! `store::disk_low` leaves room for removals only; `store::short_patience` shortens the bound of `patience`.
+//! `generation::announced`, `generation::filed`, `generation::completed`, `generation::before_load`, `generation::before_swap`,
+//! `generation::after_swap`, `generation::dropped` and `generation::sweep` pause or stop, each where its name says.
 //! In production append and sync are one call into fjall (`disk`); `store::split_append_and_sync` set to `return` makes
 //! them two, so that the point in between exists.
 
+mod activate;
 mod admin;
-mod beside;
+mod alone;
 mod candidates;
 mod core;
+mod decisions;
 mod disk;
 mod find;
+mod generations;
+mod keys;
 mod layout;
 mod line;
 mod load;
 mod patience;
 mod register;
 mod reopen;
+mod settle;
 mod space;
 mod sweep;
+mod tasks;
 mod writer;
 
 use std::fs;
@@ -157,8 +170,7 @@ impl EmbeddedStore {
                 Ok(claim) => claim,
                 Err(turn) => self.begun(turn).await?.map_err(|_| gone())?,
             };
-            let permit = self.begun(Arc::clone(&self.shared.permits).acquire_owned()).await?;
-            let permit = permit.map_err(|_| unavailable("the store is closed"))?;
+            let permit = self.permit().await?;
             // The core is let go before anything is awaited: one that failed must be able to end.
             let begun = begin(&*self.writable(reserve)?, claim, permit);
             match begun {
@@ -175,7 +187,7 @@ impl EmbeddedStore {
     }
 
     /// Waits for the writer's answer.
-    async fn answered(&self, answer: oneshot::Receiver<Result<Outcome>>) -> Result<Outcome> {
+    async fn answered<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         let open = || StoreError::Unknown("the write has been under way for too long".into());
         let answer = self.shared.patience.wait(answer).await.ok_or_else(open)?;
         answer.unwrap_or_else(|_| Err(lost()))
@@ -216,13 +228,13 @@ impl Store for EmbeddedStore {
 
     async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>> {
         let core = self.core()?;
-        let found = core.collections.read().get(name).map(|collection| collection.state.load_full());
+        let found = core.collections.read().get(name).map(|collection| collection.state());
         Ok(found)
     }
 
     async fn collections(&self) -> Result<Vec<Arc<CollectionState>>> {
         let core = self.core()?;
-        let all = core.collections.read().values().map(|collection| collection.state.load_full()).collect();
+        let all = core.collections.read().values().map(|collection| collection.state()).collect();
         Ok(all)
     }
 

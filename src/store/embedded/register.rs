@@ -2,6 +2,7 @@
 //! thread. Between taking the place and handing over to the writer nothing is awaited, so a caller that stops waiting
 //! cannot leave a change half-way.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::candidates::{bytes_of, for_each};
 use super::core::Core;
 use super::layout::{self, IndexEntry};
-use super::line::{Claim, Collection, Fate, Line, Pending, Ticket, Undo};
+use super::line::{Claim, Collection, Fate, Leaving, Line, Pending, Ticket, Undo};
 use super::writer::{Job, Outcome, Registering, Reply, Settlement};
 use crate::collection::CollectionName;
-use crate::index::Proposal;
+use crate::index::{Proposal, Via};
 use crate::record::{RecordId, Row};
-use crate::store::{Candidate, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
+use crate::store::{Candidate, GenerationId, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::Match;
 
 /// What came of an attempt to begin a change.
@@ -80,19 +81,26 @@ impl Core {
         permit: OwnedSemaphorePermit,
     ) -> Result<Begun> {
         let collection = &Arc::clone(&claim.collection);
-        let old = self.stored(collection, &registration.id)?;
-        if let Some((record, Some(_))) = &old
-            && record.digest == registration.signed.digest
+        let generations = {
+            let line = collection.line.lock();
+            check_open(&line, registration)?;
+            line.generations()
+        };
+        let old = self.stored(collection, &registration.id, &generations)?;
+        if let Some(old) = &old
+            && let Some(filings) = old.reads_the_same(registration)
         {
-            let record = record.clone();
-            return self.update_claimed(claim, record, registration, permit);
+            let record = old.record.clone();
+            return self.update_claimed(claim, record, filings, registration, permit);
         }
-        let old = old.map(|(record, entry)| removable(&record, entry));
+        let old = old.map(|old| old.leaving(registration.generation));
         let replaces = old.is_some();
-        let (ticket, proposals) = self.sequence(collection, registration, old)?;
+        let (ticket, mut proposals) = self.sequence(collection, registration, old)?;
         registration.placed.signal();
         let (reply, answer) = oneshot::channel();
-        match self.judge(collection, &proposals.items, judge) {
+        let confirmed = self.confirm(collection, registration, &mut proposals);
+        match confirmed.and_then(|()| self.judge((collection.number, registration.generation), &proposals.items, judge))
+        {
             Ok((matches, cut)) => {
                 let truncated = proposals.truncated || cut;
                 let reply = Reply { reply, _claim: claim, _permit: permit };
@@ -114,6 +122,7 @@ impl Core {
         &self,
         claim: Claim,
         mut record: StoredRecord,
+        filings: Vec<(GenerationId, Vec<u8>)>,
         registration: &Registration,
         permit: OwnedSemaphorePermit,
     ) -> Result<Begun> {
@@ -122,24 +131,29 @@ impl Core {
             return Ok(Begun::Answered(Ok(Outcome::Registered(Registered::Unchanged(record)))));
         }
         record.row = Arc::clone(registration.row.json());
+        record.digest = registration.signed.digest;
         record.stored_at.clone_from(&registration.now);
         let value = layout::encode_record(&record)?;
         let (reply, answer) = oneshot::channel();
         let collection = &claim.collection;
         let ticket = {
             let mut line = collection.line.lock();
-            check_open(&line, collection, registration)?;
+            check_open(&line, registration)?;
             line.ticket(collection, &self.writer, Undo::default())
         };
         registration.placed.signal();
         let reply = Reply { reply, _claim: claim, _permit: permit };
-        ticket.deliver(|_| Job::Update { record: Box::new(record), value, reply });
+        ticket.deliver(|_| Job::Update { record: Box::new(record), value, filings, reply });
         Ok(Begun::Sent(answer))
     }
 
     fn remove_claimed(&self, claim: Claim, id: &RecordId, permit: OwnedSemaphorePermit) -> Result<Begun> {
         let collection = &claim.collection;
-        let Some((record, entry)) = self.stored(collection, id)? else {
+        let (live, generations) = {
+            let line = collection.line.lock();
+            (line.live, line.generations())
+        };
+        let Some(old) = self.stored(collection, id, &generations)? else {
             return Ok(Begun::Answered(Ok(Outcome::Removed(false))));
         };
         let (reply, answer) = oneshot::channel();
@@ -148,10 +162,9 @@ impl Core {
             if line.dropped {
                 return Ok(Begun::Answered(Ok(Outcome::Removed(false))));
             }
-            let fate = Arc::new(Fate::default());
-            let (seq, entry) = removable(&record, entry);
-            line.leaving.insert(seq, Arc::clone(&fate));
-            let undo = Undo { coming: None, leaving: Some((seq, entry, fate)) };
+            let leaving = old.leaving(live);
+            line.leaving.insert(leaving.seq, Arc::clone(&leaving.fate));
+            let undo = Undo { coming: None, leaving: Some(leaving) };
             line.ticket(collection, &self.writer, undo)
         };
         let reply = Reply { reply, _claim: claim, _permit: permit };
@@ -160,17 +173,20 @@ impl Core {
         Ok(Begun::Sent(answer))
     }
 
-    /// What is stored under `id`; without its index entry if that is damaged. The caller holds the claim, so it stays true.
-    fn stored(&self, collection: &Collection, id: &RecordId) -> Result<Option<(StoredRecord, Option<IndexEntry>)>> {
+    /// What is stored under `id`, and how the generations have it filed. The caller holds the claim, so it stays true; but one
+    /// that is being built may file it yet.
+    fn stored(&self, collection: &Collection, id: &RecordId, generations: &[GenerationId]) -> Result<Option<Old>> {
         let view = self.disk.view();
-        let Some(seq) = self.disk.seq_of(&view, collection.number, id)? else { return Ok(None) };
-        let generation = collection.live.load().id;
-        let record = self.disk.record(&view, collection.number, seq, true)?;
-        let entry = self.disk.entry(&view, collection.number, generation, seq)?;
-        match record {
-            Some(record) => Ok(Some((record, entry))),
-            None => Err(StoreError::Internal("an id on disk names a record that is not there".into())),
+        let number = collection.number;
+        let Some(seq) = self.disk.seq_of(&view, number, id)? else { return Ok(None) };
+        let missing = || StoreError::Internal("an id on disk names a record that is not there".into());
+        let record = self.disk.record(&view, number, seq, true)?.ok_or_else(missing)?;
+        let mut entries = Vec::with_capacity(generations.len());
+        for generation in generations {
+            let entry = self.disk.entry(&view, number, *generation, seq)?;
+            entries.extend(entry.map(|entry| (*generation, entry)));
         }
+        Ok(Some(Old { record, entries }))
     }
 
     /// Step one: a seq, the proposals, the place in line.
@@ -178,57 +194,85 @@ impl Core {
         &self,
         collection: &Arc<Collection>,
         registration: &Registration,
-        old: Option<(Seq, IndexEntry)>,
+        old: Option<Leaving>,
     ) -> Result<(Ticket, Sequenced)> {
         let signed = &registration.signed;
         let mut line = collection.line.lock();
-        check_open(&line, collection, registration)?;
-        let generation = collection.live.load();
+        check_open(&line, registration)?;
+        let generation = collection.live();
         let seq = line.next_seq;
         let proposals = generation.propose(signed);
         generation.insert(seq, signed).map_err(StoreError::Limit)?;
         line.next_seq += 1;
-        let fate = Arc::new(Fate::default());
+        let fate = old.as_ref().map_or_else(Arc::default, |old| Arc::clone(&old.fate));
         // Before its own old record is marked as leaving: a record never matches itself.
-        let own = old.as_ref().map(|(seq, _)| *seq);
+        let own = old.as_ref().map(|old| old.seq);
         let items = proposals.items.iter().filter(|proposal| Some(proposal.seq) != own);
         let items = items.map(|proposal| Proposed::new(*proposal, &line)).collect();
+        let under_way = UnderWay::of(&registration.confirmed, &line);
         let pending = Arc::new(Pending {
             fate: Arc::clone(&fate),
             record: fresh_record(registration, seq),
+            generation: registration.generation,
             signed: Arc::clone(signed),
+            others: registration.others.clone(),
         });
         line.pending.insert(seq, Arc::clone(&pending));
-        let leaving = old.map(|(seq, entry)| (seq, entry, Arc::clone(&fate)));
-        if let Some((old_seq, ..)) = &leaving {
-            line.leaving.insert(*old_seq, fate);
+        if let Some(leaving) = &old {
+            line.leaving.insert(leaving.seq, fate);
         }
-        let undo = Undo { coming: Some(pending), leaving };
+        let undo = Undo { coming: Some(pending), leaving: old };
         let ticket = line.ticket(collection, &self.writer, undo);
-        Ok((ticket, Sequenced { items, truncated: proposals.truncated }))
+        Ok((ticket, Sequenced { items, under_way, truncated: proposals.truncated }))
+    }
+
+    /// Puts the records that match by decision before all others, as they were when the registration was sequenced: nobody
+    /// cuts them off.
+    fn confirm(&self, collection: &Collection, registration: &Registration, found: &mut Sequenced) -> Result<()> {
+        if registration.confirmed.is_empty() {
+            return Ok(());
+        }
+        // Taken after the place in line: what is not under way by then is in it, and nothing later is.
+        let view = self.disk.view();
+        let live = collection.live();
+        let UnderWay { pending, leaving } = std::mem::take(&mut found.under_way);
+        for id in registration.confirmed.iter().filter(|id| **id != registration.id) {
+            let coming: Vec<_> = pending.iter().filter(|pending| pending.record.id == *id).collect();
+            let stored = self.disk.seq_of(&view, collection.number, id)?;
+            if let Some(seq) = stored.filter(|seq| coming.iter().all(|pending| pending.record.seq != *seq)) {
+                let fingerprint = self.disk.fingerprint(&view, (collection.number, registration.generation), seq)?;
+                let proposal = Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint };
+                confirm_in(&mut found.items, proposal, None, leaving.get(&seq).cloned());
+            }
+            for pending in coming {
+                let (seq, fingerprint) = (pending.record.seq, pending.signed.fingerprint());
+                let proposal = Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint };
+                confirm_in(&mut found.items, proposal, Some(Arc::clone(pending)), None);
+            }
+        }
+        Ok(())
     }
 
     /// Step two: asks the judge about each proposal. Also whether the budget for reading cut some off.
     fn judge(
         &self,
-        collection: &Collection,
+        place: (u32, GenerationId),
         items: &[Proposed],
         judge: &Arc<dyn Judge>,
     ) -> Result<(Vec<Judged>, bool)> {
-        catch_unwind(AssertUnwindSafe(|| self.judge_all(collection, items, judge)))
+        catch_unwind(AssertUnwindSafe(|| self.judge_all(place, items, judge)))
             .unwrap_or_else(|_| Err(StoreError::Internal("judging a candidate panicked".into())))
     }
 
     fn judge_all(
         &self,
-        collection: &Collection,
+        place: (u32, GenerationId),
         items: &[Proposed],
         judge: &Arc<dyn Judge>,
     ) -> Result<(Vec<Judged>, bool)> {
         let mut matches = Vec::new();
         // Taken after the proposals, so whatever was published by then is in it.
         let view = self.disk.view();
-        let place = (collection.number, collection.live.load().id);
         let truncated = for_each(items, |item| {
             let (bytes, found) = match &item.pending {
                 Some(pending) => {
@@ -255,16 +299,53 @@ impl Core {
     }
 }
 
-/// What a removal needs to know. A damaged entry was left out of the index, so there is little to take out of it.
-fn removable(record: &StoredRecord, entry: Option<IndexEntry>) -> (Seq, IndexEntry) {
-    let digest_key = record.digest.key();
-    let bare = || IndexEntry { digest_key, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
-    (record.seq, entry.unwrap_or_else(bare))
+/// What is stored under an id.
+struct Old {
+    record: StoredRecord,
+    /// How generations have it filed. Damaged entries are left out.
+    entries: Vec<(GenerationId, IndexEntry)>,
+}
+
+impl Old {
+    fn entry(&self, generation: GenerationId) -> Option<&IndexEntry> {
+        self.entries.iter().find(|(id, _)| *id == generation).map(|(_, entry)| entry)
+    }
+
+    /// Whether every generation that has it filed reads the same text in the new content: then what those must be given that
+    /// have not. Texts are told apart by the keys of their digests, all that is filed of them; where the record's own digest
+    /// is of this generation, by that.
+    fn reads_the_same(&self, registration: &Registration) -> Option<Vec<(GenerationId, Vec<u8>)>> {
+        let signed = &registration.signed;
+        let own = self.record.verdict.generation == registration.generation;
+        let live = self.entry(registration.generation)?;
+        if live.digest_key != signed.digest.key() || (own && self.record.digest != signed.digest) {
+            return None;
+        }
+        let mut filings = Vec::new();
+        for (generation, signed) in &registration.others {
+            match self.entry(*generation) {
+                Some(entry) if entry.digest_key != signed.digest.key() => return None,
+                Some(_) => {}
+                None => filings.push((*generation, layout::encode_entry(&IndexEntry::of(signed, true)))),
+            }
+        }
+        Some(filings)
+    }
+
+    /// What its removal needs to know. A damaged entry was left out of the index, so there is little to take out of it.
+    fn leaving(self, live: GenerationId) -> Leaving {
+        let digest_key = self.record.digest.key();
+        let bare = || IndexEntry { digest_key, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
+        let damaged = self.entry(live).is_none().then(|| (live, bare()));
+        let entries = self.entries.into_iter().chain(damaged).collect();
+        Leaving { seq: self.record.seq, fate: Arc::default(), entries }
+    }
 }
 
 /// The proposals of a registration.
 struct Sequenced {
     items: Vec<Proposed>,
+    under_way: UnderWay,
     truncated: bool,
 }
 
@@ -283,6 +364,37 @@ impl Proposed {
     }
 }
 
+/// What was sequenced and unpublished when a registration with confirmed pairs took its place.
+#[derive(Default)]
+struct UnderWay {
+    /// Registrations of the records that match by decision.
+    pending: Vec<Arc<Pending>>,
+    leaving: HashMap<Seq, Arc<Fate>>,
+}
+
+impl UnderWay {
+    fn of(confirmed: &[RecordId], line: &Line) -> Self {
+        if confirmed.is_empty() {
+            return Self::default();
+        }
+        let named = line.pending.values().filter(|pending| confirmed.contains(&pending.record.id));
+        Self { pending: named.cloned().collect(), leaving: line.leaving.clone() }
+    }
+}
+
+/// Puts a record that matches by decision in front; if the index proposes it, too, as one proposal.
+fn confirm_in(
+    items: &mut Vec<Proposed>,
+    proposal: Proposal,
+    pending: Option<Arc<Pending>>,
+    leaving: Option<Arc<Fate>>,
+) {
+    let found = items.iter().position(|item| item.proposal.seq == proposal.seq);
+    let mut item = found.map_or(Proposed { proposal, pending, leaving }, |at| items.remove(at));
+    item.proposal.via = item.proposal.via.with(Via::DECISION);
+    items.insert(0, item);
+}
+
 fn fresh_record(registration: &Registration, seq: Seq) -> StoredRecord {
     StoredRecord {
         id: registration.id.clone(),
@@ -295,12 +407,13 @@ fn fresh_record(registration: &Registration, seq: Seq) -> StoredRecord {
     }
 }
 
-fn check_open(line: &Line, collection: &Collection, registration: &Registration) -> Result<()> {
+fn check_open(line: &Line, registration: &Registration) -> Result<()> {
     if line.dropped {
         return Err(StoreError::UnknownCollection(registration.collection.clone()));
     }
-    let (given, live) = (registration.generation, collection.live.load().id);
-    if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
+    let (given, live) = (registration.generation, line.live);
+    let beside = registration.others.iter().map(|(id, _)| id);
+    if given == live && beside.eq(&line.others) { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
 }
 
 impl Registering {

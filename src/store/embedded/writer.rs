@@ -16,21 +16,18 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::alone::Alone;
 use super::core::OnFailure;
 use super::disk::{Disk, Op, Space, unavailable};
-use super::layout::{self, IndexEntry};
-use super::line::{Claim, Collection, Fate, Undo};
+use super::layout;
+use super::line::{Claim, Collection, Undo};
 use super::patience::Patience;
 use super::register::Judged;
+use super::settle::{After, Batch, leave_line, settle};
 use crate::record::RecordId;
-use crate::store::{Judge, Registered, Result, Seq, StoreError, StoredRecord};
+use crate::store::{GenerationId, Judge, Registered, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::{Match, Verdict, VerdictKind};
 
-/// A batch is closed when it holds this much: one sync of 8 MiB takes about as long as writing it, and a memtable of
-/// 64 MiB holds several.
-const MAX_BATCH_BYTES: usize = 8 << 20;
-/// ... or this many changes, so that the first in it does not wait for long.
-const MAX_BATCH_CHANGES: usize = 1024;
 /// How often the bytes on disk are looked up, for the figures.
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 
@@ -40,6 +37,8 @@ pub(super) enum Arrival {
     InLine { collection: Arc<Collection>, ticket: u64, job: Job },
     /// A change outside any line: of collections, or of what nobody can see any more.
     Apart { ops: Vec<Op>, then: Box<dyn FnOnce() + Send>, reply: oneshot::Sender<Result<Outcome>> },
+    /// A change outside any line that reads before it writes.
+    Alone(Alone),
 }
 
 /// A change in line.
@@ -48,6 +47,8 @@ pub(super) enum Job {
     Update {
         record: Box<StoredRecord>,
         value: Vec<u8>,
+        /// For generations that have it not filed yet.
+        filings: Vec<(GenerationId, Vec<u8>)>,
         reply: Reply,
     },
     Remove {
@@ -63,6 +64,8 @@ pub(super) enum Job {
     },
     /// Nothing came of it.
     Void(Undo),
+    /// Has a batch of its own.
+    Alone(Alone),
 }
 
 /// What a change answers.
@@ -99,7 +102,12 @@ pub(super) struct Settlement {
 
 /// What a registration comes to.
 pub(super) enum Conclusion {
-    Store { record: StoredRecord, value: Vec<u8> },
+    Store {
+        record: StoredRecord,
+        value: Vec<u8>,
+        /// All that it matches, ascending.
+        earlier: Vec<Seq>,
+    },
     Skip(Verdict),
     Fail(StoreError),
 }
@@ -112,17 +120,19 @@ impl Settlement {
         };
         let holds = |judged: &&Judged| judged.condition.as_ref().is_none_or(|(fate, done)| fate.is(*done));
         let matches: Vec<Match> = self.work.matches.iter().filter(holds).map(|judged| judged.found.clone()).collect();
-        let earliest = matches.iter().map(|found| found.seq).min();
+        let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
+        earlier.sort_unstable();
+        earlier.dedup();
         let verdict = self.work.judge.conclude(matches, self.work.truncated);
         let duplicate = matches!(verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
         if self.work.skip && duplicate {
             return Conclusion::Skip(verdict);
         }
         let mut record = pending.record.clone();
-        record.duplicate_of_seq = verdict.duplicate_of.as_ref().and(earliest);
+        record.duplicate_of_seq = verdict.duplicate_of.as_ref().and(earlier.first().copied());
         record.verdict = verdict;
         match layout::encode_record(&record) {
-            Ok(value) => Conclusion::Store { record, value },
+            Ok(value) => Conclusion::Store { record, value, earlier },
             Err(error) => Conclusion::Fail(error),
         }
     }
@@ -133,41 +143,6 @@ impl Settlement {
 struct Waiting {
     next: u64,
     jobs: BTreeMap<u64, Job>,
-}
-
-/// What happens to a change after its batch is published.
-struct After {
-    collection: Option<Arc<Collection>>,
-    undo: Undo,
-    answer: Box<dyn FnOnce(Option<StoreError>) + Send>,
-}
-
-/// The batch being built.
-#[derive(Default)]
-struct Batch {
-    ops: Vec<Op>,
-    bytes: usize,
-    after: Vec<After>,
-    /// Highest seq and change of count, per collection touched.
-    numbers: HashMap<u32, (Arc<Collection>, Seq, u64)>,
-}
-
-impl Batch {
-    fn push(&mut self, op: Op) {
-        self.bytes += op.bytes();
-        self.ops.push(op);
-    }
-
-    fn count(&mut self, collection: &Arc<Collection>, seq: Seq, change: i64) {
-        let start = || (Arc::clone(collection), 0, collection.count.load(Ordering::Relaxed));
-        let entry = self.numbers.entry(collection.number).or_insert_with(start);
-        entry.1 = entry.1.max(seq);
-        entry.2 = entry.2.saturating_add_signed(change);
-    }
-
-    fn is_full(&self) -> bool {
-        self.bytes >= MAX_BATCH_BYTES || self.after.len() >= MAX_BATCH_CHANGES
-    }
 }
 
 /// The writer.
@@ -223,6 +198,7 @@ impl Writer {
     fn accept(&mut self, arrival: Arrival) {
         match arrival {
             Arrival::Apart { ops, then, reply } => self.ready.push_back((None, Job::Barrier { ops, then, reply })),
+            Arrival::Alone(work) => self.ready.push_back((None, Job::Alone(work))),
             Arrival::InLine { collection, ticket, job } => {
                 let waiting = self.waiting.entry(collection.number).or_default();
                 waiting.jobs.insert(ticket, job);
@@ -239,7 +215,15 @@ impl Writer {
         while !batch.is_full()
             && let Some((collection, job)) = self.ready.pop_front()
         {
-            settle(collection, job, &mut batch);
+            let alone = matches!(job, Job::Alone(_));
+            if alone && !batch.is_empty() {
+                self.ready.push_front((collection, job));
+                break;
+            }
+            settle(&self.disk, collection, job, &mut batch);
+            if alone {
+                break;
+            }
         }
         for (collection, seq, count) in batch.numbers.values() {
             // The seq of a batch is the highest in line order, so the next one is above all that is on disk.
@@ -257,11 +241,11 @@ impl Writer {
             }
         }
         self.patience.end();
-        for after in batch.after {
-            if let (Some(collection), true) = (&after.collection, error.is_none()) {
-                leave_line(collection, &after.undo);
+        for After { collection, undo, answer } in batch.after {
+            if let (Some(collection), true) = (&collection, error.is_none()) {
+                leave_line(collection, undo);
             }
-            (after.answer)(error.as_ref().map(super::disk::CommitError::answer));
+            answer(error.as_ref().map(super::disk::CommitError::answer));
         }
     }
 
@@ -294,115 +278,6 @@ impl Drop for Writer {
             }
         }
     }
-}
-
-/// Takes what is now published, or came to nothing, off the sequencer's lists and out of the index. After publication,
-/// so that a lookup finds a record until the moment it finds its successor.
-fn leave_line(collection: &Collection, undo: &Undo) {
-    let mut line = collection.line.lock();
-    let generation = collection.live.load();
-    if let Some(pending) = &undo.coming {
-        line.pending.remove(&pending.record.seq);
-        if !pending.fate.is(true) {
-            generation.remove(pending.record.seq, &IndexEntry::of(&pending.signed, false));
-        }
-    }
-    if let Some((seq, entry, fate)) = &undo.leaving {
-        // The mark may be another's by now: of a change begun when this one had come to nothing.
-        if line.leaving.get(seq).is_some_and(|mark| Arc::ptr_eq(mark, fate)) {
-            line.leaving.remove(seq);
-        }
-        if fate.is(true) {
-            generation.remove(*seq, entry);
-        }
-    }
-}
-
-fn settle(collection: Option<Arc<Collection>>, job: Job, batch: &mut Batch) {
-    match (job, collection) {
-        (Job::Register(settlement), Some(collection)) => settle_registration(collection, *settlement, batch),
-        (Job::Update { record, value, reply }, Some(collection)) => {
-            batch.push(Op::Put(Space::Records, layout::record_key(collection.number, record.seq).to_vec(), value));
-            let outcome = Outcome::Registered(Registered::Updated(*record));
-            batch.after.push(After { collection: None, undo: Undo::default(), answer: answer(reply, Ok(outcome)) });
-        }
-        (Job::Remove { id, undo, reply }, Some(collection)) => {
-            batch.push(Op::Delete(Space::Ids, layout::id_key(collection.number, &id)));
-            delete_leaving(&collection, &undo, batch);
-            batch.count(&collection, 0, -1);
-            fates(&undo, true);
-            let answer = answer(reply, Ok(Outcome::Removed(true)));
-            batch.after.push(After { collection: Some(collection), undo, answer });
-        }
-        (Job::Void(undo), collection) => {
-            fates(&undo, false);
-            batch.after.push(After { collection, undo, answer: Box::new(|_| {}) });
-        }
-        (Job::Barrier { ops, then, reply }, _) => {
-            ops.into_iter().for_each(|op| batch.push(op));
-            let answer = Box::new(move |error: Option<StoreError>| {
-                let result = error.map_or(Ok(Outcome::Done), Err);
-                if result.is_ok() {
-                    then();
-                }
-                let _ = reply.send(result);
-            });
-            batch.after.push(After { collection: None, undo: Undo::default(), answer });
-        }
-        (Job::Register(_) | Job::Update { .. } | Job::Remove { .. }, None) => {}
-    }
-}
-
-fn settle_registration(collection: Arc<Collection>, mut settlement: Settlement, batch: &mut Batch) {
-    let conclusion = settlement.ready.take().unwrap_or_else(|| {
-        let panicked = || Conclusion::Fail(StoreError::Internal("concluding a verdict panicked".into()));
-        catch_unwind(AssertUnwindSafe(|| settlement.conclude())).unwrap_or_else(|_| panicked())
-    });
-    let Settlement { work, undo, .. } = settlement;
-    let stored = matches!(conclusion, Conclusion::Store { .. });
-    fates(&undo, stored);
-    let result = match conclusion {
-        Conclusion::Skip(verdict) => Ok(Outcome::Registered(Registered::Skipped(verdict))),
-        Conclusion::Fail(error) => Err(error),
-        Conclusion::Store { record, value } => {
-            let (number, seq) = (collection.number, record.seq);
-            delete_leaving(&collection, &undo, batch);
-            batch.push(Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), value));
-            batch.push(Op::Put(Space::Ids, layout::id_key(number, &record.id), seq.to_le_bytes().to_vec()));
-            if let Some(pending) = &undo.coming {
-                let key = layout::signature_key(number, collection.live.load().id, seq).to_vec();
-                let entry = IndexEntry::of(&pending.signed, work.judge.needs_signatures());
-                batch.push(Op::Put(Space::Signatures, key, layout::encode_entry(&entry)));
-            }
-            batch.count(&collection, seq, i64::from(!work.replaces));
-            let registered = if work.replaces { Registered::Replaced(record) } else { Registered::Created(record) };
-            Ok(Outcome::Registered(registered))
-        }
-    };
-    batch.after.push(After { collection: Some(collection), undo, answer: answer(work.reply, result) });
-}
-
-fn delete_leaving(collection: &Collection, undo: &Undo, batch: &mut Batch) {
-    if let Some((seq, ..)) = &undo.leaving {
-        let generation = collection.live.load().id;
-        batch.push(Op::Delete(Space::Records, layout::record_key(collection.number, *seq).to_vec()));
-        batch.push(Op::Delete(Space::Signatures, layout::signature_key(collection.number, generation, *seq).to_vec()));
-    }
-}
-
-fn fates(undo: &Undo, done: bool) {
-    let coming = undo.coming.iter().map(|pending| &pending.fate);
-    let leaving = undo.leaving.iter().map(|(_, _, fate)| fate);
-    coming.chain(leaving).for_each(|fate: &Arc<Fate>| fate.settle(done));
-}
-
-/// Lets the next claimant in before the answer goes out, so that a caller who hears of its change finds the way free.
-fn answer(reply: Reply, result: Result<Outcome>) -> Box<dyn FnOnce(Option<StoreError>) + Send> {
-    Box::new(move |error| {
-        let Reply { reply, _claim, _permit } = reply;
-        drop((_claim, _permit));
-        let _ = reply.send(error.map_or(result, Err));
-    })
 }
 
 /// The answer when there is no writer to begin with.
