@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn lists_of_pairs_come_back_and_damaged_ones_are_said_to_be() {
         assert_eq!(decode_pairs(&encode_pairs(&[3, u64::MAX])).expect("a list"), [3, u64::MAX]);
-        assert_eq!(decode_pairs(&encode_pairs(&[])).expect("a list"), []);
+        assert!(decode_pairs(&encode_pairs(&[])).expect("a list").is_empty());
         assert!(decode_pairs(&[]).is_err() && decode_pairs(&[1, 2, 3]).is_err());
         assert!(decode_pairs(&[9]).expect_err("a later layout").to_string().contains("layout 9"));
         assert_eq!(of_tombstone(&generation_tombstone_key(3, 4)), Some((3, 4)));

@@ -111,7 +111,7 @@ pub(super) fn settle(disk: &Disk, collection: Option<Arc<Collection>>, job: Job,
             batch.answer(None, Undo::default(), reply, Ok(Outcome::Registered(Registered::Updated(*record))));
         }
         (Job::Remove { id, undo, reply }, Some(collection)) => {
-            settle_removal(disk, collection, &id, undo, reply, batch)
+            settle_removal(disk, collection, &id, undo, reply, batch);
         }
         (Job::Void(undo), collection) => {
             fates(&undo, false);
