@@ -111,3 +111,38 @@ async fn the_directory_is_for_its_owner_only_and_writes_stop_when_the_volume_is_
     assert!(matches!(store.ready().await, Err(StoreError::DiskFull { .. })));
     assert!(store.collections().await.expect("reads go on").is_empty());
 }
+
+#[tokio::test]
+async fn a_directory_of_the_format_before_opens_and_is_one_of_todays_afterwards() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    desk.put(&Sample::with_keys("a", [1, 3])).await;
+    drop((desk, store));
+    let format = |change: Option<u32>| {
+        let db = fjall::Database::builder(dir.path()).open().expect("it is closed");
+        let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+        if let Some(format) = change {
+            // What was kept of a collection then.
+            let entry = meta.get("c/desk").expect("a read").expect("the collection");
+            let mut entry: serde_json::Value = serde_json::from_slice(&entry).expect("JSON");
+            entry.as_object_mut().expect("an object").remove("next_generation");
+            meta.insert("c/desk", entry.to_string()).expect("a write");
+            meta.insert("format", format.to_le_bytes()).expect("a write");
+            db.persist(fjall::PersistMode::SyncAll).expect("a sync");
+        }
+        meta.get("format").expect("a read").map(|bytes| bytes.to_vec())
+    };
+    format(Some(1));
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::existing(&store, "desk");
+    assert_eq!(desk.find(&Sample::with_keys("x", [1, 3])).await, ["a"]);
+    let second = desk.build("noted").await;
+    desk.activate(second).await;
+    assert_eq!(desk.find_live(&Sample::with_keys("x", [1, 3])).await, ["a"]);
+    drop((desk, store));
+    assert_eq!(format(None), Some(2u32.to_le_bytes().to_vec()), "an older program refuses it");
+    format(Some(3));
+    let error = EmbeddedStore::open(dir.path(), Options::default()).err().expect("it is newer").to_string();
+    assert!(error.contains("format 3") && error.contains("newer program"), "{error}");
+}

@@ -15,20 +15,7 @@ use doppel::store::conformance::{Desk, Sample, stored};
 use doppel::store::{Mode, Registered, Result, StoreError};
 use doppel::verdict::VerdictKind;
 use fail::FailScenario;
-use faults::{gate, insist, open, sample};
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a directory");
-    for entry in std::fs::read_dir(from).expect("a listing") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).expect("a copy");
-        }
-    }
-}
+use faults::{copy, gate, insist, open, sample};
 
 /// Stops a registration at the failpoint; nobody may be answered or see it. Hands over a copy of the directory as it was then.
 async fn unanswered_at(point: &str) -> tempfile::TempDir {

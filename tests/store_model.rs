@@ -5,11 +5,13 @@ mod mongod;
 
 use std::sync::Arc;
 
-use doppel::store::conformance::{Desk, Sample};
+use doppel::store::conformance::{Desk, Sample, Signing, id};
+use doppel::store::decisions::{Judgement, Pair, Ruling};
 use doppel::store::embedded::{EmbeddedStore, Options};
+use doppel::store::generations::{Filed, Filing, Pairs, Phase};
 use doppel::store::model::ModelStore;
 use doppel::store::mongo::MongoStore;
-use doppel::store::{Mode, Registered, Store, StoredRecord, Until};
+use doppel::store::{GenerationId, Mode, Registered, Store, StoreError, StoredRecord};
 use doppel::verdict::{Match, Verdict};
 use proptest::prelude::*;
 
@@ -20,6 +22,22 @@ enum Op {
     Remove(String),
     Find(Sample, Option<String>),
     Reopen,
+    Beside(Beside),
+}
+
+/// What changes what stands beside the records.
+#[derive(Clone, Debug)]
+enum Beside {
+    Confirmed(Sample, String),
+    Begin(bool),
+    File(usize),
+    Complete,
+    Activate(GenerationId),
+    Drop(GenerationId),
+    Pairs(String, Vec<String>),
+    Decide(String, String, Judgement),
+    Profile(bool),
+    Look,
 }
 
 /// Few ids, few keys, few fingerprints: nearly everything meets.
@@ -43,6 +61,24 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn ops_with_generations() -> impl Strategy<Value = Op> {
+    let id = || (0..10u8).prop_map(|id| format!("r{id}"));
+    let judgement = || prop_oneof![Just(Judgement::Same), Just(Judgement::NotSame), Just(Judgement::Withdrawn)];
+    let beside = prop_oneof![
+        2 => (samples(), id()).prop_map(|(sample, other)| Beside::Confirmed(sample, other)),
+        2 => any::<bool>().prop_map(Beside::Begin),
+        2 => (1..6usize).prop_map(Beside::File),
+        3 => Just(Beside::Complete),
+        3 => (1..5u32).prop_map(Beside::Activate),
+        1 => (1..5u32).prop_map(Beside::Drop),
+        1 => (id(), proptest::collection::vec(id(), 0..3)).prop_map(|(id, earlier)| Beside::Pairs(id, earlier)),
+        2 => (id(), id(), judgement()).prop_map(|(a, b, judgement)| Beside::Decide(a, b, judgement)),
+        1 => any::<bool>().prop_map(Beside::Profile),
+        2 => Just(Beside::Look),
+    ];
+    prop_oneof![3 => ops(), 2 => beside.prop_map(Op::Beside)]
+}
+
 fn show_match(found: &Match) -> String {
     format!("{} {:?} {:?}", found.id, found.via, found.distance)
 }
@@ -50,7 +86,8 @@ fn show_match(found: &Match) -> String {
 /// All of a verdict but seqs, which are each store's own.
 fn show_verdict(verdict: &Verdict) -> String {
     let similar: Vec<_> = verdict.similar.iter().map(show_match).collect();
-    format!("{:?} {:?} {:?} {similar:?}", verdict.kind, verdict.duplicate_of, verdict.fingerprint)
+    let Verdict { kind, duplicate_of, fingerprint, generation, .. } = verdict;
+    format!("{kind:?} {duplicate_of:?} {fingerprint:?} {generation} {similar:?}")
 }
 
 fn show_record(record: &StoredRecord) -> String {
@@ -69,17 +106,101 @@ fn show(outcome: &Registered) -> String {
 
 async fn apply(desk: &Desk, op: &Op) -> Vec<String> {
     match op {
-        Op::Put(sample) => vec![show(&desk.try_put(sample, Mode::Put).await.expect("a registration"))],
-        Op::Skip(sample) => vec![show(&desk.try_put(sample, Mode::SkipDuplicate).await.expect("a registration"))],
+        Op::Put(sample) => vec![put(desk, sample, Mode::Put, &[]).await],
+        Op::Skip(sample) => vec![put(desk, sample, Mode::SkipDuplicate, &[]).await],
         Op::Remove(id) => vec![desk.remove(id).await.to_string()],
         Op::Find(sample, except) => {
-            let found = desk.find_all(sample, except.as_deref(), Until::Exhausted).await;
-            let mut found: Vec<String> = found.matches.iter().map(show_match).collect();
-            found.sort();
-            found
+            desk.find_within(sample, except.as_deref(), &[]).await.iter().map(show_match).collect()
         }
         Op::Reopen => desk.all().await.iter().map(show_record).collect(),
+        Op::Beside(Beside::Look) => beside(desk).await,
+        Op::Beside(change) => vec![apply_beside(desk, change).await],
     }
+}
+
+async fn put(desk: &Desk, sample: &Sample, mode: Mode, confirmed: &[&str]) -> String {
+    show(&desk.try_put_confirmed(sample, mode, confirmed).await.expect("a registration"))
+}
+
+/// An outcome; of errors the kind only.
+fn outcome<T: std::fmt::Debug>(outcome: doppel::store::Result<T>) -> String {
+    match outcome {
+        Ok(value) => format!("{value:?}"),
+        Err(StoreError::Limit(_)) => "a limit".into(),
+        Err(StoreError::ProfileConflict(_)) => "a conflict".into(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn apply_beside(desk: &Desk, change: &Beside) -> String {
+    let (store, name) = (&desk.store, &desk.name);
+    let profile = |noted: &bool| if *noted { "noted" } else { "p1" };
+    let state = desk.state().await;
+    let building = state.others.iter().find(|other| other.phase == Phase::Building);
+    match change {
+        Beside::Look => beside(desk).await.concat(),
+        Beside::Confirmed(sample, other) => put(desk, sample, Mode::Put, &[other]).await,
+        Beside::Begin(noted) => {
+            outcome(store.begin_generation(desk.generation_spec(profile(noted))).await.map(|begun| begun.id))
+        }
+        Beside::File(count) => {
+            let Some(begun) = building else { return "nothing is built".into() };
+            let signed = |record: &StoredRecord| Sample::of_record(record).signed_as(Signing::of(&begun.profile));
+            let filing =
+                |record: &StoredRecord| Filing { id: record.id.clone(), seq: record.seq, signed: signed(record) };
+            let batch = desk.all().await.iter().rev().take(*count).map(filing).collect();
+            outcome(store.file(name, begun.id, batch).await)
+        }
+        Beside::Complete => {
+            let Some(begun) = building else { return "nothing is built".into() };
+            let filed = desk.file_rest(begun).await;
+            outcome(store.complete_generation(name, begun.id).await.map(|()| filed))
+        }
+        Beside::Activate(generation) => {
+            outcome(store.activate_generation(name, *generation).await.map(|state| state.generation))
+        }
+        Beside::Drop(generation) => outcome(store.drop_generation(name, *generation).await),
+        Beside::Pairs(of, earlier) => {
+            let Some(record) = desk.get(of).await else { return "no record".into() };
+            let mut seqs = Vec::new();
+            for other in earlier {
+                seqs.extend(desk.get(other).await.map(|other| other.seq));
+            }
+            seqs.sort_unstable();
+            let pairs = vec![Pairs { seq: record.seq, earlier: seqs }];
+            outcome(store.put_pairs(name, state.generation, pairs).await)
+        }
+        Beside::Decide(a, b, judgement) => {
+            let Some(pair) = Pair::new(id(a), id(b)) else { return "one record".into() };
+            let ruling = Ruling { judgement: *judgement, by: None, note: None, at: "2026-01-04T00:00:00Z".into() };
+            outcome(store.decide(name, pair, ruling).await)
+        }
+        Beside::Profile(noted) => {
+            outcome(store.update_collection(desk.spec(profile(noted))).await.map(|state| state.generation))
+        }
+    }
+}
+
+/// All that stands beside the records, with ids in place of seqs.
+async fn beside(desk: &Desk) -> Vec<String> {
+    let state = desk.state().await;
+    let records = desk.all().await;
+    let id_of = |seq| records.iter().find(|record| record.seq == seq).map_or("gone", |record| record.id.as_str());
+    let others: Vec<_> = state.others.iter().map(|other| (other.id, other.phase, &other.profile)).collect();
+    let mut shown = vec![format!("{} {} {others:?}", state.generation, state.profile)];
+    for generation in 1..8 {
+        for filed in desk.filed(generation).await {
+            let Filed { seq, digest_key, fingerprint, keys } = filed;
+            shown.push(format!("{generation} {} {digest_key} {fingerprint:?} {keys:?}", id_of(seq)));
+        }
+        for pairs in desk.store.pairs(&desk.name, generation, 0, usize::MAX).await.expect("a page") {
+            let earlier: Vec<&str> = pairs.earlier.iter().map(|seq| id_of(*seq)).collect();
+            shown.push(format!("{generation} {} matches {earlier:?}", id_of(pairs.seq)));
+        }
+    }
+    let decisions = desk.store.decisions(&desk.name, None, usize::MAX).await.expect("a list");
+    shown.extend(decisions.iter().map(|decision| format!("{decision:?}")));
+    shown
 }
 
 /// A record's verdict names a record that is still the one it meant exactly if the seqs agree.
@@ -118,9 +239,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_embedded_store_answers_like_the_model(ops in proptest::collection::vec(ops(), 1..40)) {
+    fn the_embedded_store_answers_like_the_model(ops in proptest::collection::vec(ops_with_generations(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let dir = tempfile::tempdir().expect("a temporary directory");
+        let ops = ops.into_iter().chain([Op::Reopen, Op::Beside(Beside::Look)]).collect();
         runtime.block_on(compare(ops, async || open(dir.path())));
     }
 }

@@ -1,8 +1,10 @@
 //! `doppel doctor`: checks that every record and every index entry belong together, and mends what does not.
 //!
-//! MongoDB: pages, signatures, keys and records are compared with each other. The embedded store rebuilds its index from the
-//! records whenever it is opened, so there it is enough that every record is found by its own signatures.
+//! MongoDB: pages, signatures, keys and records are compared with each other. The embedded store rebuilds its index from what
+//! is filed whenever it is opened, so there it is enough that every record is found by its own signatures, and that each
+//! generation has filed the records there are and no others.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,8 +17,10 @@ use crate::config::{self, Flags, StoreKind};
 use crate::index::Via;
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
+use crate::schemes::statistics::Statistics;
+use crate::store::generations::Phase;
 use crate::store::mongo::Report;
-use crate::store::{Candidate, Judge, Query, Store, Until};
+use crate::store::{Candidate, CollectionState, GenerationId, Judge, Query, Seq, Store, Until};
 use crate::verdict::{Facts, Match, Verdict};
 
 /// Records read at a time.
@@ -63,11 +67,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if faults == 0 || mended > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Looks every record up by its own signatures.
+/// Looks every record up by its own signatures, and compares each generation with the records.
 async fn examine(store: &Arc<dyn Store>) -> anyhow::Result<Report> {
     let mut report = Report::default();
     for state in store.collections().await? {
-        let profile = Profile::compile(&state.settings, None);
+        for generation in state.others.iter().map(|other| other.id).chain([state.generation]) {
+            examine_generation(store, &state, generation, &mut report).await?;
+        }
+        let statistics = store.statistics(&state.name, state.generation).await?;
+        let statistics = statistics.as_deref().and_then(Statistics::decode).map(Arc::new);
+        let profile = Profile::compile(&state.settings, statistics);
         anyhow::ensure!(
             profile.digest() == state.profile,
             "collection {} was signed with another dictionary; reindex it first",
@@ -102,7 +111,56 @@ async fn examine(store: &Arc<dyn Store>) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn query_of(state: &crate::store::CollectionState, radius: u8, profile: &Profile, signed: Signed) -> Query {
+/// Compares what a generation has filed with the records there are, a page at a time. One that is being built may lack some.
+async fn examine_generation(
+    store: &Arc<dyn Store>,
+    state: &CollectionState,
+    generation: GenerationId,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let beside = state.others.iter().find(|other| other.id == generation);
+    let complete = beside.is_none_or(|other| other.phase == Phase::Ready);
+    let mut fault = |id: String, what: &str| {
+        report.faults.push((state.name.to_string(), id, format!("{what} in generation {generation}")));
+    };
+    let mut after = 0;
+    loop {
+        let records = store.records(&state.name, after, PAGE).await?;
+        let end = records.last().map_or(Seq::MAX, |last| last.seq);
+        let mut filed = filed_up_to(store, state, generation, (after, end)).await?;
+        report.entries += filed.len() as u64;
+        for record in &records {
+            if !filed.remove(&record.seq) && complete {
+                fault(record.id.to_string(), "the record is not filed");
+            }
+        }
+        filed.into_iter().for_each(|seq| fault(format!("seq {seq}"), "what is filed has no record"));
+        if records.is_empty() {
+            return Ok(());
+        }
+        after = end;
+    }
+}
+
+/// The seqs that a generation has filed after one seq and up to another.
+async fn filed_up_to(
+    store: &Arc<dyn Store>,
+    state: &CollectionState,
+    generation: GenerationId,
+    (mut after, end): (Seq, Seq),
+) -> anyhow::Result<BTreeSet<Seq>> {
+    let mut seqs = BTreeSet::new();
+    loop {
+        let page = store.filed(&state.name, generation, after, PAGE).await?;
+        seqs.extend(page.iter().map(|filed| filed.seq).take_while(|seq| *seq <= end));
+        match page.last() {
+            Some(last) if last.seq < end => after = last.seq,
+            _ => return Ok(seqs),
+        }
+    }
+}
+
+fn query_of(state: &CollectionState, radius: u8, profile: &Profile, signed: Signed) -> Query {
     let channel = profile.schemes().iter().position(|scheme| scheme.name() == "simhash").unwrap_or(0) as u8;
     Query {
         collection: state.name.clone(),

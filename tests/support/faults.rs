@@ -1,4 +1,5 @@
 //! What tests of faults share.
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,4 +45,18 @@ pub(crate) async fn insist(desk: &Desk, sample: &Sample) -> Registered {
         }
     }
     panic!("the store did not come back");
+}
+
+/// Copies a directory as it is: what a crash would leave.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("a listing") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
 }

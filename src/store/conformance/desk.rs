@@ -10,7 +10,7 @@ use crate::store::{
     CollectionSpec, CollectionState, Found, GenerationId, Mode, Placed, Query, Registered, Registration, Result, Seq,
     Store, StoreError, StoredRecord, Until,
 };
-use crate::verdict::Fingerprint;
+use crate::verdict::{Fingerprint, Match};
 
 /// A valid id.
 pub fn id(text: &str) -> RecordId {
@@ -165,9 +165,9 @@ impl Desk {
         self.try_put_confirmed(sample, Mode::Put, &[]).await.expect("a registration")
     }
 
-    /// Looks up in the live generation, signing again as often as it changes; `confirmed` match by decision. All that match,
-    /// by id, and how.
-    pub async fn find_confirmed(&self, sample: &Sample, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
+    /// Looks up in the live generation, signing again as often as it changes; `confirmed` match by decision, `except` does
+    /// not. All that match, by id.
+    pub async fn find_within(&self, sample: &Sample, except: Option<&str>, confirmed: &[&str]) -> Vec<Match> {
         loop {
             let state = self.state().await;
             let signing = Signing::of(&state.profile);
@@ -178,19 +178,24 @@ impl Desk {
                 fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, RADIUS, 0)),
                 signed: Some(signed),
                 confirmed: confirmed.iter().map(|text| id(text)).collect(),
-                ..self.query(sample, None)
+                ..self.query(sample, except)
             };
             let judge = SampleJudge::within(sample, state.generation, signing);
             match self.store.find(query, judge, Until::Exhausted).await {
                 Err(StoreError::StaleGeneration { .. }) => {}
                 found => {
-                    let matches = found.expect("a lookup").matches.into_iter();
-                    let mut found: Vec<_> = matches.map(|found| (found.id.to_string(), found.via)).collect();
-                    found.sort();
+                    let mut found = found.expect("a lookup").matches;
+                    found.sort_by(|a, b| a.id.cmp(&b.id));
                     return found;
                 }
             }
         }
+    }
+
+    /// All that match `sample` in the live generation or, being `confirmed`, by decision: by id, and how.
+    pub async fn find_confirmed(&self, sample: &Sample, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
+        let found = self.find_within(sample, None, confirmed).await;
+        found.into_iter().map(|found| (found.id.to_string(), found.via)).collect()
     }
 
     /// The ids of all that match `sample` in the live generation, sorted.
