@@ -79,7 +79,6 @@ pub struct TaskState {
 }
 
 /// What came of [`Tasks::put_task`].
-#[expect(clippy::large_enum_variant, reason = "made once a second and looked at at once")]
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made a few times a second at most, and taken apart at once")]
 pub enum TaskPut {

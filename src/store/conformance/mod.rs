@@ -61,8 +61,10 @@ checks! {
 }
 
 checks! {
-    /// The checks of [`Generations`](super::Generations), and of what registrations do for them.
+    /// The checks of [`Generations`](super::Generations), of what registrations do for them, and of removals that mean one
+    /// content.
     GENERATIONS:
+    basics::a_record_is_removed_exactly_while_it_is_the_one_meant,
     generations::one_generation_is_built_at_a_time_and_few_are_kept,
     generations::registrations_name_every_generation_and_are_filed_in_each,
     generations::filing_leaves_out_what_is_gone_or_filed_already,

@@ -181,6 +181,15 @@ impl EmbeddedStore {
         }
     }
 
+    /// Removes a record, with a seq only the one that has it.
+    async fn remove_if(&self, name: &CollectionName, record: (&RecordId, Option<Seq>)) -> Result<bool> {
+        let begin = |core: &Core, claim, permit| core.begin_remove(name, record, claim, permit);
+        match self.change((name, record.0), Reserve::Half, begin).await? {
+            Outcome::Removed(there) => Ok(there),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// Waits for what must be had before a change can begin.
     async fn begun<T>(&self, what: impl Future<Output = T>) -> Result<T> {
         self.shared.patience.wait(what).await.ok_or_else(patience::hangs)
@@ -266,15 +275,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {
-        let begin = |core: &Core, claim, permit| core.begin_remove(collection, id, claim, permit);
-        match self.change((collection, id), Reserve::Half, begin).await? {
-            Outcome::Removed(there) => Ok(there),
-            _ => Err(unexpected()),
-        }
+        self.remove_if(collection, (id, None)).await
     }
 
-    async fn remove_exactly(&self, _: &CollectionName, _: &RecordId, _: Seq) -> Result<bool> {
-        Err(StoreError::Limit("this store removes by id only".into()))
+    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
+        self.remove_if(collection, (id, Some(seq))).await
     }
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {

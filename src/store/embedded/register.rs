@@ -53,17 +53,17 @@ impl Core {
         begun.unwrap_or_else(|error| Begun::Answered(Err(error)))
     }
 
-    /// Begins a removal.
+    /// Begins a removal; with `only`, of the record that has this seq.
     pub(super) fn begin_remove(
         &self,
         name: &CollectionName,
-        id: &RecordId,
+        (id, only): (&RecordId, Option<Seq>),
         claim: Claim,
         permit: OwnedSemaphorePermit,
     ) -> Begun {
         let begun = self.check_claim(name, &claim).and_then(|moved| match moved {
             Some(begun) => Ok(begun),
-            None => self.remove_claimed(claim, id, permit),
+            None => self.remove_claimed(claim, (id, only), permit),
         });
         begun.unwrap_or_else(|error| Begun::Answered(Err(error)))
     }
@@ -147,13 +147,19 @@ impl Core {
         Ok(Begun::Sent(answer))
     }
 
-    fn remove_claimed(&self, claim: Claim, id: &RecordId, permit: OwnedSemaphorePermit) -> Result<Begun> {
+    fn remove_claimed(
+        &self,
+        claim: Claim,
+        (id, only): (&RecordId, Option<Seq>),
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Begun> {
         let collection = &claim.collection;
         let (live, generations) = {
             let line = collection.line.lock();
             (line.live, line.generations())
         };
-        let Some(old) = self.stored(collection, id, &generations)? else {
+        let old = self.stored(collection, id, &generations)?;
+        let Some(old) = old.filter(|old| only.is_none_or(|seq| old.record.seq == seq)) else {
             return Ok(Begun::Answered(Ok(Outcome::Removed(false))));
         };
         let (reply, answer) = oneshot::channel();
