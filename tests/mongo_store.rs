@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel::store::conformance::{ALL, Desk, Sample, id, stored};
+use doppel::store::conformance::{ALL, DECISIONS, Desk, GENERATIONS, Sample, TASKS, id, stored};
 use doppel::store::mongo::{MongoStore, Options, State};
 use doppel::store::{Registered, Store, StoreError};
 use doppel::verdict::VerdictKind;
@@ -106,13 +106,40 @@ fn spread(number: u64) -> u64 {
 async fn the_mongodb_store_keeps_the_promises() {
     let pair = Pair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
-    for (name, check) in ALL {
+    for (name, check) in ALL.iter().chain(DECISIONS).chain(TASKS) {
         let start = Instant::now();
         println!("{name}");
         check(Arc::clone(&store)).await;
         println!("{name}: {:?}", start.elapsed());
     }
     pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_mongodb_store_keeps_the_promises_of_generations() {
+    let server = mongod::Shared::start().await;
+    let database = mongod::database("generations");
+    // Announcing a generation waits for it.
+    let options = Options { deadline: Duration::from_millis(2500), ..mongod::options() };
+    let store = MongoStore::connect(server.uri(), &database, options).await.expect("a connection");
+    let shared: Arc<dyn Store> = Arc::new(store.clone());
+    let checks = GENERATIONS.iter().map(|(name, check)| {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            check(shared).await;
+            println!("{name}");
+        })
+    });
+    // Side by side: they mostly wait.
+    for (check, (name, _)) in checks.collect::<Vec<_>>().into_iter().zip(GENERATIONS) {
+        assert!(check.await.is_ok(), "{name}");
+    }
+    // One check calls a generation complete that is not.
+    let incomplete = Desk::existing(&shared, "one_generation_at_a_time").name;
+    assert!(shared.drop_collection(&incomplete).await.expect("a drop"));
+    let report = store.examine(false, false).await.expect("it can be examined");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    mongod::drop_database(server.uri(), &database).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

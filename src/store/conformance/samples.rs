@@ -1,5 +1,6 @@
 //! Made-up records, how they are signed, and what counts as a match among them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -105,7 +106,9 @@ impl Sample {
         let text = format!("{:?} {:?}{note}", self.keys, self.fingerprint);
         let keys: Vec<u64> = self.keys.iter().filter(|key| signing.takes(**key)).map(|key| key ^ apart).collect();
         let fingerprint = self.fingerprint.map(|bits| Signature::Fingerprint(Fingerprint(bits ^ apart)));
-        let hashes = (!keys.is_empty()).then(|| Signature::Hashes(keys.clone().into()));
+        // A signature's hashes ascend, each once.
+        let distinct = keys.iter().copied().collect::<BTreeSet<u64>>();
+        let hashes = (!keys.is_empty()).then(|| Signature::Hashes(distinct.into_iter().collect()));
         Arc::new(Signed {
             digest: Digest(Sha256::digest(text).into()),
             features: self.keys.len() as u32,

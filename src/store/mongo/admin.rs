@@ -11,23 +11,29 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
-use mongodb::bson::{Document, doc, serialize_to_bson};
+use mongodb::bson::doc;
 use mongodb::options::ReturnDocument;
 use parking_lot::RwLock;
 
-use super::documents::{
-    self, BLOCKS, COLLECTIONS, CollectionDocument, DROPPED, LATCHES, META, Number, RECORDS, SIGNATURES,
-};
+use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, Number, RECORDS};
 use super::retry::{self, Deadline, End, Trouble, Work};
-use super::{MongoStore, Shared, records_of, server};
-use crate::collection::CollectionName;
-use crate::store::{CollectionSpec, CollectionState, Result, StoreError, Usage};
+use super::{Shared, records_of, server, sweep};
+use crate::collection::{CollectionName, Settings};
+use crate::store::{CollectionSpec, CollectionState, GenerationId, Result, StoreError, Usage};
 
 /// A collection as this instance knows it.
 pub(super) struct Known {
     pub(super) number: Number,
     pub(super) state: Arc<CollectionState>,
     read: Instant,
+}
+
+impl Known {
+    /// All generations with their settings, the live one first.
+    pub(super) fn generations(&self) -> impl Iterator<Item = (GenerationId, &Settings)> {
+        let others = self.state.others.iter().map(|other| (other.id, &other.settings));
+        std::iter::once((self.state.generation, &self.state.settings)).chain(others)
+    }
 }
 
 /// Collections by name, each good for [`super::Options::staleness`]. Absence is never remembered.
@@ -37,8 +43,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    fn put(&self, document: CollectionDocument) -> Arc<Known> {
-        let CollectionDocument { number, state, empty: _ } = document;
+    pub(super) fn put(&self, document: CollectionDocument) -> Arc<Known> {
+        let CollectionDocument { number, state, .. } = document;
         let mut known = self.known.write();
         let before = known.get(&state.name);
         // The same state stays the same allocation: whoever compiled it need not do so again.
@@ -103,7 +109,7 @@ impl Shared {
 
     pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let state = CollectionState::first(spec);
-        let document = CollectionDocument { number: self.next_number().await?, state, empty: true };
+        let document = CollectionDocument { number: self.next_number().await?, state, last_generation: 1, empty: true };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
             Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),
@@ -207,92 +213,18 @@ impl Work for Update<'_> {
                 collections.update_one(filter, declared).session(&mut *session).await?;
                 return Ok(End::Commit(Updated::DeclaredEmpty));
             }
-            document.state.generation += 1;
+            // Without records those beside it are worth nothing.
+            for other in std::mem::take(&mut document.state.others) {
+                let note = sweep::note(document.number, Some(other.id));
+                shared.documents(DROPPED).insert_one(note).session(&mut *session).await?;
+            }
+            document.last_generation += 1;
+            document.state.generation = document.last_generation;
+            (document.state.live_since, document.state.scan_end) = (None, 0);
         }
         document.state.settings = spec.settings.clone();
         document.state.profile.clone_from(&spec.profile);
-        let changed = doc! {
-            "settings": serialize_to_bson(&spec.settings).map_err(documents::damaged)?,
-            "profile": &spec.profile, "generation": document.state.generation as i32,
-        };
-        collections.update_one(filter, doc! { "$set": changed }).session(&mut *session).await?;
+        collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
         Ok(End::Commit(Updated::Done(Box::new(document))))
     }
-}
-
-/// Takes a collection off the list and leaves a note that its documents are to be swept.
-struct Drop<'a> {
-    shared: &'a Shared,
-    name: &'a CollectionName,
-}
-
-#[async_trait]
-impl Work for Drop<'_> {
-    type Answer = Option<Number>;
-
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Option<Number>>, Trouble> {
-        let collections = self.shared.documents(COLLECTIONS);
-        let gone = collections.find_one_and_delete(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
-        let Some(document) = gone else { return Ok(End::Abort(None)) };
-        let number = document.get_i32("number").map_err(documents::damaged)?;
-        let note = doc! { "_id": number, "name": self.name.as_str() };
-        self.shared.documents(DROPPED).insert_one(note).session(&mut *session).await?;
-        Ok(End::Commit(Some(number)))
-    }
-}
-
-pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) -> Result<bool> {
-    let dropped = shared.retry.transact(&shared.client, shared.deadline(), &mut Drop { shared: &shared, name }).await?;
-    shared.cache.forget(name);
-    if let Some(number) = dropped {
-        tokio::spawn(sweep(shared, number));
-    }
-    Ok(dropped.is_some())
-}
-
-impl MongoStore {
-    /// Sweeps what interrupted drops left.
-    pub(super) fn finish_drops(&self) {
-        let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
-            let Ok(mut cursor) = shared.documents(DROPPED).find(doc! {}).await else { return };
-            while let Ok(true) = cursor.advance().await {
-                let number = cursor.deserialize_current().ok().and_then(|note| note.get_i32("_id").ok());
-                if let Some(number) = number {
-                    sweep(Arc::clone(&shared), number).await;
-                }
-            }
-        });
-    }
-}
-
-/// Removes the documents of a dropped collection: now, and once more when no registration is left that began before.
-async fn sweep(shared: Arc<Shared>, number: Number) {
-    for round in 0..2 {
-        if round == 1 {
-            tokio::time::sleep(shared.options.deadline * 2).await;
-        }
-        if let Err(error) = sweep_once(&shared, number).await {
-            let reason = retry::summary(&error);
-            tracing::warn!(reason, "a dropped collection is not swept yet; the next start continues");
-            return;
-        }
-    }
-    if let Err(error) = shared.documents(DROPPED).delete_one(doc! { "_id": number }).await {
-        tracing::warn!(reason = retry::summary(&error), "the note of a swept collection stays until the next start");
-    }
-}
-
-async fn sweep_once(shared: &Shared, number: Number) -> mongodb::error::Result<()> {
-    let by_id: Document = records_of(number);
-    for (name, filter) in [
-        (RECORDS, by_id.clone()),
-        (SIGNATURES, by_id),
-        (BLOCKS, doc! { "c": number }),
-        // Their _id is an embedded document: a range of it is what an index can find.
-        (LATCHES, doc! { "_id": { "$gte": { "c": number }, "$lt": { "c": number + 1 } } }),
-    ] {
-        shared.documents(name).delete_many(filter).await?;
-    }
-    Ok(())
 }

@@ -5,24 +5,22 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::SessionOptions;
 
 use super::documents::{
-    self, BLOCKS, BucketNumber, COLLECTIONS, CollectionDocument, PageDocument, RECORDS, RecordDocument, SIGNATURES,
-    SignatureDocument, record_key, signature_key, signatures_of,
+    self, BLOCKS, COLLECTIONS, CollectionDocument, Page, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    SignatureDocument, page_key, record_key, signature_key, signatures_of,
 };
-use super::latches::latches;
 use super::read::Place;
-use super::register::simhash_channel;
-use super::retry::{End, Trouble, Work};
-use super::write::pages_for;
+use super::retry::Trouble;
 use super::{MongoStore, Shared, records_of};
-use crate::record::{RecordId, Row};
-use crate::schemes::profile::{Profile, Signed};
-use crate::store::{CollectionState, Result, StoreError};
+use crate::collection::Settings;
+use crate::record::RecordId;
+use crate::schemes::profile::Profile;
+use crate::store::Result;
+use crate::store::generations::Phase;
 
 /// What was examined and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,11 +49,46 @@ struct Signed4 {
     seq: u64,
     digest: crate::schemes::profile::Digest,
     fingerprint: Option<crate::verdict::Fingerprint>,
-    places: Vec<(BucketNumber, i32)>,
+    places: Vec<Page>,
 }
 
 /// Records that looked wrong, with every page that holds an entry of theirs in the wrong place.
-type Suspects = HashMap<String, BTreeSet<(BucketNumber, i32)>>;
+type Suspects = HashMap<String, BTreeSet<Page>>;
+
+/// A generation under examination.
+pub(super) struct Ward<'a> {
+    pub(super) place: Place,
+    pub(super) settings: &'a Settings,
+    /// Not all records are filed in it yet.
+    pub(super) is_building: bool,
+    /// To compare posting keys with.
+    profile: Option<Profile>,
+    /// Put before what is found.
+    prefix: String,
+}
+
+impl Ward<'_> {
+    /// Whether posting keys are compared with what the profile makes of the signatures.
+    pub(super) fn checks_keys(&self) -> bool {
+        self.profile.is_some()
+    }
+}
+
+/// All generations of a collection, the live one first.
+fn wards(collection: &CollectionDocument, keys: bool) -> Vec<Ward<'_>> {
+    let CollectionDocument { number, state, .. } = collection;
+    let ward = |generation, settings, is_building, prefix| {
+        let place = Place { number: *number, generation };
+        // Posting keys weigh nothing: no statistics are needed for them.
+        let profile = keys.then(|| Profile::compile(settings, None));
+        Ward { place, settings, is_building, profile, prefix }
+    };
+    let mut wards = vec![ward(state.generation, &state.settings, false, String::new())];
+    wards.extend(state.others.iter().map(|other| {
+        ward(other.id, &other.settings, other.phase == Phase::Building, format!("generation {}: ", other.id))
+    }));
+    wards
+}
 
 impl MongoStore {
     /// Examines all collections. With `repair`, mends what it finds: a record that is there is filed anew under its signatures, what
@@ -70,33 +103,33 @@ impl MongoStore {
         for raw in collections {
             let document = Document::try_from(raw).map_err(documents::damaged)?;
             let collection = CollectionDocument::decode(&document)?;
-            shared.examine(&collection, repair, keys, &mut report).await?;
+            for ward in wards(&collection, keys) {
+                shared.examine(collection.state.name.as_str(), &ward, repair, &mut report).await?;
+            }
         }
         Ok(report)
     }
 }
 
 impl Shared {
-    async fn examine(
-        &self,
-        collection: &CollectionDocument,
-        repair: bool,
-        keys: bool,
-        report: &mut Report,
-    ) -> Result<()> {
-        let place = Place { number: collection.number, generation: collection.state.generation };
-        let profile = keys.then(|| Profile::compile(&collection.state.settings, None));
-        let suspects = self.suspects(place, profile.as_ref(), report).await?;
+    async fn examine(&self, name: &str, ward: &Ward<'_>, repair: bool, report: &mut Report) -> Result<()> {
+        let before = report.records;
+        let suspects = self.suspects(ward, report).await?;
+        if !ward.prefix.is_empty() {
+            // They were counted with the live generation.
+            report.records = before;
+        }
         for (id, pages) in suspects {
             let id = RecordId::new(&id).map_err(documents::damaged)?;
-            let faults = self.read(self.deadline(), || self.look_again(place, &id, &pages, profile.as_ref())).await?;
+            let faults = self.read(self.deadline(), || self.look_again(ward, &id, &pages)).await?;
             if faults.is_empty() {
                 continue;
             }
-            let name = collection.state.name.to_string();
-            report.faults.extend(faults.into_iter().map(|fault| (name.clone(), id.to_string(), fault)));
+            let faults =
+                faults.into_iter().map(|fault| (name.to_owned(), id.to_string(), ward.prefix.clone() + &fault));
+            report.faults.extend(faults);
             if repair {
-                self.mend(place, &collection.state, &id, pages).await?;
+                self.mend(ward, &id, pages).await?;
                 report.mended += 1;
             }
         }
@@ -104,17 +137,18 @@ impl Shared {
     }
 
     /// One pass over signatures, pages and records.
-    async fn suspects(&self, place: Place, profile: Option<&Profile>, report: &mut Report) -> Result<Suspects> {
+    async fn suspects(&self, ward: &Ward<'_>, report: &mut Report) -> Result<Suspects> {
+        let place = ward.place;
         let mut seen: HashMap<String, Seen> = HashMap::new();
         let mut suspects = Suspects::new();
-        let mut suspect = |id: &str, page: Option<(BucketNumber, i32)>| {
+        let mut suspect = |id: &str, page: Option<Page>| {
             suspects.entry(id.to_owned()).or_default().extend(page);
         };
         let filter = signatures_of(place.number, place.generation);
         let mut cursor = self.raw(SIGNATURES).find(filter).await.map_err(|error| super::retry::fatal(&error))?;
         while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
             let signature = SignatureDocument::decode(cursor.current())?;
-            if !keys_agree(&signature, profile) {
+            if !keys_agree(&signature, ward.profile.as_ref()) {
                 suspect(signature.id.as_str(), None);
             }
             let places = signature.places();
@@ -131,24 +165,33 @@ impl Shared {
             page.walk(|entry| {
                 report.entries += 1;
                 let known = seen.get_mut(entry.id);
-                let right = known.is_some_and(|seen| seen.tick((page.bucket, page.page), entry.fingerprint));
-                if !right {
-                    suspect(entry.id, Some((page.bucket, page.page)));
+                let at = (place.generation, page.bucket, page.page);
+                if !known.is_some_and(|seen| seen.tick(at, entry.fingerprint)) {
+                    suspect(entry.id, Some(at));
                 }
             })?;
         }
         let records = self.raw(RECORDS);
-        let records = records.find(records_of(place.number)).projection(doc! { "seq": 1, "digest": 1 });
+        let records = records.find(records_of(place.number)).projection(doc! { "seq": 1, "g": 1, "digest": 1 });
         let mut cursor = records.await.map_err(|error| super::retry::fatal(&error))?;
         while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
             report.records += 1;
             let raw = cursor.current();
             let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(documents::damaged)?;
             let seq = raw.get_i64("seq").map_err(documents::damaged)? as u64;
-            let digest = documents::digest_of(raw)?;
+            // A digest that another profile made says nothing here.
+            let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation as i32);
+            let digest = own.then(|| documents::digest_of(raw)).transpose()?;
+            if ward.is_building && !seen.contains_key(id) {
+                continue;
+            }
             let known = seen.entry(id.to_owned()).or_default();
             known.has_record = true;
-            if !known.signature.as_ref().is_some_and(|signature| signature.seq == seq && signature.digest == digest) {
+            if !known
+                .signature
+                .as_ref()
+                .is_some_and(|signature| signature.seq == seq && digest.is_none_or(|digest| digest == signature.digest))
+            {
                 suspect(id, None);
             }
         }
@@ -163,34 +206,35 @@ impl Shared {
     /// What is wrong with one record, all read in one snapshot; in words.
     async fn look_again(
         &self,
-        place: Place,
+        ward: &Ward<'_>,
         id: &RecordId,
-        pages: &BTreeSet<(BucketNumber, i32)>,
-        profile: Option<&Profile>,
+        pages: &BTreeSet<Page>,
     ) -> std::result::Result<Vec<String>, Trouble> {
+        let place = ward.place;
         let options = SessionOptions::builder().snapshot(true).build();
         let mut session = self.client.start_session().with_options(options).await?;
         let (record, signature) = self.both(&mut session, place, id).await?;
         let mut faults = Vec::new();
         match (&record, &signature) {
-            (Some(_), None) => faults.push("the record has no signature".to_owned()),
+            (Some(_), None) if !ward.is_building => faults.push("the record has no signature".to_owned()),
             (None, Some(_)) => faults.push("the signature has no record".to_owned()),
             (Some(record), Some(signature)) => {
-                if record.record.seq != signature.seq || record.record.digest != signature.digest {
+                if !is_of(signature, record) {
                     faults.push("the signature is of another version of the record".to_owned());
                 }
-                if !keys_agree(signature, profile) {
+                if !keys_agree(signature, ward.profile.as_ref()) {
                     faults.push("the posting keys are not those of the signatures".to_owned());
                 }
             }
-            (None, None) => {}
+            (_, None) => {}
         }
         let right = signature.as_ref().map(SignatureDocument::places).unwrap_or_default();
         let fingerprint = signature.as_ref().and_then(|signature| signature.fingerprint);
         let all: BTreeSet<_> = right.iter().chain(pages).copied().collect();
-        for (bucket, page) in all {
-            let found = self.entries_of(&mut session, place, (bucket, page), id).await?;
-            let expected = usize::from(right.contains(&(bucket, page)));
+        for at in all {
+            let (_, bucket, page) = at;
+            let found = self.entries_of(&mut session, place, at, id).await?;
+            let expected = usize::from(right.contains(&at));
             let good = found.iter().filter(|found| Some(**found) == fingerprint).count();
             if found.len() != expected || good != expected {
                 let block = bucket >> 16;
@@ -203,7 +247,7 @@ impl Shared {
         Ok(faults)
     }
 
-    async fn both(
+    pub(super) async fn both(
         &self,
         session: &mut ClientSession,
         place: Place,
@@ -222,12 +266,15 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         place: Place,
-        (bucket, page): (BucketNumber, i32),
+        at: Page,
         id: &RecordId,
     ) -> std::result::Result<Vec<crate::verdict::Fingerprint>, Trouble> {
-        let key = doc! { "c": place.number, "g": place.generation as i32, "b": bucket, "p": page };
         let asked = self.raw(BLOCKS);
-        let asked = asked.find_one(key).projection(PageDocument::projection()).session(&mut *session).await?;
+        let asked = asked
+            .find_one(page_key(place.number, at))
+            .projection(PageDocument::projection())
+            .session(&mut *session)
+            .await?;
         let mut found = Vec::new();
         if let Some(raw) = &asked {
             PageDocument::decode(raw)?.walk(|entry| {
@@ -238,22 +285,11 @@ impl Shared {
         }
         Ok(found)
     }
-
-    async fn mend(
-        &self,
-        place: Place,
-        state: &CollectionState,
-        id: &RecordId,
-        pages: BTreeSet<(BucketNumber, i32)>,
-    ) -> Result<()> {
-        let mut work = Mending { shared: self, place, state, id, pages };
-        self.retry.transact(&self.client, self.deadline(), &mut work).await
-    }
 }
 
 impl Seen {
     /// Whether an entry stands where the signature says, for the first time.
-    fn tick(&mut self, page: (BucketNumber, i32), fingerprint: crate::verdict::Fingerprint) -> bool {
+    fn tick(&mut self, page: Page, fingerprint: crate::verdict::Fingerprint) -> bool {
         let Some(signature) = &self.signature else { return false };
         let at = signature.places.iter().position(|place| *place == page);
         let bit = at.map_or(0, |at| 1_u8 << at);
@@ -269,10 +305,17 @@ impl Seen {
     }
 }
 
+/// Whether a signature is of this version of a record.
+pub(super) fn is_of(signature: &SignatureDocument, record: &RecordDocument) -> bool {
+    let RecordDocument { record, generation, .. } = record;
+    // A digest that another profile made says nothing here.
+    record.seq == signature.seq && (*generation != signature.generation || record.digest == signature.digest)
+}
+
 fn keys_agree(signature: &SignatureDocument, profile: Option<&Profile>) -> bool {
     let (Some(profile), Some(signed)) = (profile, &signature.signed) else { return true };
     let made = profile.keys(&signed.signatures);
-    signature.keys.iter().copied().eq(made.iter().map(|key| key.key))
+    signature.keys == made
 }
 
 async fn all(shared: &Shared, name: &str, filter: Document, projection: Document) -> Result<Vec<RawDocumentBuf>> {
@@ -286,84 +329,4 @@ async fn all(shared: &Shared, name: &str, filter: Document, projection: Document
         Ok(found)
     });
     reading.await
-}
-
-/// Takes a record's entries and signature away and, if the record is there, files it anew. Seq and verdict stay.
-struct Mending<'a> {
-    shared: &'a Shared,
-    place: Place,
-    state: &'a CollectionState,
-    id: &'a RecordId,
-    pages: BTreeSet<(BucketNumber, i32)>,
-}
-
-impl Mending<'_> {
-    /// The record's signatures: those stored, if they are of this version of it, else made again from its text.
-    fn sign(&self, record: &RecordDocument, signature: Option<&SignatureDocument>) -> Result<Signed> {
-        let profile = Profile::compile(&self.state.settings, None);
-        if let Some(stored) = signature.filter(|signature| signature.digest == record.record.digest)
-            && let Some(mut signed) = stored.signed.clone()
-        {
-            signed.keys = profile.keys(&signed.signatures);
-            return Ok(signed);
-        }
-        let unreadable = || StoreError::Internal(format!("record {} cannot be signed again; put it again", self.id));
-        let row = Row::parse(record.record.row.as_bytes()).map_err(|_| unreadable())?;
-        let document = profile.read(&row).map_err(|_| unreadable())?;
-        Ok(profile.sign(&document))
-    }
-}
-
-#[async_trait]
-impl Work for Mending<'_> {
-    type Answer = ();
-
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
-        let (shared, place, id) = (self.shared, self.place, self.id);
-        let (record, signature) = shared.both(session, place, id).await?;
-        let signed = record.as_ref().map(|record| self.sign(record, signature.as_ref())).transpose()?;
-        let (radius, _) = simhash_channel(&self.state.settings);
-        let mut held = Vec::new();
-        if let Some(old) = &signature {
-            held.extend(latches(&old.digest, old.fingerprint, radius, old.keys.iter().copied()));
-        }
-        if let Some(new) = &signed {
-            held.extend(latches(&new.digest, new.fingerprint(), radius, new.keys.iter().map(|key| key.key)));
-        }
-        held.sort_unstable();
-        held.dedup();
-        shared.take_latches(session, place, &held).await?;
-        let mut from = self.pages.clone();
-        from.extend(signature.iter().flat_map(SignatureDocument::places));
-        let from: Vec<_> = from.into_iter().collect();
-        let (Some(record), Some(signed)) = (record, signed) else {
-            shared.move_entries(session, place, id, &from, None).await?;
-            let key = doc! { "_id": signature_key(place.number, place.generation, id) };
-            shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
-            return Ok(End::Commit(()));
-        };
-        let pages = match signed.fingerprint() {
-            Some(fingerprint) => {
-                let buckets = shared.buckets(session, place, fingerprint, 0).await?;
-                Some((fingerprint, pages_for(fingerprint, &buckets)))
-            }
-            None => None,
-        };
-        shared.move_entries(session, place, id, &from, pages).await?;
-        let mended = SignatureDocument {
-            id: id.clone(),
-            generation: place.generation,
-            seq: record.record.seq,
-            digest: signed.digest,
-            fingerprint: signed.fingerprint(),
-            keys: signed.keys.iter().map(|key| key.key).collect(),
-            pages: pages.map(|(_, pages)| pages),
-            signed: Some(signed),
-        };
-        shared.put_signature(session, place, &mended, true).await?;
-        let digest = doc! { "$set": { "digest": documents::digest_value(&mended.digest) } };
-        let key = doc! { "_id": record_key(place.number, id) };
-        shared.documents(RECORDS).update_one(key, digest).session(&mut *session).await?;
-        Ok(End::Commit(()))
-    }
 }

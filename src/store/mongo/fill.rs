@@ -53,16 +53,7 @@ impl MongoStore {
                     (entries.len() as i32 - 1) / PAGE_ENTRIES
                 })
             });
-            let signature = SignatureDocument {
-                id,
-                generation,
-                seq,
-                digest: signed.digest,
-                fingerprint: signed.fingerprint(),
-                keys: signed.keys.iter().map(|key| key.key).collect(),
-                pages,
-                signed: Some(signed),
-            };
+            let signature = SignatureDocument::of(&id, generation, seq, &signed, pages);
             signatures.push(signature.encode(number));
             if rows.len() == BATCH {
                 self.insert(RECORDS, &mut rows).await?;
@@ -74,7 +65,7 @@ impl MongoStore {
         let mut pages = Vec::new();
         for (bucket, entries) in buckets {
             for (page, entries) in entries.chunks(PAGE_ENTRIES as usize).enumerate() {
-                pages.push(documents::page((number, generation, bucket, page as i32), entries.iter().cloned()));
+                pages.push(documents::page(number, (generation, bucket, page as i32), entries.iter().cloned()));
             }
             if pages.len() >= BATCH {
                 self.insert(BLOCKS, &mut pages).await?;

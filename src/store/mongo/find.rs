@@ -40,7 +40,7 @@ impl Shared {
         let session = &mut session;
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
         let filed = self.filed(session, &query.collection, place, query.digest.as_ref(), keys).await?;
-        Self::check_pointer(filed.pointer, place, &query.collection)?;
+        Self::check_pointer(filed.pointer.as_ref(), place, None, &query.collection)?;
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
@@ -55,7 +55,8 @@ impl Shared {
             Some((fingerprint, radius, channel)) => (self.buckets(session, place, fingerprint, radius).await?, channel),
             None => (Buckets::default(), 0),
         };
-        let ranked = self.ranked(session, place, Hits::gather(filed, keys, buckets, channel, sparse)).await?;
+        let mut ranked = self.ranked(session, place, Hits::gather(filed, keys, buckets, channel, sparse)).await?;
+        ranked.confirm(&query.confirmed);
         self.judge_ranked(session, place, query, ranked, judge, until).await
     }
 

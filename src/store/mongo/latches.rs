@@ -9,6 +9,10 @@
 //! it probes, since one of these is a block of any match. Where that would be hundreds (beyond radius 8) one latch stands for
 //! all fingerprints of the generation, and registrations of the whole generation take turns.
 //!
+//! A transaction takes the latches of every generation that it files in: one that still takes the old generation for the live
+//! one has a latch in common with one that already looks up the new. Records that match by decision share no key, but
+//! the latch of their pair.
+//!
 //! Conflicts cost a whole attempt, so transactions of this process queue for their latches before they begin
 //! ([`Queue`]); only other instances are left to conflict with.
 
@@ -18,10 +22,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use super::documents::{self, Number};
+use super::documents::{self, Number, SignatureDocument};
 use super::retry::Deadline;
+use crate::record::RecordId;
+use crate::schemes::hash::city64_bytes;
 use crate::schemes::probes;
-use crate::schemes::profile::Digest;
+use crate::schemes::profile::{Digest, Signed};
+use crate::store::decisions::Pair;
 use crate::store::{GenerationId, Result, StoreError};
 use crate::verdict::Fingerprint;
 
@@ -29,19 +36,56 @@ const FOLD: u64 = (1 << 20) - 1;
 /// Blocks are 0 to 2^18 − 1.
 const DIGESTS: i32 = 1 << 20;
 const KEYS: i32 = 2 << 20;
+/// Of no generation in particular: decisions hold in all of them.
+const PAIRS: Latch = (0, 3 << 20);
+
+/// A latch: its generation and its number there.
+pub(super) type Latch = (GenerationId, i32);
 
 /// Stands for all fingerprints where the radius is great.
 const ALL_FINGERPRINTS: i32 = 1 << 18;
 /// Greatest radius whose probed blocks are latched one by one: 188 of them.
 const MAX_LATCHED_RADIUS: u8 = 8;
 
-/// The latches of what a record puts into the index, ascending, each once. `radius` is that of the `simhash` channel.
-pub(super) fn latches(
-    digest: &Digest,
-    fingerprint: Option<Fingerprint>,
-    radius: u8,
-    keys: impl Iterator<Item = u64>,
-) -> Vec<i32> {
+/// Latches to be taken, ascending, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Latches(Vec<Latch>);
+
+impl Latches {
+    pub(super) fn as_slice(&self) -> &[Latch] {
+        &self.0
+    }
+
+    /// Adds those of what a record signed as `signed` puts into a generation. `radius` is that of its `simhash` channel.
+    pub(super) fn add(&mut self, generation: GenerationId, radius: u8, signed: &Signed) {
+        let keys = signed.keys.iter().map(|key| key.key);
+        self.extend(generation, numbers(&signed.digest, signed.fingerprint(), radius, keys));
+    }
+
+    /// Adds those of what a generation has filed of a record.
+    pub(super) fn add_filed(&mut self, radius: u8, filed: &SignatureDocument) {
+        let keys = filed.keys.iter().map(|key| key.key);
+        self.extend(filed.generation, numbers(&filed.digest, filed.fingerprint, radius, keys));
+    }
+
+    /// Adds that of two records that match by decision.
+    pub(super) fn add_pair(&mut self, one: &RecordId, other: &RecordId) {
+        let Some(pair) = Pair::new(one.clone(), other.clone()) else { return };
+        // No id holds a control character.
+        let hash = city64_bytes(format!("{}\0{}", pair.a(), pair.b()).as_bytes());
+        let (generation, first) = PAIRS;
+        self.extend(generation, [first + (hash & FOLD) as i32]);
+    }
+
+    fn extend(&mut self, generation: GenerationId, numbers: impl IntoIterator<Item = i32>) {
+        self.0.extend(numbers.into_iter().map(|number| (generation, number)));
+        self.0.sort_unstable();
+        self.0.dedup();
+    }
+}
+
+/// The numbers of the latches of what a record puts into one generation.
+fn numbers(digest: &Digest, fingerprint: Option<Fingerprint>, radius: u8, keys: impl Iterator<Item = u64>) -> Vec<i32> {
     let mut found = vec![DIGESTS + (digest.key() & FOLD) as i32];
     match fingerprint {
         Some(_) if radius > MAX_LATCHED_RADIUS => found.push(ALL_FINGERPRINTS),
@@ -53,12 +97,10 @@ pub(super) fn latches(
         None => {}
     }
     found.extend(keys.map(|key| KEYS + (key & FOLD) as i32));
-    found.sort_unstable();
-    found.dedup();
     found
 }
 
-type Name = (Number, GenerationId, i32);
+type Name = (Number, Latch);
 
 /// Turns of this process at latches.
 #[derive(Default)]
@@ -73,17 +115,11 @@ pub(super) struct Turn {
 }
 
 impl Queue {
-    /// Waits for all `latches` (ascending), at most until the deadline. First come, first served.
-    pub(super) async fn turn(
-        &self,
-        number: Number,
-        generation: GenerationId,
-        latches: &[i32],
-        deadline: Deadline,
-    ) -> Result<Turn> {
-        let mut turn = Turn { held: Vec::with_capacity(latches.len()), waiting: Arc::clone(&self.waiting) };
-        for &latch in latches {
-            let name = (number, generation, latch);
+    /// Waits for all `latches`, at most until the deadline. First come, first served.
+    pub(super) async fn turn(&self, number: Number, latches: &Latches, deadline: Deadline) -> Result<Turn> {
+        let mut turn = Turn { held: Vec::with_capacity(latches.0.len()), waiting: Arc::clone(&self.waiting) };
+        for &latch in &latches.0 {
+            let name = (number, latch);
             let mutex = Arc::clone(self.waiting.lock().entry(name).or_default());
             // Noted before it is waited for, so that a caller that gives up leaves nothing behind.
             turn.held.push((name, None));
@@ -129,9 +165,12 @@ mod tests {
             digests: [[u8; 32]; 2],
         ) {
             let b = flips.iter().take(radius.into()).fold(a, |bits, flip| bits ^ (1 << flip));
-            let share = |x: &[i32], y: &[i32]| x.iter().any(|latch| y.contains(latch));
+            let share = |x: &[Latch], y: &[Latch]| x.iter().any(|latch| y.contains(latch));
             let of = |digest: usize, fingerprint: Option<u64>, keys: &[u64]| {
-                latches(&Digest(digests[digest]), fingerprint.map(Fingerprint), radius, keys.iter().copied())
+                let digest = Digest(digests[digest]);
+                let mut latches = Latches::default();
+                latches.extend(1, numbers(&digest, fingerprint.map(Fingerprint), radius, keys.iter().copied()));
+                latches.0
             };
             prop_assert!(share(&of(0, Some(a), &[]), &of(1, Some(b), &[])));
             prop_assert!(share(&of(0, None, &[key]), &of(1, None, &[other, key])));
@@ -140,15 +179,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_pair_has_one_latch_whichever_end_is_registered() {
+        let id = |text: &str| RecordId::new(text).unwrap();
+        let of = |one: &str, other: &str| {
+            let mut latches = Latches::default();
+            latches.add_pair(&id(one), &id(other));
+            latches
+        };
+        assert_eq!(of("a", "b"), of("b", "a"));
+        assert_ne!(of("a", "b"), of("a", "c"));
+        assert!(of("a", "a").as_slice().is_empty());
+    }
+
     #[tokio::test]
     async fn a_latch_is_held_by_one_and_forgotten_when_nobody_wants_it() {
         let queue = Queue::default();
         let soon = || Deadline::after(Duration::from_millis(20));
-        let first = queue.turn(1, 1, &[3, 5], soon()).await.unwrap();
-        assert!(queue.turn(1, 1, &[5, 9], soon()).await.is_err());
-        assert!(queue.turn(1, 2, &[5], soon()).await.is_ok());
+        let of = |generation, numbers: &[i32]| {
+            let mut latches = Latches::default();
+            latches.extend(generation, numbers.iter().copied());
+            latches
+        };
+        let first = queue.turn(1, &of(1, &[3, 5]), soon()).await.unwrap();
+        assert!(queue.turn(1, &of(1, &[5, 9]), soon()).await.is_err());
+        assert!(queue.turn(1, &of(2, &[5]), soon()).await.is_ok());
         drop(first);
-        let again = queue.turn(1, 1, &[3, 5, 9], soon()).await.unwrap();
+        let again = queue.turn(1, &of(1, &[3, 5, 9]), soon()).await.unwrap();
         drop(again);
         assert!(queue.waiting.lock().is_empty());
     }

@@ -84,6 +84,9 @@ impl Migrator<'_> {
                 if unique {
                     wanted.insert("unique", true);
                 }
+                if let Some(partial) = &index.partial {
+                    wanted.insert("partialFilterExpression", schema::to_document(partial)?);
+                }
                 self.run(doc! { "createIndexes": &collection.name, "indexes": [wanted] }, &[]).await?;
             }
             for name in &collection.drop_indexes {

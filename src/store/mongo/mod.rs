@@ -6,23 +6,29 @@
 //! 0. queue within the process for the latches of the record (`latches`);
 //! 1. insert the record: the guard against repetition;
 //! 2. increment the latches of all its index entries, in one command: two transactions that could match conflict here;
-//! 3. read the generation, the pages of its buckets, its digest and keys (`read`), judge what they propose (`propose`);
+//! 3. read the generations, the pages of its buckets, its digest and keys (`read`), judge what they propose (`propose`);
 //! 4. push to the highest page of each bucket, or to the next when that was pushed to 128 times; no older page is reopened;
 //! 5. commit. A conflict begins again at 0, an unknown commit is committed again, the deadline ends both (`retry`).
 //!
 //! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup:
 //! digest and keys 1, blocks 1, texts 1; on a cluster the keys take one each, as its transactions cannot join.
 //!
+//! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
+//! fills them.
+//!
 //! What it does not do: keep `seq` free of gaps, or order records that do not match by more than the instances' clocks.
 //! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
 
 mod admin;
-mod beside;
+mod decisions;
 mod doctor;
 mod documents;
+mod filing;
 mod fill;
 mod find;
+mod generations;
 mod latches;
+mod mend;
 mod migrate;
 mod propose;
 mod read;
@@ -31,6 +37,9 @@ mod remove;
 mod retry;
 mod schema;
 mod server;
+mod sweep;
+mod tasks;
+mod update;
 mod write;
 
 use std::sync::Arc;
@@ -342,7 +351,7 @@ impl Store for MongoStore {
 
     async fn drop_collection(&self, name: &CollectionName) -> Result<bool> {
         let (shared, name) = (Arc::clone(&self.shared), name.clone());
-        self.detached(async move { admin::drop_collection(shared, &name).await }).await
+        self.detached(async move { sweep::drop_collection(shared, &name).await }).await
     }
 
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {

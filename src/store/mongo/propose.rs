@@ -13,6 +13,7 @@ use super::read::{Buckets, Filed, Place, Postings};
 use super::retry::Trouble;
 use crate::index::rank::{Hit, Scratch};
 use crate::index::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
+use crate::record::RecordId;
 use crate::schemes::Signature;
 use crate::schemes::profile::PostingKey;
 use crate::store::{Candidate, Judge, Seq};
@@ -158,7 +159,7 @@ impl Shared {
             return Ok(hits.rank());
         }
         let ids: Vec<&str> = hits.ids.iter().map(String::as_str).collect();
-        let texts = self.texts(session, place.number, &ids).await?;
+        let texts = self.texts(session, place, &ids).await?;
         // The text's seq counts: a posting and its record are of one instant.
         hits.learn(texts.iter().map(|(id, text)| (id.clone(), text.record.seq)));
         Ok(Ranked { texts, ..hits.rank() })
@@ -177,7 +178,7 @@ impl Shared {
         let missing = items.iter().map(|item| item.id.as_str()).filter(|id| !texts.contains_key(*id));
         let missing: Vec<&str> = missing.collect();
         if !missing.is_empty() {
-            texts.extend(self.texts(session, place.number, &missing).await?);
+            texts.extend(self.texts(session, place, &missing).await?);
         }
         let mut signatures = HashMap::new();
         if judge.needs_signatures() && !items.is_empty() {
@@ -185,11 +186,27 @@ impl Shared {
             signatures = self.signatures(session, place, &ids).await?;
         }
         let texts = &*texts;
-        Ok(blocking(items.len() > SHORT, || judge_all(place, items, texts, &signatures, judge)))
+        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, &signatures, judge)))
     }
 }
 
 impl Ranked {
+    /// Puts the records that match by decision before all others, those proposed already with what proposed them. No limit
+    /// leaves one out; one that is not there is found missing with its text.
+    pub(super) fn confirm(&mut self, confirmed: &[RecordId]) {
+        let mut first: Vec<Proposal> = Vec::with_capacity(confirmed.len() + self.items.len());
+        for id in confirmed.iter().map(RecordId::as_str) {
+            if first.iter().all(|item| item.id != id) {
+                let proposed = self.items.iter().find(|item| item.id == id);
+                let (via, fingerprint) = proposed.map_or_else(Default::default, |item| (item.via, item.fingerprint));
+                first.push(Proposal { id: id.to_owned(), via: via.with(Via::DECISION), fingerprint });
+            }
+        }
+        self.items.retain(|item| first.iter().all(|confirmed| confirmed.id != item.id));
+        first.append(&mut self.items);
+        self.items = first;
+    }
+
     /// The texts read so far; they are moved out.
     pub(super) fn take_texts(&mut self) -> HashMap<String, RecordDocument> {
         std::mem::take(&mut self.texts)
@@ -197,7 +214,6 @@ impl Ranked {
 }
 
 fn judge_all(
-    place: Place,
     items: &[Proposal],
     texts: &HashMap<String, RecordDocument>,
     signatures: &HashMap<String, Vec<Option<Signature>>>,
@@ -205,9 +221,8 @@ fn judge_all(
 ) -> Vec<Match> {
     let judged = items.iter().filter_map(|item| {
         let text = texts.get(&item.id)?;
-        let own = text.fingerprint.filter(|_| text.generation == place.generation);
         let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
-        let fingerprint = item.fingerprint.or(own);
+        let fingerprint = item.fingerprint.or(text.fingerprint);
         judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting: false })
     });
     judged.collect()

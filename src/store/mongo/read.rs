@@ -11,10 +11,12 @@ use mongodb::{ClientSession, SessionCursor};
 
 use super::Shared;
 use super::documents::{
-    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged,
+    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    SignatureDocument, damaged,
 };
 use super::retry::Trouble;
 use super::server::Topology;
+use super::write::Highest;
 use crate::collection::CollectionName;
 use crate::index::{POSTINGS_PER_KEY, looked_up};
 use crate::record::RecordId;
@@ -35,11 +37,37 @@ pub(super) struct Place {
 }
 
 /// What a collection's document says of the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pointer {
     pub(super) number: Number,
     pub(super) generation: GenerationId,
+    /// The generations beside the live one, ascending.
+    pub(super) others: Vec<GenerationId>,
     pub(super) empty: bool,
+}
+
+impl Pointer {
+    /// What of a collection's document it is read from.
+    pub(super) fn projection() -> Document {
+        doc! { "number": 1, "generation": 1, "others.id": 1, "empty": 1 }
+    }
+
+    pub(super) fn decode(document: &RawDocument) -> crate::store::Result<Self> {
+        let mut others = Vec::new();
+        if let Some(RawBsonRef::Array(array)) = document.get("others").map_err(damaged)? {
+            for other in array {
+                let other = other.map_err(damaged)?.as_document().map(|other| other.get_i32("id"));
+                let id = other.ok_or_else(|| damaged("a generation is not a document"))?.map_err(damaged)?;
+                others.push(id as GenerationId);
+            }
+        }
+        Ok(Self {
+            number: document.get_i32("number").map_err(damaged)?,
+            generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
+            others,
+            empty: document.get_bool("empty").map_err(damaged)?,
+        })
+    }
 }
 
 /// A record under a key.
@@ -67,7 +95,7 @@ pub(super) struct Buckets {
     /// Records within the radius, each once.
     pub(super) near: Vec<(String, Fingerprint)>,
     /// The highest page of each bucket that has one, and how often it was pushed to.
-    pub(super) highest: HashMap<BucketNumber, (i32, i32)>,
+    pub(super) highest: Highest,
 }
 
 impl Shared {
@@ -101,10 +129,8 @@ impl Shared {
         filters: Vec<Document>,
     ) -> Result<(Option<Pointer>, Vec<Postings>), Trouble> {
         let count = filters.len();
-        let mut pipeline = vec![
-            doc! { "$match": { "_id": name.as_str() } },
-            doc! { "$project": { "number": 1, "generation": 1, "empty": 1 } },
-        ];
+        let mut pipeline =
+            vec![doc! { "$match": { "_id": name.as_str() } }, doc! { "$project": Pointer::projection() }];
         for (position, filter) in filters.into_iter().enumerate() {
             let stages = vec![
                 doc! { "$match": filter },
@@ -123,7 +149,7 @@ impl Shared {
             list.into_iter().map(|item| posting(item.map_err(damaged)?, "i")).collect::<crate::store::Result<_>>()
         });
         let lists = lists.collect::<crate::store::Result<_>>()?;
-        Ok((Some(pointer(&found)?), lists))
+        Ok((Some(Pointer::decode(&found)?), lists))
     }
 
     /// For clusters, whose transactions do not join sharded collections: a command for each list.
@@ -133,8 +159,7 @@ impl Shared {
         name: &CollectionName,
         filters: Vec<Document>,
     ) -> Result<(Option<Pointer>, Vec<Postings>), Trouble> {
-        let found = self.raw(COLLECTIONS).find_one(doc! { "_id": name.as_str() }).session(&mut *session).await?;
-        let pointer = found.as_ref().map(|found| pointer(found)).transpose()?;
+        let pointer = self.pointer(session, name).await?;
         let signatures = self.raw(SIGNATURES);
         let mut lists = Vec::with_capacity(filters.len());
         for filter in filters {
@@ -149,6 +174,44 @@ impl Shared {
             lists.push(list);
         }
         Ok((pointer, lists))
+    }
+
+    /// The pointer of a collection; `None` when there is no such collection.
+    pub(super) async fn pointer(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+    ) -> Result<Option<Pointer>, Trouble> {
+        let asked = self.raw(COLLECTIONS);
+        let asked = asked.find_one(doc! { "_id": name.as_str() }).projection(Pointer::projection());
+        let found = asked.session(&mut *session).await?;
+        Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
+    }
+
+    /// The highest page of each of `buckets` (in any order) that has one. One round trip, and for each bucket one index
+    /// entry and one page, however many it has.
+    pub(super) async fn highest_pages(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        buckets: Vec<BucketNumber>,
+    ) -> Result<Highest, Trouble> {
+        let pipeline = vec![
+            doc! { "$match": { "c": place.number, "g": place.generation as i32, "b": { "$in": buckets } } },
+            // Sorted and grouped so, the index is walked from bucket to bucket.
+            doc! { "$sort": { "c": -1, "g": -1, "b": -1, "p": -1 } },
+            doc! { "$group": { "_id": "$b", "p": { "$first": "$p" }, "n": { "$first": "$n" } } },
+        ];
+        let asked = self.raw(BLOCKS);
+        let asked = asked.aggregate(pipeline).batch_size(BATCH * 10).session(&mut *session);
+        let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
+        let mut found = Highest::new();
+        while cursor.advance(session).await? {
+            let highest = cursor.current();
+            let number = |key: &str| highest.get_i32(key).map_err(damaged);
+            found.insert(number("_id")?, (number("p")?, number("n")?));
+        }
+        Ok(found)
     }
 
     /// Reads the buckets that may hold fingerprints within `radius`, and those the fingerprint itself belongs to. One round
@@ -209,20 +272,36 @@ impl Shared {
         Ok(found)
     }
 
-    /// Records with their texts, without their verdicts. One round trip.
+    /// Records with their texts, without their verdicts, as the generation sees them. One round trip, or two where some of
+    /// them were registered under another generation.
     pub(super) async fn texts(
         &self,
         session: &mut ClientSession,
-        number: Number,
+        place: Place,
         ids: &[&str],
     ) -> Result<HashMap<String, RecordDocument>, Trouble> {
         let records = self.raw(RECORDS);
-        let asked = records.find(among(number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
+        let asked = records.find(among(place.number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
         let mut cursor = asked.session(&mut *session).await?;
         let mut found = HashMap::with_capacity(ids.len());
+        let mut elsewhere = HashMap::new();
         while cursor.advance(session).await? {
             let record = RecordDocument::decode(cursor.current())?;
-            found.insert(record.record.id.as_str().to_owned(), record);
+            let list = if record.generation == place.generation { &mut found } else { &mut elsewhere };
+            list.insert(record.record.id.as_str().to_owned(), record);
+        }
+        if !elsewhere.is_empty() {
+            let ids: Vec<&str> = elsewhere.keys().map(String::as_str).collect();
+            let all = self.raw(SIGNATURES);
+            let asked = all.find(signatures_among(place, &ids)).projection(doc! { "digest": 1, "fingerprint": 1 });
+            let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
+            while let Some(signature) = next(&mut cursor, session).await? {
+                let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+                if let Some(mut record) = elsewhere.remove(id) {
+                    record.see_as(place.generation, &signature)?;
+                    found.insert(id.to_owned(), record);
+                }
+            }
         }
         Ok(found)
     }
@@ -234,10 +313,8 @@ impl Shared {
         place: Place,
         ids: &[&str],
     ) -> Result<HashMap<String, Vec<Option<Signature>>>, Trouble> {
-        let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation as i32, "id": *id });
-        let keys: Vec<Bson> = keys.map(Bson::from).collect();
         let all = self.raw(SIGNATURES);
-        let asked = all.find(doc! { "_id": { "$in": keys } }).projection(doc! { "signed": 1 });
+        let asked = all.find(signatures_among(place, ids)).projection(doc! { "signed": 1 });
         let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
         let mut found = HashMap::with_capacity(ids.len());
         while let Some(signature) = next(&mut cursor, session).await? {
@@ -253,6 +330,26 @@ impl Shared {
         let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
     }
+
+    /// What the generations have filed of a record, without signatures and pairs, in no particular order. Outside a
+    /// transaction.
+    pub(super) async fn filings(
+        &self,
+        number: Number,
+        generations: impl Iterator<Item = GenerationId>,
+        id: &RecordId,
+    ) -> Result<Vec<SignatureDocument>, Trouble> {
+        let keys: Vec<Bson> =
+            generations.map(|generation| Bson::from(documents::signature_key(number, generation, id))).collect();
+        let signatures = self.raw(SIGNATURES);
+        let filed = signatures.find(doc! { "_id": { "$in": keys } }).projection(doc! { "signed": 0, "pairs": 0 });
+        let mut cursor = filed.await?;
+        let mut found = Vec::new();
+        while cursor.advance().await? {
+            found.push(SignatureDocument::decode(cursor.current())?);
+        }
+        Ok(found)
+    }
 }
 
 fn limit() -> i32 {
@@ -265,17 +362,15 @@ fn within(place: Place, what: Document) -> Document {
     filter
 }
 
-fn among(number: Number, ids: &[&str]) -> Document {
-    let keys: Vec<Bson> = ids.iter().map(|id| Bson::from(doc! { "c": number, "id": *id })).collect();
-    doc! { "_id": { "$in": keys } }
+/// The filter of what a generation has filed of records.
+pub(super) fn signatures_among(place: Place, ids: &[&str]) -> Document {
+    let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation as i32, "id": *id });
+    doc! { "_id": { "$in": keys.map(Bson::from).collect::<Vec<_>>() } }
 }
 
-fn pointer(document: &RawDocument) -> crate::store::Result<Pointer> {
-    Ok(Pointer {
-        number: document.get_i32("number").map_err(damaged)?,
-        generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
-        empty: document.get_bool("empty").map_err(damaged)?,
-    })
+pub(super) fn among(number: Number, ids: &[&str]) -> Document {
+    let keys: Vec<Bson> = ids.iter().map(|id| Bson::from(doc! { "c": number, "id": *id })).collect();
+    doc! { "_id": { "$in": keys } }
 }
 
 fn posting(item: RawBsonRef<'_>, id: &str) -> crate::store::Result<Posting> {
@@ -284,7 +379,7 @@ fn posting(item: RawBsonRef<'_>, id: &str) -> crate::store::Result<Posting> {
     Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
 }
 
-async fn next(
+pub(super) async fn next(
     cursor: &mut SessionCursor<RawDocumentBuf>,
     session: &mut ClientSession,
 ) -> Result<Option<RawDocumentBuf>, Trouble> {

@@ -7,18 +7,17 @@ use mongodb::bson::{Document, doc};
 use super::Shared;
 use super::admin::Known;
 use super::documents::{
-    self, COLLECTIONS, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content, record_key,
-    verdict_content,
+    self, COLLECTIONS, RECORDS, RecordDocument, SignatureDocument, record_content, record_key, verdict_content,
 };
-use super::latches::latches;
+use super::latches::Latches;
 use super::propose::Hits;
 use super::read::{Buckets, Place, Pointer};
 use super::retry::{self, Deadline, End, Trouble, Work};
 use super::write::pages_for;
-use crate::collection::{Channel, Settings};
+use crate::collection::{Channel, CollectionName, Settings};
 use crate::index::Via;
-use crate::record::Row;
-use crate::store::{Judge, Mode, Registered, Registration, Result, Seq, StoreError, StoredRecord};
+use crate::schemes::profile::Signed;
+use crate::store::{GenerationId, Judge, Mode, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::{Match, Verdict, VerdictKind};
 
 /// Radius and position of the `simhash` channel.
@@ -31,9 +30,12 @@ pub(super) fn simhash_channel(settings: &Settings) -> (u8, u8) {
 }
 
 /// What stands under the id already.
-struct Old {
+pub(super) struct Old {
     seq: Seq,
-    signature: Option<SignatureDocument>,
+    /// See [`RecordDocument::filed`].
+    filed: Option<GenerationId>,
+    /// In every generation that it is filed in.
+    signatures: Vec<SignatureDocument>,
 }
 
 /// How an attempt ended.
@@ -49,7 +51,20 @@ struct Registering<'a> {
     registration: &'a Registration,
     judge: &'a dyn Judge,
     old: Option<Old>,
-    latches: Vec<i32>,
+    latches: Latches,
+}
+
+impl Registration {
+    /// The generations that it is signed for, the live one first.
+    pub(super) fn generations(&self) -> impl Iterator<Item = (GenerationId, &Signed)> {
+        let others = self.others.iter().map(|(generation, signed)| (*generation, signed.as_ref()));
+        std::iter::once((self.generation, self.signed.as_ref())).chain(others)
+    }
+
+    /// The generations beside the live one that it is signed for.
+    pub(super) fn beside(&self) -> Vec<GenerationId> {
+        self.others.iter().map(|(generation, _)| *generation).collect()
+    }
 }
 
 impl Shared {
@@ -59,8 +74,8 @@ impl Shared {
         let place = Place { number: known.number, generation: registration.generation };
         let mut old = None;
         loop {
-            let latches = self.latches_of(&known, registration, old.as_ref());
-            let turn = self.queue.turn(place.number, place.generation, &latches, deadline).await?;
+            let latches = latches_of(&known, registration, old.as_ref());
+            let turn = self.queue.turn(place.number, &latches, deadline).await?;
             let mut work = Registering { shared: self, known: &known, registration, judge, old, latches };
             let outcome = self.retry.transact(&self.client, deadline, &mut work).await;
             drop(turn);
@@ -74,105 +89,112 @@ impl Shared {
                     return Err(error);
                 }
             }
-            let stored = self.read(deadline, || self.stored(place.number, &registration.id)).await?;
-            old = match stored {
+            old = match self.read(deadline, || self.stored(place.number, &registration.id)).await? {
                 None => None,
-                Some(stored) if stored.record.digest == registration.signed.digest => {
-                    match self.update_content(place, stored, registration, deadline).await? {
-                        Some(registered) => return Ok(registered),
-                        None => None,
-                    }
-                }
-                Some(stored) => {
-                    let signature = self.read(deadline, || self.signature(place, &registration.id)).await?;
-                    Some(Old { seq: stored.record.seq, signature })
-                }
+                Some(stored) => match self.look_at_old(&known, place, stored, registration, deadline).await? {
+                    Looked::Ended(registered) => return Ok(registered),
+                    Looked::Gone => None,
+                    Looked::Differs(old) => Some(old),
+                },
             };
         }
     }
 
-    /// The collection, if it is of the generation that signed the record.
-    async fn current(&self, registration: &Registration) -> Result<std::sync::Arc<Known>> {
-        let known = self.known(&registration.collection).await?;
-        if known.state.generation == registration.generation {
-            return Ok(known);
-        }
-        self.cache.forget(&registration.collection);
-        let known = self.known(&registration.collection).await?;
-        let live = known.state.generation;
-        if live == registration.generation {
-            return Ok(known);
-        }
-        Err(StoreError::StaleGeneration { given: registration.generation, live })
-    }
-
-    fn latches_of(&self, known: &Known, registration: &Registration, old: Option<&Old>) -> Vec<i32> {
-        let signed = &registration.signed;
-        let (radius, _) = simhash_channel(&known.state.settings);
-        let mut all = latches(&signed.digest, signed.fingerprint(), radius, signed.keys.iter().map(|key| key.key));
-        if let Some(Old { signature: Some(old), .. }) = old {
-            all.extend(latches(&old.digest, old.fingerprint, radius, old.keys.iter().copied()));
-            all.sort_unstable();
-            all.dedup();
-        }
-        all
-    }
-
-    /// The digest is the same: the content is updated where it differs, seq and verdict stay. `None` when the record changed
-    /// meanwhile.
-    async fn update_content(
+    /// What is to be done with the record under the id.
+    async fn look_at_old(
         &self,
+        known: &Known,
         place: Place,
         stored: RecordDocument,
         registration: &Registration,
         deadline: Deadline,
-    ) -> Result<Option<Registered>> {
-        let mut record = stored.record;
-        if Row::parse(record.row.as_bytes()).is_ok_and(|row| row.same_content(&registration.row)) {
-            return Ok(Some(Registered::Unchanged(record)));
+    ) -> Result<Looked> {
+        let as_live = stored.generation == place.generation && stored.record.digest == registration.signed.digest;
+        if as_live && registration.others.is_empty() {
+            return self.keep(place, stored, registration, Vec::new(), deadline).await;
         }
-        let filter = doc! {
-            "_id": record_key(place.number, &record.id), "seq": record.seq as i64, "row": record.row.as_ref(),
+        let generations = || known.generations().map(|(generation, _)| generation);
+        let signatures = self.read(deadline, || self.filings(place.number, generations(), &registration.id)).await?;
+        if !reads_the_same(&stored, &signatures, registration) {
+            return Ok(Looked::Differs(Old { seq: stored.record.seq, filed: stored.filed, signatures }));
+        }
+        let filed = |generation: GenerationId| signatures.iter().any(|filed| filed.generation == generation);
+        let missing = registration.generations().filter(|(generation, _)| !filed(*generation)).collect();
+        self.keep(place, stored, registration, missing, deadline).await
+    }
+
+    /// The collection, if its generations are those that signed the record.
+    async fn current(&self, registration: &Registration) -> Result<std::sync::Arc<Known>> {
+        let beside = registration.beside();
+        let fits = |known: &Known| {
+            let others = known.state.others.iter().map(|other| other.id);
+            known.state.generation == registration.generation && others.eq(beside.iter().copied())
         };
-        let change = doc! { "$set": { "row": registration.row.json().as_ref(), "stored_at": &registration.now } };
-        let records = self.documents(RECORDS);
-        match super::admin::within(deadline, records.update_one(filter, change).into_future()).await? {
-            Ok(updated) if updated.matched_count == 0 => Ok(None),
-            Ok(_) => {
-                record.row = registration.row.json().clone();
-                record.stored_at.clone_from(&registration.now);
-                Ok(Some(Registered::Updated(record)))
-            }
-            Err(error) if retry::is_away(&error) => Err(StoreError::Unknown(retry::summary(&error))),
-            Err(error) => Err(retry::fatal(&error)),
+        let known = self.known(&registration.collection).await?;
+        if fits(&known) {
+            return Ok(known);
         }
+        self.cache.forget(&registration.collection);
+        let known = self.known(&registration.collection).await?;
+        if fits(&known) {
+            return Ok(known);
+        }
+        Err(StoreError::StaleGeneration { given: registration.generation, live: known.state.generation })
     }
 
-    /// The signature of a record. Outside a transaction.
-    pub(super) async fn signature(
-        &self,
+    /// Refuses when the collection is gone, or another generation is live, or others stand beside it than `beside` where
+    /// that matters.
+    pub(super) fn check_pointer<'a>(
+        pointer: Option<&'a Pointer>,
         place: Place,
-        id: &crate::record::RecordId,
-    ) -> std::result::Result<Option<SignatureDocument>, Trouble> {
-        let key = documents::signature_key(place.number, place.generation, id);
-        let found = self.raw(SIGNATURES).find_one(doc! { "_id": key }).await?;
-        Ok(found.map(|found| SignatureDocument::decode(&found)).transpose()?)
-    }
-
-    /// Refuses when the collection is gone or another generation is live.
-    pub(super) fn check_pointer(
-        pointer: Option<Pointer>,
-        place: Place,
-        name: &crate::collection::CollectionName,
-    ) -> Result<Pointer> {
-        match pointer {
-            Some(pointer) if pointer.number == place.number && pointer.generation == place.generation => Ok(pointer),
-            Some(pointer) if pointer.number == place.number => {
-                Err(StoreError::StaleGeneration { given: place.generation, live: pointer.generation })
-            }
-            _ => Err(StoreError::UnknownCollection(name.clone())),
+        beside: Option<&[GenerationId]>,
+        name: &CollectionName,
+    ) -> Result<&'a Pointer> {
+        let Some(pointer) = pointer.filter(|pointer| pointer.number == place.number) else {
+            return Err(StoreError::UnknownCollection(name.clone()));
+        };
+        if pointer.generation == place.generation && beside.is_none_or(|beside| beside == pointer.others) {
+            return Ok(pointer);
         }
+        Err(StoreError::StaleGeneration { given: place.generation, live: pointer.generation })
     }
+}
+
+/// Whether every generation that has the record filed reads the same text in it as before.
+fn reads_the_same(stored: &RecordDocument, signatures: &[SignatureDocument], registration: &Registration) -> bool {
+    let filed = |generation| signatures.iter().find(|filed| filed.generation == generation);
+    let same =
+        |filed: &SignatureDocument, signed: &Signed| filed.seq == stored.record.seq && filed.digest == signed.digest;
+    filed(registration.generation).is_some_and(|live| same(live, &registration.signed))
+        && registration.generations().all(|(generation, signed)| filed(generation).is_none_or(|it| same(it, signed)))
+}
+
+/// What came of looking at the record under the id.
+pub(super) enum Looked {
+    Ended(Registered),
+    /// It changed meanwhile.
+    Gone,
+    /// Its content is another.
+    Differs(Old),
+}
+
+/// The latches of all that a registration changes, in all generations, and of the decisions that it rests on.
+fn latches_of(known: &Known, registration: &Registration, old: Option<&Old>) -> Latches {
+    let radius_in = |generation| {
+        let found = known.generations().find(|(known, _)| *known == generation);
+        found.map_or(0, |(_, settings)| simhash_channel(settings).0)
+    };
+    let mut all = Latches::default();
+    for (generation, signed) in registration.generations() {
+        all.add(generation, radius_in(generation), signed);
+    }
+    for filed in old.iter().flat_map(|old| &old.signatures) {
+        all.add_filed(radius_in(filed.generation), filed);
+    }
+    for id in &registration.confirmed {
+        all.add_pair(&registration.id, id);
+    }
+    all
 }
 
 #[async_trait]
@@ -186,15 +208,15 @@ impl Work for Registering<'_> {
         if !self.put_record(session, place, first).await? {
             return Ok(End::Abort(Outcome::Otherwise));
         }
-        shared.take_latches(session, place, &self.latches).await?;
-        let (conclusion, pages) = self.conclude(session, place).await?;
-        let Conclusion { verdict, original, highest } = conclusion;
+        shared.take_latches(session, place.number, &self.latches).await?;
+        let Conclusion { verdict, earlier, highest, pages } = self.conclude(session, place).await?;
+        let original = verdict.duplicate_of.as_ref().and(earlier.first().copied());
         let duplicate = matches!(verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
         if registration.mode == Mode::SkipDuplicate && duplicate {
             return Ok(End::Abort(Outcome::Done(Box::new(Registered::Skipped(verdict)))));
         }
         let seq = if highest < first { first } else { shared.next_seq(highest) };
-        self.put_index(session, place, seq, pages).await?;
+        self.put_index(session, place, seq, pages, earlier).await?;
         let content = verdict_content(seq, &verdict, original)?;
         let filter = doc! { "_id": record_key(place.number, &registration.id) };
         let records = shared.documents(RECORDS);
@@ -214,9 +236,12 @@ impl Work for Registering<'_> {
 /// What was concluded of the matches.
 struct Conclusion {
     verdict: Verdict,
-    original: Option<Seq>,
+    /// The seqs of all matches, ascending.
+    earlier: Vec<Seq>,
     /// The highest seq that was read.
     highest: Seq,
+    /// The pages that the entries go to in the live generation.
+    pages: Option<[i32; 4]>,
 }
 
 impl Registering<'_> {
@@ -235,7 +260,9 @@ impl Registering<'_> {
         let put = match &self.old {
             None => records.insert_one(document).session(&mut *session).await.map(|_| true),
             Some(old) => {
-                let filter = doc! { "_id": record_key(place.number, id), "seq": old.seq as i64 };
+                // Filed by a reindex since it was looked at, it has entries that are not known here.
+                let filed = old.filed.map(|filed| filed as i32);
+                let filter = doc! { "_id": record_key(place.number, id), "seq": old.seq as i64, "filed": filed };
                 let replaced = records.replace_one(filter, document).session(&mut *session).await;
                 replaced.map(|replaced| replaced.matched_count == 1)
             }
@@ -248,14 +275,11 @@ impl Registering<'_> {
     }
 
     /// Step 3: what the index says, judged; and the pages that the entries go to.
-    async fn conclude(
-        &self,
-        session: &mut ClientSession,
-        place: Place,
-    ) -> std::result::Result<(Conclusion, Option<[i32; 4]>), Trouble> {
-        let (shared, Registration { collection, id, signed, .. }) = (self.shared, self.registration);
+    async fn conclude(&self, session: &mut ClientSession, place: Place) -> std::result::Result<Conclusion, Trouble> {
+        let (shared, Registration { collection, id, signed, confirmed, .. }) = (self.shared, self.registration);
         let filed = shared.filed(session, collection, place, Some(&signed.digest), &signed.keys).await?;
-        let pointer = Shared::check_pointer(filed.pointer, place, collection)?;
+        let beside = self.registration.beside();
+        let pointer = Shared::check_pointer(filed.pointer.as_ref(), place, Some(&beside), collection)?;
         if pointer.empty {
             let filter: Document = doc! { "_id": collection.as_str() };
             let filled = doc! { "$set": { "empty": false } };
@@ -266,46 +290,44 @@ impl Registering<'_> {
             None => (Buckets::default(), None),
             Some(fingerprint) => {
                 let buckets = shared.buckets(session, place, fingerprint, radius).await?;
-                let pages = pages_for(fingerprint, &buckets);
+                let pages = pages_for(fingerprint, &buckets.highest);
                 (buckets, Some(pages))
             }
         };
         let sparse = Via::sparse(&self.known.state.settings);
         let hits = Hits::gather(filed, &signed.keys, buckets, channel, sparse);
         let mut ranked = shared.ranked(session, place, hits).await?;
+        ranked.confirm(confirmed);
         ranked.items.retain(|item| item.id != id.as_str());
         let mut texts = ranked.take_texts();
         let matches = shared.judged(session, place, &ranked.items, &mut texts, self.judge).await?;
-        let earliest = matches.iter().map(|found: &Match| found.seq).min();
+        let mut earlier: Vec<Seq> = matches.iter().map(|found: &Match| found.seq).collect();
+        earlier.sort_unstable();
         let verdict = self.judge.conclude(matches, ranked.truncated);
-        let original = verdict.duplicate_of.as_ref().and(earliest);
-        Ok((Conclusion { verdict, original, highest: ranked.highest }, pages))
+        let highest = ranked.highest.max(earlier.last().copied().unwrap_or(0));
+        Ok(Conclusion { verdict, earlier, highest, pages })
     }
 
-    /// Step 4: the entries and the signature.
+    /// Step 4: the entries and the signatures, in every generation.
     async fn put_index(
         &self,
         session: &mut ClientSession,
         place: Place,
         seq: Seq,
         pages: Option<[i32; 4]>,
+        earlier: Vec<Seq>,
     ) -> std::result::Result<(), Trouble> {
-        let Registration { id, signed, .. } = self.registration;
-        let old = self.old.as_ref().and_then(|old| old.signature.as_ref());
-        let from = old.map(SignatureDocument::places).unwrap_or_default();
-        let fingerprint = signed.fingerprint();
-        self.shared.move_entries(session, place, id, &from, fingerprint.zip(pages)).await?;
-        let signature = SignatureDocument {
-            id: id.clone(),
-            generation: place.generation,
-            seq,
-            digest: signed.digest,
-            fingerprint,
-            keys: signed.keys.iter().map(|key| key.key).collect(),
-            pages,
-            signed: Some(signed.as_ref().clone()),
-        };
-        self.shared.put_signature(session, place, &signature, self.old.is_some()).await
+        let (shared, Registration { id, signed, others, .. }) = (self.shared, self.registration);
+        let live = SignatureDocument::of(id, place.generation, seq, signed, pages);
+        let mut signatures = vec![SignatureDocument { pairs: earlier, ..live }];
+        for (generation, signed) in others {
+            let place = Place { generation: *generation, ..place };
+            signatures.push(shared.lay_out(session, place, id, seq, signed).await?);
+        }
+        let old = self.old.iter().flat_map(|old| &old.signatures);
+        let from: Vec<_> = old.flat_map(SignatureDocument::places).collect();
+        shared.move_entries(session, place.number, id, &from, &signatures).await?;
+        shared.put_signatures(session, place.number, &signatures, self.old.is_some()).await
     }
 
     fn record(&self, seq: Seq, verdict: Verdict, original: Option<Seq>) -> StoredRecord {

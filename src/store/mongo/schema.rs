@@ -9,7 +9,10 @@ use sha2::{Digest as _, Sha256};
 use crate::store::{Result, StoreError};
 
 /// Name and text of every migration, in order.
-const FILES: [(&str, &str); 1] = [("0001_first_schema", include_str!("../../../migrations/0001_first_schema.json"))];
+const FILES: [(&str, &str); 2] = [
+    ("0001_first_schema", include_str!("../../../migrations/0001_first_schema.json")),
+    ("0002_reindex_and_decisions", include_str!("../../../migrations/0002_reindex_and_decisions.json")),
+];
 
 /// One numbered change.
 #[derive(Clone, Debug)]
@@ -51,6 +54,9 @@ pub(super) struct IndexSchema {
     pub(super) key: serde_json::Value,
     #[serde(default)]
     pub(super) unique: Unique,
+    /// The filter of the documents that it holds; all where there is none.
+    #[serde(default)]
+    pub(super) partial: Option<serde_json::Value>,
 }
 
 /// Whether an index is unique.
