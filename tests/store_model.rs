@@ -252,13 +252,18 @@ fn the_mongodb_store_answers_like_the_model() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server = runtime.block_on(mongod::Shared::start());
     let config = ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() };
-    let outcome = proptest::test_runner::TestRunner::new(config).run(&proptest::collection::vec(ops(), 1..40), |ops| {
+    let ops = proptest::collection::vec(ops_with_generations(), 1..60);
+    let outcome = proptest::test_runner::TestRunner::new(config).run(&ops, |ops| {
         let database = mongod::database("model");
         let open = async || {
-            let opening = MongoStore::connect(server.uri(), &database, mongod::options());
+            // Announcing a generation waits for the deadline.
+            let deadline = std::time::Duration::from_millis(1500);
+            let options = doppel::store::mongo::Options { deadline, ..mongod::options() };
+            let opening = MongoStore::connect(server.uri(), &database, options);
             let store: Arc<dyn Store> = Arc::new(opening.await.expect("a connection"));
             store
         };
+        let ops = ops.into_iter().chain([Op::Reopen, Op::Beside(Beside::Look)]).collect();
         runtime.block_on(compare(ops, open));
         runtime.block_on(mongod::drop_database(server.uri(), &database));
         Ok(())
