@@ -9,9 +9,11 @@
 //!    registration that was judged in the old one and is settled later is carried over.
 //!
 //! The lock is held for at most [`super::MAX_PENDING`] insertions: some milliseconds. Until the change the collection has two
-//! indexes in memory. One activation of a collection at a time.
+//! indexes in memory; the old one is let go of on the thread that built the new one, because freeing takes long, too. One
+//! activation of a collection at a time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
@@ -36,6 +38,9 @@ const LITTLE: Seq = 512;
 /// How often it is tried to come so near. Each round takes as long as what came in during the one before.
 const ROUNDS: u32 = 32;
 
+/// Milliseconds for which a lookup may keep an old index from being freed here.
+const LET_GO_WAITS: u32 = 1_000;
+
 type Reply = oneshot::Sender<Result<Arc<CollectionState>>>;
 
 impl EmbeddedStore {
@@ -54,8 +59,8 @@ impl EmbeddedStore {
             state.with_live(other)?;
             let generation = Arc::new(Generation::new(id, &other.settings, GenerationIndex::new()));
             let (disk, writer) = (Arc::clone(&core.disk), core.writer.clone());
-            let change =
-                Changeover { disk, writer, collection, generation, name: name.clone(), done: 0, _guard: guard };
+            let name = name.clone();
+            let change = Changeover { disk, writer, collection, generation, name, done: 0, _guard: guard };
             let (reply, answer) = oneshot::channel();
             let turns = Arc::clone(&self.shared.turns);
             let run = move || change.run(&turns, reply);
@@ -65,6 +70,17 @@ impl EmbeddedStore {
         };
         self.answered(answer).await
     }
+}
+
+/// Frees an index when the lookups that began in it have ended, so that none of them has to.
+fn let_go(old: Arc<Shown>) {
+    for _ in 0..LET_GO_WAITS {
+        if Arc::strong_count(&old) == 1 && Arc::strong_count(&old.live) == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(old);
 }
 
 /// An activation under way.
@@ -96,10 +112,14 @@ impl Changeover {
         // From here on nobody else changes which generations there are.
         let turn = Arc::clone(turns).blocking_lock_owned();
         let writer = self.writer.clone();
-        let answer = alone::send(&writer, turn, move |_| self.rest());
+        let (sender, old) = crossbeam_channel::bounded(1);
+        let answer = alone::send(&writer, turn, move |_| self.rest(sender));
         drop(writer);
         let lost = |_| Err(super::writer::lost());
         let _ = reply.send(answer.blocking_recv().unwrap_or_else(lost));
+        if let Ok(old) = old.try_recv() {
+            let_go(old);
+        }
     }
 
     /// Step one.
@@ -147,7 +167,7 @@ impl Changeover {
     }
 
     /// Step two: in the writer, so that whatever is settled is published.
-    fn rest(mut self) -> Result<Change<Arc<CollectionState>>> {
+    fn rest(mut self, old: Sender<Arc<Shown>>) -> Result<Change<Arc<CollectionState>>> {
         check_there(&self.collection, &self.name)?;
         let id = self.generation.id;
         let state = self.collection.state();
@@ -162,11 +182,11 @@ impl Changeover {
         super::point("generation::before_swap");
         let ops = vec![put_state(self.collection.number, next_generation, &state)?];
         let shown = Arc::clone(&state);
-        Ok(Change { ops, then: Box::new(move || self.change(shown)), value: state })
+        Ok(Change { ops, then: Box::new(move || self.change(shown, &old)), value: state })
     }
 
-    /// Step three.
-    fn change(self, state: Arc<CollectionState>) {
+    /// Step three; hands over what was shown before.
+    fn change(self, state: Arc<CollectionState>, before: &Sender<Arc<Shown>>) {
         let Self { collection, generation, .. } = &self;
         let mut line = collection.line.lock();
         let mut coming: Vec<_> = line.pending.values().cloned().collect();
@@ -181,9 +201,11 @@ impl Changeover {
         }
         line.live = generation.id;
         line.others = state.others.iter().map(|other| other.id).collect();
-        collection.shown.store(Arc::new(Shown { state, live: Arc::clone(generation) }));
+        let old = collection.shown.swap(Arc::new(Shown { state, live: Arc::clone(generation) }));
         *collection.activation.lock() = None;
         drop(line);
+        // Nobody takes it only if the thread has ended.
+        let _ = before.send(old);
         super::point("generation::after_swap");
     }
 }
