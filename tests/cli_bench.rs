@@ -25,6 +25,7 @@ const FIGURES: &[(&str, &[&str])] = &[
             "lookup.uniform.record",
         ],
     ),
+    ("join", &["join.memory", "join.popular.500", "join.uniform.500"]),
     ("store", &["store.register.1", "store.register.64"]),
     ("memory", &["memory.disk", "memory.index", "memory.process"]),
     ("startup", &["startup.open", "startup.rate", "startup.serve"]),
@@ -58,7 +59,7 @@ fn figure(figure: &Value) {
     assert!(matches!(figure["better"].as_str(), Some("higher" | "lower")), "{figure}");
     spread(&figure["baseline"]["value"], name);
     // Of a few records, a process's memory shows nothing.
-    if name != "memory.process" {
+    if !["memory.process", "join.memory"].contains(&name) {
         spread(&figure["value"], name);
         spread(&figure["ratio"], name);
     }

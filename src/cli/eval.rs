@@ -74,7 +74,7 @@ pub enum Format {
 #[expect(clippy::print_stdout, reason = "the answer")]
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let settings = settings(&args)?;
+    let settings = read_settings(args.settings.as_deref(), args.preset)?;
     let set = Dataset::read(
         (&args.records.display().to_string(), open(&args.records)?),
         (&args.groups.display().to_string(), open(&args.groups)?),
@@ -91,8 +91,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if report.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
-    let Some(file) = &args.settings else { return Ok(Settings::preset(args.preset)) };
+/// Settings from a file as for PUT of a collection, or else those of a preset.
+pub(super) fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Result<Settings> {
+    let Some(file) = file else { return Ok(Settings::preset(preset)) };
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     crate::http::routes::settings::read(&bytes).map_err(|problem| {
         let body = problem.body("");

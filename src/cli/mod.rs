@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod config;
+pub mod dedup;
 pub mod doctor;
 pub mod eval;
 pub mod healthcheck;
@@ -21,6 +22,8 @@ use clap::{Parser, Subcommand};
 
 /// Some of the input was done, some was rejected.
 pub const PARTLY: u8 = 3;
+/// Wrong usage.
+pub const USAGE: u8 = 2;
 
 /// Tells, for every petition that comes in, whether the same matter was submitted before, and where.
 ///
@@ -40,6 +43,8 @@ enum Command {
     Serve(serve::Args),
     /// Register the records of CSV and JSON lines files
     Import(import::Args),
+    /// Find all pairs and groups of duplicates in files, without a service
+    Dedup(dedup::Args),
     /// Print the description of the HTTP API (OpenAPI, YAML)
     Openapi(openapi::Args),
     /// Show and check the configuration, make keys
@@ -63,6 +68,7 @@ impl Cli {
         match self.command.unwrap_or(Command::Serve(self.serve)) {
             Command::Serve(args) => serve::run(args),
             Command::Import(args) => import::run(args),
+            Command::Dedup(args) => dedup::run(args),
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),
@@ -91,6 +97,20 @@ pub fn main() -> ExitCode {
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn complain(error: &anyhow::Error) {
     eprintln!("doppel: {error:#}");
+}
+
+/// The command was given something it cannot be used with.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn complain_of_usage(error: &anyhow::Error, command: &str) {
+    eprintln!("doppel: {error:#}\nfor more, try 'doppel {command} --help'");
 }
 
 #[cfg(test)]

@@ -90,14 +90,26 @@ impl Context {
         self.others.iter().map(|beside| (beside.generation, signed(beside))).collect()
     }
 
-    /// Reads and signs `row`. O(length of its text).
-    pub(super) fn subject(&self, row: &Row) -> Result<Subject> {
+    /// A context by itself, with so many bytes for sketches of its own.
+    pub(super) fn alone(state: Arc<CollectionState>, profile: Arc<Profile>, sketch_bytes: usize) -> Self {
+        let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
+        Self { state, profile, owner: 0, sketches, others: Vec::new() }
+    }
+
+    /// Reads `row`, which must say something that can be compared.
+    pub(super) fn read(&self, row: &Row) -> Result<Document> {
         let document = self.profile.read(row).map_err(Error::Invalid)?;
         if document.fields.is_empty() {
             let detail =
                 "none of the collection's content fields has a value; see GET of the collection for their names";
             return Err(Error::Invalid(vec![Violation::new("", "no_content", detail)]));
         }
+        Ok(document)
+    }
+
+    /// Reads and signs `row`. O(length of its text).
+    pub(super) fn subject(&self, row: &Row) -> Result<Subject> {
+        let document = self.read(row)?;
         let signed = Arc::new(self.profile.sign(&document));
         Ok(Subject { document, signed })
     }
@@ -106,6 +118,13 @@ impl Context {
     pub(super) fn simhash_channel(&self) -> Option<(u8, u8)> {
         let position = self.state.settings.channels.iter().position(|channel| channel.scheme() == "simhash")?;
         Some((position as u8, self.state.settings.simhash_radius()?))
+    }
+
+    /// Whether judging needs the candidates' signatures. Decided by the channels alone: `verify` may change while records stay
+    /// as they are.
+    pub(super) fn needs_signatures(&self) -> bool {
+        let mut schemes = self.profile.schemes().iter();
+        schemes.any(|scheme| scheme.name() != "simhash" && !scheme.key_implies_match())
     }
 
     /// Channels that cannot run, and why.

@@ -141,9 +141,7 @@ impl Judge for RecordJudge {
     }
 
     fn needs_signatures(&self) -> bool {
-        // Decided by the channels alone: `verify` may change while records stay as they are.
-        let mut schemes = self.context.profile.schemes().iter();
-        schemes.any(|scheme| scheme.name() != "simhash" && !scheme.key_implies_match())
+        self.context.needs_signatures()
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {

@@ -13,6 +13,7 @@ pub mod groups;
 mod judge;
 pub mod purge;
 pub mod rebuild;
+pub mod replay;
 pub mod tasks;
 mod turns;
 

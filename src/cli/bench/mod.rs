@@ -6,6 +6,7 @@
 
 mod fill;
 mod floor;
+mod join;
 mod load;
 mod lookup;
 mod memory;
@@ -40,6 +41,8 @@ Parts and their baselines:
   sign     M chars/s of one thread from a row to its signatures, beside cutting the same texts into words
   lookup   ns a lookup in the index of N fingerprints, uniform and with 30 % sharing popular block values, beside a
            scan over all of them; \"record\" looks up fingerprint, digest and 12 keys
+  join     us a fingerprint to find all pairs within 3 bits among N, with planted duplicates that must all be found,
+           beside Single-Pass clustering at 10,000, 30,000 and 100,000; a method that is linear costs the same at each
   store    durable registrations/s of 1 and 64 callers, beside appending the same bytes to a file with group commit
   memory   bytes a record in the indexes, in the process and on disk, beside the bare keys and the bare rows
   startup  seconds until N records are served, beside reading the files and starting with nothing
@@ -92,6 +95,8 @@ pub enum Part {
     Sign,
     /// Lookups in memory.
     Lookup,
+    /// All pairs of a batch.
+    Join,
     /// Durable registrations.
     Store,
     /// Bytes a record.
@@ -158,7 +163,7 @@ impl Drop for Folder {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { records, seconds, only, seed, dir, format } = args;
     let setup = Setup { records, seed, seconds, dir: Folder::new(dir)? };
-    let every = [Part::Sign, Part::Lookup, Part::Store, Part::Memory, Part::Startup, Part::Http];
+    let every = [Part::Sign, Part::Lookup, Part::Join, Part::Store, Part::Memory, Part::Startup, Part::Http];
     let wanted: Vec<Part> = every.into_iter().filter(|part| only.is_empty() || only.contains(part)).collect();
     let mut filled = None;
     let mut parts = Vec::new();
@@ -181,6 +186,7 @@ fn measure(setup: &Setup, part: Part, filled: &mut Option<Filled>) -> anyhow::Re
     match part {
         Part::Sign => Ok(sign::measure(setup)),
         Part::Lookup => lookup::measure(setup),
+        Part::Join => join::measure(setup),
         Part::Store => store::measure(setup),
         Part::Memory => memory::measure(setup, fill::once(setup, filled)?),
         Part::Startup => startup::measure(setup, fill::once(setup, filled)?),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use tokio::sync::mpsc;
 
-use super::usage;
+use crate::cli::usage;
 use crate::record::{RecordId, Row};
 use crate::sources::{self, Format, Item, Items, OpenError, Unreadable};
 
@@ -25,22 +25,22 @@ const ROOM_FOR_NUMBER: usize = 24;
 
 /// How to read the files.
 #[derive(Clone, Debug)]
-pub(super) struct Input {
-    pub(super) files: Vec<Source>,
-    pub(super) max_line_bytes: usize,
-    pub(super) skip_lines: u64,
-    pub(super) make_ids: bool,
+pub(in crate::cli) struct Input {
+    pub(in crate::cli) files: Vec<Source>,
+    pub(in crate::cli) max_line_bytes: usize,
+    pub(in crate::cli) skip_lines: u64,
+    pub(in crate::cli) make_ids: bool,
     /// Whether the text of refused lines is wanted.
-    pub(super) keep_text: bool,
+    pub(in crate::cli) keep_text: bool,
 }
 
 /// One file.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(in crate::cli) struct Source {
     /// `None` is standard input.
     path: Option<PathBuf>,
     /// As it was given.
-    pub(super) name: String,
+    pub(in crate::cli) name: String,
     format: Format,
     stem: String,
     bytes: Option<u64>,
@@ -48,26 +48,26 @@ pub(super) struct Source {
 
 /// A line on its way.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(in crate::cli) struct Line {
     /// Index of its file.
-    pub(super) file: usize,
-    pub(super) number: u64,
+    pub(in crate::cli) file: usize,
+    pub(in crate::cli) number: u64,
     /// The JSON to send, or why nothing is sent.
-    pub(super) content: Result<Arc<str>, Unreadable>,
+    pub(in crate::cli) content: Result<Arc<str>, Unreadable>,
 }
 
 /// Lines that are sent together.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub(super) lines: Vec<Line>,
+pub(in crate::cli) struct Batch {
+    pub(in crate::cli) lines: Vec<Line>,
     /// Bytes of all files read up to here.
-    pub(super) read_bytes: u64,
+    pub(in crate::cli) read_bytes: u64,
     size: usize,
 }
 
 impl Input {
     /// Looks at every file before anything is sent: a typing error in the last must not be found after an hour.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(in crate::cli) fn check(&self) -> anyhow::Result<()> {
         let mut stems = HashMap::new();
         for source in &self.files {
             if self.make_ids {
@@ -91,7 +91,7 @@ impl Input {
     }
 
     /// Bytes of all files together, if all say how many they have.
-    pub(super) fn total_bytes(&self) -> Option<u64> {
+    pub(in crate::cli) fn total_bytes(&self) -> Option<u64> {
         self.files.iter().map(|source| source.bytes).sum()
     }
 
@@ -110,7 +110,7 @@ impl Input {
     }
 
     /// Starts reading. The last message is an error, if one ended the reading.
-    pub(super) fn start(self) -> mpsc::Receiver<anyhow::Result<Batch>> {
+    pub(in crate::cli) fn start(self) -> mpsc::Receiver<anyhow::Result<Batch>> {
         let (batches, receiver) = mpsc::channel(AHEAD);
         std::thread::spawn(move || {
             if let Err(error) = self.read_all(&batches) {
@@ -188,7 +188,7 @@ fn insert_id(json: &str, id: &str) -> String {
 
 impl Source {
     /// The file called `name`; `-` is standard input.
-    pub(super) fn new(name: &str, format: Option<Format>) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn new(name: &str, format: Option<Format>) -> anyhow::Result<Self> {
         let path = (name != "-").then(|| PathBuf::from(name));
         let known = format.or_else(|| path.as_deref().and_then(Format::of));
         let format = known.ok_or_else(|| match &path {

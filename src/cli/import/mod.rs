@@ -4,8 +4,8 @@
 //! again changes nothing.
 
 mod deliver;
-mod input;
-mod report;
+pub(in crate::cli) mod input;
+pub(in crate::cli) mod report;
 mod target;
 
 use std::io::Write;
@@ -19,14 +19,11 @@ use self::deliver::{Delivery, End};
 use self::input::{Input, Source};
 use self::report::{Rejects, Report};
 use self::target::{Target, To};
-use crate::cli::PARTLY;
+use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::collection::CollectionName;
 use crate::config::{self, Config};
 use crate::shutdown::{Phase, Shutdown};
 use crate::sources::Format;
-
-/// Wrong usage, as everywhere on the command line.
-const USAGE: u8 = 2;
 
 const EXAMPLES: &str = "\
 Input:
@@ -88,25 +85,11 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match import(&args) {
         Err(error) if error.is::<Usage>() => {
-            complain(&error);
+            complain_of_usage(&error, "import");
             Ok(ExitCode::from(USAGE))
         }
         ended => ended,
     }
-}
-
-/// The command was given something it cannot be used with.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Usage(String);
-
-fn usage(text: impl Into<String>) -> anyhow::Error {
-    Usage(text.into()).into()
-}
-
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
-fn complain(error: &anyhow::Error) {
-    eprintln!("doppel: {error:#}\nfor more, try 'doppel import --help'");
 }
 
 fn import(args: &Args) -> anyhow::Result<ExitCode> {

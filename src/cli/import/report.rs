@@ -34,22 +34,70 @@ struct Reject<'a> {
 }
 
 /// Where refused lines go.
-pub(super) struct Rejects {
+pub(in crate::cli) struct Rejects {
     file: Option<(PathBuf, BufWriter<File>)>,
     with_text: bool,
+    /// How many there were.
+    pub(in crate::cli) count: u64,
 }
 
 impl Rejects {
     /// Makes the file, or goes on writing it when an import is resumed.
-    pub(super) fn open(path: Option<&Path>, with_text: bool, resumed: bool) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn open(path: Option<&Path>, with_text: bool, resumed: bool) -> anyhow::Result<Self> {
         let open = |path: &Path| {
             let mut options = OpenOptions::new();
             options.create(true).write(true).append(resumed).truncate(!resumed);
             let file = options.open(path).with_context(|| format!("cannot write {}", path.display()))?;
             anyhow::Ok((path.to_owned(), BufWriter::new(file)))
         };
-        Ok(Self { file: path.map(open).transpose()?, with_text })
+        Ok(Self { file: path.map(open).transpose()?, with_text, count: 0 })
     }
+
+    /// Writes a refused line of the file called `name`; without a rejects file the first few are said.
+    pub(in crate::cli) fn note(
+        &mut self,
+        (name, line): (&str, u64),
+        why: Refused<'_>,
+        say: impl Fn(&str),
+    ) -> anyhow::Result<()> {
+        self.count += 1;
+        let Refused { code, pointer, detail, text } = why;
+        let Some((path, out)) = &mut self.file else {
+            if self.count <= SHOWN {
+                let at = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
+                say(&format!("{name}:{line}: {code}{at}: {detail}"));
+            } else if self.count == SHOWN + 1 {
+                say("more lines are rejected; --rejects FILE writes them all");
+            }
+            return Ok(());
+        };
+        let text = text.filter(|_| self.with_text);
+        let reject = Reject { file: name, line, code, pointer, detail, text };
+        let cannot = || format!("cannot write {}", path.display());
+        serde_json::to_writer(&mut *out, &reject).with_context(cannot)?;
+        out.write_all(b"\n").with_context(cannot)
+    }
+
+    /// Hands what was written to the system.
+    pub(in crate::cli) fn flush(&mut self) -> anyhow::Result<()> {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        file.flush().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Where they can be read, for the sum at the end; empty if there is nothing to read.
+    pub(in crate::cli) fn listed(&self) -> String {
+        let file = self.file.as_ref().filter(|_| self.count > 0);
+        file.map_or(String::new(), |(path, _)| format!(", listed in {}", path.display()))
+    }
+}
+
+/// Why a line was refused.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Refused<'a> {
+    pub(in crate::cli) code: &'a str,
+    pub(in crate::cli) pointer: &'a str,
+    pub(in crate::cli) detail: &'a str,
+    pub(in crate::cli) text: Option<&'a str>,
 }
 
 /// Counts, shows and writes what happens.
@@ -59,7 +107,6 @@ pub(super) struct Report {
     done: Vec<u64>,
     began: Instant,
     lines: u64,
-    rejected: u64,
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
     rejects: Rejects,
@@ -80,7 +127,6 @@ impl Report {
             done,
             began: now,
             lines: 0,
-            rejected: 0,
             verdicts: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             rejects,
@@ -110,9 +156,7 @@ impl Report {
             self.lines += 1;
             self.done[line.file] = line.number;
         }
-        if let Some((path, file)) = &mut self.rejects.file {
-            file.flush().with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        self.rejects.flush()?;
         self.progress(batch.read_bytes);
         Ok(())
     }
@@ -130,26 +174,12 @@ impl Report {
         detail: &str,
         text: Option<&str>,
     ) -> anyhow::Result<()> {
-        self.rejected += 1;
-        let name = &self.names[file];
-        let Some((path, out)) = &mut self.rejects.file else {
-            if self.rejected <= SHOWN {
-                let at = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
-                self.say(&format!("{name}:{line}: {code}{at}: {detail}"));
-            } else if self.rejected == SHOWN + 1 {
-                self.say("more lines are rejected; --rejects FILE writes them all");
-            }
-            return Ok(());
-        };
-        let text = text.filter(|_| self.rejects.with_text);
-        let reject = Reject { file: name, line, code, pointer, detail, text };
-        let cannot = || format!("cannot write {}", path.display());
-        serde_json::to_writer(&mut *out, &reject).with_context(cannot)?;
-        out.write_all(b"\n").with_context(cannot)
+        let say = |text: &str| say_beside(self.bar.as_ref(), text);
+        self.rejects.note((&self.names[file], line), Refused { code, pointer, detail, text }, say)
     }
 
     fn progress(&mut self, read_bytes: u64) {
-        let text = format!("{} lines, {:.0} records/s, {} rejected", self.lines, self.rate(), self.rejected);
+        let text = format!("{} lines, {:.0} records/s, {} rejected", self.lines, self.rate(), self.rejects.count);
         match &self.bar {
             Some(bar) => {
                 bar.set_position(read_bytes);
@@ -169,12 +199,8 @@ impl Report {
     }
 
     /// Says something on standard error, beside the bar if there is one.
-    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn say(&self, text: &str) {
-        match self.bar.as_ref().filter(|bar| !bar.is_finished()) {
-            Some(bar) => bar.println(text),
-            None => eprintln!("{text}"),
-        }
+        say_beside(self.bar.as_ref(), text);
     }
 
     /// Whether any line was done.
@@ -184,7 +210,7 @@ impl Report {
 
     /// Whether any line was refused.
     pub(super) fn any_rejected(&self) -> bool {
-        self.rejected > 0
+        self.rejects.count > 0
     }
 
     /// What was done, in lines for standard output.
@@ -198,18 +224,14 @@ impl Report {
         };
         let verdicts = VERDICTS.map(verdict_name);
         let outcomes = OUTCOMES.map(outcome_name);
-        let into = self.rejects.file.as_ref().map_or(String::new(), |(path, _)| match self.rejected {
-            0 => String::new(),
-            _ => format!(", listed in {}", path.display()),
-        });
+        let (rejected, into) = (self.rejects.count, self.rejects.listed());
         format!(
-            "read      {} lines in {:.1} s, {:.0} records/s\nstored    {}\nof these  {}\nrejected  {}{into}\n",
+            "read      {} lines in {:.1} s, {:.0} records/s\nstored    {}\nof these  {}\nrejected  {rejected}{into}\n",
             self.lines,
             self.began.elapsed().as_secs_f64(),
             self.rate(),
             counted(&verdicts, &self.verdicts),
             counted(&outcomes, &self.outcomes),
-            self.rejected,
         )
     }
 
@@ -253,6 +275,15 @@ fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Unchanged => "unchanged",
         // Never asked for here.
         Outcome::Skipped => "skipped",
+    }
+}
+
+/// Says something on standard error, beside a bar that is not finished.
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+pub(in crate::cli) fn say_beside(bar: Option<&ProgressBar>, text: &str) {
+    match bar.filter(|bar| !bar.is_finished()) {
+        Some(bar) => bar.println(text),
+        None => eprintln!("{text}"),
     }
 }
 

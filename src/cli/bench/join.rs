@@ -1,0 +1,144 @@
+//! All pairs of a batch, on all cores, beside Single-Pass clustering of the same fingerprints on one.
+//!
+//! One fingerprint in a hundred is a planted duplicate, up to three bits from another. The join must find all of them, or
+//! measuring fails.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+
+use super::report::{Better, Figure, Round};
+use super::synthetic::{fingerprint, random};
+use super::{Setup, tell};
+use crate::index::join::{Distinct, NearPair, Sink, join};
+use crate::index::single_pass::single_pass;
+use crate::verdict::Fingerprint;
+
+const RADIUS: u8 = 3;
+/// Sizes at which Single-Pass is measured; at the last it takes seconds.
+const SIZES: [u64; 3] = [10_000, 30_000, 100_000];
+/// One in so many is planted.
+const PLANTED: u64 = 100;
+/// Rounds; one where a round takes seconds.
+const ROUNDS: usize = 3;
+const LONG: u64 = 100_000;
+const UNIT: (&str, Better) = ("us/record", Better::Lower);
+const BASELINE: &str = "Single-Pass";
+
+pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
+    let sizes: Vec<u64> = SIZES.into_iter().filter(|&size| size < setup.records).chain([setup.records]).collect();
+    let (mut figures, mut baseline) = (Vec::new(), Vec::new());
+    for &size in &sizes {
+        let batch = Batch::new(size, 0, setup.seed);
+        let rounds = if size < LONG { ROUNDS } else { 1 };
+        let alone = size <= LONG;
+        let mut ours = Vec::new();
+        if alone {
+            baseline.clear();
+        }
+        for _ in 0..rounds {
+            ours.push(batch.join()?);
+            if alone {
+                baseline.push(batch.single_pass()?);
+            }
+        }
+        let name = if alone { BASELINE } else { "Single-Pass of 100,000" };
+        figures.push(Figure::new(format!("join.uniform.{size}"), UNIT, &ours, (name, &baseline)));
+    }
+    let batch = Batch::new(setup.records, 30, setup.seed);
+    let name = if setup.records <= LONG { "Single-Pass, uniform" } else { "Single-Pass of 100,000" };
+    let ours = [batch.join()?];
+    figures.push(Figure::new(format!("join.popular.{}", setup.records), UNIT, &ours, (name, &baseline)));
+    let bytes = [Round::from(batch.memory()? / setup.records as f64)];
+    let bare = [Round::from(size_of::<Fingerprint>() as f64)];
+    figures.push(Figure::new("join.memory", ("B/record", Better::Lower), &bytes, ("the fingerprints alone", &bare)));
+    Ok(figures)
+}
+
+/// Fingerprints with planted duplicates.
+struct Batch {
+    values: Vec<u64>,
+    /// The pairs planted: equal, or up to [`RADIUS`] bits apart.
+    planted: Vec<(u64, u64)>,
+}
+
+impl Batch {
+    fn new(size: u64, skewed_percent: u64, seed: u64) -> Self {
+        let mut values: Vec<u64> = (0..size).map(|n| fingerprint(n + (seed << 40), skewed_percent).0).collect();
+        let count = size / PLANTED;
+        let mut planted = Vec::with_capacity(count as usize);
+        for n in 0..count {
+            // Sources in the first half, copies in the second, so that no copy replaces a source.
+            let (from, to) = (n * 47 % (size / 2), size / 2 + n * 50 % (size - size / 2));
+            let chance = random(n + (seed << 40) + (1 << 39));
+            let flips = (0..n % (u64::from(RADIUS) + 1)).fold(0, |bits, flip| bits | 1 << (chance >> (6 * flip) & 63));
+            values[to as usize] = values[from as usize] ^ flips;
+            planted.push((values[from as usize], values[to as usize]));
+        }
+        Self { values, planted }
+    }
+
+    fn round(&self, started: Instant) -> Round {
+        Round::from(started.elapsed().as_secs_f64() * 1e6 / self.values.len() as f64)
+    }
+
+    /// Sorts and joins, and looks that nothing planted is missing.
+    fn join(&self) -> anyhow::Result<Round> {
+        let (started, found) = (Instant::now(), Found::default());
+        let distinct = Distinct::of(&self.values)?;
+        let _ = join(&distinct, RADIUS, usize::MAX, &found);
+        let round = self.round(started);
+        let found: HashSet<(u32, u32)> = found.0.into_inner().iter().map(|pair| (pair.a, pair.b)).collect();
+        for &(a, b) in &self.planted {
+            let position = |value| distinct.position(value).context("a fingerprint is missing");
+            let (low, high) = (position(a.min(b))?, position(a.max(b))?);
+            let there = if low == high { distinct.places(low).len() > 1 } else { found.contains(&(low, high)) };
+            anyhow::ensure!(there, "a planted pair was not found: {a:016x} and {b:016x}");
+        }
+        tell(&format!("  {}: all {} planted pairs found", self.values.len(), self.planted.len()));
+        Ok(round)
+    }
+
+    /// Clusters, and says how many of the planted pairs part.
+    fn single_pass(&self) -> anyhow::Result<Round> {
+        let fingerprints: Vec<Fingerprint> = self.values.iter().copied().map(Fingerprint).collect();
+        let started = Instant::now();
+        let clusters = single_pass(&fingerprints, RADIUS);
+        let round = self.round(started);
+        let distinct = Distinct::of(&self.values)?;
+        let place = |value| distinct.position(value).map_or(0, |position| distinct.places(position)[0] as usize);
+        let lost = self.planted.iter().filter(|(a, b)| clusters.loses(place(*a), place(*b))).count();
+        let (size, comparisons) = (self.values.len(), clusters.comparisons);
+        tell(&format!("  {size}: Single-Pass made {comparisons} comparisons and parted {lost} planted pairs"));
+        Ok(round)
+    }
+
+    /// Bytes that a join takes beside the fingerprints, at most, as the system counts (Linux).
+    fn memory(&self) -> anyhow::Result<f64> {
+        // Says to begin counting the most memory anew.
+        std::fs::write("/proc/self/clear_refs", "5").context("resetting the count of memory")?;
+        let before = status("VmRSS:")?;
+        self.join()?;
+        Ok(status("VmHWM:")?.saturating_sub(before) as f64)
+    }
+}
+
+/// A size out of what the system knows of this process, in bytes.
+fn status(key: &str) -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").context("reading the state of this process")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("{key} is missing"))?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>().with_context(|| format!("reading {key}"))? * 1024)
+}
+
+#[derive(Default)]
+struct Found(Mutex<Vec<NearPair>>);
+
+impl Sink for Found {
+    fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
+        self.0.lock().extend_from_slice(pairs);
+        ControlFlow::Continue(())
+    }
+}

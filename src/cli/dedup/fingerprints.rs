@@ -1,0 +1,378 @@
+//! Bare fingerprints: read, sort, join, and walk through the groups.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::components::Components;
+use super::log::Log;
+use super::report::{Progress, Summary};
+use super::spill::Spill;
+use super::{Args, Files, GroupLine, Lines};
+use crate::cli::import::report::{Refused, Rejects};
+use crate::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
+use crate::index::join::{Distinct, NearPair, Sink, join};
+use crate::verdict::Fingerprint;
+
+/// The paper's radius.
+const RADIUS: u8 = 3;
+/// Digits of a fingerprint.
+const DIGITS: usize = 16;
+/// Most bytes of a line: an id has at most 256.
+const MAX_LINE: u64 = 1 << 10;
+/// Lines between two looks at the clock.
+const SAY_EVERY: usize = 1 << 20;
+/// What the join gets for copies even when the fingerprints alone take all the memory given.
+const LEAST_COPIES: usize = 64 << 20;
+
+pub(super) fn run(args: &Args, file: &str, dir: &Path, rejects: &mut Rejects) -> anyhow::Result<Summary> {
+    let mut files = Files::create(args)?;
+    let mut progress = Progress::new();
+    let mut summary = Summary { unit: "fingerprints", ..Summary::default() };
+    let bytes = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
+    progress.phase("reading", bytes);
+    let Listed { fingerprints, names } = read(file, Log::new(dir, args.memory / 4), rejects, &mut progress)?;
+    summary.records = fingerprints.len() as u64;
+    summary.seconds.push(("reading", progress.phase("sorting", None)));
+
+    let distinct = Distinct::of(&fingerprints)?;
+    drop(fingerprints);
+    summary.seconds.push(("sorting", progress.phase("joining", None)));
+    let left = args.memory.saturating_sub(distinct.memory_usage() + distinct.len() * size_of::<u32>());
+    let mut pairs = near_pairs(&distinct, args.radius.unwrap_or(RADIUS), left / 2, dir, &mut progress)?;
+    summary.pairs = pairs.len();
+    summary.seconds.push(("joining", progress.phase("grouping", None)));
+
+    Batch { distinct: &distinct, names: &names }.write(&mut pairs, left / 4, &mut files, &mut summary)?;
+    files.finish()?;
+    summary.seconds.push(("grouping", progress.finish()));
+    Ok(summary)
+}
+
+fn near_pairs(
+    distinct: &Distinct,
+    radius: u8,
+    memory: usize,
+    dir: &Path,
+    progress: &mut Progress,
+) -> anyhow::Result<Spill> {
+    let spill = Mutex::new((Spill::new(dir, memory / 2), None));
+    let gather = Gather { spill, progress: Mutex::new(progress) };
+    // Broken off only by an error, which is kept.
+    let _ = join(distinct, radius, (memory / 2 * 3).max(LEAST_COPIES), &gather);
+    let (spill, failed) = gather.spill.into_inner();
+    match failed {
+        Some(error) => Err(error).context("cannot keep pairs on disk"),
+        None => Ok(spill),
+    }
+}
+
+/// Where the join puts pairs.
+struct Gather<'a> {
+    spill: Mutex<(Spill, Option<std::io::Error>)>,
+    progress: Mutex<&'a mut Progress>,
+}
+
+impl Sink for Gather<'_> {
+    fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
+        let (spill, failed) = &mut *self.spill.lock();
+        let put = pairs.iter().try_for_each(|pair| spill.push([pair.a, pair.b, pair.distance.into()]));
+        match put {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                *failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        self.progress.lock().share(done, total);
+    }
+}
+
+/// The lines of a file.
+struct Listed {
+    fingerprints: Vec<u64>,
+    names: Names,
+}
+
+/// What fingerprints are called.
+struct Names {
+    /// The ids given; empty where none was. Shorter than the list if those at the end had none.
+    ids: Log,
+    /// From the fingerprint at this place on, line numbers are that much higher than places: (place, difference).
+    shifts: Vec<(usize, u64)>,
+}
+
+impl Names {
+    fn get(&self, place: u32) -> anyhow::Result<String> {
+        let place = place as usize;
+        let id =
+            if place < self.ids.len() { self.ids.get(place).context("cannot read an id back")? } else { Vec::new() };
+        if !id.is_empty() {
+            return String::from_utf8(id).context("an id came back damaged");
+        }
+        let shift = self.shifts.partition_point(|&(from, _)| from <= place);
+        let more = shift.checked_sub(1).map_or(0, |at| self.shifts[at].1);
+        Ok((place as u64 + 1 + more).to_string())
+    }
+}
+
+/// Reads all lines; bad ones are rejected.
+fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &mut Progress) -> anyhow::Result<Listed> {
+    let input: Box<dyn Read> = match file {
+        "-" => Box::new(std::io::stdin()),
+        path => Box::new(File::open(path).with_context(|| format!("cannot open {path}"))?),
+    };
+    let mut input = BufReader::with_capacity(1 << 20, input);
+    let mut listed = Listed { fingerprints: Vec::new(), names: Names { ids, shifts: Vec::new() } };
+    let (mut number, mut bytes, mut line) = (0_u64, 0_u64, Vec::new());
+    loop {
+        let buffer = input.fill_buf().with_context(|| format!("cannot read {file} on"))?;
+        // Nearly all lines are of this form: no need to look for their end, nor to copy them.
+        if buffer.get(DIGITS) == Some(&b'\n')
+            && let Some(value) = parse(&buffer[..DIGITS])
+        {
+            input.consume(DIGITS + 1);
+            bytes += DIGITS as u64 + 1;
+            number += 1;
+            listed.fingerprints.push(value);
+        } else {
+            line.clear();
+            let length = input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+            let length = length.with_context(|| format!("cannot read {file} on"))? as u64;
+            if length == 0 {
+                return Ok(listed);
+            }
+            bytes += length;
+            number += 1;
+            if let Err(detail) = listed.add(&line)? {
+                let why = Refused { code: "malformed_line", pointer: "", detail, text: None };
+                rejects.note((file, number), why, |text| progress.say(text))?;
+                bytes += skip_rest(&mut input, &line)?;
+            }
+            listed.count_lines(number);
+        }
+        if listed.fingerprints.len().is_multiple_of(SAY_EVERY) {
+            progress.at(bytes);
+        }
+    }
+}
+
+/// Reads up to the end of a line whose beginning is `line`; the bytes read.
+fn skip_rest(input: &mut impl BufRead, line: &[u8]) -> std::io::Result<u64> {
+    let (mut skipped, mut ended) = (0, line.ends_with(b"\n"));
+    while !ended {
+        let buffer = input.fill_buf()?;
+        let end = buffer.iter().position(|&byte| byte == b'\n');
+        let length = end.map_or(buffer.len(), |end| end + 1);
+        ended = end.is_some() || length == 0;
+        input.consume(length);
+        skipped += length as u64;
+    }
+    Ok(skipped)
+}
+
+impl Listed {
+    /// Adds a line, or says what is wrong with it. An empty one is left out.
+    fn add(&mut self, line: &[u8]) -> anyhow::Result<Result<(), &'static str>> {
+        if line.len() as u64 >= MAX_LINE && !line.ends_with(b"\n") {
+            return Ok(Err("the line is longer than an id may be"));
+        }
+        let text = line.trim_ascii_end();
+        if text.is_empty() {
+            return Ok(Ok(()));
+        }
+        let (digits, id) = match text.iter().position(|&byte| byte == b'\t') {
+            Some(tab) => (&text[..tab], &text[tab + 1..]),
+            None => (text, &[][..]),
+        };
+        let (Some(value), Ok(id)) = (parse(digits), std::str::from_utf8(id)) else { return Ok(Err(WRONG)) };
+        let place = self.fingerprints.len();
+        if !id.is_empty() {
+            while self.names.ids.len() < place {
+                self.names.ids.push(&[])?;
+            }
+            self.names.ids.push(&[id.as_bytes()])?;
+        }
+        self.fingerprints.push(value);
+        Ok(Ok(()))
+    }
+
+    /// So many lines were read: the fingerprints to come stand that much further down than their places say.
+    fn count_lines(&mut self, lines: u64) {
+        let place = self.fingerprints.len();
+        let shift = lines - place as u64;
+        if shift != self.names.shifts.last().map_or(0, |last| last.1) {
+            self.names.shifts.push((place, shift));
+        }
+    }
+}
+
+const WRONG: &str = "a line is a fingerprint of 16 lower-case hexadecimal digits, and perhaps a tab and an id in UTF-8";
+
+/// 16 lower-case hexadecimal digits.
+fn parse(digits: &[u8]) -> Option<u64> {
+    if digits.len() != DIGITS {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, &digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u64::from(digit))
+    })
+}
+
+/// A mark for some positions, one bit each.
+struct Marks(Vec<u64>);
+
+impl Marks {
+    fn new(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    fn set(&mut self, position: u32) {
+        self.0[position as usize / 64] |= 1 << (position % 64);
+    }
+
+    fn has(&self, position: u32) -> bool {
+        self.0[position as usize / 64] >> (position % 64) & 1 == 1
+    }
+}
+
+/// What is written of.
+struct Batch<'a> {
+    distinct: &'a Distinct,
+    names: &'a Names,
+}
+
+#[derive(Serialize)]
+struct PairLine {
+    a: String,
+    b: String,
+    distance: u32,
+}
+
+#[derive(Serialize)]
+struct EqualLine {
+    equal: Vec<String>,
+    fingerprint: Fingerprint,
+}
+
+impl Batch<'_> {
+    /// Writes pairs and groups, and counts.
+    fn write(&self, pairs: &mut Spill, memory: usize, files: &mut Files, summary: &mut Summary) -> anyhow::Result<()> {
+        let mut components = Components::new(self.distinct.len());
+        let mut near = Marks::new(self.distinct.len());
+        pairs.each(|[a, b, distance]| {
+            components.join(a, b);
+            near.set(a);
+            near.set(b);
+            if files.pairs.wanted() { self.write_pair(a, b, distance, &mut files.pairs) } else { Ok(()) }
+        })?;
+        self.write_equal(&mut files.pairs, summary)?;
+        components.each_group(pairs, memory, |group, set| self.write_group(group, set, &mut files.groups, summary))?;
+        self.write_equal_groups(&near, &mut files.groups, summary)
+    }
+
+    fn first_place(&self, position: u32) -> u32 {
+        self.distinct.places(position)[0]
+    }
+
+    fn write_pair(&self, a: u32, b: u32, distance: u32, out: &mut Lines) -> anyhow::Result<()> {
+        let (a, b) = (self.first_place(a), self.first_place(b));
+        let (a, b) = (self.names.get(a.min(b))?, self.names.get(a.max(b))?);
+        out.put(&PairLine { a, b, distance })
+    }
+
+    fn names_of(&self, places: &[u32]) -> anyhow::Result<Vec<String>> {
+        places.iter().map(|&place| self.names.get(place)).collect()
+    }
+
+    /// Writes which are equal.
+    fn write_equal(&self, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
+        for position in self.distinct.positions() {
+            let places = self.distinct.places(position);
+            if places.len() > 1 {
+                summary.exact += places.len() as u64;
+                if out.wanted() {
+                    let fingerprint = Fingerprint(self.distinct.value(position));
+                    out.put(&EqualLine { equal: self.names_of(places)?, fingerprint })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a group of different fingerprints, each with all that equal it.
+    fn write_group(&self, group: &Group, set: &GroupSet, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
+        let Group { members, pairs: _, density: _, bridges, .. } = group;
+        let count = |position: u64| self.distinct.places(position as u32).len() as u64;
+        let mut places: Vec<u32> = members.iter().flat_map(|&at| self.distinct.places(at as u32)).copied().collect();
+        places.sort_unstable();
+        // A pair of fingerprints stands for all pairs of those that equal them, and holds the group together only if it is one.
+        let bridges = bridges.iter().filter(|(a, b)| count(*a) == 1 && count(*b) == 1);
+        let bridges = bridges.map(|&(a, b)| [self.first_place(a as u32), self.first_place(b as u32)]);
+        let within: u64 = members.iter().map(|&at| count(at) * (count(at) - 1) / 2).sum();
+        let later = |&at: &u64| set.pairs_of(at).filter(move |&other| other > at).map(move |other| (at, other));
+        let between: u64 = members.iter().flat_map(later).map(|(a, b)| count(a) * count(b)).sum();
+        self.put_group(&places, within + between, bridges.collect(), out, summary)
+    }
+
+    /// Writes the groups of fingerprints that are equal and near no other.
+    fn write_equal_groups(&self, near: &Marks, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
+        for position in self.distinct.positions() {
+            let places = self.distinct.places(position);
+            let size = places.len() as u64;
+            if size > 1 && !near.has(position) {
+                let bridges = if size == 2 { vec![[places[0], places[1]]] } else { Vec::new() };
+                self.put_group(places, size * (size - 1) / 2, bridges, out, summary)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_group(
+        &self,
+        places: &[u32],
+        pairs: u64,
+        mut bridges: Vec<[u32; 2]>,
+        out: &mut Lines,
+        summary: &mut Summary,
+    ) -> anyhow::Result<()> {
+        let size = places.len() as u64;
+        let density = pairs as f64 / (size * (size - 1) / 2) as f64;
+        let chained = places.len() >= CHAINED_SIZE && density < CHAINED_DENSITY;
+        summary.group(size, chained);
+        if !out.wanted() {
+            return Ok(());
+        }
+        let members = self.names_of(places)?;
+        let name = |place: &u32| places.binary_search(place).map_or("", |at| members[at].as_str());
+        bridges.iter_mut().for_each(|bridge| bridge.sort_unstable());
+        bridges.sort_unstable();
+        let bridges = bridges.iter().map(|[a, b]| [name(a), name(b)]).collect();
+        let density = (density * 10_000.0).round() / 10_000.0;
+        out.put(&GroupLine {
+            group: &members[0],
+            members: &members,
+            size: members.len(),
+            pairs,
+            density,
+            bridges,
+            chained,
+            petitioners: None,
+            from: None,
+            to: None,
+        })
+    }
+}

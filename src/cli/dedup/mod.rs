@@ -1,0 +1,276 @@
+//! `doppel dedup`: all pairs and groups of duplicates in files, without a service.
+//!
+//! Records pass through the same rules as in the service, see `engine::replay`; bare fingerprints through `index::join`. What
+//! does not fit in the memory given goes to files without names, which vanish with the process. The outcome does not
+//! depend on the memory.
+
+mod components;
+mod fingerprints;
+mod log;
+mod records;
+mod report;
+mod spill;
+mod stock;
+mod survivors;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use self::report::Summary;
+use crate::cli::import::report::Rejects;
+use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
+use crate::collection::Preset;
+use crate::config;
+use crate::index::join::MAX_RADIUS;
+use crate::sources::Format;
+
+const EXAMPLES: &str = "\
+Input, records:
+  JSON lines or CSV, as for doppel import; every row needs an id of its own (field \"id\"), or give --make-ids. A line that
+  cannot be read, says nothing, or has the id of an earlier line is rejected with its number, and the rest go on. Records
+  are taken in the order of the files, each compared with those before it, by the rules of the service under the same
+  settings: exact duplicates, all channels, verification, limits. It finds what a service would have found that had
+  registered them in this order.
+Input, fingerprints (--fingerprints):
+  one a line, 16 lower-case hexadecimal digits; after a tab an id may follow, else the line number is the id.
+
+Output, JSON lines:
+  --pairs      records:       {\"a\":\"7\",\"b\":\"12\",\"via\":[\"shingle\"],\"distance\":9,\"jaccard\":0.51,\"containment\":0.85,
+                               \"similarity\":0.51,\"relation\":\"repeat\"}; a is the earlier
+               fingerprints:  {\"a\":\"7\",\"b\":\"12\",\"distance\":2}, and equal ones together: {\"equal\":[\"3\",\"9\"],\"fingerprint\":\"…\"}
+  --groups     {\"group\":\"7\",\"members\":[\"7\",\"12\"],\"size\":2,\"pairs\":1,\"density\":1.0,\"bridges\":[[\"7\",\"12\"]],\"chained\":false,
+                \"petitioners\":1,\"from\":\"2024-03-01T01:12:00Z\",\"to\":\"2024-03-08T12:31:00Z\"}
+               bridges are pairs without which the group falls in two; chained groups (10 or more, less than a third of the
+               possible pairs) are probably several matters linked by records that touch on two
+  --survivors  the rows that stay when of each set of duplicates one is kept, byte for byte as they came (of CSV: as JSON)
+
+Memory: --memory bounds texts, pairs and groups; what does not fit goes to --dir. Beside it stay some 250 bytes a record (the
+indexes), or 16 bytes a fingerprint. The memory changes how long it takes, not what comes out.
+
+Examples:
+  doppel dedup --pairs pairs.jsonl --groups groups.jsonl letters.jsonl
+  doppel dedup --preset paper --groups hot.jsonl 2023.csv 2024.csv
+  doppel dedup --survivors clean.jsonl --keep newest letters.jsonl           (exact duplicates leave, the newest stays)
+  doppel dedup --survivors clean.jsonl --drop near letters.jsonl             (look at --groups before you trust this one)
+  doppel dedup --fingerprints prints.txt --radius 3 --pairs near.jsonl --memory 4G
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some lines rejected and all others compared.";
+
+/// Options of `doppel dedup`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Ready-made settings to compare by
+    #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with_all = ["settings", "fingerprints"])]
+    preset: Preset,
+    /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
+    #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
+    settings: Option<PathBuf>,
+    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv]
+    #[arg(long, value_enum, conflicts_with = "fingerprints")]
+    format: Option<Format>,
+    /// Give rows without an id the id FILE-LINE: the file's name without extension, and the line number
+    #[arg(long, conflicts_with = "fingerprints")]
+    make_ids: bool,
+    /// Write every pair to FILE
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
+    /// Write every group to FILE
+    #[arg(long, value_name = "FILE")]
+    groups: Option<PathBuf>,
+    /// Write the rows that stay to FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
+    survivors: Option<PathBuf>,
+    /// Which of a set of duplicates stays. Equal times: the later row; a missing time is oldest
+    #[arg(long, value_enum, default_value_t = Keep::First, requires = "survivors")]
+    keep: Keep,
+    /// Which duplicates leave
+    #[arg(long, value_enum, default_value_t = Leave::Exact, requires = "survivors")]
+    drop: Leave,
+    /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Also write the text of rejected lines: mind that petitions are personal data
+    #[arg(long, requires = "rejects")]
+    rejects_with_text: bool,
+    /// Memory for what can also be on disk, in bytes, or with K, M or G
+    #[arg(long, value_name = "BYTES", default_value = "2G", value_parser = bytes)]
+    memory: usize,
+    /// Where to put what does not fit [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// How to print the sum
+    #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
+    summary: SummaryFormat,
+    /// Join bare fingerprints instead of records
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    fingerprints: Option<String>,
+    /// Bits in which two fingerprints may differ, 0 to 7 (only with --fingerprints) [default: 3]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_RADIUS)))]
+    radius: Option<u8>,
+    /// Files of records, in this order; "-" is standard input
+    #[arg(value_name = "FILE", required_unless_present = "fingerprints")]
+    files: Vec<String>,
+}
+
+/// Which of a set of duplicates stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Keep {
+    /// The first in the order of the files
+    First,
+    /// The one with the largest time
+    Newest,
+    /// The one with the smallest time
+    Oldest,
+}
+
+/// Which duplicates leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Leave {
+    /// Those with the same content
+    Exact,
+    /// All that are in one group
+    Near,
+}
+
+/// How the sum is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SummaryFormat {
+    /// For people
+    Table,
+    /// For programs: one object
+    Json,
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    number.ok_or_else(|| "give a number of bytes, such as 500000000, 500M or 2G".into())
+}
+
+/// Finds and writes.
+///
+/// # Errors
+/// When a file cannot be read or written, or the settings are not valid.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match dedup(&args) {
+        Err(error) if error.is::<Usage>() => {
+            complain_of_usage(&error, "dedup");
+            Ok(ExitCode::from(USAGE))
+        }
+        ended => ended,
+    }
+}
+
+fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.radius.is_some() && args.fingerprints.is_none() {
+        return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
+    }
+    let config = config::load(&config::Flags::default())?.config;
+    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    if !dir.is_dir() {
+        return Err(usage(format!("--dir {}: is not a folder", dir.display())));
+    }
+    let mut rejects = Rejects::open(args.rejects.as_deref(), args.rejects_with_text, false)?;
+    let mut summary = match &args.fingerprints {
+        Some(file) => fingerprints::run(args, file, &dir, &mut rejects)?,
+        None => records::run(args, &config, &dir, &mut rejects)?,
+    };
+    rejects.flush()?;
+    summary.rejected = rejects.count;
+    summary.peak_memory_bytes = report::peak_memory_bytes();
+    print(&summary, args.summary, &rejects.listed())?;
+    Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
+}
+
+fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
+    let text = match format {
+        SummaryFormat::Table => summary.table(listed),
+        SummaryFormat::Json => serde_json::to_string_pretty(summary)? + "\n",
+    };
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+/// A file of JSON lines, if one is wanted.
+struct Lines(Option<(PathBuf, BufWriter<File>)>);
+
+impl Lines {
+    fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        let create = |path: &Path| {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            anyhow::Ok((path.to_owned(), BufWriter::with_capacity(1 << 18, file)))
+        };
+        Ok(Self(path.map(create).transpose()?))
+    }
+
+    fn wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn put(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
+        let Some((path, file)) = &mut self.0 else { return Ok(()) };
+        let cannot = || format!("cannot write {}", path.display());
+        serde_json::to_writer(&mut *file, line).with_context(cannot)?;
+        file.write_all(b"\n").with_context(cannot)
+    }
+
+    fn put_raw(&mut self, line: &[u8]) -> anyhow::Result<()> {
+        let Some((path, file)) = &mut self.0 else { return Ok(()) };
+        let cannot = || format!("cannot write {}", path.display());
+        file.write_all(line).with_context(cannot)?;
+        file.write_all(b"\n").with_context(cannot)
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        let Some((path, file)) = &mut self.0 else { return Ok(()) };
+        file.flush().with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// The files asked for.
+struct Files {
+    pairs: Lines,
+    groups: Lines,
+    survivors: Lines,
+}
+
+impl Files {
+    /// Makes them before anything is read: a typing error must not be found after an hour.
+    fn create(args: &Args) -> anyhow::Result<Self> {
+        let [pairs, groups, survivors] = [&args.pairs, &args.groups, &args.survivors].map(|path| path.as_deref());
+        Ok(Self { pairs: Lines::create(pairs)?, groups: Lines::create(groups)?, survivors: Lines::create(survivors)? })
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        [&mut self.pairs, &mut self.groups, &mut self.survivors].into_iter().try_for_each(Lines::finish)
+    }
+}
+
+/// A group, as written.
+#[derive(Serialize)]
+struct GroupLine<'a> {
+    group: &'a str,
+    members: &'a [String],
+    size: usize,
+    pairs: u64,
+    density: f64,
+    bridges: Vec<[&'a str; 2]>,
+    chained: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    petitioners: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+}

@@ -1,0 +1,320 @@
+//! Records: read all, then sign, place and judge them in their order, then walk through the groups.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::components::Components;
+use super::report::{Progress, Summary};
+use super::spill::Spill;
+use super::stock::{Kept, Stock};
+use super::{Args, Files, GroupLine, Leave, Lines, survivors};
+use crate::cli::import::input::{Input, Line, Source};
+use crate::cli::import::report::{Refused, Rejects};
+use crate::cli::{eval, usage};
+use crate::config::Config;
+use crate::engine::Error;
+use crate::engine::replay::{Placed, Replay};
+use crate::index::groups::Group;
+use crate::record::Row;
+use crate::schemes::statistics::Statistics;
+use crate::store::Found;
+use crate::text::Document;
+use crate::verdict::{Match, Relation};
+
+/// Records signed and judged together.
+const BATCH: u32 = 4096;
+/// The note of a pair of exact duplicates.
+const EXACT: u32 = 1;
+
+/// Shares of the memory given: for rows and signatures, for sketches, for pairs, for groups.
+fn shares(memory: usize) -> (usize, usize, usize, usize) {
+    (memory / 2, memory / 8, memory / 8, memory / 4)
+}
+
+pub(super) fn run(args: &Args, config: &Config, dir: &Path, rejects: &mut Rejects) -> anyhow::Result<Summary> {
+    let settings = eval::read_settings(args.settings.as_deref(), args.preset)?;
+    let input = input(args, config)?;
+    input.check()?;
+    let mut files = Files::create(args)?;
+    let (for_rows, for_sketches, for_pairs, for_groups) = shares(args.memory);
+    let mut progress = Progress::new();
+    let mut summary = Summary { unit: "records", ..Summary::default() };
+
+    progress.phase("reading", input.total_bytes());
+    let mut replay = Replay::new(settings.clone(), None, for_sketches)?;
+    let mut stock = Stock::new(dir, for_rows);
+    if let Some(statistics) = read_all(input, &replay, &mut stock, rejects, &mut progress)? {
+        replay = Replay::new(settings, Some(Arc::new(statistics)), for_sketches)?;
+    }
+    for (scheme, reason) in replay.inactive_channels() {
+        progress.say(&format!("the channel {scheme} does not run: {reason}"));
+    }
+    summary.records = stock.len() as u64;
+    summary.seconds.push(("reading", progress.phase("comparing", Some(summary.records))));
+
+    let mut outcome = Outcome::new(&stock, Spill::new(dir, for_pairs));
+    outcome.compare_all(&replay, &mut stock, &mut files.pairs, &mut progress)?;
+    drop(replay);
+    summary.seconds.push(("comparing", progress.phase("grouping", None)));
+
+    outcome.write(args, &stock, for_groups, &mut files, &mut summary)?;
+    files.finish()?;
+    summary.seconds.push(("grouping", progress.finish()));
+    Ok(summary)
+}
+
+fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
+    if args.files.iter().filter(|name| *name == "-").count() > 1 {
+        return Err(usage("standard input (\"-\") is named twice"));
+    }
+    let files = args.files.iter().map(|name| Source::new(name, args.format)).collect::<anyhow::Result<_>>()?;
+    Ok(Input {
+        files,
+        max_line_bytes: config.limits.max_line_bytes,
+        skip_lines: 0,
+        make_ids: args.make_ids,
+        keep_text: args.rejects_with_text,
+    })
+}
+
+/// Reads all lines into `stock`; the statistics of their words, if the profile wants them.
+fn read_all(
+    input: Input,
+    replay: &Replay,
+    stock: &mut Stock,
+    rejects: &mut Rejects,
+    progress: &mut Progress,
+) -> anyhow::Result<Option<Statistics>> {
+    let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
+    let mut statistics = replay.needs_statistics().then(Statistics::default);
+    let mut batches = input.start();
+    while let Some(batch) = batches.blocking_recv().transpose()? {
+        let checked: Vec<_> = batch.lines.par_iter().map(|line| check(replay, line)).collect();
+        for (line, checked) in batch.lines.iter().zip(checked) {
+            let kept = match checked {
+                Ok(checked) => keep(stock, checked)?,
+                Err(refusal) => Err(refusal),
+            };
+            match kept {
+                Ok(document) => {
+                    if let Some(statistics) = &mut statistics {
+                        replay.observe(&document, statistics);
+                    }
+                }
+                Err(Refusal { code, pointer, detail, text }) => {
+                    let why = Refused { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
+                    rejects.note((&names[line.file], line.number), why, |text| progress.say(text))?;
+                }
+            }
+        }
+        progress.at(batch.read_bytes);
+    }
+    stock.close();
+    Ok(statistics)
+}
+
+/// Keeps a record, unless its id is taken; gives back its document.
+fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Result<Result<Document, Refusal>> {
+    let Document { time, identity, .. } = &document;
+    let kept = Kept { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
+    if stock.add(&kept)? {
+        return Ok(Ok(document));
+    }
+    Ok(Err(Refusal {
+        code: "repeated_id",
+        pointer: "/id".into(),
+        detail: "an earlier line has this id; give every record its own".into(),
+        text: Some(row.json().to_string()),
+    }))
+}
+
+/// A line that can be compared.
+struct Checked {
+    row: Row,
+    id: crate::record::RecordId,
+    document: Document,
+}
+
+/// Why a line cannot be compared.
+struct Refusal {
+    code: &'static str,
+    pointer: String,
+    detail: String,
+    text: Option<String>,
+}
+
+fn check(replay: &Replay, line: &Line) -> Result<Checked, Refusal> {
+    let json = line.content.as_ref().map_err(|why| {
+        let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());
+        Refusal { code: why.code, pointer, detail, text }
+    })?;
+    let refusal = |code, pointer: &str, detail: String| Refusal {
+        code,
+        pointer: pointer.to_owned(),
+        detail,
+        text: Some(json.to_string()),
+    };
+    let row = Row::parse(json.as_bytes()).map_err(|error| refusal("malformed_line", "", error.to_string()))?;
+    let id = row.id().cloned().ok_or_else(|| refusal("no_id", "/id", "the row has no id".into()))?;
+    let document = replay.read(&row).map_err(|error| match &error {
+        Error::Invalid(violations) if !violations.is_empty() => {
+            let first = &violations[0];
+            refusal(first.code, &first.pointer, first.detail.clone())
+        }
+        other => refusal("refused", "", other.to_string()),
+    })?;
+    Ok(Checked { row, id, document })
+}
+
+/// What comparing found.
+struct Outcome {
+    pairs: Spill,
+    /// What hangs together by any pair.
+    all: Components,
+    /// What hangs together by exact duplicates.
+    equal: Components,
+    exact: u64,
+    truncated: u64,
+}
+
+impl Outcome {
+    fn new(stock: &Stock, pairs: Spill) -> Self {
+        let alone = Components::new(stock.len());
+        Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0 }
+    }
+
+    fn compare_all(
+        &mut self,
+        replay: &Replay,
+        stock: &mut Stock,
+        out: &mut Lines,
+        progress: &mut Progress,
+    ) -> anyhow::Result<()> {
+        let whole = replay.needs_signatures();
+        let count = stock.len() as u32;
+        for start in (0..count).step_by(BATCH as usize) {
+            let positions = start..count.min(start.saturating_add(BATCH));
+            let signed: Vec<anyhow::Result<_>> = positions
+                .clone()
+                .into_par_iter()
+                .map(|position| {
+                    let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
+                    Ok(replay.sign(&row)?)
+                })
+                .collect();
+            let mut placed = Vec::with_capacity(signed.len());
+            for (position, subject) in positions.clone().zip(signed) {
+                let subject = subject?;
+                stock.sign(subject.signed(), whole)?;
+                placed.push(replay.place(u64::from(position) + 1, subject)?);
+            }
+            let judged: Vec<anyhow::Result<Found>> =
+                placed.into_par_iter().map(|placed| judge(replay, stock, placed)).collect();
+            for (position, found) in positions.clone().zip(judged) {
+                self.take(stock, position, found?, out)?;
+            }
+            progress.at(positions.end.into());
+        }
+        Ok(())
+    }
+
+    /// Walks through the groups, writes what is wanted, and counts.
+    fn write(
+        &mut self,
+        args: &Args,
+        stock: &Stock,
+        memory: usize,
+        files: &mut Files,
+        summary: &mut Summary,
+    ) -> anyhow::Result<()> {
+        (summary.pairs, summary.exact, summary.truncated) = (self.pairs.len(), self.exact, self.truncated);
+        let Files { groups, survivors, .. } = files;
+        self.all.each_group(&mut self.pairs, memory, |group, _| {
+            summary.group(group.members.len() as u64, group.chained);
+            if groups.wanted() { write_group(stock, group, groups) } else { Ok(()) }
+        })?;
+        if survivors.wanted() {
+            let sets = match args.drop {
+                Leave::Exact => &mut self.equal,
+                Leave::Near => &mut self.all,
+            };
+            summary.survivors = Some(survivors::write(stock, sets, args.keep, survivors)?);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, stock: &Stock, position: u32, found: Found, out: &mut Lines) -> anyhow::Result<()> {
+        let Found { mut matches, truncated } = found;
+        self.truncated += u64::from(truncated);
+        matches.sort_unstable_by_key(|found| found.seq);
+        let id = if matches.is_empty() || !out.wanted() { String::new() } else { stock.id(position)? };
+        for found in &matches {
+            let earlier = (found.seq - 1) as u32;
+            self.all.join(earlier, position);
+            if found.is_exact() {
+                self.equal.join(earlier, position);
+                self.exact += 1;
+            }
+            self.pairs.push([earlier, position, if found.is_exact() { EXACT } else { 0 }])?;
+            out.put(&PairLine::new(found, &id))?;
+        }
+        Ok(())
+    }
+}
+
+/// Compares one placed record.
+fn judge(replay: &Replay, stock: &Stock, placed: Placed) -> anyhow::Result<Found> {
+    replay.judge(placed, |seq| stock.earlier((seq - 1) as u32))
+}
+
+/// A pair, as written.
+#[derive(Serialize)]
+struct PairLine<'a> {
+    a: &'a str,
+    b: &'a str,
+    via: &'a [String],
+    distance: Option<u8>,
+    jaccard: Option<f64>,
+    containment: Option<f64>,
+    similarity: Option<f64>,
+    relation: Option<Relation>,
+}
+
+impl<'a> PairLine<'a> {
+    fn new(found: &'a Match, b: &'a str) -> Self {
+        let Match { id, seq: _, via, distance, jaccard, containment, similarity, relation, time: _ } = found;
+        Self {
+            a: id.as_str(),
+            b,
+            via,
+            distance: *distance,
+            jaccard: *jaccard,
+            containment: *containment,
+            similarity: *similarity,
+            relation: *relation,
+        }
+    }
+}
+
+fn write_group(stock: &Stock, group: &Group, out: &mut Lines) -> anyhow::Result<()> {
+    let Group { members, pairs, density, bridges, rejected: _, contested: _, chained } = group;
+    let ids = members.iter().map(|&member| stock.id(member as u32)).collect::<anyhow::Result<Vec<_>>>()?;
+    let id = |member: u64| members.binary_search(&member).map_or("", |at| ids[at].as_str());
+    let (from, to) = stock.span(members);
+    out.put(&GroupLine {
+        group: &ids[0],
+        members: &ids,
+        size: ids.len(),
+        pairs: *pairs as u64,
+        density: (density * 10_000.0).round() / 10_000.0,
+        bridges: bridges.iter().map(|&(a, b)| [id(a), id(b)]).collect(),
+        chained: *chained,
+        petitioners: Some(stock.petitioners(members)),
+        from,
+        to,
+    })
+}

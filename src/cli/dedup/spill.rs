@@ -1,0 +1,153 @@
+//! Pairs, sorted: in memory as long as they fit, in sorted runs in a file without a name beyond.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// Two positions and a note.
+pub(super) type Pair = [u32; 3];
+
+const PAIR_BYTES: usize = size_of::<Pair>();
+/// Pairs read of a run at a time.
+const READ_AHEAD: usize = 4096;
+/// Fewest pairs of a run, whatever the bound: else there would be more runs than can be merged.
+const LEAST: usize = 1 << 16;
+
+/// A list of pairs. 12 bytes each, in memory or on disk; merging takes 48 KB a run.
+pub(super) struct Spill {
+    dir: PathBuf,
+    most: usize,
+    memory: Vec<Pair>,
+    sorted: bool,
+    file: Option<File>,
+    /// Number of pairs of each run, in the order of the file.
+    runs: Vec<u64>,
+}
+
+impl Spill {
+    /// Keeps about `memory` bytes in memory, and the rest in `dir`.
+    pub(super) fn new(dir: &Path, memory: usize) -> Self {
+        let most = (memory / PAIR_BYTES).max(LEAST);
+        Self { dir: dir.to_owned(), most, memory: Vec::new(), sorted: true, file: None, runs: Vec::new() }
+    }
+
+    /// Number of pairs.
+    pub(super) fn len(&self) -> u64 {
+        self.memory.len() as u64 + self.runs.iter().sum::<u64>()
+    }
+
+    pub(super) fn push(&mut self, pair: Pair) -> io::Result<()> {
+        if self.memory.len() >= self.most {
+            self.write_run()?;
+        }
+        self.memory.push(pair);
+        self.sorted = false;
+        Ok(())
+    }
+
+    fn write_run(&mut self) -> io::Result<()> {
+        self.memory.sort_unstable();
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(tempfile::tempfile_in(&self.dir)?),
+        };
+        let mut at = self.runs.iter().sum::<u64>() * PAIR_BYTES as u64;
+        let mut bytes = Vec::with_capacity(READ_AHEAD * PAIR_BYTES);
+        for pairs in self.memory.chunks(READ_AHEAD) {
+            bytes.clear();
+            pairs.iter().flatten().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+            file.write_all_at(&bytes, at)?;
+            at += bytes.len() as u64;
+        }
+        self.runs.push(self.memory.len() as u64);
+        self.memory.clear();
+        Ok(())
+    }
+
+    /// Gives all pairs to `visit`, ascending, until it fails.
+    pub(super) fn each<E: From<io::Error>>(&mut self, mut visit: impl FnMut(Pair) -> Result<(), E>) -> Result<(), E> {
+        if !std::mem::replace(&mut self.sorted, true) {
+            self.memory.sort_unstable();
+        }
+        let mut start = 0;
+        let mut runs = Vec::with_capacity(self.runs.len());
+        for &count in &self.runs {
+            runs.push(Run { next: start, end: start + count, ahead: Vec::new() });
+            start += count;
+        }
+        let mut heads = BinaryHeap::new();
+        for (at, run) in runs.iter_mut().enumerate() {
+            heads.extend(run.next(self.file.as_ref())?.map(|pair| Reverse((pair, at))));
+        }
+        let mut memory = self.memory.iter().copied().peekable();
+        loop {
+            let from_run = heads.peek().map(|Reverse((pair, _))| *pair);
+            match (memory.peek(), from_run) {
+                (None, None) => return Ok(()),
+                (Some(&pair), other) if other.is_none_or(|other| pair <= other) => {
+                    memory.next();
+                    visit(pair)?;
+                }
+                _ => {
+                    if let Some(Reverse((pair, at))) = heads.pop() {
+                        heads.extend(runs[at].next(self.file.as_ref())?.map(|pair| Reverse((pair, at))));
+                        visit(pair)?;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is not read yet of a run.
+struct Run {
+    next: u64,
+    end: u64,
+    /// Read, in reverse.
+    ahead: Vec<Pair>,
+}
+
+impl Run {
+    fn next(&mut self, file: Option<&File>) -> io::Result<Option<Pair>> {
+        if self.ahead.is_empty() && self.next < self.end {
+            let count = (self.end - self.next).min(READ_AHEAD as u64);
+            let mut bytes = vec![0; count as usize * PAIR_BYTES];
+            let file = file.ok_or_else(|| io::Error::other("the file is gone"))?;
+            file.read_exact_at(&mut bytes, self.next * PAIR_BYTES as u64)?;
+            let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            let pairs = bytes.chunks_exact(PAIR_BYTES).rev();
+            self.ahead.extend(pairs.map(|pair| [number(pair), number(&pair[4..]), number(&pair[8..])]));
+            self.next += count;
+        }
+        Ok(self.ahead.pop())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_come_back_in_order_from_memory_and_from_disk() {
+        let pair = |n: u32| [n.wrapping_mul(2_654_435_761) % 1000, n, n % 4];
+        let mut expected: Vec<Pair> = (0..200_000).map(pair).collect();
+        expected.sort_unstable();
+        for memory in [0, usize::MAX] {
+            let mut spill = Spill::new(&std::env::temp_dir(), memory);
+            (0..200_000).for_each(|n| spill.push(pair(n)).unwrap());
+            assert_eq!((spill.len(), spill.runs.len()), (200_000, if memory == 0 { 3 } else { 0 }));
+            for _ in 0..2 {
+                let mut found = Vec::new();
+                let keep = |pair| {
+                    found.push(pair);
+                    Ok::<_, io::Error>(())
+                };
+                spill.each(keep).unwrap();
+                assert!(found == expected);
+            }
+        }
+    }
+}

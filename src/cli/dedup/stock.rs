@@ -1,0 +1,130 @@
+//! The records read: rows, and what must be known of each later.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::log::Log;
+use crate::engine::replay::Earlier;
+use crate::record::RecordId;
+use crate::schemes::hash::city64_bytes;
+use crate::schemes::profile::Signed;
+
+/// A time that is not there: oldest of all.
+const NO_TIME: i64 = i64::MIN;
+/// Bytes that say how long the id is that stands before a row.
+const ID_LENGTH_BYTES: usize = 2;
+
+/// The records by position. Beside what [`Log`] keeps: 44 bytes each.
+pub(super) struct Stock {
+    /// Id and row.
+    rows: Log,
+    /// What signing gave: as much as judging wants.
+    signed: Log,
+    /// Seconds.
+    times: Vec<i64>,
+    /// Hashes of petitioners; 0 where there is none.
+    petitioners: Vec<u64>,
+    /// Positions by hash of the id, or the next free number after it.
+    ids: HashMap<u64, u32>,
+}
+
+/// A record to be kept.
+pub(super) struct Kept<'a> {
+    pub(super) id: &'a RecordId,
+    pub(super) row: &'a str,
+    pub(super) time: Option<jiff::Timestamp>,
+    pub(super) petitioner: Option<&'a str>,
+}
+
+impl Stock {
+    /// Keeps about `memory` bytes of rows in memory, and the rest in `dir`.
+    pub(super) fn new(dir: &Path, memory: usize) -> Self {
+        let (rows, signed) = (Log::new(dir, memory / 4 * 3), Log::new(dir, memory / 4));
+        Self { rows, signed, times: Vec::new(), petitioners: Vec::new(), ids: HashMap::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds a record, unless there is one with this id; whether it did.
+    pub(super) fn add(&mut self, record: &Kept<'_>) -> anyhow::Result<bool> {
+        let Kept { id, row, time, petitioner } = record;
+        let mut hash = city64_bytes(id.as_str().as_bytes());
+        while let Some(&position) = self.ids.get(&hash) {
+            if self.id(position)? == id.as_str() {
+                return Ok(false);
+            }
+            hash = hash.wrapping_add(1);
+        }
+        let position = u32::try_from(self.len()).context("more than 2^32 records; give fewer at once")?;
+        let length = (id.as_str().len() as u16).to_le_bytes();
+        self.rows.push(&[&length, id.as_str().as_bytes(), row.as_bytes()]).context("cannot keep a row on disk")?;
+        self.ids.insert(hash, position);
+        self.times.push(time.map_or(NO_TIME, jiff::Timestamp::as_second));
+        self.petitioners.push(petitioner.map_or(0, |petitioner| city64_bytes(petitioner.as_bytes()).max(1)));
+        Ok(true)
+    }
+
+    /// Forgets which ids there are: no more records come.
+    pub(super) fn close(&mut self) {
+        self.ids = HashMap::new();
+    }
+
+    /// Keeps what signing gave for the next record.
+    pub(super) fn sign(&mut self, signed: &Signed, whole: bool) -> anyhow::Result<()> {
+        let encoded = if whole { signed.encode() } else { Vec::new() };
+        self.signed.push(&[&signed.digest.0, &encoded]).context("cannot keep a signature on disk")
+    }
+
+    /// Id and row.
+    fn entry(&self, position: u32) -> anyhow::Result<(String, String)> {
+        let mut bytes = self.rows.get(position as usize).context("cannot read a row back")?;
+        let length = ID_LENGTH_BYTES + usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+        let row = String::from_utf8(bytes.split_off(length)).context("a row came back damaged")?;
+        let id = String::from_utf8(bytes.split_off(ID_LENGTH_BYTES)).context("a row came back damaged")?;
+        Ok((id, row))
+    }
+
+    pub(super) fn id(&self, position: u32) -> anyhow::Result<String> {
+        Ok(self.entry(position)?.0)
+    }
+
+    pub(super) fn row(&self, position: u32) -> anyhow::Result<String> {
+        Ok(self.entry(position)?.1)
+    }
+
+    /// A record that was signed.
+    pub(super) fn earlier(&self, position: u32) -> anyhow::Result<Earlier> {
+        let (id, row) = self.entry(position)?;
+        let id = RecordId::new(&id).map_err(|reason| anyhow::anyhow!("an id came back damaged: {reason}"))?;
+        let bytes = self.signed.get(position as usize).context("cannot read a signature back")?;
+        let (digest, encoded) = bytes.split_first_chunk().context("a signature came back damaged")?;
+        let signed = Signed::decode(encoded);
+        let signatures = signed.map(|signed| signed.signatures).unwrap_or_default();
+        Ok(Earlier { id, row: row.into(), digest: crate::schemes::profile::Digest(*digest), signatures })
+    }
+
+    /// Comparable times: the later is greater, none is the least.
+    pub(super) fn time(&self, position: u32) -> i64 {
+        self.times[position as usize]
+    }
+
+    /// First and last time of `members`, as far as they have one.
+    pub(super) fn span(&self, members: &[u64]) -> (Option<String>, Option<String>) {
+        let times = || members.iter().map(|&at| self.times[at as usize]).filter(|&time| time != NO_TIME);
+        let text = |second: i64| jiff::Timestamp::from_second(second).ok().map(|time| time.to_string());
+        (times().min().and_then(text), times().max().and_then(text))
+    }
+
+    /// Number of different petitioners among `members`, those not named left out.
+    pub(super) fn petitioners(&self, members: &[u64]) -> usize {
+        let mut hashes: Vec<u64> = members.iter().map(|&at| self.petitioners[at as usize]).collect();
+        hashes.retain(|&hash| hash != 0);
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes.len()
+    }
+}

@@ -1,0 +1,48 @@
+//! Which record of a set of duplicates stays, and writing those that do.
+
+use super::components::Components;
+use super::stock::Stock;
+use super::{Keep, Lines};
+
+/// Writes the rows that stay when of each set one is kept, in the order read; how many.
+pub(super) fn write(stock: &Stock, sets: &mut Components, keep: Keep, out: &mut Lines) -> anyhow::Result<u64> {
+    let count = stock.len() as u32;
+    let mut stays: Vec<u32> = (0..count).collect();
+    for position in 0..count {
+        let root = sets.root(position) as usize;
+        stays[root] = better(keep, (stays[root], position), |position| stock.time(position));
+    }
+    let mut written = 0;
+    for position in 0..count {
+        if stays[sets.root(position) as usize] == position {
+            out.put_raw(stock.row(position)?.as_bytes())?;
+            written += 1;
+        }
+    }
+    Ok(written)
+}
+
+/// Which of two positions, the second not before the first, stays.
+fn better(keep: Keep, (a, b): (u32, u32), time: impl Fn(u32) -> i64) -> u32 {
+    let second = match keep {
+        Keep::First => false,
+        // Of equal times the later row stays.
+        Keep::Newest => time(b) >= time(a),
+        Keep::Oldest => time(b) <= time(a),
+    };
+    if second { b } else { a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_times_the_later_row_stays_and_no_time_is_oldest() {
+        let times = [20, 10, i64::MIN, 20];
+        let better = |keep, a, b| better(keep, (a, b), |at| times[at as usize]);
+        assert_eq!([better(Keep::First, 0, 1), better(Keep::First, 2, 3)], [0, 2]);
+        assert_eq!([better(Keep::Newest, 0, 1), better(Keep::Newest, 0, 3), better(Keep::Newest, 1, 2)], [0, 3, 1]);
+        assert_eq!([better(Keep::Oldest, 0, 1), better(Keep::Oldest, 0, 3), better(Keep::Oldest, 1, 2)], [1, 3, 2]);
+    }
+}

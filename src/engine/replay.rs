@@ -1,0 +1,209 @@
+//! Registration replayed over a batch of records, without a store: all pairs by the rules of the service.
+//!
+//! What a record matches depends on those before it (a key proposes its earliest records, and the best of what is proposed are
+//! verified), so a join over keys would either find other pairs than the service does, or have to count what stood where
+//! when. So the records pass through an index in their order, as they would in the service: *sign* on any thread, *place* one
+//! after the other, *judge* on any thread. Placing is a few microseconds, a tenth of signing, and is all that is not shared out.
+
+use std::sync::Arc;
+
+use crate::collection::{CollectionName, Settings};
+use crate::engine::context::{Context, Subject};
+use crate::engine::decisions::Rulings;
+use crate::engine::judge::RecordJudge;
+use crate::engine::{Error, Result};
+use crate::index::{GenerationIndex, Probe, Proposals, Via};
+use crate::record::{RecordId, Row};
+use crate::schemes::Signature;
+use crate::schemes::profile::{Digest, Profile, Signed};
+use crate::schemes::statistics::Statistics;
+use crate::store::{Candidate, CollectionSpec, CollectionState, Found, Judge, Seq, StoreError, StoredRecord};
+use crate::text::Document;
+use crate::verdict::{Facts, Verdict};
+
+/// Records on their way through an index of their own. Safe to share.
+pub struct Replay {
+    context: Arc<Context>,
+    index: GenerationIndex,
+    simhash: Option<(u8, u8)>,
+    sparse: Via,
+}
+
+/// A record read and signed.
+pub struct Subjected(Subject);
+
+/// A record that has its place, and what the index proposes for it.
+pub struct Placed {
+    seq: Seq,
+    subject: Subject,
+    proposals: Proposals,
+}
+
+/// An earlier record, as [`Replay::judge`] wants it back.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    /// Its id.
+    pub id: RecordId,
+    /// Its content.
+    pub row: Arc<str>,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its signatures; may be empty unless [`Replay::needs_signatures`].
+    pub signatures: Vec<Option<Signature>>,
+}
+
+impl Replay {
+    /// An empty index for validated settings. `statistics` are those of the batch, where the profile
+    /// [needs](Replay::needs_statistics) them; `sketch_bytes` bounds what is remembered of texts, to refuse candidates without
+    /// reading them.
+    ///
+    /// # Errors
+    /// None that validated settings give rise to.
+    pub fn new(settings: Settings, statistics: Option<Arc<Statistics>>, sketch_bytes: usize) -> Result<Self> {
+        let profile = Profile::compile(&settings, statistics);
+        let name = CollectionName::new("batch").map_err(|reason| Error::Store(StoreError::Internal(reason)))?;
+        let sparse = Via::sparse(&settings);
+        let digest = profile.digest().to_owned();
+        let state = CollectionState::first(CollectionSpec { name, settings, profile: digest, now: String::new() });
+        let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), sketch_bytes));
+        let simhash = context.simhash_channel();
+        Ok(Self { context, index: GenerationIndex::new(), simhash, sparse })
+    }
+
+    /// Whether a channel wants to know how often words occur in the batch.
+    pub fn needs_statistics(&self) -> bool {
+        self.context.profile.needs_statistics()
+    }
+
+    /// Whether judging wants [`Earlier::signatures`].
+    pub fn needs_signatures(&self) -> bool {
+        self.context.needs_signatures()
+    }
+
+    /// Channels that cannot run, and why.
+    pub fn inactive_channels(&self) -> Vec<(String, String)> {
+        self.context.inactive_channels().into_iter().map(|channel| (channel.scheme, channel.reason)).collect()
+    }
+
+    /// Reads a row as registration would.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with all that is wrong.
+    pub fn read(&self, row: &Row) -> Result<Document> {
+        self.context.read(row)
+    }
+
+    /// Counts the words of `document`.
+    pub fn observe(&self, document: &Document, statistics: &mut Statistics) {
+        statistics.observe(&self.context.profile.cut(document));
+    }
+
+    /// Reads and signs a row. O(length).
+    ///
+    /// # Errors
+    /// As [`Replay::read`].
+    pub fn sign(&self, row: &Row) -> Result<Subjected> {
+        self.context.subject(row).map(Subjected)
+    }
+
+    /// Looks a record up among those placed before, and places it. One call at a time, `seq` ascending from 1.
+    ///
+    /// # Errors
+    /// When the index is full: at 2^31 records.
+    pub fn place(&self, seq: Seq, Subjected(subject): Subjected) -> Result<Placed> {
+        let signed = &subject.signed;
+        let fingerprint = signed.fingerprint().zip(self.simhash);
+        let proposals = self.index.propose(&Probe {
+            digest_key: Some(signed.digest.key()),
+            fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
+            keys: &signed.keys,
+            sparse: self.sparse,
+        });
+        let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
+        filed.map_err(|error| Error::Store(StoreError::Limit(error.to_string())))?;
+        Ok(Placed { seq, subject, proposals })
+    }
+
+    /// The matches of a record among those placed before it. `earlier` gives back a record by its seq.
+    ///
+    /// # Errors
+    /// What `earlier` fails with.
+    pub fn judge<E>(
+        &self,
+        Placed { seq, subject, proposals }: Placed,
+        mut earlier: impl FnMut(Seq) -> std::result::Result<Earlier, E>,
+    ) -> std::result::Result<Found, E> {
+        let judge = RecordJudge::new(self.context.clone(), subject, Rulings::default());
+        let mut matches = Vec::new();
+        for proposal in &proposals.items {
+            if judge.dismisses(proposal.seq, proposal.via) {
+                continue;
+            }
+            let Earlier { id, row, digest, signatures } = earlier(proposal.seq)?;
+            let record = StoredRecord {
+                id,
+                seq: proposal.seq,
+                row,
+                digest,
+                verdict: blank_verdict(),
+                duplicate_of_seq: None,
+                stored_at: String::new(),
+            };
+            let (via, fingerprint) = (proposal.via, proposal.fingerprint);
+            let candidate = Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true };
+            matches.extend(judge.judge(&candidate));
+        }
+        judge.stored(seq);
+        Ok(Found { matches, truncated: proposals.truncated })
+    }
+}
+
+impl Subjected {
+    /// What was signed.
+    pub fn signed(&self) -> &Signed {
+        &self.0.signed
+    }
+}
+
+/// No rule looks at the verdict of a candidate.
+fn blank_verdict() -> Verdict {
+    Verdict::conclude(Vec::new(), Facts { too_short: false, fingerprint: None, generation: 1, truncated: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::Preset;
+
+    const ROWS: [&str; 4] = [
+        r#"{"id":"a","title":"夜市噪音","content":"小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次"}"#,
+        r#"{"id":"b","title":"路灯","content":"三号路的路灯已经连续多日不亮,晚上行走十分危险"}"#,
+        r#"{"id":"c","title":"再次反映","content":"小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次,请给答复"}"#,
+        r#"{"id":"d","title":"夜市噪音","content":"小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次"}"#,
+    ];
+
+    #[test]
+    fn each_record_matches_those_before_it_as_in_the_service() {
+        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
+        let mut kept: Vec<Earlier> = Vec::new();
+        let mut found = Vec::new();
+        for (row, seq) in ROWS.iter().zip(1..) {
+            let row = Row::parse(row.as_bytes()).unwrap();
+            let subject = replay.sign(&row).unwrap();
+            let (id, digest) = (row.id().unwrap().clone(), subject.signed().digest);
+            let placed = replay.place(seq, subject).unwrap();
+            let judged = replay.judge(placed, |seq| Ok::<_, ()>(kept[seq as usize - 1].clone())).unwrap();
+            found.extend(judged.matches.into_iter().map(|found| (seq, found.seq, found.is_exact())));
+            kept.push(Earlier { id, row: row.json().clone(), digest, signatures: Vec::new() });
+        }
+        found.sort_unstable();
+        assert_eq!(found, [(3, 1, false), (4, 1, true), (4, 3, false)]);
+    }
+
+    #[test]
+    fn a_row_that_says_nothing_is_refused() {
+        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
+        let row = Row::parse(br#"{"id":"a","title":" "}"#).unwrap();
+        assert!(matches!(replay.read(&row), Err(Error::Invalid(found)) if found[0].code == "no_content"));
+    }
+}

@@ -1,0 +1,298 @@
+//! What `doppel dedup` promises on the command line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+fn doppel(arguments: &[&str]) -> Output {
+    doppel_with(arguments, b"")
+}
+
+fn doppel_with(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    let pipes = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().expect("the doppel binary starts");
+    // It may end without reading.
+    let _ = child.stdin.take().expect("piped").write_all(input);
+    child.wait_with_output().expect("it ends")
+}
+
+/// What it said, having ended with `code`.
+#[track_caller]
+fn ended(output: &Output, code: i32) -> String {
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    said
+}
+
+/// The sum, as JSON.
+#[track_caller]
+fn summary(arguments: &[&str], code: i32) -> Value {
+    let output = doppel(&[&["dedup", "--summary", "json"], arguments].concat());
+    ended(&output, code);
+    serde_json::from_slice(&output.stdout).expect("one object")
+}
+
+fn lines(path: &str) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("the file is there");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect()
+}
+
+fn at(dir: &Path, name: &str) -> String {
+    dir.join(name).to_str().expect("a plain path").to_owned()
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> String {
+    let path = at(dir, name);
+    fs::write(&path, text).expect("the folder can be written");
+    path
+}
+
+fn member_pairs(groups: &[Value]) -> BTreeSet<(String, String)> {
+    let mut pairs = BTreeSet::new();
+    for group in groups {
+        let members: BTreeSet<&str> = strings(&group["members"]).into_iter().collect();
+        for a in &members {
+            pairs.extend(members.range(*a..).skip(1).map(|b| ((*a).to_owned(), (*b).to_owned())));
+        }
+    }
+    pairs
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().expect("a list").iter().map(|item| item.as_str().expect("text")).collect()
+}
+
+fn generated(dir: &Path, records: &str) -> (String, String) {
+    let out = at(dir, "sample");
+    ended(&doppel(&["sample", "--records", records, "--seed", "7", "--duplicates", "0.2", "--out", &out]), 0);
+    (format!("{out}/records.jsonl"), format!("{out}/groups.jsonl"))
+}
+
+#[test]
+fn pairs_and_groups_are_those_that_eval_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let (records, truth) = generated(dir.path(), "800");
+    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let sum = summary(&["--pairs", &pairs, "--groups", &groups, &records], 0);
+    assert_eq!((&sum["records"], &sum["rejected"]), (&800.into(), &0.into()));
+
+    let eval = doppel(&["eval", "--records", &records, "--groups", &truth, "--format", "json"]);
+    ended(&eval, 0);
+    let eval: Value = serde_json::from_slice(&eval.stdout).expect("one object");
+    let true_pairs = member_pairs(&lines(&truth));
+    let mut expected = true_pairs.clone();
+    let sorted = |pair: &Value| {
+        let mut ids = [pair["a"].as_str().expect("an id").to_owned(), pair["b"].as_str().expect("an id").to_owned()];
+        ids.sort();
+        let [a, b] = ids;
+        (a, b)
+    };
+    for missed in eval["missed_pairs"].as_array().expect("a list") {
+        expected.remove(&sorted(missed));
+    }
+    expected.extend(eval["false_pairs"].as_array().expect("a list").iter().map(sorted));
+    let found: BTreeSet<_> = lines(&pairs).iter().map(sorted).collect();
+    assert_eq!(found, expected);
+    assert_eq!(sum["pairs"], found.len());
+
+    let groups = lines(&groups);
+    assert_eq!(sum["groups"], groups.len());
+    let closed = member_pairs(&groups);
+    assert!(found.is_subset(&closed));
+    let hit = closed.intersection(&true_pairs).count() as f64;
+    assert!(hit >= 0.95 * true_pairs.len() as f64 && hit >= 0.95 * closed.len() as f64, "{hit} of {}", closed.len());
+}
+
+#[test]
+fn a_pair_says_what_found_it_and_a_group_who_and_when() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "河口新区三号路的路灯已经连续多日不亮,晚上行走十分危险,居民多次报修没有结果";
+    let row = |id: &str, more: &str, user: &str, time: &str| {
+        json!({"id": id, "title": "路灯", "content": format!("{text}{more}"), "user": user, "time": time}).to_string()
+    };
+    let rows = [
+        row("a", "", "张某", "2024-03-01 09:00:00"),
+        row("b", ",请给答复,何时能修好", "张某", "2024-03-08 09:00:00"),
+        row("c", "", "李某", "2024-03-03 09:00:00"),
+        r#"{"id":"d","title":"停车","content":"小区门口的停车位被长期占用,物业不管,请有关部门协调处理"}"#.to_owned(),
+    ];
+    let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
+    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    let sum = summary(&["--pairs", &pairs, "--groups", &groups, &file], 0);
+    assert_eq!(
+        (&sum["pairs"], &sum["exact"], &sum["groups"], &sum["largest"]),
+        (&3.into(), &1.into(), &1.into(), &3.into())
+    );
+    let pairs = lines(&pairs);
+    let named: Vec<_> = pairs.iter().map(|pair| (pair["a"].as_str(), pair["b"].as_str())).collect();
+    assert_eq!(named, [(Some("a"), Some("b")), (Some("a"), Some("c")), (Some("b"), Some("c"))]);
+    assert_eq!((&pairs[0]["relation"], &pairs[1]["relation"]), (&json!("repeat"), &json!("shared")));
+    assert!(strings(&pairs[1]["via"]).contains(&"exact") && pairs[1]["similarity"] == 1.0);
+    assert!(pairs[0]["similarity"].as_f64().is_some_and(|share| (0.3..1.0).contains(&share)));
+    let group = &lines(&groups)[0];
+    assert_eq!((&group["group"], strings(&group["members"])), (&json!("a"), vec!["a", "b", "c"]));
+    assert_eq!((&group["petitioners"], &group["density"], &group["bridges"]), (&json!(2), &json!(1.0), &json!([])));
+    assert_eq!((&group["from"], &group["to"]), (&json!("2024-03-01T01:00:00Z"), &json!("2024-03-08T01:00:00Z")));
+}
+
+#[test]
+fn little_memory_gives_the_same_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (records, _) = generated(dir.path(), "2500");
+    let run = |name: &str, memory: &str| -> Vec<String> {
+        let file = |kind: &str| at(dir.path(), &format!("{name}-{kind}"));
+        let files = ["pairs", "groups", "survivors"].map(file);
+        let arguments = ["--pairs", &files[0], "--groups", &files[1], "--survivors", &files[2], "--drop", "near"];
+        let sum = summary(&[&arguments[..], &["--memory", memory, &records]].concat(), 0);
+        assert!(sum["groups"].as_u64().is_some_and(|groups| groups > 50), "{sum}");
+        files.iter().map(|file| fs::read_to_string(file).expect("written")).collect()
+    };
+    assert!(run("much", "4G") == run("little", "1000"), "the memory changed what came out");
+}
+
+#[test]
+fn bad_lines_are_rejected_with_their_numbers_and_the_rest_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次";
+    let row = |id: &str| json!({"id": id, "content": text}).to_string();
+    let broken = [
+        row("a"),
+        "{\"id\":\"b\",".to_owned(),
+        json!({"id": "c", "content": "  "}).to_string(),
+        json!({"content": text}).to_string(),
+        row("a"),
+        json!({"id": "e", "content": text, "time": "soon"}).to_string(),
+        row("f"),
+    ];
+    let file = write(dir.path(), "letters.jsonl", &broken.join("\n"));
+    let rejects = at(dir.path(), "rejects.jsonl");
+    let sum = summary(&["--rejects", &rejects, &file], 3);
+    assert_eq!((&sum["records"], &sum["rejected"], &sum["pairs"]), (&2.into(), &5.into(), &1.into()));
+    let said: Vec<_> = lines(&rejects).iter().map(|reject| (reject["line"].as_u64(), reject["code"].clone())).collect();
+    let expected = [(2, "malformed_line"), (3, "no_content"), (4, "no_id"), (5, "repeated_id"), (6, "invalid_time")];
+    assert_eq!(said, expected.map(|(line, code)| (Some(line), json!(code))));
+    assert!(!fs::read_to_string(&rejects).unwrap().contains("夜市"), "a text is in the rejects file");
+    // Without a file they are said, and with made-up ids a row needs none.
+    let output = doppel(&["dedup", "--make-ids", &file]);
+    let said = ended(&output, 3);
+    assert!(said.contains(&format!("{file}:3: no_content")) && !said.contains("no_id"), "{said}");
+}
+
+#[test]
+fn of_duplicates_the_one_asked_for_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次";
+    let row = |id: &str, more: &str, time: &str| json!({"id": id, "content": format!("{text}{more}"), "time": time});
+    let rows = [
+        row("a", "", "2024-02-01"),
+        row("b", "", "2024-01-01"),
+        row("c", ",请尽快答复", "2024-05-01"),
+        row("d", "", "2024-03-01"),
+    ];
+    let file = write(dir.path(), "letters.jsonl", &rows.map(|row| row.to_string()).join("\n"));
+    let out = at(dir.path(), "stay.jsonl");
+    let stay = |arguments: &[&str]| -> Vec<String> {
+        let sum = summary(&[&["--survivors", &out], arguments, &[&file[..]]].concat(), 0);
+        let ids: Vec<String> = lines(&out).iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect();
+        assert_eq!(sum["survivors"], ids.len());
+        ids
+    };
+    assert_eq!(stay(&[]), ["a", "c"], "the near duplicate is not touched");
+    assert_eq!(stay(&["--keep", "newest"]), ["c", "d"]);
+    assert_eq!(stay(&["--keep", "oldest"]), ["b", "c"]);
+    assert_eq!(stay(&["--keep", "newest", "--drop", "near"]), ["c"]);
+}
+
+#[test]
+fn settings_decide_and_csv_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = "id,诉求\n1,小区楼下的夜市每天营业到凌晨噪音扰民\n2,小区楼下的夜市每天营业到凌晨噪音扰民\n";
+    let file = write(dir.path(), "letters.csv", csv);
+    let settings = r#"{"fields":[{"name":"诉求","role":"text"}],"channels":[{"scheme":"simhash"}],"verify":null}"#;
+    let settings = write(dir.path(), "settings.json", settings);
+    let sum = summary(&["--settings", &settings, &file], 0);
+    assert_eq!((&sum["records"], &sum["pairs"]), (&2.into(), &1.into()));
+    // The preset knows no such field.
+    assert_eq!(summary(&[&file], 3)["rejected"], 2);
+}
+
+/// Bits spread evenly.
+fn random(n: u64) -> u64 {
+    let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^ x >> 27
+}
+
+#[test]
+fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all: Vec<u64> = (0..21_000).map(random).collect();
+    // Number 100 and 20,000 are near number 5; 40 equals number 7 twice.
+    all[100] = all[5] ^ 0b11;
+    all[20_000] = all[5] ^ 1 << 40 ^ 1 << 50 ^ 1 << 60;
+    (all[40], all[41]) = (all[7], all[7]);
+    let text: String = all.iter().map(|bits| format!("{bits:016x}\n")).collect();
+    let file = write(dir.path(), "prints.txt", &text);
+    let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
+    for memory in ["1G", "1000"] {
+        let files = ["--pairs", &pairs, "--groups", &groups, "--memory", memory];
+        let sum = summary(&[&files[..], &["--fingerprints", &file]].concat(), 0);
+        assert_eq!((&sum["records"], &sum["pairs"], &sum["exact"]), (&21_000.into(), &2.into(), &3.into()));
+        let mut found = lines(&pairs);
+        found.sort_by_key(|line| (line["distance"].as_u64(), line["a"].to_string()));
+        let fingerprint = format!("{:016x}", all[7]);
+        let expected = [
+            json!({"equal": ["8", "41", "42"], "fingerprint": fingerprint}),
+            json!({"a": "6", "b": "101", "distance": 2}),
+            json!({"a": "6", "b": "20001", "distance": 3}),
+        ];
+        assert_eq!(found, expected);
+        let groups: BTreeMap<String, Value> =
+            lines(&groups).into_iter().map(|group| (group["group"].to_string(), group)).collect();
+        assert_eq!(groups.len(), 2);
+        assert_eq!(strings(&groups["\"6\""]["members"]), ["6", "101", "20001"]);
+        assert_eq!(groups["\"6\""]["bridges"], json!([["6", "101"], ["6", "20001"]]));
+        assert_eq!((&groups["\"8\""]["pairs"], &groups["\"8\""]["density"]), (&json!(3), &json!(1.0)));
+    }
+    let sum = summary(&["--fingerprints", &file, "--radius", "0"], 0);
+    assert_eq!((&sum["pairs"], &sum["exact"]), (&0.into(), &3.into()));
+}
+
+#[test]
+fn fingerprints_may_have_ids_and_bad_lines_keep_their_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let text =
+        "00000000000000ff\n\nXYZ\n00000000000000fe\tletter-9\n00000000000000fc\n00000000000000FC\n0000ffffffffffff\n";
+    let (pairs, rejects) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "rejects.jsonl"));
+    let arguments = ["dedup", "--fingerprints", "-", "--radius", "1", "--pairs", &pairs, "--rejects", &rejects];
+    let output = doppel_with(&arguments, text.as_bytes());
+    ended(&output, 3);
+    let expected =
+        [json!({"a": "letter-9", "b": "5", "distance": 1}), json!({"a": "1", "b": "letter-9", "distance": 1})];
+    assert_eq!(lines(&pairs), expected);
+    let said: Vec<_> = lines(&rejects).iter().map(|reject| reject["line"].as_u64()).collect();
+    assert_eq!(said, [Some(3), Some(6)]);
+}
+
+#[test]
+fn wrong_usage_says_so_before_anything_is_read() {
+    for arguments in [
+        &["dedup"][..],
+        &["dedup", "--radius", "3", "letters.jsonl"],
+        &["dedup", "--fingerprints", "f.txt", "--radius", "8"],
+        &["dedup", "--fingerprints", "f.txt", "letters.jsonl"],
+        &["dedup", "--keep", "newest", "letters.jsonl"],
+        &["dedup", "--memory", "lots", "letters.jsonl"],
+        &["dedup", "letters.doc"],
+        &["dedup", "--dir", "/nowhere/at/all", "letters.jsonl"],
+    ] {
+        ended(&doppel(arguments), 2);
+    }
+    let missing = ended(&doppel(&["dedup", "nowhere.jsonl"]), 1);
+    assert!(missing.contains("nowhere.jsonl does not exist"), "{missing}");
+}
