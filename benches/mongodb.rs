@@ -14,13 +14,16 @@ use doppel::collection::{Channel, CollectionName, Preset, Settings};
 use doppel::record::{RecordId, Row};
 use doppel::schemes::Signature;
 use doppel::schemes::profile::{Digest, Signed};
+use doppel::store::generations::{Filing, GenerationSpec, Generations as _};
 use doppel::store::mongo::MongoStore;
-use doppel::store::{Candidate, CollectionSpec, Judge, Mode, Placed, Query, Registration, Store, Until};
+use doppel::store::{Candidate, CollectionSpec, GenerationId, Judge, Mode, Placed, Query, Registration, Store, Until};
 use doppel::verdict::{Facts, Fingerprint, Match, Verdict};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 const SLICE: Duration = Duration::from_secs(5);
 const RADIUS: u8 = 3;
+/// Records given to one call of `file`.
+const FILED_AT_ONCE: usize = 1000;
 
 fn spread(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -114,7 +117,9 @@ struct Bench {
 }
 
 impl Bench {
-    async fn put(&self, text: String, number: u64, fingerprint: u64) {
+    /// Registers, in a second generation too if there is one.
+    async fn put(&self, text: String, number: u64, fingerprint: u64, second: Option<GenerationId>) {
+        let other = |generation| (generation, Arc::new(signed(spread(fingerprint), number)));
         let registration = Registration {
             collection: self.name.clone(),
             generation: 1,
@@ -123,7 +128,7 @@ impl Bench {
             signed: Arc::new(signed(fingerprint, number)),
             mode: Mode::Put,
             now: "2026-01-01T00:00:00Z".into(),
-            others: Vec::new(),
+            others: second.map(other).into_iter().collect(),
             confirmed: Vec::new(),
             placed: Placed::default(),
         };
@@ -192,11 +197,71 @@ async fn lookups_and_registers(bench: &Bench, records: u64) {
         measure("register", clients, move |at| {
             let bench = asked.clone();
             let number = (clients as u64) << 40 | at;
-            async move { bench.put(format!("new-{clients}-{at}"), number, spread(number)).await }
+            async move { bench.put(format!("new-{clients}-{at}"), number, spread(number), None).await }
         })
         .await;
         let (after, attempts) = bench.store.attempts();
         println!("  attempts a registration: {:.3}", (attempts - attempts_before) as f64 / (after - before) as f64);
+    }
+}
+
+/// A second generation beside the first: how fast it is filed, alone and beside writers, and what it costs these.
+async fn second_generation(bench: &Bench) {
+    let settings = bench.store.collection(&bench.name).await.expect("a look").expect("it is there").settings.clone();
+    let spec = GenerationSpec {
+        collection: bench.name.clone(),
+        settings,
+        profile: "second".into(),
+        statistics: Vec::new(),
+        now: String::new(),
+    };
+    let begun = bench.store.begin_generation(spec).await.expect("a generation");
+    let filed = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    let filing = tokio::spawn(file_all(bench.clone(), begun.id, Arc::clone(&filed)));
+    let mut before = 0;
+    let mut rate = |what: &str, since: Instant| {
+        let now = filed.load(Ordering::Relaxed);
+        println!("filing {what}: {:.0} records/s", (now - before) as f64 / since.elapsed().as_secs_f64());
+        before = now;
+    };
+    tokio::time::sleep(SLICE * 2).await;
+    rate("alone", start);
+    let beside = Instant::now();
+    register_in_both(bench, "register in two generations, beside filing", begun.id, 52).await;
+    rate("beside 8 writers", beside);
+    filing.await.expect("filing ends");
+    let all = filed.load(Ordering::Relaxed);
+    println!("filed {all} records in a second generation: {:.0}/s", all as f64 / start.elapsed().as_secs_f64());
+    register_in_both(bench, "register in two generations", begun.id, 53).await;
+}
+
+async fn register_in_both(bench: &Bench, name: &str, second: GenerationId, series: u32) {
+    let (before, attempts_before) = bench.store.attempts();
+    let asked = bench.clone();
+    measure(name, 8, move |at| {
+        let bench = asked.clone();
+        let number = 1 << series | at;
+        async move { bench.put(format!("{series}-{at}"), number, spread(number), Some(second)).await }
+    })
+    .await;
+    let (after, attempts) = bench.store.attempts();
+    println!("  attempts a transaction: {:.3}", (attempts - attempts_before) as f64 / (after - before) as f64);
+}
+
+async fn file_all(bench: Bench, generation: GenerationId, filed: Arc<AtomicU64>) {
+    let mut after = 0;
+    loop {
+        let records = bench.store.records(&bench.name, after, FILED_AT_ONCE).await.expect("records");
+        let Some(last) = records.last() else { return };
+        after = last.seq;
+        let filings = records.iter().map(|record| Filing {
+            id: record.id.clone(),
+            seq: record.seq,
+            signed: Arc::new(signed(spread(record.seq ^ 0xF11E), record.seq)),
+        });
+        let filings = filings.collect();
+        filed.fetch_add(bench.store.file(&bench.name, generation, filings).await.expect("filed"), Ordering::Relaxed);
     }
 }
 
@@ -207,7 +272,7 @@ async fn hot_bucket(bench: &Bench) {
         let bench = asked.clone();
         let number = 1 << 50 | at;
         let fingerprint = 0x00AA << 48 | spread(number) >> 16;
-        async move { bench.put(format!("hot-{at}"), number, fingerprint).await }
+        async move { bench.put(format!("hot-{at}"), number, fingerprint, None).await }
     })
     .await;
     let (after, attempts) = bench.store.attempts();
@@ -332,6 +397,7 @@ async fn run(records: u64) {
     bench.sizes().await;
     lookups_and_registers(&bench, records).await;
     hot_bucket(&bench).await;
+    second_generation(&bench).await;
     growth(&bench.database).await;
     mongod::drop_database(server.uri(), &name).await;
 }

@@ -361,11 +361,12 @@ impl Store for MongoStore {
 
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {
         let (shared, collection, id) = (Arc::clone(&self.shared), collection.clone(), id.clone());
-        self.detached(async move { shared.remove(&collection, &id).await }).await
+        self.detached(async move { shared.remove(&collection, &id, None).await }).await
     }
 
-    async fn remove_exactly(&self, _: &CollectionName, _: &RecordId, _: Seq) -> Result<bool> {
-        Err(StoreError::Limit("this store removes by id only".into()))
+    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
+        let (shared, collection, id) = (Arc::clone(&self.shared), collection.clone(), id.clone());
+        self.detached(async move { shared.remove(&collection, &id, Some(seq)).await }).await
     }
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {

@@ -13,7 +13,7 @@ use super::register::simhash_channel;
 use super::retry::{End, Trouble, Work};
 use crate::collection::CollectionName;
 use crate::record::RecordId;
-use crate::store::{GenerationId, Result, StoreError};
+use crate::store::{GenerationId, Result, Seq, StoreError};
 
 struct Removing<'a> {
     shared: &'a Shared,
@@ -28,12 +28,16 @@ struct Removing<'a> {
 }
 
 impl Shared {
-    pub(super) async fn remove(&self, name: &CollectionName, id: &RecordId) -> Result<bool> {
+    /// Removes a record; where `exactly` is given, only if that is its seq.
+    pub(super) async fn remove(&self, name: &CollectionName, id: &RecordId, exactly: Option<Seq>) -> Result<bool> {
         let deadline = self.deadline();
         loop {
             let known = self.known(name).await?;
             let place = Place { number: known.number, generation: known.state.generation };
-            let Some(stored) = self.read(deadline, || self.stored(place.number, id)).await? else { return Ok(false) };
+            let stored = self.read(deadline, || self.stored(place.number, id)).await?;
+            let Some(stored) = stored.filter(|stored| exactly.is_none_or(|seq| stored.record.seq == seq)) else {
+                return Ok(false);
+            };
             let generations = || known.generations().map(|(generation, _)| generation);
             let signatures = self.read(deadline, || self.filings(place.number, generations(), id)).await?;
             let latches = latches_of(&known, &signatures);
