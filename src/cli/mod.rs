@@ -15,6 +15,7 @@ pub mod openapi;
 pub mod sample;
 pub mod serve;
 pub mod store;
+pub mod transfer;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ enum Command {
     Import(import::Args),
     /// Find all pairs and groups of duplicates in files, without a service
     Dedup(dedup::Args),
+    /// Write a collection to a file, to be imported into another store
+    Export(transfer::Args),
     /// Print the description of the HTTP API (OpenAPI, YAML)
     Openapi(openapi::Args),
     /// Show and check the configuration, make keys
@@ -69,6 +72,7 @@ impl Cli {
             Command::Serve(args) => serve::run(args),
             Command::Import(args) => import::run(args),
             Command::Dedup(args) => dedup::run(args),
+            Command::Export(args) => transfer::run(args),
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),

@@ -19,6 +19,7 @@ use self::deliver::{Delivery, End};
 use self::input::{Input, Source};
 use self::report::{Rejects, Report};
 use self::target::{Target, To};
+use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::collection::CollectionName;
 use crate::config::{self, Config};
@@ -37,6 +38,7 @@ Examples:
   doppel import --to http://127.0.0.1:8080 --collection letters letters.csv
   doppel import --to ./doppel-data --collection letters 2024.jsonl 2025.jsonl     (while no service runs on it)
   doppel import --to http://10.0.0.5:8080 --key-file key.txt --collection letters --rejects bad.jsonl letters.csv
+  doppel import --to mongodb --collection letters --exported letters.jsonl       (see doppel export --help)
   zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
 
 Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include write.
@@ -72,6 +74,10 @@ pub struct Args {
     /// Give rows without an id the id FILE-LINE: the file's name without extension, and the line number
     #[arg(long)]
     make_ids: bool,
+    /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
+    /// configuration
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "key_file"])]
+    exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
@@ -94,6 +100,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn import(args: &Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&config::Flags::default())?.config;
+    if args.exported {
+        let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
+        let what = Restore { to: &args.to, collection: &args.collection, file };
+        return restore(&what, config.store);
+    }
     let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     let key = key(args.key_file.as_deref())?;
     let input = input(args, &config)?;

@@ -1,0 +1,144 @@
+//! `doppel export`: writes a collection to a file. Constant memory.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use serde_json::value::RawValue;
+
+use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, cannot, open, progress_bar, runtime};
+use crate::collection::CollectionName;
+use crate::config::{self, Flags};
+use crate::store::{Store, StoredRecord};
+
+/// Records and decisions read at a time.
+const PAGE: usize = 100;
+
+const EXAMPLES: &str = "\
+The file is one JSON object a line: settings, decisions with their history, records in the order they came, and an end. Import
+it with: doppel import --exported --to DIR|mongodb --collection C FILE
+
+Kept: settings, rows byte for byte, ids, order, decisions. Similar records, checks and groups are the same afterwards. In the
+file for the reader, and drawn anew by an import: verdicts, sequence numbers and the time of storing.
+What is changed while an export runs may be in it or not; stop writing to move a collection for good.
+
+Examples:
+  doppel export --from ./doppel-data --collection letters letters.jsonl      (while no service runs on the directory)
+  DOPPEL_STORE__URI=mongodb://… doppel export --from mongodb --collection letters letters.jsonl
+  doppel export --from ./doppel-data --collection letters - | gzip > letters.jsonl.gz
+
+Exit codes: 0 done, 1 failed, 2 wrong usage. A file that is not complete has no end line, and no name but NAME.part.";
+
+/// Options of `doppel export`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Where from: a data directory that no service has open, or "mongodb" for the database of the configuration
+    #[arg(long, value_name = "DIR|mongodb")]
+    from: String,
+    /// Collection to write
+    #[arg(long, value_name = "C", value_parser = CollectionName::new)]
+    collection: CollectionName,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// File to write, replaced when it is complete; "-" is standard output
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Exports.
+///
+/// # Errors
+/// When the store cannot be opened, has no such collection, or the file cannot be written.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = config::load(&Flags { file: args.config.clone(), ..Flags::default() })?.config.store;
+    if args.from != super::MONGODB && !args.from.contains("://") && !Path::new(&args.from).is_dir() {
+        bail!("{} is no data directory", args.from);
+    }
+    let done = runtime()?.block_on(async {
+        let store = open(&args.from, config).await?;
+        let done = to_file(&store, &args).await;
+        let closed = store.close().await;
+        done.and_then(|done| Ok(closed.map(|()| done)?))
+    })?;
+    say(&format!("{} records and {} decisions exported", done.records, done.decisions));
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stderr, reason = "standard output may be the file")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+async fn to_file(store: &Arc<dyn Store>, args: &Args) -> anyhow::Result<End> {
+    if args.file.as_os_str() == "-" {
+        return write(store, &args.collection, std::io::stdout()).await;
+    }
+    let mut part = args.file.clone().into_os_string();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let file = File::create(&part).with_context(|| cannot("write", &part))?;
+    let done = write(store, &args.collection, file.try_clone()?).await?;
+    file.sync_all().with_context(|| cannot("write", &part))?;
+    std::fs::rename(&part, &args.file).with_context(|| cannot("write", &args.file))?;
+    Ok(done)
+}
+
+/// Writes a whole collection.
+async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -> anyhow::Result<End> {
+    let mut out = BufWriter::with_capacity(1 << 20, out);
+    let Some(state) = store.collection(name).await? else { bail!("there is no collection {name}") };
+    let header = Header {
+        version: VERSION,
+        collection: name.clone(),
+        settings: state.settings.clone(),
+        records: store.count(name).await?,
+        exported_at: crate::clock::now(),
+    };
+    let bar = progress_bar(header.records);
+    put(&mut out, &Line::DoppelExport(Box::new(header)))?;
+    let mut done = End::default();
+    let mut after = None;
+    loop {
+        let decisions = store.decisions(name, after.as_ref(), PAGE).await?;
+        let Some(last) = decisions.last() else { break };
+        after = Some(last.pair.clone());
+        for decision in decisions {
+            let (a, b) = (decision.pair.a().clone(), decision.pair.b().clone());
+            put(&mut out, &Line::Decision(DecisionLine { a, b, rulings: decision.rulings }))?;
+            done.decisions += 1;
+        }
+    }
+    let mut after = 0;
+    loop {
+        let records = store.records(name, after, PAGE).await?;
+        let Some(last) = records.last() else { break };
+        after = last.seq;
+        for record in records {
+            put(&mut out, &Line::Record(Box::new(line_of(record)?)))?;
+            done.records += 1;
+        }
+        bar.set_position(done.records);
+    }
+    bar.finish_and_clear();
+    put(&mut out, &Line::End(done))?;
+    out.flush().context("cannot write the file")?;
+    Ok(done)
+}
+
+fn line_of(record: StoredRecord) -> anyhow::Result<RecordLine> {
+    let StoredRecord { id, seq, row, verdict, stored_at, digest: _, duplicate_of_seq: _ } = record;
+    let row = RawValue::from_string(row.as_ref().to_owned());
+    let row = row.with_context(|| format!("the row of record {id} is damaged; run doppel doctor"))?;
+    Ok(RecordLine { id, row, seq, stored_at, verdict: Some(verdict) })
+}
+
+fn put(out: &mut impl Write, line: &Line) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, line).context("cannot write the file")?;
+    out.write_all(b"\n").context("cannot write the file")
+}

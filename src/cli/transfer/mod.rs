@@ -1,0 +1,147 @@
+//! Carrying a collection between stores: `doppel export` writes one file, `doppel import --exported` reads it.
+//!
+//! ```text
+//! {"doppel_export": {"version": 1, "collection": "letters", "settings": {…}, "records": 2, "exported_at": "…"}}
+//! {"decision": {"a": "…", "b": "…", "rulings": [{"judgement": "same", "by": …, "note": …, "at": "…"}]}}
+//! {"record": {"id": "…", "row": {…}, "seq": 17, "stored_at": "…", "verdict": {…}}}
+//! {"end": {"records": 2, "decisions": 1}}
+//! ```
+//! One JSON object a line: the header, decisions in order of pairs, records in seq order, the end. Rows are written byte for
+//! byte. A file without its end was cut short.
+//!
+//! An import registers the records anew, in this order and after the decisions, so that similar records, groups and checks
+//! are those of before. Drawn anew are what belongs to a store: `seq`, `stored_at` and the verdict, which is the one that the
+//! record would have got had all others stood as they do now. In the file they are for the reader.
+
+mod export;
+mod restore;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::cli::store;
+use crate::collection::{CollectionName, Settings};
+use crate::config::{self, StoreKind};
+use crate::engine::{Engine, Options};
+use crate::record::RecordId;
+use crate::store::decisions::Ruling;
+use crate::store::{Seq, Store};
+use crate::verdict::Verdict;
+
+pub use self::export::{Args, run};
+pub(super) use self::restore::{Restore, restore};
+
+/// Version of the file. Raised when an older program could misread it.
+const VERSION: u32 = 1;
+/// What stands for the database of the configuration, where a directory may stand.
+const MONGODB: &str = "mongodb";
+/// Longest line read: a row, its verdict, and room.
+const MAX_LINE_BYTES: u64 = 64 << 20;
+
+/// One line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    DoppelExport(Box<Header>),
+    Decision(DecisionLine),
+    Record(Box<RecordLine>),
+    End(End),
+}
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    version: u32,
+    collection: CollectionName,
+    settings: Settings,
+    /// Records when it was begun: for showing progress.
+    records: u64,
+    exported_at: String,
+}
+
+/// What people said of a pair.
+#[derive(Debug, Serialize, Deserialize)]
+struct DecisionLine {
+    a: RecordId,
+    b: RecordId,
+    rulings: Vec<Ruling>,
+}
+
+/// A record. Only id and row are read.
+#[derive(Debug, Serialize, Deserialize)]
+struct RecordLine {
+    id: RecordId,
+    row: Box<RawValue>,
+    #[serde(default, skip_deserializing)]
+    seq: Seq,
+    #[serde(default, skip_deserializing)]
+    stored_at: String,
+    #[serde(default, skip_deserializing)]
+    verdict: Option<Verdict>,
+}
+
+/// The last line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct End {
+    records: u64,
+    decisions: u64,
+}
+
+/// A store named on the command line: the directory of an embedded one, or `mongodb` for the database of the configuration.
+///
+/// # Errors
+/// When it cannot be opened, with the remedy.
+async fn open(named: &str, config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
+    if named == MONGODB {
+        let config = config::Store { kind: StoreKind::Mongodb, ..config };
+        let uri = config.mongodb_uri()?;
+        if uri.reveal().is_empty() {
+            bail!("where the database is, store.uri or store.uri_file says (or DOPPEL_STORE__URI)");
+        }
+        return store::open(&config).await;
+    }
+    if named.contains("://") {
+        bail!(
+            "{named} is no directory; for the MongoDB database of the configuration write {MONGODB}, and a running \
+             service with an embedded store is stopped first"
+        );
+    }
+    let config = config::Store { kind: StoreKind::Embedded, data: PathBuf::from(named), ..config };
+    store::open(&config).await
+}
+
+fn engine(store: &Arc<dyn Store>) -> Engine {
+    let options = Options {
+        auto_create: false,
+        now: crate::clock::now,
+        micros: crate::clock::micros,
+        new_id: crate::clock::unique_id,
+    };
+    Engine::new(Arc::clone(store), options)
+}
+
+fn cannot(what: &str, path: &Path) -> String {
+    format!("cannot {what} {}", path.display())
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress_bar(records: u64) -> indicatif::ProgressBar {
+    use std::io::IsTerminal as _;
+    if !std::io::stderr().is_terminal() {
+        return indicatif::ProgressBar::hidden();
+    }
+    let style = indicatif::ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} records  {per_sec}  {eta}");
+    let bar = indicatif::ProgressBar::new(records);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

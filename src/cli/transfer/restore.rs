@@ -1,0 +1,253 @@
+//! `doppel import --exported`: registers what `doppel export` wrote. Constant memory; doing it again changes nothing.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use tokio::task::JoinHandle;
+
+use super::{DecisionLine, End, Header, Line, MAX_LINE_BYTES, VERSION, cannot, engine, open, progress_bar, runtime};
+use crate::cli::PARTLY;
+use crate::collection::CollectionName;
+use crate::config;
+use crate::engine::answers::Outcome;
+use crate::engine::{Engine, Error, IfDuplicate, Turn, Turns};
+use crate::record::{RecordId, Row};
+use crate::store::decisions::{Decision, Pair};
+use crate::store::{Store, StoreError};
+
+/// Registrations under way at once; they commit in the order of the file.
+const AT_ONCE: usize = 128;
+/// Refused records told about; the rest is counted.
+const SHOWN: u64 = 10;
+/// Tries of one record while the store cannot be used, half a second apart.
+const TRIES: u32 = 120;
+
+/// What is to be imported, and where.
+pub(in crate::cli) struct Restore<'a> {
+    pub(in crate::cli) to: &'a str,
+    pub(in crate::cli) collection: &'a CollectionName,
+    pub(in crate::cli) file: &'a str,
+}
+
+/// What came of it.
+#[derive(Default)]
+struct Sum {
+    stored: u64,
+    unchanged: u64,
+    rejected: u64,
+    decisions: u64,
+    /// Decisions about which people have said something else since.
+    kept: u64,
+}
+
+/// Imports an exported collection.
+///
+/// # Errors
+/// When the file is not one, or ends early, or the store refuses. What was imported before stays.
+pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::Store) -> anyhow::Result<ExitCode> {
+    let mut input = Input::open(what.file)?;
+    let mut sum = Sum::default();
+    let ended = runtime()?.block_on(async {
+        let store = open(what.to, config).await?;
+        let ended = all(&store, what.collection, &mut input, &mut sum).await;
+        let closed = store.close().await;
+        ended.and_then(|()| Ok(closed?))
+    });
+    let Sum { stored, unchanged, rejected, decisions, kept } = sum;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{stored} records stored, {unchanged} unchanged, {rejected} rejected; {decisions} decisions")?;
+    if kept > 0 {
+        writeln!(out, "{kept} pairs were ruled about otherwise where they went; those rulings stay")?;
+    }
+    ended?;
+    Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
+}
+
+async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, sum: &mut Sum) -> anyhow::Result<()> {
+    let Some(Line::DoppelExport(header)) = input.next()? else {
+        bail!("{} is not what doppel export writes: its first line is another", input.name);
+    };
+    let engine = engine(store);
+    prepare(store, &engine, name, &header).await?;
+    let bar = progress_bar(header.records);
+    let mut window = Window { engine, name, open: VecDeque::new(), turns: Turns::default(), sum };
+    let mut read = End::default();
+    let end = loop {
+        match input.next()? {
+            Some(Line::Decision(line)) => {
+                put_decision(store, name, line, window.sum).await?;
+                read.decisions += 1;
+            }
+            Some(Line::Record(line)) => {
+                let row = Row::parse(line.row.get().as_bytes());
+                window.register(input.line, line.id, row.map_err(|error| error.to_string())).await?;
+                read.records += 1;
+                bar.set_position(read.records);
+            }
+            Some(Line::End(end)) => break Some(end),
+            Some(Line::DoppelExport(_)) => bail!("{}, line {}: a second header", input.name, input.line),
+            None => break None,
+        }
+    };
+    window.finish().await?;
+    bar.finish_and_clear();
+    match end {
+        Some(end) if end == read => Ok(()),
+        _ => bail!("{} ends early: what it holds is imported, export it again for the rest", input.name),
+    }
+}
+
+/// The collection is there, with the settings of the file.
+async fn prepare(
+    store: &Arc<dyn Store>,
+    engine: &Engine,
+    name: &CollectionName,
+    header: &Header,
+) -> anyhow::Result<()> {
+    if header.version != VERSION {
+        bail!("the file has version {}, this doppel reads version {VERSION}", header.version);
+    }
+    match store.collection(name).await? {
+        Some(state) if state.settings == header.settings => Ok(()),
+        Some(_) => bail!("collection {name} is there with other settings; drop it, or import under another name"),
+        None => {
+            engine.put_collection(name, header.settings.clone()).await?;
+            Ok(())
+        }
+    }
+}
+
+/// Puts a decision, unless people have ruled on where it goes.
+async fn put_decision(
+    store: &Arc<dyn Store>,
+    name: &CollectionName,
+    line: DecisionLine,
+    sum: &mut Sum,
+) -> anyhow::Result<()> {
+    let DecisionLine { a, b, rulings } = line;
+    let pair = Pair::new(a, b).ok_or_else(|| anyhow!("a decision of the file names one record twice"))?;
+    let before = store.decision(name, &pair).await?.map_or_else(Vec::new, |decision| decision.rulings);
+    if !rulings.starts_with(&before) {
+        sum.kept += 1;
+        return Ok(());
+    }
+    store.put_decision(name, Decision { pair, rulings }).await?;
+    sum.decisions += 1;
+    Ok(())
+}
+
+/// Registrations under way, in the order of the file.
+struct Window<'a> {
+    engine: Engine,
+    name: &'a CollectionName,
+    open: VecDeque<(u64, JoinHandle<Result<Outcome, Error>>)>,
+    turns: Turns,
+    sum: &'a mut Sum,
+}
+
+impl Window<'_> {
+    async fn register(&mut self, line: u64, id: RecordId, row: Result<Row, String>) -> anyhow::Result<()> {
+        let row = match row {
+            Ok(row) => row,
+            Err(reason) => {
+                self.reject(line, &reason);
+                return Ok(());
+            }
+        };
+        while self.open.len() >= AT_ONCE {
+            self.settle().await?;
+        }
+        let (engine, name, turn) = (self.engine.clone(), self.name.clone(), self.turns.next_turn());
+        self.open.push_back((line, tokio::spawn(register(engine, name, id, row, turn))));
+        Ok(())
+    }
+
+    /// Waits for the oldest.
+    async fn settle(&mut self) -> anyhow::Result<()> {
+        let Some((line, oldest)) = self.open.pop_front() else { return Ok(()) };
+        match oldest.await.context("a registration panicked")? {
+            Ok(Outcome::Unchanged) => self.sum.unchanged += 1,
+            Ok(_) => self.sum.stored += 1,
+            Err(Error::Invalid(violations)) => {
+                let first = violations.first().map_or_else(String::new, |first| first.detail.clone());
+                self.reject(line, &first);
+            }
+            Err(error) => return Err(error).with_context(|| format!("line {line}")),
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> anyhow::Result<()> {
+        while !self.open.is_empty() {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
+    fn reject(&mut self, line: u64, reason: &str) {
+        self.sum.rejected += 1;
+        if self.sum.rejected <= SHOWN {
+            eprintln!("line {line} is refused: {reason}");
+        }
+    }
+}
+
+/// Registers one record, again while the store cannot be used. Only then may it come after those behind it.
+async fn register(
+    engine: Engine,
+    name: CollectionName,
+    id: RecordId,
+    row: Row,
+    mut turn: Turn,
+) -> Result<Outcome, Error> {
+    for _ in 1..TRIES {
+        let own = std::mem::take(&mut turn);
+        match engine.register_in_turn(&name, Some(id.clone()), row.clone(), IfDuplicate::Keep, own).await {
+            Err(Error::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_))) => {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            ended => return ended.map(|registered| registered.outcome),
+        }
+    }
+    engine.register(&name, Some(id), row, IfDuplicate::Keep).await.map(|registered| registered.outcome)
+}
+
+/// Lines of an exported file.
+struct Input {
+    name: String,
+    reader: BufReader<Box<dyn Read + Send>>,
+    /// The number of the last line read.
+    line: u64,
+}
+
+impl Input {
+    fn open(name: &str) -> anyhow::Result<Self> {
+        let reader: Box<dyn Read + Send> = match name {
+            "-" => Box::new(std::io::stdin()),
+            name => Box::new(File::open(name).with_context(|| cannot("open", Path::new(name)))?),
+        };
+        Ok(Self { name: name.to_owned(), reader: BufReader::with_capacity(1 << 20, reader), line: 0 })
+    }
+
+    fn next(&mut self) -> anyhow::Result<Option<Line>> {
+        let mut bytes = Vec::new();
+        let limited = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
+        if limited.with_context(|| cannot("read", Path::new(&self.name)))? == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        // What is wrong with it may repeat its text: only where is said.
+        let line = serde_json::from_slice(&bytes);
+        let wrong = |error: serde_json::Error| {
+            anyhow!("{}, line {}, column {}: not what doppel export writes", self.name, self.line, error.column())
+        };
+        line.map(Some).map_err(wrong)
+    }
+}
