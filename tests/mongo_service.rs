@@ -71,6 +71,33 @@ async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not
     mongod::drop_database(server.uri(), &database).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_leaves_nothing() {
+    let server = mongod::Shared::start().await;
+    let database = mongod::database("eval");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    let (text, fine) =
+        command(server.uri(), &database, &["sample", "--records", "150", "--seed", "3", "--out", &path("s")], &[]);
+    assert!(fine, "{text}");
+    let (records, groups) = (path("s/records.jsonl"), path("s/groups.jsonl"));
+    let figures = |store: &str| {
+        let arguments = ["eval", "--records", &records, "--groups", &groups, "--format", "json", "--store", store];
+        let (text, fine) = command(server.uri(), &database, &arguments, &[("DOPPEL_LOG__LEVEL", "error")]);
+        assert!(fine, "{text}");
+        let mut report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        report.as_object_mut().expect("an object").retain(|key, _| !key.ends_with("_s"));
+        report
+    };
+    let embedded = figures("embedded");
+    assert_eq!(embedded["records"], 150);
+    assert_eq!(figures("mongodb"), embedded);
+    let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");
+    let collections = client.database(&database).collection::<mongodb::bson::Document>("collections");
+    assert_eq!(collections.count_documents(mongodb::bson::doc! {}).await.expect("a count"), 0);
+    mongod::drop_database(server.uri(), &database).await;
+}
+
 /// A made-up complaint that no other family makes: words with house numbers.
 fn passage(seed: u64, words: u64) -> String {
     const WORDS: [&str; 12] =

@@ -5,18 +5,17 @@ use std::fs::File;
 use std::io::{BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::PARTLY;
+use crate::cli::{PARTLY, store};
 use crate::collection::{CollectionName, Preset, Settings};
+use crate::config::{self, Flags, StoreKind};
 use crate::engine::{Engine, Options};
 use crate::eval::dataset::Dataset;
 use crate::eval::run::{NamedPair, Report, evaluate};
 use crate::eval::svg::{Line, chart};
-use crate::store::embedded::{self, EmbeddedStore};
 
 /// Pairs of each list that the table shows; the JSON holds all.
 const PAIRS_SHOWN: usize = 20;
@@ -50,12 +49,24 @@ pub struct Args {
     /// Settings to measure: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
+    /// The store to measure over; MongoDB is where store.uri and store.database of the configuration say
+    #[arg(long, value_enum, default_value_t = Over::Embedded)]
+    pub store: Over,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
     /// Also draw recall and precision over the similarity threshold
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// The store that is measured over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Over {
+    /// An embedded one in a temporary directory.
+    Embedded,
+    /// The MongoDB database of the configuration, in a collection of its own that is dropped afterwards.
+    Mongodb,
 }
 
 /// How a result is printed.
@@ -79,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (&args.records.display().to_string(), open(&args.records)?),
         (&args.groups.display().to_string(), open(&args.groups)?),
     )?;
-    let report = measure(&set, settings)?;
+    let report = measure(&set, settings, args.store)?;
     if let Some(file) = &args.svg {
         let svg = draw(&report);
         std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
@@ -107,26 +118,37 @@ fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     Ok(BufReader::new(opened))
 }
 
-fn measure(set: &Dataset, settings: Settings) -> anyhow::Result<Report> {
+fn measure(set: &Dataset, settings: Settings, over: Over) -> anyhow::Result<Report> {
     let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let store = EmbeddedStore::open(folder.path(), embedded::Options::default())?;
     let options = Options {
         auto_create: false,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
     };
-    let engine = Engine::new(Arc::new(store), options);
     let bar = progress_bar(2 * set.records.len() as u64);
-    let name = CollectionName::new("eval").map_err(|reason| anyhow!(reason))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
+        let config = config::load(&Flags::default())?.config.store;
+        let config = match over {
+            Over::Embedded => {
+                config::Store { kind: StoreKind::Embedded, data: folder.path().to_owned(), min_free_bytes: 0, ..config }
+            }
+            Over::Mongodb => config::Store { kind: StoreKind::Mongodb, ..config },
+        };
+        let engine = Engine::new(store::open(&config).await?, options);
+        // In a database there may be others.
+        let name =
+            CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
         let report = evaluate(&engine, &name, settings, set, |done| bar.set_position(done as u64)).await;
+        if over == Over::Mongodb {
+            engine.drop_collection(&name).await?;
+        }
         engine.close().await?;
-        report
+        Ok(report?)
     });
     bar.finish_and_clear();
-    report.context("the evaluation did not finish")
+    report.map_err(|error: anyhow::Error| error.context("the evaluation did not finish"))
 }
 
 /// A bar on a terminal, nothing elsewhere: an evaluation takes seconds.
