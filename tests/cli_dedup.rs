@@ -73,6 +73,27 @@ fn generated(dir: &Path, records: &str) -> (String, String) {
     (format!("{out}/records.jsonl"), format!("{out}/groups.jsonl"))
 }
 
+/// Ids of a pair, in the order of their bytes.
+fn sorted(pair: &Value) -> (String, String) {
+    let [a, b] = ["a", "b"].map(|side| pair[side].as_str().expect("an id").to_owned());
+    (a.clone().min(b.clone()), a.max(b))
+}
+
+/// The pairs that `doppel eval` finds.
+fn eval_pairs(records: &str, truth: &str, settings: &[&str]) -> BTreeSet<(String, String)> {
+    let arguments = [&["eval", "--records", records, "--groups", truth, "--format", "json"], settings].concat();
+    let output = doppel(&arguments);
+    ended(&output, 0);
+    let eval: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let list = |name: &str| eval[name].as_array().expect("a list").iter().map(sorted).collect::<Vec<_>>();
+    let mut pairs = member_pairs(&lines(truth));
+    for missed in list("missed_pairs") {
+        pairs.remove(&missed);
+    }
+    pairs.extend(list("false_pairs"));
+    pairs
+}
+
 #[test]
 fn pairs_and_groups_are_those_that_eval_finds() {
     let dir = tempfile::tempdir().unwrap();
@@ -80,32 +101,41 @@ fn pairs_and_groups_are_those_that_eval_finds() {
     let (pairs, groups) = (at(dir.path(), "pairs.jsonl"), at(dir.path(), "groups.jsonl"));
     let sum = summary(&["--pairs", &pairs, "--groups", &groups, &records], 0);
     assert_eq!((&sum["records"], &sum["rejected"]), (&800.into(), &0.into()));
-
-    let eval = doppel(&["eval", "--records", &records, "--groups", &truth, "--format", "json"]);
-    ended(&eval, 0);
-    let eval: Value = serde_json::from_slice(&eval.stdout).expect("one object");
-    let true_pairs = member_pairs(&lines(&truth));
-    let mut expected = true_pairs.clone();
-    let sorted = |pair: &Value| {
-        let mut ids = [pair["a"].as_str().expect("an id").to_owned(), pair["b"].as_str().expect("an id").to_owned()];
-        ids.sort();
-        let [a, b] = ids;
-        (a, b)
-    };
-    for missed in eval["missed_pairs"].as_array().expect("a list") {
-        expected.remove(&sorted(missed));
-    }
-    expected.extend(eval["false_pairs"].as_array().expect("a list").iter().map(sorted));
     let found: BTreeSet<_> = lines(&pairs).iter().map(sorted).collect();
-    assert_eq!(found, expected);
+    assert_eq!(found, eval_pairs(&records, &truth, &[]));
     assert_eq!(sum["pairs"], found.len());
 
-    let groups = lines(&groups);
+    let (groups, true_pairs) = (lines(&groups), member_pairs(&lines(&truth)));
     assert_eq!(sum["groups"], groups.len());
     let closed = member_pairs(&groups);
     assert!(found.is_subset(&closed));
     let hit = closed.intersection(&true_pairs).count() as f64;
     assert!(hit >= 0.95 * true_pairs.len() as f64 && hit >= 0.95 * closed.len() as f64, "{hit} of {}", closed.len());
+}
+
+#[test]
+fn channels_that_compare_signatures_find_what_eval_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let (records, truth) = generated(dir.path(), "300");
+    let settings = r#"{"channels":[{"scheme":"minhash"},{"scheme":"tianwang5"}],"verify":null}"#;
+    let settings = write(dir.path(), "settings.json", settings);
+    let pairs = at(dir.path(), "pairs.jsonl");
+    let sum = summary(&["--settings", &settings, "--pairs", &pairs, &records], 0);
+    let found: BTreeSet<_> = lines(&pairs).iter().map(sorted).collect();
+    assert_eq!(found, eval_pairs(&records, &truth, &["--settings", &settings]));
+    assert!(sum["pairs"].as_u64().is_some_and(|pairs| pairs > 20), "{sum}");
+}
+
+#[test]
+fn a_channel_that_weighs_by_the_batch_runs_when_the_batch_is_large_enough() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = r#"{"channels":[{"scheme":"simhash","weighting":"tf_idf"}],"verify":null}"#;
+    let settings = write(dir.path(), "settings.json", settings);
+    for (records, runs) in [("150", true), ("50", false)] {
+        let (records, _) = generated(dir.path(), records);
+        let said = ended(&doppel(&["dedup", "--settings", &settings, &records]), 0);
+        assert_eq!(!said.contains("simhash does not run"), runs, "{said}");
+    }
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use super::spill::Spill;
 use crate::index::groups::{Group, GroupSet};
 
-/// Bytes that a pair of a group takes while the group is gone through, its members included.
-const BYTES_PER_PAIR: u64 = 160;
+/// Bytes that a group takes while it is gone through, for each of its pairs and one more: it has at most one member more than
+/// pairs, and a member takes most.
+const BYTES_PER_PAIR: u64 = 120;
 
 /// Union-find over positions; a set is named by its lowest.
 #[derive(Clone, Default)]
@@ -53,10 +54,10 @@ impl Components {
             *sizes.entry(self.root(a)).or_default() += 1;
             anyhow::Ok(())
         })?;
-        let mut sizes = sizes.into_iter().peekable();
+        let mut sizes = sizes.into_iter().map(|(root, pairs)| (root, (pairs + 1) * BYTES_PER_PAIR)).peekable();
         while let Some((first, mut taken)) = sizes.next() {
             let mut last = first;
-            while let Some((root, more)) = sizes.next_if(|(_, more)| (taken + more) * BYTES_PER_PAIR <= memory as u64) {
+            while let Some((root, more)) = sizes.next_if(|(_, more)| taken + more <= memory as u64) {
                 (last, taken) = (root, taken + more);
             }
             let mut groups = GroupSet::new();
