@@ -1,12 +1,14 @@
 //! `doppel eval`: recall and precision of pairs on a labelled set, measured on the engine over a store of its own.
 
+mod all;
+
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{PARTLY, store};
@@ -14,8 +16,9 @@ use crate::collection::{CollectionName, Preset, Settings};
 use crate::config::{self, Flags, StoreKind};
 use crate::engine::{Engine, Options};
 use crate::eval::dataset::Dataset;
-use crate::eval::run::{NamedPair, Report, evaluate};
+use crate::eval::run::{NamedPair, Report, evaluate, evaluate_with_statistics};
 use crate::eval::svg::{Line, chart};
+use crate::schemes::profile::Profile;
 
 /// Pairs of each list that the table shows; the JSON holds all.
 const PAIRS_SHOWN: usize = 20;
@@ -30,6 +33,11 @@ Examples:
   doppel eval --records sample/records.jsonl --groups sample/groups.jsonl
   doppel eval --records r.jsonl --groups g.jsonl --preset paper --format json > paper.json
   doppel eval --records r.jsonl --groups g.jsonl --settings my-settings.json --svg curve.svg
+  doppel eval --records r.jsonl --groups g.jsonl --all --preset paper --svg schemes.svg
+
+With --all every scheme is measured alone, without the exact stage and verification; --preset or --settings say which fields the
+records have and how their text is read. Then some settings of each are tried on half of the records, and the best of them
+measured on the other half. That takes minutes with a release build.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some records were refused (they count as not found).";
 
@@ -52,10 +60,13 @@ pub struct Args {
     /// The store to measure over; MongoDB is where store.uri and store.database of the configuration say
     #[arg(long, value_enum, default_value_t = Over::Embedded)]
     pub store: Over,
+    /// Compare all schemes, each alone; in memory, over no store
+    #[arg(long, conflicts_with = "store")]
+    pub all: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Also draw recall and precision over the similarity threshold
+    /// Also draw recall and precision: over the similarity threshold, or with --all of every scheme
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -90,16 +101,28 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (&args.records.display().to_string(), open(&args.records)?),
         (&args.groups.display().to_string(), open(&args.groups)?),
     )?;
-    let report = measure(&set, settings, args.store)?;
-    if let Some(file) = &args.svg {
-        let svg = draw(&report);
-        std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
+    if args.all {
+        return all::run(&args, &set, &settings);
     }
+    let needs_statistics = Profile::compile(&settings, None).needs_statistics();
+    let report = match (needs_statistics, args.store) {
+        (false, store) => measure(&set, settings, store)?,
+        (true, Over::Embedded) => evaluate_with_statistics(&settings, &set),
+        (true, Over::Mongodb) => {
+            bail!("a channel needs statistics of the collection; that is measured in memory: leave --store out")
+        }
+    };
+    write_svg(&args, || draw(&report))?;
     match args.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
         Format::Table => print!("{}", table(&report)),
     }
     Ok(if report.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
+}
+
+fn write_svg(args: &Args, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let Some(file) = &args.svg else { return Ok(()) };
+    std::fs::write(file, draw()).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Settings from a file as for PUT of a collection, or else those of a preset.

@@ -1,6 +1,9 @@
 //! How good the answers are: labelled sets, and recall and precision of pairs measured on the real pipeline.
 
+pub mod all;
 pub mod dataset;
+pub mod direct;
+pub mod grid;
 pub mod metrics;
 pub mod run;
 pub mod svg;

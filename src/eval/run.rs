@@ -6,12 +6,15 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::dataset::Dataset;
+use super::direct::{self, Readable, Stages};
 use super::metrics::{self, CurvePoint, FoundPairs, KindQuality, Pair, Quality};
 use crate::collection::{CollectionName, Settings};
 use crate::engine::{Engine, Error, IfDuplicate};
 use crate::eval::metrics::FoundPair;
 use crate::index::MAX_CANDIDATES;
 use crate::record::RecordId;
+use crate::schemes::profile::Profile;
+use crate::similarity::ShingleSet;
 use crate::verdict::VerdictKind;
 
 /// Steps of the curve over the similarity threshold.
@@ -39,7 +42,7 @@ pub struct Report {
     pub refused: BTreeMap<String, usize>,
     /// Records registered.
     pub records: usize,
-    /// Seconds that registering took, one record after the other.
+    /// Seconds that registering took, one record after the other; signing alone where nothing is stored.
     pub register_s: f64,
     /// Seconds that asking took, one record after the other.
     pub similar_s: f64,
@@ -103,23 +106,49 @@ pub async fn evaluate(
         progress(set.records.len() + done + 1);
     }
     let similar_s = begun.elapsed().as_secs_f64();
-    Ok(Report {
-        quality: Quality::of(&set.truth, found.keys()),
-        by_kind: metrics::by_kind(&set.truth_by_kind, &found),
-        by_channel: metrics::by_channel(&set.truth, &found),
-        curve: metrics::curve(&set.truth, &found, CURVE_STEPS),
-        false_pairs: found
-            .iter()
-            .filter(|(pair, _)| !set.truth.contains(pair))
-            .map(|f| named(set, f.0, Some(f.1)))
-            .collect(),
-        missed_pairs: set.truth.iter().filter(|pair| !found.contains_key(pair)).map(|p| named(set, p, None)).collect(),
-        verdicts,
-        refused,
-        records: registered.len(),
-        register_s,
-        similar_s,
-    })
+    let seconds = (register_s, similar_s);
+    Ok(Report { verdicts, refused, ..Report::of(set, &found, registered.len(), seconds) })
+}
+
+/// What [`evaluate`] measures, for settings that need statistics of the collection: they are counted over the set, as a
+/// reindex would, and the records signed and looked up without a store. Verdicts are none.
+pub fn evaluate_with_statistics(settings: &Settings, set: &Dataset) -> Report {
+    let plain = Profile::compile(settings, None);
+    let Readable { documents, refused } = direct::read(set, &plain, 0..set.records.len() as u32);
+    let profile = Profile::compile(settings, Some(direct::count(&plain, &documents)));
+    let begun = Instant::now();
+    let signed: Vec<_> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
+    let register_s = begun.elapsed().as_secs_f64();
+    let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
+    let texts: Vec<_> = match &settings.verify {
+        Some(verify) => {
+            documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle)).collect()
+        }
+        None => Vec::new(),
+    };
+    let verify = settings.verify.as_ref().map(|verify| (verify, &texts[..]));
+    let looked = direct::look_up(&profile, settings, &positions, &signed, Stages { exact: true, verify });
+    Report { refused, ..Report::of(set, &looked.pairs, signed.len(), (register_s, looked.lookup_s)) }
+}
+
+impl Report {
+    fn of(set: &Dataset, found: &FoundPairs, records: usize, (register_s, similar_s): (f64, f64)) -> Self {
+        let wrong = found.iter().filter(|(pair, _)| !set.truth.contains(pair));
+        let missed = set.truth.iter().filter(|pair| !found.contains_key(pair));
+        Self {
+            quality: Quality::of(&set.truth, found.keys()),
+            by_kind: metrics::by_kind(&set.truth_by_kind, found),
+            by_channel: metrics::by_channel(&set.truth, found),
+            curve: metrics::curve(&set.truth, found, CURVE_STEPS),
+            false_pairs: wrong.map(|(pair, found)| named(set, pair, Some(found))).collect(),
+            missed_pairs: missed.map(|pair| named(set, pair, None)).collect(),
+            verdicts: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            records,
+            register_s,
+            similar_s,
+        }
+    }
 }
 
 fn named(set: &Dataset, pair: &Pair, found: Option<&FoundPair>) -> NamedPair {

@@ -1,4 +1,4 @@
-//! A line chart as SVG, written by hand: axes from 0 to 1, labelled, a legend. Valid XML, no scripts, no fonts of its own.
+//! Charts as SVG: lines, or named points, written by hand: axes from 0 to 1, labelled, a legend. Valid XML, no scripts, no fonts of its own.
 
 use std::fmt::Write as _;
 
@@ -22,15 +22,43 @@ const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 
 /// The chart of `lines`.
 pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> String {
+    let mut svg = begin(title);
+    axes(&mut svg, x_label, y_label);
+    for (number, line) in lines.iter().enumerate() {
+        draw(&mut svg, number, line);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn begin(title: &str) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         escape(title)
     );
     text(&mut svg, (LEFT, 22.0), "font-size=\"15\"", title);
+    svg
+}
+
+/// A chart of named points: numbered dots, and their names beside it.
+pub fn scatter(title: &str, x_label: &str, y_label: &str, points: &[(String, (f64, f64))]) -> String {
+    let mut svg = begin(title);
     axes(&mut svg, x_label, y_label);
-    for (number, line) in lines.iter().enumerate() {
-        draw(&mut svg, number, line);
+    for (number, (name, at)) in points.iter().enumerate() {
+        let colour = COLOURS[number % COLOURS.len()];
+        let label = (number + 1).to_string();
+        let dot = |svg: &mut String, (x, y): (f64, f64)| {
+            let fill = format!("fill=\"{colour}\" fill-opacity=\"0.75\"");
+            push(svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" {fill}/>\n"));
+            text(svg, (x, y + 3.5), "text-anchor=\"middle\" font-size=\"10\" fill=\"#fff\"", &label);
+        };
+        if at.0.is_finite() && at.1.is_finite() {
+            dot(&mut svg, place(*at));
+        }
+        let (x, y) = (LEFT + PLOT_WIDTH + 22.0, TOP + 8.0 + 19.0 * number as f64);
+        dot(&mut svg, (x, y));
+        text(&mut svg, (x + 14.0, y + 4.0), "", name);
     }
     svg.push_str("</svg>\n");
     svg
@@ -116,6 +144,10 @@ mod tests {
         let svg = chart("quality", "threshold", "share", &[line]);
         assert!(tags_balance(&svg));
         assert!(svg.contains(">threshold</text>") && svg.contains(">share</text>") && svg.contains("a &lt; b &amp; c"));
+        let svg_of_points =
+            scatter("a & b", "recall", "precision", &[("x<y".into(), (0.5, 1.0)), ("z".into(), (f64::NAN, 0.0))]);
+        assert!(tags_balance(&svg_of_points) && svg_of_points.matches("<circle").count() == 3, "one without a place");
+        assert!(svg_of_points.contains(">x&lt;y</text>") && svg_of_points.contains("cx=\"290.0\" cy=\"40.0\""));
         assert!(!svg.contains("NaN") && svg.contains("points=\"60.0,40.0 290.0,280.0 520.0,360.0\""));
     }
 }

@@ -119,15 +119,19 @@ impl Profile {
     /// Signs a document: cut once, read by all channels. O(length). A document without content
     /// ([`Document::is_empty`]) must be refused before; its digest would equal every other such one's.
     pub fn sign(&self, document: &Document) -> Signed {
-        let reading = self.cut(document);
+        self.sign_reading(&self.cut(document))
+    }
+
+    /// Signs a document that is cut already, by this profile or one with the same fields and text settings.
+    pub fn sign_reading(&self, reading: &Reading<'_>) -> Signed {
         let features = reading.distinct();
         let too_short = features < self.min_features;
         let signatures: Vec<_> = match too_short {
             true => vec![None; self.schemes.len()],
-            false => self.schemes.iter().map(|scheme| scheme.sign(&reading)).collect(),
+            false => self.schemes.iter().map(|scheme| scheme.sign(reading)).collect(),
         };
         let keys = self.keys(&signatures);
-        Signed { digest: exact::digest(document, &self.fields), features, too_short, signatures, keys }
+        Signed { digest: exact::digest(reading.document(), &self.fields), features, too_short, signatures, keys }
     }
 
     /// The posting keys of signatures that this profile made, one per channel. Key = H(channel ‖ key, little endian).
