@@ -213,6 +213,8 @@ pub struct Settings {
     pub verify: Option<Verify>,
     /// Records with fewer distinct features are `too_short`: only matched exactly.
     pub min_features: u16,
+    /// Groups of names of one web site; in addresses each counts as the first of its group.
+    pub host_aliases: Vec<Vec<String>>,
     /// Zone of times without an offset (IANA name).
     pub time_zone: String,
 }
@@ -258,6 +260,7 @@ impl Settings {
             },
             verify: (!paper).then(Verify::default),
             min_features: 4,
+            host_aliases: Vec::new(),
             time_zone: "Asia/Shanghai".into(),
         }
     }
@@ -265,7 +268,7 @@ impl Settings {
     /// All that is wrong with these settings; empty when they can be used.
     pub fn validate(&self) -> Vec<Violation> {
         // Destructured so that a new setting does not compile until someone says what is valid.
-        let Self { fields, text, channels, verify, min_features: _, time_zone } = self;
+        let Self { fields, text, channels, verify, min_features: _, host_aliases, time_zone } = self;
         let mut found = Vec::new();
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
@@ -275,6 +278,7 @@ impl Settings {
             share("/verify/jaccard", *jaccard, &mut found);
             share("/verify/containment", *containment, &mut found);
         }
+        validate_hosts(host_aliases, &mut found);
         if jiff::tz::TimeZone::get(time_zone).is_err() {
             found.push(Violation::new(
                 "/time_zone",
@@ -288,8 +292,14 @@ impl Settings {
     /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
     /// dictionaries) give every record the same signatures. `verify` and `time_zone` are left out on purpose.
     pub fn profile_source(&self) -> serde_json::Value {
-        let Self { fields, text, channels, verify: _, min_features, time_zone: _ } = self;
-        serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features })
+        let Self { fields, text, channels, verify: _, min_features, host_aliases, time_zone: _ } = self;
+        let mut source =
+            serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
+        // Left out while there are none, as before there could be any.
+        if !host_aliases.is_empty() {
+            source["host_aliases"] = serde_json::json!(host_aliases);
+        }
+        source
     }
 
     /// The radius of the `simhash` channel, if there is one.
@@ -366,6 +376,31 @@ fn validate_channels(channels: &[Channel], fields: &[Field], found: &mut Vec<Vio
     }
     for (index, channel) in channels.iter().enumerate() {
         ranges::validate(channel, &format!("/channels/{index}"), fields, found);
+    }
+}
+
+fn validate_hosts(aliases: &[Vec<String>], found: &mut Vec<Violation>) {
+    let total: usize = aliases.iter().map(Vec::len).sum();
+    if total > MAX_LEXICON_ENTRIES {
+        let detail = format!("{total} names; at most {MAX_LEXICON_ENTRIES} in all groups together");
+        found.push(Violation::new("/host_aliases", "too_many_words", detail));
+    }
+    let mut seen = std::collections::HashSet::new();
+    for (index, group) in aliases.iter().enumerate() {
+        let at = format!("/host_aliases/{index}");
+        if group.len() < 2 {
+            found.push(Violation::new(&at, "out_of_range", "a group has at least two names of one host"));
+        }
+        for (position, host) in group.iter().enumerate() {
+            let sound =
+                (1..=253).contains(&host.len()) && !host.contains(|c: char| c.is_whitespace() || "/:?#@".contains(c));
+            if !sound {
+                let detail = "a host name has 1 to 253 bytes, without scheme, port or path";
+                found.push(Violation::new(format!("{at}/{position}"), "invalid_name", detail));
+            } else if !seen.insert(host.to_lowercase()) {
+                found.push(Violation::new(format!("{at}/{position}"), "duplicate_name", "the host is named twice"));
+            }
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Fingerprint {
 pub enum VerdictKind {
     /// No match.
     Original,
-    /// A match has the same digest.
+    /// A match has the same digest, or names the same web address in a field of role `url`.
     ExactDuplicate,
     /// There is a match.
     NearDuplicate,
@@ -89,7 +89,7 @@ pub struct Match {
     #[serde(skip_serializing, default)]
     #[schema(ignore)]
     pub seq: u64,
-    /// What found it: `exact`, the names of channels, or `decision`.
+    /// What found it: `exact`, `url`, the names of channels, or `decision`.
     pub via: Vec<String>,
     /// Hamming distance of the fingerprints; `null` where either has none.
     pub distance: Option<u8>,
@@ -121,9 +121,9 @@ impl Match {
         }
     }
 
-    /// Whether the match has the same digest.
+    /// Whether the match has the same digest or names the same address.
     pub fn is_exact(&self) -> bool {
-        self.via.iter().any(|via| via == VIA_EXACT)
+        self.via.iter().any(|via| via == VIA_EXACT || via == VIA_URL)
     }
 }
 
@@ -131,6 +131,8 @@ impl Match {
 pub const VIA_EXACT: &str = "exact";
 /// [`Match::via`] of a person's decision.
 pub const VIA_DECISION: &str = "decision";
+/// [`Match::via`] of equal addresses in a field of role `url`.
+pub const VIA_URL: &str = "url";
 
 /// Sorts matches best first: by similarity, then by distance, then earliest first. Where nothing was verified the
 /// distance alone decides.

@@ -220,6 +220,7 @@ fn table(report: &Report) -> String {
     pairs(&mut line, "false pairs", &report.false_pairs);
     pairs(&mut line, "missed pairs", &report.missed_pairs);
     let verdicts = report.verdicts.iter().map(|(kind, n)| format!("{kind} {n}")).collect::<Vec<_>>().join(", ");
+    let verdicts = if verdicts.is_empty() { "no verdicts, for nothing was stored".into() } else { verdicts };
     line(format_args!("\n{} records: {verdicts}", report.records));
     for (reason, count) in &report.refused {
         line(format_args!("refused as {reason}: {count} records; pairs with them count as missed"));

@@ -45,7 +45,7 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         || chars_a.len().max(chars_b.len()) > MAX_DIFF_CHARS
         || passages.len() == MAX_PASSAGES;
     Ok(Explanation {
-        matches: exact || (!via.is_empty() && verified),
+        matches: exact || a.document.shares_address(&b.document) || (!via.is_empty() && verified),
         via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(via).collect(),
         exact,
         jaccard: rounded(measured.jaccard),

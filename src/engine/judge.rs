@@ -11,7 +11,7 @@ use crate::schemes::Signature;
 use crate::similarity::{Resemblance, ShingleSet, Sieve, sketch};
 use crate::store::{Candidate, Judge, Seq};
 use crate::text::Document;
-use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, Verdict};
+use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
 
 /// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
 /// where the collection verifies, by verification of the texts.
@@ -37,6 +37,11 @@ impl RecordJudge {
         for (position, scheme) in self.context.profile.schemes().iter().enumerate() {
             let Some(ours) = &self.subject.signed.signatures[position] else { continue };
             if !candidate.via.contains(Via::channel(position as u8)) {
+                continue;
+            }
+            if scheme.name() == VIA_URL {
+                // The texts say it in full, and need not be compared.
+                accepting.extend(self.subject.document.shares_address(other).then(|| VIA_URL.to_owned()));
                 continue;
             }
             let theirs = match (ours, candidate.fingerprint, candidate.signatures.get(position)) {
@@ -90,6 +95,7 @@ impl Judge for RecordJudge {
         let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
         let other = self.context.profile.read(&row).ok()?;
         let channels = self.accepting_channels(candidate, &other);
+        let same_address = channels.iter().any(|channel| channel == VIA_URL);
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
@@ -98,7 +104,7 @@ impl Judge for RecordJudge {
             (None, false) => Measures::default(),
             (Some(verify), false) => {
                 let measured = self.measure(candidate, &other, verify.shingle);
-                if !confirmed && !measured.satisfies(verify) {
+                if !confirmed && !same_address && !measured.satisfies(verify) {
                     return None;
                 }
                 let Resemblance { jaccard, containment } = measured;
@@ -123,8 +129,10 @@ impl Judge for RecordJudge {
 
     fn dismisses(&self, seq: Seq, via: Via) -> bool {
         let Some(verify) = &self.context.state.settings.verify else { return false };
-        // What was found by its digest, or was decided by a person, needs no resemblance.
-        if via.contains(Via::EXACT) || via.contains(Via::DECISION) {
+        // What was found by its digest or address, or was decided by a person, needs no resemblance.
+        let addresses = self.context.profile.schemes().iter().position(|scheme| scheme.name() == VIA_URL);
+        let by_address = addresses.is_some_and(|position| via.contains(Via::channel(position as u8)));
+        if by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
         let ours = || self.sieve(verify.shingle);

@@ -17,7 +17,7 @@ use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
 use crate::similarity::ShingleSet;
 use crate::text::Document;
-use crate::verdict::VIA_EXACT;
+use crate::verdict::{VIA_EXACT, VIA_URL};
 
 /// The acceptable records of a set, read.
 #[derive(Debug, Default)]
@@ -146,7 +146,8 @@ fn judge(
         None => None,
         Some((verify, texts)) => {
             let measured = texts[at].resemblance(&texts[other]);
-            Some(measured.satisfies(verify).then_some(measured.jaccard)?)
+            let counts = via.contains(VIA_URL) || measured.satisfies(verify);
+            Some(counts.then_some(measured.jaccard)?)
         }
     };
     Some(FoundPair { via, similarity })

@@ -26,6 +26,8 @@ use crate::collection::MAX_CHANNELS;
 use crate::verdict::Fingerprint;
 
 const VERSION: u8 = 1;
+/// One for each channel, and one for addresses.
+const MAX_SIGNATURES: usize = MAX_CHANNELS + 1;
 const TOO_SHORT: u8 = 1;
 const NOTHING: u8 = 0;
 const FINGERPRINT: u8 = 1;
@@ -60,7 +62,7 @@ impl Signed {
         let flags = input.byte().filter(|flags| flags & !TOO_SHORT == 0)?;
         let digest = Digest(input.take()?);
         let features = input.number()?;
-        let channels = input.number().filter(|&channels| channels as usize <= MAX_CHANNELS)?;
+        let channels = input.number().filter(|&channels| channels as usize <= MAX_SIGNATURES)?;
         let signatures = (0..channels).map(|_| input.signature()).collect::<Option<Vec<_>>>()?;
         let too_short = flags & TOO_SHORT != 0;
         input.0.is_empty().then_some(Self { digest, features, too_short, signatures, keys: Vec::new() })
@@ -227,7 +229,7 @@ mod tests {
             (any::<[u8; 16]>(), terms()).prop_map(|(digest, terms)| Some(Signature::DigestTerms(Md5(digest), terms))),
         ];
         let parts =
-            (any::<[u8; 32]>(), any::<u32>(), any::<bool>(), prop::collection::vec(signature, 0..=MAX_CHANNELS));
+            (any::<[u8; 32]>(), any::<u32>(), any::<bool>(), prop::collection::vec(signature, 0..=MAX_SIGNATURES));
         parts.prop_map(|(digest, features, too_short, signatures)| Signed {
             digest: Digest(digest),
             features,

@@ -29,6 +29,7 @@ pub mod statistics;
 pub mod super_shingle;
 pub mod terms;
 pub mod tianwang;
+pub mod url;
 pub mod vsm;
 
 use serde::{Deserialize, Serialize};

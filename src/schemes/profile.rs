@@ -25,14 +25,18 @@ use super::simhash::Simhash;
 use super::statistics::Statistics;
 use super::super_shingle::SuperShingle;
 use super::tianwang::{Abstract, Keywords};
+use super::url::{self, EqualUrl};
 use super::vsm::Vsm;
 use super::{Scheme, Signature};
-use crate::collection::{Channel, Field, Settings};
+use crate::collection::{Channel, Field, Role, Settings};
 use crate::record::Row;
 use crate::text::words::Words;
 use crate::text::{self, Document, Reader};
 use crate::verdict::Fingerprint;
 use crate::violation::Violation;
+
+/// Version of the normal form of addresses and of what they are compared for; raise it with every change.
+const ADDRESS_RULES: &str = "addresses 2";
 
 /// Settings, compiled.
 pub struct Profile {
@@ -52,7 +56,9 @@ impl Profile {
     /// Compiles validated settings. `statistics` are those of the generation, for channels that weigh by them; they are no
     /// part of the digest, which names settings.
     pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
-        let schemes = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref())).collect();
+        let channels = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref()));
+        let addresses = names_addresses(settings).then(|| Box::new(EqualUrl) as Box<dyn Scheme>);
+        let schemes = channels.chain(addresses).collect();
         let weigher = settings.channels.iter().find_map(|channel| match channel {
             Channel::Simhash(params) => Some(Simhash::new(params, statistics.clone())),
             _ => None,
@@ -81,7 +87,7 @@ impl Profile {
         &self.reader
     }
 
-    /// One per channel, in settings order.
+    /// One per channel, in settings order; then, in a collection with a field of role `url`, [`EqualUrl`].
     pub fn schemes(&self) -> &[Box<dyn Scheme>] {
         &self.schemes
     }
@@ -127,7 +133,7 @@ impl Profile {
         let features = reading.distinct();
         let too_short = features < self.min_features;
         let signatures: Vec<_> = match too_short {
-            true => vec![None; self.schemes.len()],
+            true => self.schemes.iter().map(|s| if s.name() == url::NAME { s.sign(reading) } else { None }).collect(),
             false => self.schemes.iter().map(|scheme| scheme.sign(reading)).collect(),
         };
         let keys = self.keys(&signatures);
@@ -197,9 +203,15 @@ fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statis
     }
 }
 
+/// Whether records of the collection name web addresses.
+fn names_addresses(settings: &Settings) -> bool {
+    settings.fields.iter().any(|field| field.role == Role::Url)
+}
+
 fn digest_of(settings: &Settings) -> String {
     let mut hasher = Sha256::new();
-    for part in [settings.profile_source().to_string(), text::version(&settings.text)] {
+    let addresses = names_addresses(settings).then(|| ADDRESS_RULES.to_owned());
+    for part in [settings.profile_source().to_string(), text::version(&settings.text)].into_iter().chain(addresses) {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
@@ -244,7 +256,7 @@ pub struct Signed {
     pub features: u32,
     /// Fewer than `min_features`: no channel signed.
     pub too_short: bool,
-    /// One per channel, in settings order; `None` where the channel has nothing to say.
+    /// One per scheme of the profile; `None` where it has nothing to say.
     pub signatures: Vec<Option<Signature>>,
     /// All posting keys of all channels.
     pub keys: Vec<PostingKey>,
@@ -271,7 +283,7 @@ impl Signed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collection::{Preset, Role, ShingleParams, SimhashParams, StopWords, Verify, Weighting};
+    use crate::collection::{Preset, ShingleParams, SimhashParams, StopWords, Verify, Weighting};
 
     fn profile(edit: impl FnOnce(&mut Settings)) -> Profile {
         let mut settings = Settings::preset(Preset::Default);

@@ -74,6 +74,13 @@ impl Document {
         self.fields.is_empty()
     }
 
+    /// Whether both name the same address in the same field of role `url`.
+    pub fn shares_address(&self, other: &Self) -> bool {
+        let mut addresses = self.fields.iter().filter(|field| field.role == crate::collection::Role::Url);
+        addresses
+            .any(|own| other.fields.iter().any(|theirs| own.position == theirs.position && own.text == theirs.text))
+    }
+
     /// The text that verification and the text schemes read: the `text` and `whole` fields joined by U+000A.
     pub fn joined(&self) -> String {
         let content = self.fields.iter().filter(|field| field.role != crate::collection::Role::Url);

@@ -3,7 +3,8 @@
 use jiff::tz::TimeZone;
 
 use super::normalise::Normaliser;
-use super::{Document, DocumentField, time, url};
+use super::url::Addresses;
+use super::{Document, DocumentField, time};
 use crate::collection::{Channel, Field, Role, Settings};
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
@@ -16,6 +17,7 @@ const SEPARATOR: char = '\u{1F}';
 pub struct Reader {
     fields: Vec<Field>,
     normaliser: Normaliser,
+    addresses: Addresses,
     zone: TimeZone,
     with_lines: bool,
 }
@@ -26,6 +28,7 @@ impl Reader {
         Self {
             fields: settings.fields.clone(),
             normaliser: Normaliser::new(settings.text.simplify),
+            addresses: Addresses::new(&settings.host_aliases),
             zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
             with_lines: settings.channels.iter().any(Channel::reads_lines),
         }
@@ -57,7 +60,7 @@ impl Reader {
                 }
             };
             let (text, line_ends) = match role {
-                Role::Url => (url::normalise(text), Vec::new()),
+                Role::Url => (self.addresses.normalise(text), Vec::new()),
                 Role::Text | Role::Whole if self.with_lines => lines(self.normaliser, text),
                 _ => (self.normaliser.normalise(text), Vec::new()),
             };

@@ -1,41 +1,163 @@
-//! Web addresses, as far as they are read alike: surrounding white space is dropped, scheme and host are lower-cased.
+//! Web addresses in one form, so that the same page is named the same way.
 //!
-//! Path, query and fragment are kept as they are: servers may tell them apart. What is no address (no `://`) is only
-//! trimmed.
+//! Surrounding white space is dropped; scheme and host are lower-cased, and a host that has an alias takes the alias's name; a
+//! port that is the scheme's own is dropped; `.` and `..` are resolved in the path, and slashes at its end dropped;
+//! parameters that only track where a reader came from are dropped from the query, and so is a query of nothing. What else
+//! a path, query or fragment says is kept as it is, in its order: servers may tell it apart. What is no address (no `://`)
+//! is only trimmed. The result is a fixed point.
 
-/// The normal form of `url`; empty when there is nothing in it.
-pub fn normalise(url: &str) -> String {
-    let url = url.trim_matches(|c: char| c.is_whitespace() || c.is_control());
-    let Some(scheme_end) = url.find("://") else { return url.to_owned() };
-    let host_start = scheme_end + 3;
-    let host_end = url[host_start..].find(['/', '?', '#']).map_or(url.len(), |at| host_start + at);
-    let (head, tail) = url.split_at(host_end);
-    // What stands before an "@" is a name and a password, whose case counts.
-    match head[host_start..].rfind('@') {
-        Some(at) => {
-            let (user, host) = head.split_at(host_start + at);
-            let (scheme, user) = user.split_at(host_start);
-            format!("{}{user}{}{tail}", scheme.to_lowercase(), host.to_lowercase())
+use std::collections::HashMap;
+
+/// Names of parameters that say where a reader came from and nothing about the page.
+const TRACKING: &[&str] = &[
+    "fbclid",
+    "gclid",
+    "dclid",
+    "msclkid",
+    "yclid",
+    "igshid",
+    "mc_cid",
+    "mc_eid",
+    "spm",
+    "scm",
+    "from_source",
+    "share_source",
+    "share_medium",
+    "share_from",
+    "bd_vid",
+    "hmsr",
+    "hmpl",
+    "hmcu",
+    "hmkw",
+    "hmci",
+    "_ga",
+    "_gl",
+];
+/// Beginnings of such names.
+const TRACKING_PREFIXES: &[&str] = &["utm_", "mtm_", "pk_", "ns_"];
+
+/// Normalises addresses; knows which host names mean the same site.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    /// Host name → the first of its group.
+    hosts: HashMap<String, String>,
+}
+
+impl Addresses {
+    /// With groups of names of one host each, the first of which stands for all.
+    pub fn new(aliases: &[Vec<String>]) -> Self {
+        let mut hosts = HashMap::new();
+        for group in aliases {
+            let Some((first, others)) = group.split_first() else { continue };
+            for other in others {
+                hosts.entry(other.to_lowercase()).or_insert_with(|| first.to_lowercase());
+            }
         }
-        None => format!("{}{tail}", head.to_lowercase()),
+        Self { hosts }
     }
+
+    /// The normal form of `url`; empty when there is nothing in it. O(length).
+    pub fn normalise(&self, url: &str) -> String {
+        let url = url.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+        let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+        let scheme = scheme.to_lowercase();
+        let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (rest, fragment) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
+        let (path, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+        format!("{scheme}://{}{}{}{fragment}", self.authority(authority, &scheme), resolved(path), kept(query))
+    }
+
+    /// Name and password as they are, the host in lower case under its first name, the port unless it is the scheme's.
+    fn authority(&self, authority: &str, scheme: &str) -> String {
+        let (user, host) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        // Colons within brackets belong to an address of numbers.
+        let port_at = host.rfind(':').filter(|at| host[*at..].find(']').is_none()).unwrap_or(host.len());
+        let (host, port) = host.split_at(port_at);
+        let host = host.to_lowercase();
+        let host = self.hosts.get(&host).unwrap_or(&host);
+        let own = matches!((scheme, port), (_, ":") | ("http", ":80") | ("https", ":443") | ("ftp", ":21"));
+        format!("{user}{host}{}", if own { "" } else { port })
+    }
+}
+
+/// A path without `.` and `..`, and without slashes at its end (RFC 3986, 5.2.4).
+fn resolved(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    while segments.last().is_some_and(|last| last.is_empty()) {
+        segments.pop();
+    }
+    segments.iter().flat_map(|segment| ["/", segment]).collect()
+}
+
+/// A query, beginning with `?`, without parameters that only track.
+fn kept(query: &str) -> String {
+    let tracks = |parameter: &&str| {
+        let name = parameter.split('=').next().unwrap_or_default().to_ascii_lowercase();
+        TRACKING.contains(&name.as_str()) || TRACKING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let parameters = query.strip_prefix('?').unwrap_or_default().split('&');
+    let kept: Vec<&str> = parameters.filter(|parameter| !parameter.is_empty() && !tracks(parameter)).collect();
+    if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    fn addresses() -> Addresses {
+        Addresses::new(&[vec!["example.org".into(), "www.Example.org".into(), "m.example.org".into()]])
+    }
+
     #[test]
-    fn scheme_and_host_are_lower_cased_and_the_rest_is_kept() {
+    fn the_same_page_is_named_the_same_way() {
         let table = [
             (" HTTP://Example.ORG/A?B=C#D \n", "http://example.org/A?B=C#D"),
             ("https://User:Secret@Example.org", "https://User:Secret@example.org"),
-            ("Example.org/A", "Example.org/A"),
+            ("https://www.example.org:443/a/", "https://example.org/a"),
+            ("http://M.example.org:8080/", "http://example.org:8080"),
+            ("http://example.org:443", "http://example.org:443"),
+            ("http://[2001:DB8::1]:80/x", "http://[2001:db8::1]/x"),
+            ("http://[2001:DB8::1]", "http://[2001:db8::1]"),
+            ("http://a.cn/x/./y/../z//", "http://a.cn/x/z"),
+            ("http://a.cn/../../x", "http://a.cn/x"),
+            ("http://a.cn//x", "http://a.cn//x"),
+            ("http://a.cn/?utm_source=w&id=3&UTM_medium=q&spm=1.2", "http://a.cn?id=3"),
+            ("http://a.cn/x?gclid=7#top", "http://a.cn/x#top"),
+            ("http://a.cn/x?", "http://a.cn/x"),
+            ("http://a.cn/#/case/7/", "http://a.cn#/case/7/"),
+            ("Example.org/A/", "Example.org/A/"),
             (" \t", ""),
         ];
         for (input, expected) in table {
-            assert_eq!(normalise(input), expected);
-            assert_eq!(normalise(expected), expected);
+            assert_eq!(addresses().normalise(input), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn what_servers_tell_apart_stays_apart() {
+        let pages =
+            ["http://a.cn/x", "https://a.cn/x", "http://a.cn/X", "http://a.cn/x?a=1&b=2", "http://a.cn/x?b=2&a=1"];
+        let normal: std::collections::HashSet<String> = pages.iter().map(|page| addresses().normalise(page)).collect();
+        assert_eq!(normal.len(), pages.len());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+        #[test]
+        fn the_normal_form_is_a_fixed_point(
+            url in "(http|HTTPS|ftp)?(://)?([aM]\\.)?(@|:80|:443|:|\\[::1\\]|example\\.org|www\\.example\\.org){0,3}[/.a?&=#]{0,10}(utm_a=1)?",
+        ) {
+            let once = addresses().normalise(&url);
+            prop_assert_eq!(addresses().normalise(&once), once);
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct SettingsInput {
     verify: Option<Verify>,
     /// Records with fewer distinct features are `too_short`: only matched exactly.
     min_features: Option<u16>,
+    /// Groups of names of one web site; in addresses each counts as the first of its group.
+    host_aliases: Option<Vec<Vec<String>>>,
     /// Zone of times without an offset (IANA name).
     time_zone: Option<String>,
 }
