@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel::store::conformance::{ALL, DECISIONS, Desk, GENERATIONS, Sample, TASKS, id, stored};
+use doppel::store::conformance::{ALL, DECISIONS, Desk, GENERATIONS, SCHEMES, Sample, TASKS, id, stored};
 use doppel::store::mongo::{MongoStore, Options, State};
 use doppel::store::{Registered, Store, StoreError};
 use doppel::verdict::VerdictKind;
@@ -106,7 +106,7 @@ fn spread(number: u64) -> u64 {
 async fn the_mongodb_store_keeps_the_promises() {
     let pair = Pair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
-    for (name, check) in ALL.iter().chain(DECISIONS).chain(TASKS) {
+    for (name, check) in ALL.iter().chain(SCHEMES).chain(DECISIONS).chain(TASKS) {
         let start = Instant::now();
         println!("{name}");
         check(Arc::clone(&store)).await;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use doppel::store::conformance::{ALL, Check, DECISIONS, Desk, GENERATIONS, Sample, TASKS, id};
+use doppel::store::conformance::{ALL, Check, DECISIONS, Desk, GENERATIONS, SCHEMES, Sample, TASKS, id};
 use doppel::store::embedded::{EmbeddedStore, Options};
 use doppel::store::model::ModelStore;
 use doppel::store::{Store, StoreError};
@@ -22,19 +22,19 @@ async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_model_keeps_the_promises() {
-    run(Arc::new(ModelStore::default()), &[ALL, DECISIONS, TASKS, GENERATIONS]).await;
+    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_keeps_the_promises() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, DECISIONS, TASKS, GENERATIONS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS]).await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_keeps_the_promises_on_one_thread() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, DECISIONS, TASKS, GENERATIONS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

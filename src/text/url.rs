@@ -70,9 +70,12 @@ impl Addresses {
     /// Name and password as they are, the host in lower case under its first name, the port unless it is the scheme's.
     fn authority(&self, authority: &str, scheme: &str) -> String {
         let (user, host) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-        // Colons within brackets belong to an address of numbers.
-        let port_at = host.rfind(':').filter(|at| host[*at..].find(']').is_none()).unwrap_or(host.len());
-        let (host, port) = host.split_at(port_at);
+        // Colons within brackets belong to an address of numbers; a name has none.
+        let begins_port = |at: &usize| match host.starts_with('[') {
+            true => host[..*at].ends_with(']'),
+            false => host.find(':') == Some(*at),
+        };
+        let (host, port) = host.split_at(host.rfind(':').filter(begins_port).unwrap_or(host.len()));
         let host = host.to_lowercase();
         let host = self.hosts.get(&host).unwrap_or(&host);
         let own = matches!((scheme, port), (_, ":") | ("http", ":80") | ("https", ":443") | ("ftp", ":21"));

@@ -1,6 +1,6 @@
 //! One suite for every store: what [`super`] promises, as checks that any implementation must pass.
 //!
-//! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`GENERATIONS`], [`DECISIONS`]
+//! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`SCHEMES`] those of channels, [`GENERATIONS`], [`DECISIONS`]
 //! and [`TASKS`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
 //! here is the store's and nobody else's. Collections they create carry the check's name, so that several checks may share
 //! one store; those of [`TASKS`] are for a store without other tasks.
@@ -11,6 +11,7 @@ mod desk;
 mod generations;
 mod races;
 mod samples;
+mod schemes;
 mod switching;
 mod tasks;
 
@@ -58,6 +59,13 @@ checks! {
     races::removal_and_registration_leave_no_trace_of_the_removed,
     races::replacements_beside_lookups_are_always_found,
     races::a_caller_that_gives_up_leaves_a_whole_record_or_none,
+}
+
+checks! {
+    /// The checks of channels: real signatures of every scheme, made from texts.
+    SCHEMES:
+    schemes::every_scheme_finds_what_its_keys_and_signatures_say,
+    schemes::a_crowded_key_of_segments_proposes_nothing,
 }
 
 checks! {
