@@ -123,6 +123,56 @@ fn a_scheme_that_lacks_statistics_says_so_and_the_exact_stage_goes_on() {
     }
 }
 
+/// Words that the dictionary has; each letter below holds five of them.
+const WORDS: &str = "路灯 积水 噪音 油烟 垃圾 电梯 停车 拆迁 工资 学校 公交 站牌 医院 药品 社保 养老 燃气 暖气 水压 停电 围墙 绿化 树木 \
+                     道路 井盖 桥梁 河道 污水 工厂 粉尘 农田 灌溉 补偿 土地 宅基 房产 物业 保安 门禁 监控 信号 宽带 快递 市场 摊贩 城管 执法 警察 \
+                     户口 证件 档案 退休 低保 残疾 儿童 幼儿 教师 培训 考试 广场 舞蹈";
+
+/// Waits for the task that `answer` began.
+fn finish(server: &TestServer, answer: &support::Response) {
+    assert_eq!(answer.status, 202, "{}", answer.text);
+    let task = answer.header("location").expect("where the task is").to_owned();
+    for _ in 0..600 {
+        let state = server.send("GET", &task, &Value::Null).json();
+        match state["status"].as_str() {
+            Some("succeeded") => return,
+            Some("failed" | "canceled") => panic!("{state}"),
+            _ => std::thread::sleep(std::time::Duration::from_millis(50)),
+        }
+    }
+    panic!("{task} does not end");
+}
+
+#[test]
+fn a_reindex_counts_the_words_that_i_match_and_tf_idf_wait_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let words: Vec<&str> = WORDS.split_whitespace().collect();
+    let letter = |number: usize, marks: &str| {
+        let five = (0..5).map(|k| words[(number * 7 + k * (11 + number / words.len())) % words.len()]);
+        row(&five.collect::<Vec<_>>().join(marks))
+    };
+    let path = "/v1/collections/counted";
+    let mut settings = settings(&json!({"scheme": "i_match"}));
+    settings["channels"] = json!([{"scheme": "i_match"}, {"scheme": "vsm", "weighting": "tf_idf", "keys": "prefix"}]);
+    assert_eq!(server.send("PUT", path, &settings).status, 201);
+    for number in 0..120 {
+        let put = server.send("PUT", &format!("{path}/records/{number}"), &letter(number, ","));
+        assert_eq!(put.json()["verdict"], "original", "{}", put.text);
+    }
+    let found = |server: &TestServer| {
+        let similar = server.send("POST", &format!("{path}/similar"), &letter(3, "。")).json();
+        (similar["similar"][0]["id"].clone(), similar["similar"][0]["via"].clone())
+    };
+    assert_eq!(found(&server).0, Value::Null);
+    finish(&server, &server.send("POST", "/v1/admin/reindex", &json!({"collection": "counted"})));
+    assert_eq!(server.send("GET", path, &Value::Null).json()["inactive_channels"], Value::Null);
+    let both = (json!("3"), json!(["i_match", "vsm"]));
+    assert_eq!(found(&server), both);
+    server.stop();
+    assert_eq!(found(&TestServer::start_in(folder.path())), both, "the counts are kept with the generation");
+}
+
 #[test]
 fn wrong_parameters_are_told_the_range_and_their_place() {
     let table = [

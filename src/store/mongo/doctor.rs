@@ -75,19 +75,20 @@ impl Ward<'_> {
 }
 
 /// All generations of a collection, the live one first.
-fn wards(collection: &CollectionDocument, keys: bool) -> Vec<Ward<'_>> {
+async fn wards<'a>(shared: &Shared, collection: &'a CollectionDocument, keys: bool) -> Result<Vec<Ward<'a>>> {
     let CollectionDocument { number, state, .. } = collection;
-    let ward = |generation, settings, is_building, prefix| {
+    let live = (state.generation, &state.settings, false, String::new());
+    let others = state
+        .others
+        .iter()
+        .map(|other| (other.id, &other.settings, other.phase == Phase::Building, format!("generation {}: ", other.id)));
+    let mut wards = Vec::new();
+    for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
         let place = Place { number: *number, generation };
-        // Posting keys weigh nothing: no statistics are needed for them.
-        let profile = keys.then(|| Profile::compile(settings, None));
-        Ward { place, settings, is_building, profile, prefix }
-    };
-    let mut wards = vec![ward(state.generation, &state.settings, false, String::new())];
-    wards.extend(state.others.iter().map(|other| {
-        ward(other.id, &other.settings, other.phase == Phase::Building, format!("generation {}: ", other.id))
-    }));
-    wards
+        let profile = if keys { Some(shared.profile(place, settings).await?) } else { None };
+        wards.push(Ward { place, settings, is_building, profile, prefix });
+    }
+    Ok(wards)
 }
 
 impl MongoStore {
@@ -103,7 +104,7 @@ impl MongoStore {
         for raw in collections {
             let document = Document::try_from(raw).map_err(documents::damaged)?;
             let collection = CollectionDocument::decode(&document)?;
-            for ward in wards(&collection, keys) {
+            for ward in wards(shared, &collection, keys).await? {
                 shared.examine(collection.state.name.as_str(), &ward, repair, &mut report).await?;
             }
         }

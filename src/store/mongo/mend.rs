@@ -12,22 +12,29 @@ use super::Shared;
 use super::doctor::{Ward, is_of};
 use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
 use super::latches::Latches;
+use super::read::Place;
 use super::register::simhash_channel;
 use super::retry::{End, Trouble, Work};
+use crate::collection::Settings;
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
 use crate::store::{Result, StoreError};
 
 impl Shared {
-    /// Files a record anew in one generation. `pages` hold entries of it that are in the wrong place.
-    pub(super) async fn mend(&self, ward: &Ward<'_>, id: &RecordId, pages: BTreeSet<Page>) -> Result<()> {
-        let statistics = self.statistics(ward.place.number, ward.place.generation).await?;
+    /// The profile of a generation, with the statistics frozen with it: which words are keys may depend on them.
+    pub(super) async fn profile(&self, place: Place, settings: &Settings) -> Result<Profile> {
+        let statistics = self.statistics(place.number, place.generation).await?;
         let statistics = statistics.map(|bytes| {
             let damaged = || documents::damaged("the statistics of a generation cannot be read");
             Statistics::decode(&bytes).map(Arc::new).ok_or_else(damaged)
         });
-        let profile = Profile::compile(ward.settings, statistics.transpose()?);
+        Ok(Profile::compile(settings, statistics.transpose()?))
+    }
+
+    /// Files a record anew in one generation. `pages` hold entries of it that are in the wrong place.
+    pub(super) async fn mend(&self, ward: &Ward<'_>, id: &RecordId, pages: BTreeSet<Page>) -> Result<()> {
+        let profile = self.profile(ward.place, ward.settings).await?;
         let mut work = Mending { shared: self, ward, id, pages, profile };
         self.retry.transact(&self.client, self.deadline(), &mut work).await
     }
