@@ -111,6 +111,13 @@ fn write_list(places: &[u16], low_bits: u32, (high, low): (&mut [u64], &mut [u64
     }
 }
 
+/// No fewer shared shingles than this can satisfy `verify`: a little less than the least that do, against rounding.
+fn least_accepted(a: usize, b: usize, verify: &Verify) -> usize {
+    let by_jaccard = verify.jaccard * (a + b) as f64 / (1.0 + verify.jaccard);
+    let by_containment = verify.containment * a.min(b) as f64;
+    (by_jaccard.min(by_containment) as usize).saturating_sub(1)
+}
+
 fn set_bit(words: &mut [u64], at: usize) {
     words[at / 64] |= 1 << (at % 64);
 }
@@ -142,7 +149,10 @@ impl Sieve {
         let refuses =
             |shared: usize| !Resemblance::of(shared, self.set.len(), head.shingles as usize).satisfies(verify);
         match head.low_bits {
-            Some(low_bits) => refuses(self.shared_with_list(head, low_bits, body)),
+            Some(low_bits) => {
+                let needed = least_accepted(self.set.len(), head.shingles as usize, verify);
+                refuses(self.shared_with_list(head, low_bits, body, needed))
+            }
             None => refuses(self.shared_with_map(head, body)) || refuses(self.on_places_of(head, body)),
         }
     }
@@ -157,8 +167,8 @@ impl Sieve {
         }))
     }
 
-    /// How many of theirs are on a place of ours.
-    fn shared_with_list(&self, head: Head, low_bits: u32, body: &[u64]) -> usize {
+    /// How many of theirs are on a place of ours; at most that many, once it is clear that they are fewer than `needed`.
+    fn shared_with_list(&self, head: Head, low_bits: u32, body: &[u64], needed: usize) -> usize {
         let Some((map, _)) = self.map(head.universe_bits) else { return usize::MAX };
         let (high, low) =
             body.split_at(high_words(head.shingles as usize, head.universe_bits, low_bits).min(body.len()));
@@ -166,6 +176,10 @@ impl Sieve {
         let (mut shared, mut seen) = (0, 0);
         let (mut lows, mut left, mut next) = (0, 0, low.iter());
         for (number, &word) in high.iter().enumerate() {
+            let possible = shared + (head.shingles as usize - seen);
+            if possible < needed {
+                return possible;
+            }
             let mut rest = word;
             while rest != 0 {
                 let bucket = number * 64 + rest.trailing_zeros() as usize - seen;
