@@ -279,7 +279,7 @@ impl Settings {
             share("/verify/containment", *containment, &mut found);
         }
         validate_hosts(host_aliases, &mut found);
-        if jiff::tz::TimeZone::get(time_zone).is_err() {
+        if !is_zone(time_zone) {
             found.push(Violation::new(
                 "/time_zone",
                 "unknown_time_zone",
@@ -311,6 +311,19 @@ impl Settings {
     }
 }
 
+/// Whether `name` is that of an IANA time zone: not of a machine's own zone, and no offset, though the library takes both.
+fn is_zone(name: &str) -> bool {
+    let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-/".contains(&b));
+    let lower = name.to_ascii_lowercase();
+    let of_the_machine = ["local", "localtime", "posixrules", "leapseconds", "factory", "unknown", "etc/unknown"];
+    let copies = ["posix/", "right/"];
+    named
+        && !of_the_machine.contains(&&*lower)
+        && !copies.iter().any(|folder| lower.starts_with(folder))
+        && jiff::tz::TimeZone::get(name).is_ok()
+}
+
 fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
     if fields.len() > MAX_FIELDS {
         found.push(Violation::new("/fields", "out_of_range", format!("at most {MAX_FIELDS} fields may have a role")));
@@ -319,8 +332,8 @@ fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
         found.push(Violation::new("/fields", "no_content_field", "name at least one field of role text, whole or url"));
     }
     for (index, Field { name, role: _, weight }) in fields.iter().enumerate() {
-        if name.is_empty() || name == "id" {
-            let detail = "a field name is not empty and not \"id\", which names the record";
+        if name.is_empty() || name == "id" || name.contains('\0') {
+            let detail = "a field name is not empty, holds no NUL character, and is not \"id\", which names the record";
             found.push(Violation::new(format!("/fields/{index}/name"), "invalid_name", detail));
         }
         if fields[..index].iter().any(|earlier| earlier.name == *name) {

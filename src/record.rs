@@ -106,9 +106,7 @@ impl Row {
     /// [`RowError::Malformed`] when it is not JSON (a 400), [`RowError::Invalid`] when it is JSON that no record may be
     /// (a 422). Neither repeats any of the text.
     pub fn parse(bytes: &[u8]) -> Result<Self, RowError> {
-        let text = std::str::from_utf8(bytes).map_err(|error| RowError::Malformed {
-            detail: format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to()),
-        })?;
+        let text = text_of(bytes)?;
         let text = text.trim_matches([' ', '\t', '\r', '\n']);
         if !text.starts_with('{') {
             // Distinguish "not JSON" from "JSON, but no object" before saying so.
@@ -129,6 +127,9 @@ impl Row {
         let mut id = None;
         for (key, raw) in entries.0 {
             let pointer = child("", &key);
+            if key.contains('\0') {
+                return Err(RowError::invalid(pointer, "nul_character", NUL_IN_KEY));
+            }
             if !seen.insert(key.clone()) {
                 return Err(RowError::invalid(pointer, "duplicate_key", "the key occurs twice in the object"));
             }
@@ -163,22 +164,68 @@ impl Row {
         if self.json == other.json {
             return true;
         }
-        // Parsed numbers lose their last digits, so that two account numbers could become one: their text counts.
-        let is_other_literal = |(key, value): &(String, Value)| {
-            matches!(value, Value::Literal(_)) && other.value(key).is_some_and(|found| found != value)
-        };
-        if self.values.iter().any(is_other_literal) {
-            return false;
-        }
-        let parse = |row: &Self| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&row.json).ok();
-        match (parse(self), parse(other)) {
+        match (entries_of(&self.json), entries_of(&other.json)) {
             (Some(mut a), Some(mut b)) => {
-                a.remove("id");
-                b.remove("id");
-                a.len() == b.len() && a.iter().all(|(key, value)| b.get(key) == Some(value))
+                a.retain(|(key, _)| key != "id");
+                b.retain(|(key, _)| key != "id");
+                same_entries(&a, &b)
             }
             _ => false,
         }
+    }
+}
+
+/// The entries of an object, by key.
+fn entries_of(object: &str) -> Option<Vec<(String, &RawValue)>> {
+    let Entries(mut entries) = serde_json::from_str(object).ok()?;
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Some(entries)
+}
+
+fn same_entries(a: &[(String, &RawValue)], b: &[(String, &RawValue)]) -> bool {
+    let same =
+        |((key_a, a), (key_b, b)): (&(String, &RawValue), &(String, &RawValue))| key_a == key_b && same_value(a, b);
+    a.len() == b.len() && a.iter().zip(b).all(same)
+}
+
+/// Whether two values say the same, whatever their key order, white space and escapes. Numbers are compared by their text: as
+/// parsed ones they lose their last digits, so that two account numbers could become one. O(depth × bytes).
+fn same_value(a: &RawValue, b: &RawValue) -> bool {
+    let (a, b) = (a.get(), b.get());
+    if a == b {
+        return true;
+    }
+    match (a.as_bytes().first(), b.as_bytes().first()) {
+        (Some(b'"'), Some(b'"')) => {
+            let text = |raw: &str| serde_json::from_str::<String>(raw).ok();
+            text(a).is_some_and(|a| text(b) == Some(a))
+        }
+        (Some(b'['), Some(b'[')) => {
+            let (Ok(a), Ok(b)) = (serde_json::from_str::<Vec<&RawValue>>(a), serde_json::from_str::<Vec<&RawValue>>(b))
+            else {
+                return false;
+            };
+            a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same_value(a, b))
+        }
+        (Some(b'{'), Some(b'{')) => match (entries_of(a), entries_of(b)) {
+            (Some(a), Some(b)) => same_entries(&a, &b),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The text of a body that must be JSON.
+///
+/// # Errors
+/// [`RowError::Malformed`] when it is not UTF-8, or begins with a byte order mark, which JSON must not.
+pub fn text_of(bytes: &[u8]) -> Result<&str, RowError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        RowError::malformed(format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to()))
+    })?;
+    match text.starts_with('\u{FEFF}') {
+        true => Err(RowError::malformed("the body begins with a byte order mark (BOM); send UTF-8 without it")),
+        false => Ok(text),
     }
 }
 
@@ -213,7 +260,7 @@ fn check_nested(pointer: &str, text: &str) -> Result<(), RowError> {
             RowError::invalid(pointer, "too_deep", format!("nested deeper than {MAX_DEPTH} levels"))
         }
         reason if reason.starts_with(HAS_NUL) => {
-            RowError::invalid(pointer, "nul_character", "the text contains a NUL character; remove it")
+            RowError::invalid(pointer, "nul_character", "a key or text in it contains a NUL character; remove it")
         }
         _ => RowError::malformed(format!("the value at {pointer} has an invalid escape, number or lone surrogate")),
     })
@@ -291,6 +338,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
 
 const TOO_DEEP: &str = "doppel: too deep";
 const HAS_NUL: &str = "doppel: nul";
+const NUL_IN_KEY: &str = "a key contains a NUL character; remove it";
 
 /// Any JSON value, read in full only to know that it is sound: the raw form skips over escapes unchecked.
 struct Checked;
@@ -341,9 +389,55 @@ impl<'de> Visitor<'de> for CheckAt {
         Ok(Checked)
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Checked, A::Error> {
-        while map.next_key::<Cow<'_, str>>()?.is_some() {
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            if key.contains('\0') {
+                return Err(de::Error::custom(HAS_NUL));
+            }
             map.next_value_seed(CheckAt(self.0 + 1))?;
         }
         Ok(Checked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(json: &str) -> Row {
+        Row::parse(json.as_bytes()).unwrap()
+    }
+
+    fn same(a: &str, b: &str) -> bool {
+        let (a, b) = (row(a), row(b));
+        assert_eq!(a.same_content(&b), b.same_content(&a));
+        a.same_content(&b)
+    }
+
+    #[test]
+    fn order_white_space_escapes_and_the_id_do_not_change_content() {
+        assert!(same(
+            r#"{"id":1,"a":"\u8def","b":[1,{"c":2,"d":"x"}]}"#,
+            r#"{ "b":[1, {"d":"x","c":2}], "a":"路", "id":2}"#
+        ));
+        assert!(!same(r#"{"a":[1,2]}"#, r#"{"a":[2,1]}"#));
+        assert!(!same(r#"{"a":null}"#, "{}"));
+    }
+
+    #[test]
+    fn numbers_are_the_same_digit_by_digit_also_deep_inside() {
+        assert!(!same(r#"{"a":12345678901234567890123}"#, r#"{"a":12345678901234567890124}"#));
+        assert!(!same(r#"{"a":[{"n":12345678901234567890123}]}"#, r#"{"a":[{"n":12345678901234567890124}]}"#));
+        assert!(!same(r#"{"a":{"n":0.1000000000000000001}}"#, r#"{"a":{"n":0.1}}"#));
+        assert!(same(r#"{"a":{"n":0.10}}"#, r#"{"a":{ "n" : 0.10 }}"#));
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_nul_in_keys_are_named() {
+        let error = Row::parse("\u{FEFF}{}".as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("byte order mark"), "{error}");
+        for body in [r#"{"a\u0000":1}"#, r#"{"a":{"b\u0000":1}}"#, r#"{"a":[{"b":{"\u0000":1}}]}"#] {
+            let error = Row::parse(body.as_bytes()).unwrap_err();
+            assert!(matches!(&error, RowError::Invalid(found) if found.code == "nul_character"), "{body}: {error}");
+        }
     }
 }

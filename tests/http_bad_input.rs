@@ -92,6 +92,7 @@ fn rows_that_are_no_records() {
         ("a lone surrogate further down", br#"{"content":"x","y":["\ud800"]}"#.to_vec(), (400, "malformed_body", "")),
         ("NUL, escaped", br#"{"content":"a\u0000b"}"#.to_vec(), (422, "nul_character", "/content")),
         ("NUL, further down", br#"{"content":"x","y":["\u0000"]}"#.to_vec(), (422, "nul_character", "/y")),
+        ("NUL in a key", br#"{"content":"x","a\u0000":1}"#.to_vec(), (422, "nul_character", "/a\0")),
         ("NUL, raw", b"{\"content\":\"a\0b\"}".to_vec(), (400, "malformed_body", "")),
         ("a key twice", br#"{"content":"a","content":"b"}"#.to_vec(), (422, "duplicate_key", "/content")),
         ("a key twice, escaped", br#"{"a":"a","\u0061":"b"}"#.to_vec(), (422, "duplicate_key", "/a")),

@@ -18,7 +18,7 @@ use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Params};
 use crate::http::routes::Timed;
 use crate::http::state::App;
-use crate::record::RecordId;
+use crate::record::{RecordId, text_of};
 use crate::violation::Violation;
 
 /// A pair of records.
@@ -83,10 +83,7 @@ struct OneSide<'a> {
 }
 
 fn read(bytes: &[u8]) -> Result<(Side, Side), Problem> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let detail = format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to());
-        Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
-    })?;
+    let text = text_of(bytes)?;
     let pair: Pair<'_> = shape(text, "", "give {\"a\": …, \"b\": …}, each once and nothing else")?;
     Ok((side(pair.a, "/a")?, side(pair.b, "/b")?))
 }

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod bulk;
 pub mod collections;
 pub mod decisions;
+mod expected;
 pub mod explain;
 pub mod generations;
 pub mod groups;

@@ -14,6 +14,8 @@ use utoipa::ToSchema;
 use crate::collection::ranges::out_of_range;
 use crate::collection::{Channel, Field, Preset, Settings, TextSettings, Verify};
 use crate::http::problem::Problem;
+use crate::http::routes::expected::expected;
+use crate::record::text_of;
 use crate::violation::{Violation, child};
 
 /// The settings of a collection as a client writes them. Every key may be left out; it is then the preset's.
@@ -67,9 +69,11 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
     refuse_unknown(&given, &merged)?;
     merged.extend(given);
     refuse_out_of_range(&merged)?;
-    let settings: Settings = serde_path_to_error::deserialize(Value::Object(merged)).map_err(|error| {
-        let detail = error.inner().to_string();
-        violation(pointer(error.path()), "invalid_value", detail)
+    let settings = serde_path_to_error::deserialize::<_, Settings>(Value::Object(merged.clone()));
+    let settings = settings.map_err(|error| {
+        let at = pointer(error.path());
+        let (at, reason) = within_channel(&merged, &at).unwrap_or_else(|| (at, error.inner().to_string()));
+        violation(at, "invalid_value", expected(&reason))
     })?;
     match settings.validate() {
         found if found.is_empty() => Ok(settings),
@@ -107,14 +111,27 @@ fn pointer(path: &Path) -> String {
     })
 }
 
+/// The key of a channel that cannot be read, and why. Which parameters there are depends on the scheme, so serde reads a
+/// channel as a whole and points no further; here each key is tried alone.
+fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, String)> {
+    let index: usize = at.strip_prefix("/channels/")?.parse().ok()?;
+    let Value::Object(channel) = settings.get("channels")?.get(index)? else { return None };
+    let read = |key: &str, value: Option<&Value>| {
+        let mut alone = Map::new();
+        alone.extend(channel.get("scheme").map(|scheme| ("scheme".to_owned(), scheme.clone())));
+        alone.extend(value.map(|value| (key.to_owned(), value.clone())));
+        serde_json::from_value::<Channel>(Value::Object(alone)).err().map(|error| (child(at, key), error.to_string()))
+    };
+    read("scheme", None).or_else(|| channel.iter().find_map(|(key, value)| read(key, Some(value))))
+}
+
 /// Parses JSON in which no object has a key twice.
 ///
 /// # Errors
 /// 400 when it is not JSON, 422 when a key is repeated.
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     let malformed = |detail: String| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail);
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| malformed(format!("the body is not UTF-8: invalid byte at offset {}", error.valid_up_to())))?;
+    let text = text_of(bytes)?;
     let mut repeated = None;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Strict { at: String::new(), repeated: &mut repeated }.deserialize(&mut deserializer);
@@ -219,6 +236,14 @@ mod tests {
         refused(r#"{"chanels":[], "a/b": 1}"#, 422, "unknown_key", &["/chanels", "/a~1b"]);
         refused(r#"{"text":{"segmentr":"jieba"}}"#, 422, "invalid_value", &["/text/segmentr"]);
         refused(r#"{"fields":[{"name":"a","role":"txt"}]}"#, 422, "invalid_value", &["/fields/0/role"]);
+        refused(r#"{"channels":[{"scheme":"simhash","radius":"3"}]}"#, 422, "out_of_range", &["/channels/0/radius"]);
+        refused(r#"{"channels":[{"scheme":"simhash","hash":5}]}"#, 422, "invalid_value", &["/channels/0/hash"]);
+        refused(r#"{"channels":[{"scheme":"simhash","raduis":3}]}"#, 422, "invalid_value", &["/channels/0/raduis"]);
+        refused(r#"{"channels":[{"scheme":"simhsh"}]}"#, 422, "invalid_value", &["/channels/0/scheme"]);
+        refused(r#"{"channels":[{"scheme":"shingle"},{"units":3}]}"#, 422, "invalid_value", &["/channels/1/scheme"]);
+        refused(r#"{"channels":[{"scheme":"shingle","keep":[1,2,3]}]}"#, 422, "invalid_value", &["/channels/0/keep"]);
+        refused(r#"{"time_zone":"+25:00"}"#, 422, "unknown_time_zone", &["/time_zone"]);
+        refused("\u{FEFF}{}", 400, "malformed_body", &[""]);
         refused(r#"{"min_features":-1}"#, 422, "invalid_value", &["/min_features"]);
         refused(r#"{"text":{"hmm":true,"hmm":false}}"#, 422, "duplicate_key", &["/text/hmm"]);
     }
