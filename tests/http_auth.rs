@@ -37,6 +37,23 @@ impl Guarded {
 }
 
 #[test]
+fn two_keys_or_two_hosts_are_refused_rather_than_chosen_from() {
+    let guarded = Guarded::start(&[]);
+    let key = format!("Bearer {}", guarded.key("read"));
+    let ask = |headers: String| {
+        guarded
+            .server
+            .exchange(format!("GET /v1/collections HTTP/1.1\r\n{headers}connection: close\r\n\r\n").as_bytes())
+    };
+    let one = format!("host: x\r\nauthorization: {key}\r\n");
+    assert!(ask(one.clone()).starts_with("HTTP/1.1 200"));
+    for more in [format!("authorization: {key}\r\n"), "authorization: Bearer other\r\n".into(), "host: y\r\n".into()] {
+        let answer = ask(one.clone() + &more);
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("repeated_header"), "{answer}");
+    }
+}
+
+#[test]
 fn a_key_opens_the_routes_of_its_scope_and_no_others() {
     let guarded = Guarded::start(&[]);
     let server = &guarded.server;

@@ -154,13 +154,24 @@ fn a_connection_too_many_is_told_so_and_a_place_given_up_is_free_again() {
         let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n");
         read_answer(stream)
     };
+    let list = |stream: &mut TcpStream| {
+        let _ = stream.write_all(b"GET /v1/collections HTTP/1.1\r\nhost: x\r\n\r\n");
+        read_answer(stream)
+    };
     let (mut first, mut second) = (server.connect(), server.connect());
-    assert!(ask(&mut first).starts_with("HTTP/1.1 200") && ask(&mut second).starts_with("HTTP/1.1 200"));
-    let refused = read_answer(&mut server.connect());
+    assert!(list(&mut first).starts_with("HTTP/1.1 200") && list(&mut second).starts_with("HTTP/1.1 200"));
+    let refused = list(&mut server.connect());
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("\"too_many_connections\""), "{refused}");
     assert!(refused.contains("retry-after: 1") && refused.contains("application/problem+json"), "{refused}");
-    drop(first);
-    wait_until("a place is free", || ask(&mut server.connect()).starts_with("HTTP/1.1 200"));
+    let alive = ask(&mut server.connect());
+    assert!(alive.starts_with("HTTP/1.1 200") && alive.contains("connection: close"), "{alive}");
+
+    let idle: Vec<TcpStream> = (0..16).map(|_| server.connect()).collect();
+    let refused = read_answer(&mut server.connect());
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("\"too_many_connections\""), "{refused}");
+    wait_until("idle ones beyond the limit are closed", || ask(&mut server.connect()).starts_with("HTTP/1.1 200"));
+    drop((idle, first));
+    wait_until("a place is free", || list(&mut server.connect()).starts_with("HTTP/1.1 200"));
 }
 
 #[test]
@@ -181,4 +192,9 @@ fn the_limit_of_a_body_is_exact_and_named() {
     asks.write_all(head.as_bytes()).expect("sent");
     let answer = read_answer(&mut asks);
     assert!(answer.starts_with("HTTP/1.1 413"), "whoever asks first need not send: {answer}");
+
+    let mut slow = server.connect();
+    slow.write_all(head.replace("expect: 100-continue\r\n", "").as_bytes()).expect("sent");
+    let answer = read_answer(&mut slow);
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "said at once: {answer}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
@@ -20,10 +20,13 @@ const DISCARD_FACTOR: usize = 16;
 /// 413 over the limit, 408 when the client is too slow, 400 when the body breaks off.
 pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    let waits = request.headers().contains_key(header::EXPECT);
-    if declared.is_some_and(|length: usize| length > max) && waits {
-        // The client asked before sending; it need not send.
-        return Err(too_large(max));
+    if declared.is_some_and(|length: u64| length > max as u64) {
+        // Who asked before sending need not send. Who is sending may not see an answer before it has finished, only a reset;
+        // so what comes is thrown away for a while.
+        if !request.headers().contains_key(header::EXPECT) {
+            tokio::spawn(tokio::time::timeout(time, collect(request.into_body(), max)));
+        }
+        return Err(too_large(max).with_header(header::CONNECTION, HeaderValue::from_static("close")));
     }
     match tokio::time::timeout(time, collect(request.into_body(), max)).await {
         Ok(result) => result,
@@ -107,6 +110,14 @@ mod tests {
         for chunks in [&[b"abc" as &[u8], b"def"][..], &[b"abcdef"], &[&[0; 200]]] {
             assert_eq!(read_chunks(chunks, 5).await.unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_says_it_is_too_large_is_413_before_it_comes() {
+        let body = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
+        let request = Request::builder().header(header::CONTENT_LENGTH, 6).body(body).unwrap();
+        let problem = read(request, 5, Duration::from_secs(60)).await.unwrap_err();
+        assert_eq!(problem.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
 
     #[tokio::test]

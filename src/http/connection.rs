@@ -18,6 +18,8 @@ pub struct Connection<S, K> {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Until it is clear that HTTP/1 is spoken: only then the time limit of a request's head begins.
     opening: Option<Opening>,
+    /// When it ends, whatever happens on it.
+    end: Option<Pin<Box<Sleep>>>,
     _kept: K,
 }
 
@@ -50,7 +52,12 @@ impl<S, K> Connection<S, K> {
     /// `kept` is dropped with the connection.
     pub fn new(stream: S, first: Duration, write: Duration, kept: K) -> Self {
         let opening = Some(Opening { given_up: Box::pin(tokio::time::sleep(first)), matched: 0 });
-        Self { stream, timeout: write, stalled: None, opening, _kept: kept }
+        Self { stream, timeout: write, stalled: None, opening, end: None, _kept: kept }
+    }
+
+    /// Fails whoever waits to read `time` from now.
+    pub fn end_after(&mut self, time: Duration) {
+        self.end = Some(Box::pin(tokio::time::sleep(time)));
     }
 
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -70,6 +77,12 @@ impl<S: AsyncRead + Unpin, K: Unpin> AsyncRead for Connection<S, K> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        if read.is_pending()
+            && let Some(end) = &mut this.end
+            && end.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the time of the connection is over")));
+        }
         let Some(opening) = &mut this.opening else { return read };
         if read.is_pending() {
             ready!(opening.given_up.as_mut().poll(cx));
@@ -127,6 +140,16 @@ mod tests {
         let error = connection.write_all(b"more than four").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(theirs);
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_an_end_ends() {
+        let (ours, mut theirs) = tokio::io::duplex(32);
+        let mut connection = Connection::new(ours, Duration::from_secs(60), Duration::from_secs(60), ());
+        connection.end_after(Duration::from_millis(20));
+        theirs.write_all(b"GET").await.unwrap();
+        connection.read_exact(&mut [0; 3]).await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

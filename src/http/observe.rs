@@ -55,6 +55,10 @@ pub fn current_turn() -> Option<Turn> {
     TURN.try_with(Turn::clone).ok()
 }
 
+/// Marks requests on a connection beyond the limit: only probes and numbers are answered there, one a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserved;
+
 /// The middleware around all routes.
 pub async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -65,6 +69,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
 
+    let reserved = request.extensions().get::<Reserved>().is_some();
     let limited = route.as_ref().is_some_and(|route| route.as_str().starts_with("/v1/"));
     let result = AssertUnwindSafe(work(&app, request, next, limited)).catch_unwind().await;
 
@@ -82,12 +87,21 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if reserved {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
     note(&app, &Seen { method, route, status: response.status(), started, request_id, caller });
     response
 }
 
 async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
+    check_once(request.headers())?;
+    if request.extensions().get::<Reserved>().is_some() && limited {
+        metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
+        let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail));
+    }
     if !limited {
         let _counted = InFlight::count();
         return Ok(next.run(request).await);
@@ -108,6 +122,19 @@ async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Res
         );
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "deadline_exceeded", detail))
     })
+}
+
+/// Headers of which a second one would leave open which of them counts: a proxy before us might read the other.
+const ONCE: [HeaderName; 4] = [header::HOST, header::AUTHORIZATION, header::CONTENT_TYPE, header::CONTENT_ENCODING];
+
+fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
+    match ONCE.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
+        None => Ok(()),
+        Some(name) => {
+            let detail = format!("the header {name} is given more than once; send one");
+            Err(Problem::at(StatusCode::BAD_REQUEST, "repeated_header", "", detail))
+        }
+    }
 }
 
 /// Counts a request as being worked on, also until its client hangs up.
@@ -230,6 +257,16 @@ mod tests {
             let id = request_id(&headers(REQUEST_ID, other));
             assert!(id.parse::<uuid::Uuid>().is_ok(), "{other:?} gave {id}");
         }
+    }
+
+    #[test]
+    fn a_header_that_decides_something_comes_once() {
+        let mut twice = headers(header::AUTHORIZATION, "Bearer a");
+        assert!(check_once(&twice).is_ok());
+        twice.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer b"));
+        let problem = check_once(&twice).unwrap_err();
+        assert_eq!((problem.status().as_u16(), problem.code()), (400, "repeated_header"));
+        assert!(problem.body("").detail.contains("authorization"));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::http::Request;
 use axum_server::accept::Accept;
 use axum_server::{Handle, Server};
 use futures_util::future::BoxFuture;
@@ -15,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Config;
 use crate::http::connection::Connection;
+use crate::http::observe::Reserved;
 use crate::http::router;
 use crate::http::state::App;
 use crate::shutdown::Phase;
@@ -25,7 +28,13 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How often latencies, noted one by one, are added up. Otherwise they would pile up until somebody reads `/metrics`.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// What a connection over the limit is told.
+/// Connections beyond the limit that may ask whether the service lives, so that a flood of idle ones does not have it
+/// restarted: an orchestrator and a monitor ask some times a minute each.
+const RESERVE: usize = 16;
+/// Such a connection is closed after this time, whatever it does: a probe takes milliseconds.
+const RESERVED_TIME: Duration = Duration::from_secs(3);
+
+/// What a connection over the limit and the reserve is told.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
 connection: close\r\ncontent-length: 187\r\n\r\n\
 {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"code\":\"too_many_connections\",\
@@ -49,6 +58,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
         .max_buf_size(MAX_HEAD_BYTES);
     let places = Places {
         free: Arc::new(Semaphore::new(limits.max_connections)),
+        reserve: Arc::new(Semaphore::new(RESERVE)),
         header_timeout: limits.header_timeout(),
         write_timeout: limits.write_timeout(),
     };
@@ -81,22 +91,31 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
 #[derive(Clone)]
 struct Places {
     free: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
     header_timeout: Duration,
     write_timeout: Duration,
 }
 
 impl<S: Send + 'static> Accept<TcpStream, S> for Places {
     type Stream = Connection<TcpStream, OwnedSemaphorePermit>;
-    type Service = S;
-    type Future = BoxFuture<'static, io::Result<(Self::Stream, S)>>;
+    type Service = Marked<S>;
+    type Future = BoxFuture<'static, io::Result<(Self::Stream, Marked<S>)>>;
 
     fn accept(&self, mut stream: TcpStream, service: S) -> Self::Future {
-        let place = self.free.clone().try_acquire_owned();
+        let free = self.free.clone().try_acquire_owned();
+        let reserved = free.is_err();
+        let place = free.or_else(|_| self.reserve.clone().try_acquire_owned());
         let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
         Box::pin(async move {
             stream.set_nodelay(true)?;
             match place {
-                Ok(place) => Ok((Connection::new(stream, header_timeout, write_timeout, place), service)),
+                Ok(place) => {
+                    let mut connection = Connection::new(stream, header_timeout, write_timeout, place);
+                    if reserved {
+                        connection.end_after(RESERVED_TIME);
+                    }
+                    Ok((connection, Marked { service, reserved }))
+                }
                 Err(_) => {
                     metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections")
                         .increment(1);
@@ -106,6 +125,30 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Places {
                 }
             }
         })
+    }
+}
+
+/// Marks the requests of a connection beyond the limit as [`Reserved`].
+#[derive(Clone)]
+struct Marked<S> {
+    service: S,
+    reserved: bool,
+}
+
+impl<B, S: tower::Service<Request<B>>> tower::Service<Request<B>> for Marked<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        if self.reserved {
+            request.extensions_mut().insert(Reserved);
+        }
+        self.service.call(request)
     }
 }
 
