@@ -194,3 +194,35 @@ fn without_auto_creation_a_write_to_an_unknown_collection_is_refused() {
     assert_eq!((created.status, created.header("location")), (201, Some("/v1/collections/desk")));
     assert_eq!(server.send("PUT", &format!("{records}/a"), &row(LAMPS)).status, 201);
 }
+
+#[test]
+fn a_row_that_no_collection_would_take_creates_none() {
+    let server = support::shared_server();
+    let path = "/v1/collections/never-made";
+    for row in [json!({"telephone": "123"}), json!({"content": ["a"]}), json!({"content": "路灯不亮", "time": "昨天"})]
+    {
+        assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row).status, 422);
+        assert_eq!(server.send("GET", path, &Value::Null).status, 404, "{row}");
+    }
+    let lines = "{\"telephone\":1}\n{}\n";
+    assert_eq!(server.send_text("POST", &format!("{path}/records/_bulk"), "application/x-ndjson", lines).status, 200);
+    assert_eq!(server.send("GET", path, &Value::Null).status, 404);
+}
+
+#[test]
+fn putting_a_collection_that_is_being_dropped_creates_it_again() {
+    let server = support::shared_server();
+    let path = "/v1/collections/now-and-then";
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..60 {
+                let status = server.send("DELETE", path, &Value::Null).status;
+                assert!(matches!(status, 204 | 404), "{status}");
+            }
+        });
+        for _ in 0..60 {
+            let answer = server.send("PUT", path, &json!({}));
+            assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
+        }
+    });
+}

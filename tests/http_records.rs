@@ -217,6 +217,8 @@ fn a_verdict_says_when_the_record_it_named_is_gone() {
     desk.put_again("b", &row(MARKET), "replaced");
     let left = desk.get("a");
     assert_eq!((&left["duplicate_of"], &left["original_gone"]), (&Value::Null, &json!(true)), "replaced");
+    let again = desk.put_again("a", &left["row"], "unchanged");
+    assert_eq!((&again["duplicate_of"], &again["original_gone"]), (&Value::Null, &json!(true)), "said there too");
     assert_eq!(left["verdict"], "near_duplicate");
 }
 

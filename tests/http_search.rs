@@ -320,3 +320,21 @@ fn english_and_mixed_texts_are_found_too() {
     let other = "The library closes too early on weekends and students have nowhere else to study before their exams.";
     assert_eq!(desk.register("other", &json!({"content": other}))["verdict"], "original");
 }
+
+#[test]
+fn explain_agrees_with_the_verdict_on_punctuation_and_reads_long_texts_in_part() {
+    let desk = Desk::new("odd");
+    let dots = json!({"content": "……！？"});
+    desk.register("dots", &dots);
+    assert_eq!(desk.register("dots-2", &dots)["verdict"], "exact_duplicate");
+    let found = desk.ask("POST", "/explain", &json!({"a": {"id": "dots"}, "b": {"id": "dots-2"}}));
+    assert_eq!((&found["exact"], &found["jaccard"], &found["containment"]), (&json!(true), &json!(1.0), &json!(1.0)));
+    assert_eq!(found["fields"][0]["jaccard"], 1.0, "{found}");
+
+    // Each of these becomes eighteen characters in normal form.
+    let long = |end: &str| json!({"row": {"content": "\u{FDFA}".repeat(20_000) + end}});
+    let found = desk.ask("POST", "/explain", &json!({"a": long("路灯"), "b": long("市场")}));
+    assert_eq!((&found["truncated"], &found["matches"]), (&json!(true), &json!(true)));
+    let terms = [&found["only_a"], &found["only_b"]].map(|list| list.as_array().map_or(0, Vec::len));
+    assert_eq!(terms, [0, 0], "what differs stands behind the part that is shown");
+}

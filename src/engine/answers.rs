@@ -36,6 +36,10 @@ pub struct Registration {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
+    /// The verdict was given earlier (`updated`, `unchanged`), and the record that its `duplicate_of` named is deleted or its text
+    /// replaced; `duplicate_of` is then `null`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub original_gone: bool,
 }
 
 /// The answer to "is this a duplicate?".

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
+use tokio::sync::Mutex;
 
-use crate::collection::{CollectionName, Settings};
+use crate::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
 use crate::engine::answers::InactiveChannel;
 use crate::engine::{Error, Result, off_thread};
 use crate::record::{RecordId, Row};
@@ -28,6 +29,8 @@ pub(super) struct Context {
     pub(super) sketches: Arc<Sketches>,
     /// The generations beside the live one, in their order.
     pub(super) others: Vec<Beside>,
+    /// How many contexts had been made when it was last used.
+    used: AtomicU32,
 }
 
 /// A generation beside the live one, compiled.
@@ -42,6 +45,10 @@ pub(super) struct Beside {
 /// Most bytes of remembered sketches, of all collections together: about a million records of usual length. As much again as
 /// their index takes; with less, most candidates of a collection of that size would be read from disk to be refused.
 const SKETCH_BYTES: usize = 256 << 20;
+
+/// Most collections with a dictionary of their own that are kept compiled: some 26 MB each. The one that was not used for the
+/// longest time is compiled again when it is, which takes a third of a second.
+const MAX_OWN_DICTIONARIES: usize = 8;
 
 /// A row read and signed.
 pub(super) struct Subject {
@@ -59,7 +66,26 @@ impl Subject {
     }
 }
 
+/// Reads a row that has some content.
+pub(super) fn read(profile: &Profile, row: &Row) -> Result<Document> {
+    let document = profile.read(row).map_err(Error::Invalid)?;
+    if document.is_empty() {
+        let detail = "none of the collection's content fields has a value; see GET of the collection for their names";
+        return Err(Error::Invalid(vec![Violation::new("", "no_content", detail)]));
+    }
+    Ok(document)
+}
+
 impl Context {
+    /// Whether it keeps a copy of the dictionary.
+    fn has_own_dictionary(&self) -> bool {
+        let own = |settings: &Settings| {
+            let TextSettings { segmenter, user_words, synonyms, .. } = &settings.text;
+            *segmenter == SegmenterKind::Jieba && !(user_words.is_empty() && synonyms.is_empty())
+        };
+        own(&self.state.settings) || self.state.others.iter().any(|other| own(&other.settings))
+    }
+
     /// A generation's profile and owner, if it is known with these settings.
     fn known(&self, generation: GenerationId, settings: &Settings) -> Option<Beside> {
         if self.state.generation == generation {
@@ -81,6 +107,7 @@ impl Context {
             owner: beside.owner,
             sketches: Arc::clone(&self.sketches),
             others: Vec::new(),
+            used: AtomicU32::new(0),
         })
     }
 
@@ -93,18 +120,12 @@ impl Context {
     /// A context by itself, with so many bytes for sketches of its own.
     pub(super) fn alone(state: Arc<CollectionState>, profile: Arc<Profile>, sketch_bytes: usize) -> Self {
         let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
-        Self { state, profile, owner: 0, sketches, others: Vec::new() }
+        Self { state, profile, owner: 0, sketches, others: Vec::new(), used: AtomicU32::new(0) }
     }
 
     /// Reads `row`, which must say something that can be compared.
     pub(super) fn read(&self, row: &Row) -> Result<Document> {
-        let document = self.profile.read(row).map_err(Error::Invalid)?;
-        if document.fields.is_empty() {
-            let detail =
-                "none of the collection's content fields has a value; see GET of the collection for their names";
-            return Err(Error::Invalid(vec![Violation::new("", "no_content", detail)]));
-        }
-        Ok(document)
+        read(&self.profile, row)
     }
 
     /// Reads and signs `row`. O(length of its text).
@@ -157,17 +178,23 @@ pub(super) fn warm_up() {
     }
 }
 
-/// The compiled collections, by name. Grows with the number of collections, shrinks when they are dropped.
+/// The compiled collections, by name. Grows with the number of collections, shrinks when they are dropped; those with a
+/// dictionary of their own are at most [`MAX_OWN_DICTIONARIES`].
 pub(super) struct Contexts {
     by_name: ArcSwap<HashMap<CollectionName, Arc<Context>>>,
     sketches: Arc<Sketches>,
     next_owner: AtomicU32,
+    /// How many have been made.
+    made: AtomicU32,
+    /// Who compiles: many that need the same collection at once wait for the first, and find it compiled.
+    compiling: Mutex<()>,
 }
 
 impl Default for Contexts {
     fn default() -> Self {
         let sketches = Arc::new(Sketches::new(SKETCH_BYTES));
-        Self { by_name: ArcSwap::default(), sketches, next_owner: AtomicU32::new(0) }
+        let (next_owner, made) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { by_name: ArcSwap::default(), sketches, next_owner, made, compiling: Mutex::new(()) }
     }
 }
 
@@ -175,12 +202,14 @@ impl Contexts {
     /// The context of `state`, compiled on first sight of it. A generation whose settings are as they were keeps its compiled
     /// profile and its sketches.
     pub(super) async fn of(&self, store: &dyn Store, state: &Arc<CollectionState>) -> Result<Arc<Context>> {
-        let cached = self.by_name.load().get(&state.name).cloned();
-        if let Some(context) = &cached
-            && (Arc::ptr_eq(&context.state, state) || context.state == *state)
-        {
-            return Ok(context.clone());
+        if let Some(context) = self.known(state) {
+            return Ok(context);
         }
+        let _compiling = self.compiling.lock().await;
+        if let Some(context) = self.known(state) {
+            return Ok(context);
+        }
+        let cached = self.by_name.load().get(&state.name).cloned();
         // Another collection may have had the name before.
         let before = cached.filter(|before| before.state.created_at == state.created_at);
         let Beside { profile, owner, .. } =
@@ -190,14 +219,27 @@ impl Contexts {
             others.push(self.compiled(store, &state.name, (other.id, &other.settings), before.as_deref()).await?);
         }
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
-        let context = Arc::new(Context { state, profile, owner, sketches, others });
+        let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
+        let context = Arc::new(Context { state, profile, owner, sketches, others, used });
         let state = &context.state;
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
             contexts.insert(state.name.clone(), context.clone());
+            forget_unused(&mut contexts);
             contexts
         });
         Ok(context)
+    }
+
+    fn known(&self, state: &Arc<CollectionState>) -> Option<Arc<Context>> {
+        let context = self.by_name.load().get(&state.name).cloned()?;
+        let same = Arc::ptr_eq(&context.state, state) || context.state == *state;
+        let made = self.made.load(Ordering::Relaxed);
+        // Written seldom, so that requests on all cores can read it.
+        if same && context.used.load(Ordering::Relaxed) != made {
+            context.used.store(made, Ordering::Relaxed);
+        }
+        same.then_some(context)
     }
 
     /// A generation's profile, with the statistics it was begun with: as it was, or compiled now.
@@ -233,5 +275,69 @@ impl Contexts {
             contexts.remove(name);
             contexts
         });
+    }
+}
+
+/// Leaves [`MAX_OWN_DICTIONARIES`] contexts with a dictionary of their own, those used last.
+fn forget_unused(contexts: &mut HashMap<CollectionName, Arc<Context>>) {
+    let mut own: Vec<(u32, CollectionName)> = contexts
+        .values()
+        .filter(|context| context.has_own_dictionary())
+        .map(|context| (context.used.load(Ordering::Relaxed), context.state.name.clone()))
+        .collect();
+    own.sort_by_key(|(used, _)| std::cmp::Reverse(*used));
+    for (_, name) in own.drain(..).skip(MAX_OWN_DICTIONARIES) {
+        contexts.remove(&name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::CollectionSpec;
+    use crate::store::model::ModelStore;
+
+    async fn state(store: &ModelStore, name: &str, words: &[&str]) -> Arc<CollectionState> {
+        let mut settings = Settings::default();
+        settings.text.user_words = words.iter().map(|word| (*word).to_owned()).collect();
+        let name = CollectionName::new(name).unwrap();
+        let spec = CollectionSpec { name, settings, profile: String::new(), now: String::new() };
+        store.create_collection(spec).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn many_who_need_a_collection_at_once_compile_it_once() {
+        let (contexts, store) = (Arc::new(Contexts::default()), Arc::new(ModelStore::default()));
+        let state = state(&store, "words", &["幸福里七期"]).await;
+        let of = || {
+            let (contexts, store, state) = (contexts.clone(), store.clone(), state.clone());
+            tokio::spawn(async move { contexts.of(&*store, &state).await })
+        };
+        let mut all = Vec::new();
+        for task in (0..16).map(|_| of()).collect::<Vec<_>>() {
+            all.push(task.await.unwrap().unwrap());
+        }
+        assert!(all.iter().all(|context| Arc::ptr_eq(context, &all[0])));
+        assert_eq!(contexts.made.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn dictionaries_are_bounded_and_the_longest_unused_goes_first() {
+        let (contexts, store) = (Contexts::default(), ModelStore::default());
+        let plain = state(&store, "plain", &[]).await;
+        contexts.of(&store, &plain).await.unwrap();
+        let mut states = Vec::new();
+        for number in 0..=MAX_OWN_DICTIONARIES {
+            states.push(state(&store, &format!("c{number}"), &["幸福里七期"]).await);
+        }
+        for state in &states {
+            contexts.of(&store, state).await.unwrap();
+            // In use all the time.
+            contexts.of(&store, &states[0]).await.unwrap();
+        }
+        let kept = |state: &Arc<CollectionState>| contexts.by_name.load().contains_key(&state.name);
+        assert!(kept(&plain) && kept(&states[0]) && !kept(&states[1]) && states[2..].iter().all(kept));
+        contexts.of(&store, &states[1]).await.unwrap();
+        assert!(kept(&states[1]) && !kept(&states[2]));
     }
 }

@@ -1,5 +1,6 @@
 //! Why two records do or do not match, in terms a person can check.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::collection::Verify;
@@ -10,13 +11,17 @@ use crate::engine::answers::{
 use crate::engine::context::{Context, Subject};
 use crate::engine::judge::rounded;
 use crate::schemes::profile::Signed;
-use crate::similarity::{MAX_DIFF_CHARS, MAX_PASSAGES, Piece, ShingleSet, align, shared_passages};
+use crate::similarity::{MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, ShingleSet, align, shared_passages};
+use crate::text::Document;
 use crate::verdict::VIA_EXACT;
 
 /// Most features in each of the three lists.
 const MAX_FEATURES: usize = 200;
 /// Most characters of a text in which passages are looked for.
 const MAX_READABLE_CHARS: usize = 50_000;
+/// Most characters of each side of which features and the shares of fields are shown. Normalisation can make a row of a megabyte
+/// eighteen times as long, and cutting that takes seconds that nobody waits for any more.
+const MAX_FEATURE_CHARS: usize = 200_000;
 
 /// Compares two subjects of one collection under its present settings.
 pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Explanation> {
@@ -26,9 +31,15 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
     // Where a collection does not verify, the measures are shown all the same, with the usual shingle.
     let width = settings.verify.clone().unwrap_or_default().shingle;
     let (text_a, text_b) = (a.document.joined(), b.document.joined());
-    let measured = ShingleSet::of(&text_a, width).resemblance(&ShingleSet::of(&text_b, width));
+    let measured = match exact {
+        // As the verdict says it, also where there is nothing but punctuation.
+        true => Resemblance { jaccard: 1.0, containment: 1.0 },
+        false => ShingleSet::of(&text_a, width).resemblance(&ShingleSet::of(&text_b, width)),
+    };
     let verified = settings.verify.as_ref().is_none_or(|verify: &Verify| measured.satisfies(verify));
-    let Features { shared, only_a, only_b } = compare_features(context, a, b);
+    let (shown_a, cut_a) = beginning(&a.document);
+    let (shown_b, cut_b) = beginning(&b.document);
+    let Features { shared, only_a, only_b } = compare_features(context, &shown_a, &shown_b);
     // Normalisation can make a text eighteen times as long; what a person reads of it is bounded.
     let readable = |text: &str| text.chars().take(MAX_READABLE_CHARS).collect::<Vec<char>>();
     let (chars_a, chars_b) = (readable(&text_a), readable(&text_b));
@@ -43,7 +54,9 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         .collect();
     let truncated = [&shared.len(), &only_a.len(), &only_b.len()].iter().any(|len| **len > MAX_FEATURES)
         || chars_a.len().max(chars_b.len()) > MAX_DIFF_CHARS
-        || passages.len() == MAX_PASSAGES;
+        || passages.len() == MAX_PASSAGES
+        || cut_a
+        || cut_b;
     Ok(Explanation {
         matches: exact || a.document.shares_address(&b.document) || (!via.is_empty() && verified),
         via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(via).collect(),
@@ -54,11 +67,31 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         shared_features: first(shared),
         only_a: first(only_a),
         only_b: first(only_b),
-        fields: compare_fields(context, a, b, width),
+        fields: compare_fields(context, &shown_a, &shown_b, width),
         passages,
         diff: align(&chars_a, &chars_b).into_iter().map(piece).collect(),
         truncated,
     })
+}
+
+/// The first [`MAX_FEATURE_CHARS`] characters of a document, and whether there are more.
+fn beginning(document: &Document) -> (Cow<'_, Document>, bool) {
+    let bytes: usize = document.fields.iter().map(|field| field.text.len()).sum();
+    if bytes <= MAX_FEATURE_CHARS {
+        return (Cow::Borrowed(document), false);
+    }
+    let (mut shown, mut left, mut cut) = (document.clone(), MAX_FEATURE_CHARS, false);
+    for field in &mut shown.fields {
+        match field.text.char_indices().nth(left) {
+            Some((end, _)) => {
+                field.text.truncate(end);
+                (left, cut) = (0, true);
+            }
+            None => left -= field.text.chars().count(),
+        }
+    }
+    shown.fields.retain(|field| !field.text.is_empty());
+    (Cow::Owned(shown), cut)
 }
 
 /// The channels that would propose one for the other and accept it.
@@ -93,9 +126,9 @@ struct Features {
 }
 
 /// Both feature lists merged; each list stays heaviest first, as the profile gives it.
-fn compare_features(context: &Context, a: &Subject, b: &Subject) -> Features {
-    let features_a = context.profile.features(&a.document);
-    let features_b = context.profile.features(&b.document);
+fn compare_features(context: &Context, a: &Document, b: &Document) -> Features {
+    let features_a = context.profile.features(a);
+    let features_b = context.profile.features(b);
     let weights_b: HashMap<&str, f64> = features_b.iter().map(|f| (f.term.as_str(), f.weight)).collect();
     let mut found = Features { shared: Vec::new(), only_a: Vec::new(), only_b: Vec::new() };
     let mut in_a = HashMap::with_capacity(features_a.len());
@@ -112,11 +145,14 @@ fn compare_features(context: &Context, a: &Subject, b: &Subject) -> Features {
     found
 }
 
-fn compare_fields(context: &Context, a: &Subject, b: &Subject, width: u8) -> Vec<FieldShare> {
+fn compare_fields(context: &Context, a: &Document, b: &Document, width: u8) -> Vec<FieldShare> {
     let mut shares = Vec::new();
-    for field in &a.document.fields {
-        let Some(other) = b.document.fields.iter().find(|other| other.position == field.position) else { continue };
-        let measured = ShingleSet::of(&field.text, width).resemblance(&ShingleSet::of(&other.text, width));
+    for field in &a.fields {
+        let Some(other) = b.fields.iter().find(|other| other.position == field.position) else { continue };
+        let measured = match field.text == other.text {
+            true => Resemblance { jaccard: 1.0, containment: 1.0 },
+            false => ShingleSet::of(&field.text, width).resemblance(&ShingleSet::of(&other.text, width)),
+        };
         shares.push(FieldShare {
             name: context.state.settings.fields[usize::from(field.position)].name.clone(),
             jaccard: rounded(measured.jaccard),

@@ -16,13 +16,14 @@ pub mod rebuild;
 pub mod replay;
 pub mod tasks;
 mod turns;
+mod view;
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
 use crate::collection::{CollectionName, Settings};
-use crate::engine::answers::{Check, Collection, Explanation, Outcome, Page, RecordView, Registration, SimilarList};
+use crate::engine::answers::{Check, Collection, Explanation, Page, RecordView, Registration, SimilarList};
 use crate::engine::context::{Context, Contexts, Subject};
 use crate::engine::decisions::Rulings;
 use crate::engine::groups::AllGroups;
@@ -31,8 +32,8 @@ pub use crate::engine::turns::{Turn, Turns};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
 use crate::store::{
-    self, CollectionSpec, CollectionState, GenerationId, Mode, Query, Registered, Seq, Store, StoreError, StoredRecord,
-    Until, Usage,
+    self, CollectionSpec, CollectionState, GenerationId, Mode, Query, Seq, Store, StoreError, StoredRecord, Until,
+    Usage,
 };
 use crate::verdict::{Fingerprint, sort_best_first};
 use crate::violation::Violation;
@@ -204,7 +205,7 @@ impl Engine {
         };
         let mut attempts = 0;
         let registered = loop {
-            let context = self.context_or_create(collection).await?;
+            let context = self.context_or_create(collection, &row).await?;
             let subject = self.subject(&context, row.clone()).await?;
             let others = self.sign_beside(&context, &id, &row).await?;
             let rulings = self.rulings(collection, Some(&id)).await?;
@@ -231,17 +232,7 @@ impl Engine {
                 other => break other?,
             }
         };
-        let (outcome, verdict) = match registered {
-            Registered::Created(record) => (Outcome::Created, record.verdict),
-            Registered::Replaced(record) => {
-                self.groups.touch(collection, &id);
-                (Outcome::Replaced, record.verdict)
-            }
-            Registered::Updated(record) => (Outcome::Updated, record.verdict),
-            Registered::Unchanged(record) => (Outcome::Unchanged, record.verdict),
-            Registered::Skipped(verdict) => (Outcome::Skipped, verdict),
-        };
-        Ok(Registration { id, outcome, verdict })
+        self.answer(collection, id, registered).await
     }
 
     fn settle_id(&self, id: Option<RecordId>, row: &Row) -> Result<RecordId> {
@@ -400,23 +391,6 @@ impl Engine {
         }
     }
 
-    /// The record as clients see it. A verdict names the record it was given for; when that one is deleted or its text
-    /// replaced, the name would mislead, so it is withheld and said to be gone.
-    async fn view(&self, collection: &CollectionName, record: StoredRecord) -> Result<RecordView> {
-        let StoredRecord { id, seq, row, digest: _, mut verdict, duplicate_of_seq, stored_at } = record;
-        let mut original_gone = false;
-        if let Some(original) = &verdict.duplicate_of {
-            let still = self.store.record(collection, original).await?.map(|found| found.seq);
-            if still != duplicate_of_seq {
-                verdict.duplicate_of = None;
-                original_gone = true;
-            }
-        }
-        let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
-        let row = serde_json::value::RawValue::from_string(row.as_ref().to_owned()).map_err(damaged)?;
-        Ok(RecordView { id, seq, row, verdict, original_gone, stored_at })
-    }
-
     /// Removes a record everywhere.
     pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
         match self.store.remove(collection, id).await? {
@@ -435,10 +409,21 @@ impl Engine {
             return Err(Error::Invalid(violations));
         }
         let spec = self.spec(name, settings).await?;
+        let mut attempts = 0;
+        loop {
+            match self.create_or_update(&spec).await {
+                // Dropped in between: it is for this call to create it again.
+                Err(Error::UnknownCollection(_)) if attempts < GENERATION_RETRIES => attempts += 1,
+                settled => return settled,
+            }
+        }
+    }
+
+    async fn create_or_update(&self, spec: &CollectionSpec) -> Result<(Collection, bool)> {
         match self.store.create_collection(spec.clone()).await {
             Ok(state) => Ok((self.describe(&state).await?, true)),
             Err(StoreError::CollectionExists(_)) => {
-                let state = self.store.update_collection(spec).await?;
+                let state = self.store.update_collection(spec.clone()).await?;
                 Ok((self.describe(&state).await?, false))
             }
             Err(other) => Err(other.into()),
@@ -521,9 +506,12 @@ impl Engine {
         }
     }
 
-    async fn context_or_create(&self, name: &CollectionName) -> Result<Arc<Context>> {
+    async fn context_or_create(&self, name: &CollectionName, row: &Row) -> Result<Arc<Context>> {
         match self.context(name).await {
             Err(Error::UnknownCollection(_)) if self.options.auto_create => {
+                // A row that the collection would refuse does not create it.
+                let row = row.clone();
+                off_thread(move || context::read(&Profile::compile(&Settings::default(), None), &row)).await?;
                 let spec = self.spec(name, Settings::default()).await?;
                 match self.store.create_collection(spec).await {
                     // Another request created it first.

@@ -1,0 +1,63 @@
+//! Stored verdicts as clients see them.
+//!
+//! A verdict names the record it was given for. When that one is deleted or its text replaced, the name would mislead, so it is
+//! withheld and said to be gone: wherever a stored verdict is shown.
+
+use crate::collection::CollectionName;
+use crate::engine::answers::{Outcome, RecordView, Registration};
+use crate::engine::{Engine, Error, Result};
+use crate::record::RecordId;
+use crate::store::{Registered, Seq, StoreError, StoredRecord};
+use crate::verdict::Verdict;
+
+impl Engine {
+    /// The answer to a registration.
+    pub(super) async fn answer(
+        &self,
+        collection: &CollectionName,
+        id: RecordId,
+        registered: Registered,
+    ) -> Result<Registration> {
+        let (outcome, record) = match registered {
+            Registered::Skipped(verdict) => {
+                return Ok(Registration { id, outcome: Outcome::Skipped, verdict, original_gone: false });
+            }
+            Registered::Created(StoredRecord { verdict, .. }) => {
+                return Ok(Registration { id, outcome: Outcome::Created, verdict, original_gone: false });
+            }
+            Registered::Replaced(StoredRecord { verdict, .. }) => {
+                self.groups.touch(collection, &id);
+                return Ok(Registration { id, outcome: Outcome::Replaced, verdict, original_gone: false });
+            }
+            Registered::Updated(record) => (Outcome::Updated, record),
+            Registered::Unchanged(record) => (Outcome::Unchanged, record),
+        };
+        let (verdict, original_gone) = self.as_it_is_now(collection, record.verdict, record.duplicate_of_seq).await?;
+        Ok(Registration { id, outcome, verdict, original_gone })
+    }
+
+    /// A record with its verdict.
+    pub(super) async fn view(&self, collection: &CollectionName, record: StoredRecord) -> Result<RecordView> {
+        let StoredRecord { id, seq, row, verdict, duplicate_of_seq, stored_at, .. } = record;
+        let (verdict, original_gone) = self.as_it_is_now(collection, verdict, duplicate_of_seq).await?;
+        let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
+        let row = serde_json::value::RawValue::from_string(row.as_ref().to_owned()).map_err(damaged)?;
+        Ok(RecordView { id, seq, row, verdict, original_gone, stored_at })
+    }
+
+    /// A stored verdict, its `duplicate_of` withheld when that record is gone; and whether it is.
+    async fn as_it_is_now(
+        &self,
+        collection: &CollectionName,
+        mut verdict: Verdict,
+        duplicate_of_seq: Option<Seq>,
+    ) -> Result<(Verdict, bool)> {
+        let Some(original) = &verdict.duplicate_of else { return Ok((verdict, false)) };
+        let still = self.store.record(collection, original).await?.map(|found| found.seq);
+        let gone = still != duplicate_of_seq;
+        if gone {
+            verdict.duplicate_of = None;
+        }
+        Ok((verdict, gone))
+    }
+}
