@@ -72,6 +72,24 @@ impl Shutdown {
     }
 }
 
+/// For commands that can be stopped at any point: on a signal runs `before` on a thread of its own and exits with status 130.
+///
+/// # Errors
+/// When signals cannot be received.
+pub fn exit_on_signal(before: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::new()?
+    };
+    let wait = move || {
+        runtime.block_on(signals.next());
+        before();
+        std::process::exit(130);
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+}
+
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,

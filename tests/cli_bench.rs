@@ -108,3 +108,22 @@ fn a_part_that_does_not_exist_is_wrong_usage() {
     let mut command = Command::cargo_bin("doppel").expect("the binary is built");
     command.args(["bench", "--only", "luck"]).assert().code(2);
 }
+
+#[test]
+fn one_that_is_stopped_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["bench", "--records", "1000000", "--only", "memory", "--dir"]).arg(folder.path());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("it runs");
+    let entries = || fs::read_dir(folder.path()).expect("the folder is there").count();
+    let begin = std::time::Instant::now();
+    while entries() == 0 {
+        assert!(begin.elapsed().as_secs() < 30, "it does not begin");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(entries(), 0, "files are left");
+}

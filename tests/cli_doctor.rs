@@ -65,3 +65,27 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     assert!(text.contains("lamps/r3: the record is not filed in generation 2"), "{text}");
     assert!(text.contains(&format!("lamps/seq {}: what is filed has no record in generation 2", last + 7)), "{text}");
 }
+
+#[test]
+fn records_that_are_missing_are_noticed_by_the_count() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for number in 0..3 {
+        let row = json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+    }
+    server.stop();
+    {
+        let database = fjall::Database::builder(folder.path()).open().expect("the database opens");
+        for name in ["records", "signatures", "ids"] {
+            let keyspace = database.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("the keyspace opens");
+            let first = keyspace.iter().next().expect("an entry").key().expect("a key");
+            keyspace.remove(first).expect("removed");
+        }
+        database.persist(fjall::PersistMode::SyncAll).expect("synced");
+    }
+    let (text, code) = doctor(folder.path());
+    assert!(code == Some(1) && text.contains("counts 3 records, 2 are there"), "{text}");
+    let server = TestServer::start_in(folder.path());
+    assert!(server.log().contains("has lost records"), "{}", server.log());
+}

@@ -21,3 +21,13 @@ fn every_operation_names_its_success_and_its_problems() {
         }
     }
 }
+
+#[test]
+fn who_reads_only_the_beginning_hears_no_complaint() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.arg("openapi").stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("doppel runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,6 +1,5 @@
 //! `doppel config`: shows and checks the configuration, makes keys.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use crate::cli::serve;
@@ -43,7 +42,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Command::NewKey { name, scopes } => new_key(name, scopes)?,
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    super::answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

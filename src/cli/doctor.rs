@@ -83,13 +83,13 @@ async fn examine(store: &Arc<dyn Store>) -> anyhow::Result<Report> {
             state.name
         );
         let radius = state.settings.simhash_radius().unwrap_or(0);
-        let mut after = 0;
+        let (mut after, mut seen) = (0, 0);
         loop {
             let records = store.records(&state.name, after, PAGE).await?;
             let Some(last) = records.last() else { break };
             after = last.seq;
             for record in records {
-                report.records += 1;
+                seen += 1;
                 let signed = Row::parse(record.row.as_bytes()).ok().and_then(|row| profile.read(&row).ok());
                 let fault = match signed.map(|document| profile.sign(&document)) {
                     None => Some("the stored row cannot be read"),
@@ -106,6 +106,12 @@ async fn examine(store: &Arc<dyn Store>) -> anyhow::Result<Report> {
                 let fault = fault.map(|fault| (state.name.to_string(), record.id.to_string(), fault.to_owned()));
                 report.faults.extend(fault);
             }
+        }
+        report.records += seen;
+        let counted = store.count(&state.name).await?;
+        if counted != seen {
+            let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
+            report.faults.push((state.name.to_string(), "*".to_owned(), fault));
         }
     }
     Ok(report)

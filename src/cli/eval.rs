@@ -93,7 +93,6 @@ pub enum Format {
 ///
 /// # Errors
 /// Unreadable files, bad settings, or a store that cannot be opened.
-#[expect(clippy::print_stdout, reason = "the answer")]
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
@@ -114,8 +113,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     write_svg(&args, || draw(&report))?;
     match args.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        Format::Table => print!("{}", table(&report)),
+        Format::Json => super::answer(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+        Format::Table => super::answer(&table(&report))?,
     }
     Ok(if report.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }

@@ -17,6 +17,7 @@ pub mod serve;
 pub mod store;
 pub mod transfer;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -91,11 +92,28 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.run() {
         Ok(code) => code,
+        // Who reads our answer has read enough: `doppel openapi | head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Writes a command's answer to standard output.
+///
+/// # Errors
+/// When it is closed.
+pub(crate) fn answer(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]

@@ -1,6 +1,5 @@
 //! `doppel openapi`: prints the description of the HTTP API.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Options of `doppel openapi`.
@@ -13,6 +12,6 @@ pub struct Args {}
 /// When standard output is closed.
 pub fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
     let yaml = crate::http::openapi::yaml()?;
-    std::io::stdout().write_all(yaml.as_bytes())?;
+    super::answer(&yaml)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -27,6 +27,7 @@ use serde::Serialize;
 
 use self::fill::Filled;
 use self::report::{Figure, PartReport, Report};
+use crate::shutdown;
 
 /// Rounds of every comparison; the report shows their median and extremes.
 const ROUNDS: usize = 5;
@@ -150,9 +151,22 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tell(&format!("cannot remove {}: {error}", self.0.display()));
+        remove(&self.0);
+    }
+}
+
+/// How often removing is tried while other threads may still be writing there.
+const REMOVALS: usize = 20;
+
+fn remove(folder: &Path) {
+    for _ in 1..REMOVALS {
+        if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
+            return;
         }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if let Err(error) = fs::remove_dir_all(folder) {
+        tell(&format!("cannot remove {}: {error}", folder.display()));
     }
 }
 
@@ -165,6 +179,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let setup = Setup { records, seed, seconds, dir: Folder::new(dir)? };
     let every = [Part::Sign, Part::Lookup, Part::Join, Part::Store, Part::Memory, Part::Startup, Part::Http];
     let wanted: Vec<Part> = every.into_iter().filter(|part| only.is_empty() || only.contains(part)).collect();
+    let folder = setup.dir.0.clone();
+    shutdown::exit_on_signal(move || remove(&folder)).context("waiting for signals")?;
     let mut filled = None;
     let mut parts = Vec::new();
     for part in wanted {
@@ -175,10 +191,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let optimised = !cfg!(debug_assertions);
     let report = Report { version: env!("CARGO_PKG_VERSION"), optimised, cores, records, seconds, seed, parts };
-    print(&match format {
+    super::answer(&match format {
         Format::Table => report.table(),
         Format::Json => serde_json::to_string_pretty(&report).context("writing the report")? + "\n",
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -229,9 +245,4 @@ impl Progress {
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]
 fn tell(text: &str) {
     eprintln!("{text}");
-}
-
-#[expect(clippy::print_stdout, reason = "the report is the answer")]
-fn print(text: &str) {
-    print!("{text}");
 }

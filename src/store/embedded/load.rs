@@ -60,6 +60,17 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
             (options.progress)(Progress { done: progress.done + records, ..progress });
         })?;
         progress.done += count;
+        let filed = index.len() as u64;
+        if filed != count {
+            let collection = state.name.as_str();
+            tracing::error!(
+                collection,
+                counted = count,
+                found = filed,
+                "the data directory has lost records, or was changed from outside: it counts more or fewer than are found in \
+                 it; restore it from a backup, or run doppel doctor to see more"
+            );
+        }
         let generation = Generation::new(state.generation, &state.settings, index);
         let name = state.name.clone();
         collections.insert(name, Arc::new(Collection::new(entry, generation, (next_seq, count))));
