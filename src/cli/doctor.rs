@@ -82,32 +82,7 @@ async fn examine(store: &Arc<dyn Store>) -> anyhow::Result<Report> {
             "collection {} was signed with another dictionary; reindex it first",
             state.name
         );
-        let radius = state.settings.simhash_radius().unwrap_or(0);
-        let (mut after, mut seen) = (0, 0);
-        loop {
-            let records = store.records(&state.name, after, PAGE).await?;
-            let Some(last) = records.last() else { break };
-            after = last.seq;
-            for record in records {
-                seen += 1;
-                let signed = Row::parse(record.row.as_bytes()).ok().and_then(|row| profile.read(&row).ok());
-                let fault = match signed.map(|document| profile.sign(&document)) {
-                    None => Some("the stored row cannot be read"),
-                    Some(signed) if signed.digest != record.digest => Some("the digest is not that of the row"),
-                    Some(signed) => {
-                        let query = query_of(&state, radius, &profile, signed);
-                        let judge = Arc::new(Itself(record.id.clone()));
-                        let found = store.find(query, judge, Until::Exhausted).await?;
-                        // A cut list need not reach a late record.
-                        let lost = found.matches.is_empty() && !found.truncated;
-                        lost.then_some("the index does not find the record")
-                    }
-                };
-                let fault = fault.map(|fault| (state.name.to_string(), record.id.to_string(), fault.to_owned()));
-                report.faults.extend(fault);
-            }
-        }
-        report.records += seen;
+        let seen = examine_records(store, &state, &profile, &mut report).await?;
         let counted = store.count(&state.name).await?;
         if counted != seen {
             let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
@@ -115,6 +90,42 @@ async fn examine(store: &Arc<dyn Store>) -> anyhow::Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// Looks every record of a collection up by its own signatures; how many there are.
+async fn examine_records(
+    store: &Arc<dyn Store>,
+    state: &CollectionState,
+    profile: &Profile,
+    report: &mut Report,
+) -> anyhow::Result<u64> {
+    let radius = state.settings.simhash_radius().unwrap_or(0);
+    let (mut after, mut seen) = (0, 0);
+    loop {
+        let records = store.records(&state.name, after, PAGE).await?;
+        let Some(last) = records.last() else { break };
+        after = last.seq;
+        for record in records {
+            seen += 1;
+            let signed = Row::parse(record.row.as_bytes()).ok().and_then(|row| profile.read(&row).ok());
+            let fault = match signed.map(|document| profile.sign(&document)) {
+                None => Some("the stored row cannot be read"),
+                Some(signed) if signed.digest != record.digest => Some("the digest is not that of the row"),
+                Some(signed) => {
+                    let query = query_of(state, radius, profile, signed);
+                    let judge = Arc::new(Itself(record.id.clone()));
+                    let found = store.find(query, judge, Until::Exhausted).await?;
+                    // A cut list need not reach a late record.
+                    let lost = found.matches.is_empty() && !found.truncated;
+                    lost.then_some("the index does not find the record")
+                }
+            };
+            let fault = fault.map(|fault| (state.name.to_string(), record.id.to_string(), fault.to_owned()));
+            report.faults.extend(fault);
+        }
+    }
+    report.records += seen;
+    Ok(seen)
 }
 
 /// Compares what a generation has filed with the records there are, a page at a time. One that is being built may lack some.
