@@ -28,7 +28,12 @@ const ROW: &str = r#"{"content":"幸福小区东门外的路灯从上个月初�
 async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwards_and_whole() {
     let _scenario = FailScenario::setup();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = Options { auto_create: true, now: doppel::clock::now, new_id: doppel::clock::unique_id };
+    let options = Options {
+        auto_create: true,
+        now: doppel::clock::now,
+        micros: doppel::clock::micros,
+        new_id: doppel::clock::unique_id,
+    };
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");
     let settings = doppel::collection::Settings::default();
