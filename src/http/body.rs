@@ -14,6 +14,11 @@ use crate::http::problem::Problem;
 /// the answer comes usually never sees it, only a reset.
 const DISCARD_FACTOR: usize = 16;
 
+/// So many bytes of a body over the limit, or of one that is not wanted, are thrown away.
+pub fn most_discarded(max: usize) -> usize {
+    max.saturating_mul(DISCARD_FACTOR)
+}
+
 /// Reads the whole body, at most `max` bytes, within `time` from now.
 ///
 /// # Errors
@@ -21,11 +26,7 @@ const DISCARD_FACTOR: usize = 16;
 pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > max as u64) {
-        // Who asked before sending need not send. Who is sending may not see an answer before it has finished, only a reset;
-        // so what comes is thrown away for a while.
-        if !request.headers().contains_key(header::EXPECT) {
-            tokio::spawn(tokio::time::timeout(time, collect(request.into_body(), max)));
-        }
+        // Said at once, whether or not it is coming already.
         return Err(too_large(max).with_header(header::CONNECTION, HeaderValue::from_static("close")));
     }
     match tokio::time::timeout(time, collect(request.into_body(), max)).await {
@@ -43,7 +44,7 @@ async fn collect(mut body: Body, max: usize) -> Result<Bytes, Problem> {
     let mut total = 0;
     while let Some(chunk) = next_chunk(&mut body).await? {
         total += chunk.len();
-        if total > max.saturating_mul(DISCARD_FACTOR) {
+        if total > most_discarded(max) {
             break;
         }
         match (total > max, first.is_empty()) {

@@ -10,6 +10,7 @@ pub mod connection;
 pub mod cursor;
 pub mod extract;
 pub mod lines;
+pub mod linger;
 pub mod local;
 pub mod observe;
 pub mod openapi;

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
+use crate::http::{body, linger};
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -68,6 +69,11 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let caller = CallerSlot::default();
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
+    // Who asked before sending is not asked to send what nobody wants.
+    if !request.headers().contains_key(header::EXPECT) {
+        let most = body::most_discarded(app.limits.max_body_bytes);
+        request = request.map(|body| linger::lingering(body, most));
+    }
 
     let reserved = request.extensions().get::<Reserved>().is_some();
     let limited = route.as_ref().is_some_and(|route| route.as_str().starts_with("/v1/"));

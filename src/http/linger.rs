@@ -1,0 +1,109 @@
+//! Bodies that nobody wants: read to their end all the same, for a while.
+//!
+//! Many requests are refused before their body is read. The server below then closes the connection, unless the body has come by
+//! then; a client that is still sending sees a reset instead of the answer, and one that keeps the connection for the next
+//! request sees that fail. So what is left of a body goes on being read and thrown away, beside the answer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Frame, SizeHint};
+
+/// Time for what is left of a body. A client sees its answer at once; one that sends for longer is cut off.
+const TIME: Duration = Duration::from_secs(3);
+
+/// A body that is read to its end, or for [`TIME`] and some bytes more, when it is dropped.
+struct Lingering {
+    body: Body,
+    most_bytes: usize,
+}
+
+/// Makes `body` be read on when it is dropped, at most `most_bytes` of it.
+pub fn lingering(body: Body, most_bytes: usize) -> Body {
+    if body.is_end_stream() { body } else { Body::new(Lingering { body, most_bytes }) }
+}
+
+impl HttpBody for Lingering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(Some(Err(_)) | None)) {
+            // Nothing more will come.
+            self.body = Body::empty();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        let (mut body, most) = (std::mem::take(&mut self.body), self.most_bytes);
+        if body.is_end_stream() {
+            return;
+        }
+        let discard = async move {
+            let mut seen = 0;
+            while let Some(Ok(frame)) = body.frame().await
+                && seen <= most
+            {
+                seen += frame.data_ref().map_or(0, Bytes::len);
+            }
+        };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async { tokio::time::timeout(TIME, discard).await });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A body of ten pieces of ten bytes, and how many have been taken.
+    fn pieces() -> (Body, Arc<AtomicUsize>) {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let count = taken.clone();
+        let pieces = (0..10).map(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 10]))
+        });
+        (Body::from_stream(tokio_stream::iter(pieces)), taken)
+    }
+
+    async fn taken_after_dropping(most_bytes: usize) -> usize {
+        let (body, taken) = pieces();
+        drop(lingering(body, most_bytes));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        taken.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn what_is_dropped_unread_is_read_to_its_end_or_so_far() {
+        assert_eq!(taken_after_dropping(1000).await, 10);
+        assert!(taken_after_dropping(30).await < 6);
+    }
+
+    #[tokio::test]
+    async fn what_is_read_is_unchanged() {
+        let (body, _) = pieces();
+        assert_eq!(lingering(body, 0).collect().await.unwrap().to_bytes().len(), 100);
+        assert!(lingering(Body::empty(), 0).is_end_stream());
+    }
+}
