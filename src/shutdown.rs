@@ -53,11 +53,7 @@ impl Shutdown {
     }
 
     /// Waits for a signal, then walks through the phases, staying `grace` in the first. A second signal exits.
-    ///
-    /// # Errors
-    /// When signals cannot be received.
-    pub async fn on_signal(&self, grace: Duration) -> std::io::Result<()> {
-        let mut signals = Signals::new()?;
+    pub async fn on_signal(&self, mut signals: Signals, grace: Duration) {
         signals.next().await;
         tracing::info!(grace_ms = grace.as_millis() as u64, "stopping; a second signal exits at once");
         self.enter(Phase::Grace);
@@ -68,7 +64,6 @@ impl Shutdown {
         });
         tokio::time::sleep(grace).await;
         self.enter(Phase::Draining);
-        Ok(())
     }
 }
 
@@ -90,13 +85,18 @@ pub fn exit_on_signal(before: impl FnOnce() + Send + 'static) -> std::io::Result
     std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
 }
 
-struct Signals {
+/// SIGTERM and SIGINT, received from the moment this is made on: before that, they end the process at once.
+pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    /// Begins to receive them, within a runtime.
+    ///
+    /// # Errors
+    /// When signals cannot be received.
+    pub fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

@@ -14,7 +14,7 @@ use crate::engine::{Engine, Options};
 use crate::http::server;
 use crate::http::state::App;
 use crate::observe;
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Shutdown, Signals};
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -73,7 +73,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
-        let signals = tokio::spawn(async move { shutdown.on_signal(grace).await });
+        // Before anyone hears that it listens, who may tell it to stop then.
+        let signals = Signals::new().context("cannot receive signals")?;
+        let signals = tokio::spawn(async move { shutdown.on_signal(signals, grace).await });
         say_listening(&listener, &config)?;
         let served = server::serve(app, listener, &config).await.context("serving");
         signals.abort();

@@ -23,7 +23,7 @@ use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::collection::CollectionName;
 use crate::config::{self, Config};
-use crate::shutdown::{Phase, Shutdown};
+use crate::shutdown::{Phase, Shutdown, Signals};
 use crate::sources::Format;
 
 const EXAMPLES: &str = "\
@@ -116,9 +116,10 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let ended = runtime.block_on(async {
         let stop = Shutdown::default();
+        let signals = Signals::new().context("cannot receive signals")?;
         let signals = tokio::spawn({
             let stop = stop.clone();
-            async move { stop.on_signal(Duration::ZERO).await }
+            async move { stop.on_signal(signals, Duration::ZERO).await }
         });
         let target = Target::open(&to, key, &config)?;
         let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop: &stop, heard: false };
