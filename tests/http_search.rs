@@ -271,7 +271,8 @@ fn whole_values_and_addresses_count_as_their_roles_say() {
     desk.register("a", &case("城市建设与市政公用", "http://example.org/A", "one"));
     for (id, row, kind) in [
         ("same", case("城市建设与市政公用", "\tHTTP://Example.ORG/A ", "two"), "exact_duplicate"),
-        ("category", case("交通运输管理", "http://example.org/A", "one"), "near_duplicate"),
+        ("page", case("交通运输管理", "http://example.org/A", "one"), "exact_duplicate"),
+        ("category", case("交通运输管理", "http://example.org/B", "one"), "near_duplicate"),
         ("path", case("城市建设与市政公用", "http://example.org/a", "one"), "near_duplicate"),
     ] {
         let found = desk.register(id, &row);
