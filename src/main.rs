@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Failpoints named in FAILPOINTS hold for the whole run.
+    #[cfg(feature = "failpoints")]
+    let _scenario = fail::FailScenario::setup();
     doppel::cli::main()
 }

@@ -12,14 +12,17 @@ pub mod healthcheck;
 pub mod import;
 pub mod migrate;
 pub mod openapi;
+pub mod reindex;
 pub mod sample;
 pub mod serve;
 pub mod store;
 pub mod transfer;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 /// Some of the input was done, some was rejected.
@@ -49,6 +52,8 @@ enum Command {
     Dedup(dedup::Args),
     /// Write a collection to a file, to be imported into another store
     Export(transfer::Args),
+    /// Rebuild the whole index of a collection of a running service
+    Reindex(reindex::Args),
     /// Print the description of the HTTP API (OpenAPI, YAML)
     Openapi(openapi::Args),
     /// Show and check the configuration, make keys
@@ -74,6 +79,7 @@ impl Cli {
             Command::Import(args) => import::run(args),
             Command::Dedup(args) => dedup::run(args),
             Command::Export(args) => transfer::run(args),
+            Command::Reindex(args) => reindex::run(args),
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),
@@ -96,7 +102,7 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);
-            ExitCode::FAILURE
+            if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -114,6 +120,16 @@ pub(crate) fn answer(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
+}
+
+/// The key with which to call a service: from `file`, else from the environment.
+fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    let Some(file) = file else { return Ok(crate::config::client_key()) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match text.trim() {
+        "" => Err(usage(format!("{} is empty; doppel config new-key makes a key", file.display()))),
+        key => Ok(Some(key.to_owned())),
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]

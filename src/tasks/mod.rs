@@ -150,7 +150,10 @@ impl Engine {
 /// Pauses, stops or does nothing: the failpoint `name`.
 fn point(name: &'static str) {
     #[cfg(feature = "failpoints")]
-    fail::fail_point!(name);
+    {
+        tracing::info!("at {name}");
+        fail::fail_point!(name);
+    }
     #[cfg(not(feature = "failpoints"))]
     let _ = name;
 }

@@ -9,7 +9,7 @@ pub(in crate::cli) mod report;
 mod target;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use self::input::{Input, Source};
 use self::report::{Rejects, Report};
 use self::target::{Target, To};
 use crate::cli::transfer::{Restore, restore};
-use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
+use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::collection::CollectionName;
 use crate::config::{self, Config};
 use crate::shutdown::{Phase, Shutdown, Signals};
@@ -145,15 +145,6 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         make_ids: args.make_ids,
         keep_text: args.rejects_with_text,
     })
-}
-
-fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
-    let Some(file) = file else { return Ok(config::client_key()) };
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    match text.trim() {
-        "" => Err(usage(format!("{} is empty; doppel config new-key makes a key", file.display()))),
-        key => Ok(Some(key.to_owned())),
-    }
 }
 
 /// Sends all batches, until the end, a failure or a signal.

@@ -1,0 +1,108 @@
+//! A reindex that is killed at any of its steps goes on from its checkpoint after a restart, and ends in the same index as one
+//! that was left alone.
+//!
+//! The process stands still at a named step (a failpoint), is killed with SIGKILL, and started again without the failpoint.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Rng, TestServer, ids, run};
+
+const RECORDS: u64 = 400;
+
+/// Texts in families of about four, with much in common.
+fn rows(seed: u64) -> Vec<(String, Value)> {
+    let mut random = Rng::new(seed);
+    let mut passage = |length: u64| -> String {
+        (0..length).map(|_| char::from_u32(0x4e00 + random.below(2_500) as u32).expect("a character")).collect()
+    };
+    let families: Vec<String> = (0..RECORDS / 4).map(|_| passage(50)).collect();
+    let row = |number: u64| {
+        let family = &families[(number % (RECORDS / 4)) as usize];
+        (format!("r-{number}"), json!({ "content": format!("{family}，{}", passage(4)) }))
+    };
+    (0..RECORDS).map(row).collect()
+}
+
+fn fill(server: &TestServer, rows: &[(String, Value)]) {
+    let lines: String = rows
+        .iter()
+        .map(|(id, row)| {
+            let mut row = row.clone();
+            row["id"] = id.as_str().into();
+            format!("{row}\n")
+        })
+        .collect();
+    let answer = server.send_text("POST", "/v1/collections/c/records/_bulk", "application/x-ndjson", &lines);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+}
+
+fn answers(server: &TestServer, rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
+    let of = |(id, _): &(String, Value)| {
+        let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
+    };
+    rows.iter().map(of).collect()
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < given_up, "{what}: not within a minute");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_reindex_killed_at_any_step_ends_as_one_left_alone() {
+    let all = rows(7);
+    let settings = json!({ "preset": "paper", "min_features": 3 });
+    let alone = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(alone.path());
+    assert_eq!(server.send("PUT", "/v1/collections/c", &settings).status, 201);
+    fill(&server, &all);
+    let expected = answers(&server, &all);
+    assert!(expected.iter().filter(|found| !found.is_empty()).count() > 50, "there is something to find");
+    drop(server);
+
+    // Each with how often it is passed before the process stands still there.
+    for step in [
+        "reindex::announced=pause",
+        "reindex::filed=2*off->pause",
+        "reindex::complete=pause",
+        "reindex::activated=pause",
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let server = TestServer::start_with(folder.path(), &[], &[("FAILPOINTS", step)]);
+        fill(&server, &all);
+        let asked = json!({ "collection": "c", "settings": settings });
+        let task = server.send("POST", "/v1/admin/reindex", &asked);
+        assert_eq!(task.status, 202, "{step}: {}", task.text);
+        let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
+        let point = step.split('=').next().expect("a name");
+        until(step, || server.log().contains(&format!("at {point}")).then_some(()));
+        // Registered and removed while it stands: the new generation must know of both.
+        assert_eq!(server.send("PUT", "/v1/collections/c/records/r-0", &all[1].1).status, 200);
+        assert_eq!(server.send("DELETE", "/v1/collections/c/records/r-5", &Value::Null).status, 204);
+        server.kill();
+        let server = TestServer::start_in(folder.path());
+        let ended = until(step, || {
+            let task = server.send("GET", &path, &Value::Null).json();
+            matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")).then_some(task)
+        });
+        assert_eq!((&ended["status"], &ended["error"]), (&json!("succeeded"), &Value::Null), "{step}: {ended}");
+        assert_eq!(server.send("PUT", "/v1/collections/c/records/r-0", &all[0].1).status, 200);
+        assert_eq!(server.send("PUT", "/v1/collections/c/records/r-5", &all[5].1).status, 201);
+        assert_eq!(answers(&server, &all), expected, "{step}");
+        server.stop();
+        let doctor = run(&["doctor", "--data", folder.path().to_str().expect("a path")], &[]);
+        assert!(doctor.status.success(), "{step}: {}", String::from_utf8_lossy(&doctor.stdout));
+    }
+}
