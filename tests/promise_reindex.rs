@@ -63,7 +63,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 #[test]
 fn a_reindex_killed_at_any_step_ends_as_one_left_alone() {
     let all = rows(7);
-    let settings = json!({ "preset": "paper", "min_features": 3 });
+    let settings = json!({ "text": { "segmenter": "chars2" }, "min_features": 3 });
     let alone = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(alone.path());
     assert_eq!(server.send("PUT", "/v1/collections/c", &settings).status, 201);

@@ -249,6 +249,21 @@ impl Engine {
 
     /// "Is this a duplicate?" Stops at the first match, stores nothing.
     pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
+        self.in_live(|| self.check_once(collection, row.clone())).await
+    }
+
+    /// Asks again when another generation went live between signing and looking up.
+    async fn in_live<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            match ask().await {
+                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
         let context = self.context(collection).await?;
         let except = row.id().cloned();
         let subject = self.subject(&context, row).await?;
@@ -262,25 +277,24 @@ impl Engine {
     /// All records similar to `row`, best first, at most `limit`. Stores nothing. A row whose id is stored does not find
     /// itself.
     pub async fn similar(&self, collection: &CollectionName, row: Row, limit: usize) -> Result<SimilarList> {
-        let context = self.context(collection).await?;
         let except = row.id().cloned();
-        self.similar_subject(context, row, except, limit).await
+        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), limit)).await
     }
 
     /// All records similar to a stored one, best first, at most `limit`.
     pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, limit: usize) -> Result<SimilarList> {
-        let context = self.context(collection).await?;
         let row = self.stored_row(collection, id).await?;
-        self.similar_subject(context, row, Some(id.clone()), limit).await
+        self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), limit)).await
     }
 
-    async fn similar_subject(
+    async fn similar_once(
         &self,
-        context: Arc<Context>,
+        collection: &CollectionName,
         row: Row,
         except: Option<RecordId>,
         limit: usize,
     ) -> Result<SimilarList> {
+        let context = self.context(collection).await?;
         let subject = self.subject(&context, row).await?;
         let rulings = self.rulings(&context.state.name, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
@@ -292,6 +306,16 @@ impl Engine {
     /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
     /// unverified, at most `limit`.
     pub async fn similar_to_fingerprint(
+        &self,
+        collection: &CollectionName,
+        fingerprint: Fingerprint,
+        radius: Option<u8>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, limit)).await
+    }
+
+    async fn similar_to_fingerprint_once(
         &self,
         collection: &CollectionName,
         fingerprint: Fingerprint,
