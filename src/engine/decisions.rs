@@ -9,6 +9,7 @@ use crate::collection::CollectionName;
 use crate::engine::{Engine, Error, Result};
 use crate::record::RecordId;
 use crate::store::decisions::{Decision, Judgement, Pair, Ruling};
+use crate::store::generations::Pairs;
 use crate::violation::Violation;
 
 /// Longest name of a person who decides, in characters.
@@ -120,7 +121,31 @@ impl Engine {
         let pair = pair(one, other)?;
         let there = self.store.decision(collection, &pair).await?;
         there.ok_or_else(|| Error::UnknownDecision(collection.clone()))?;
-        self.rule(collection, pair, opinion).await
+        let view = self.rule(collection, pair, opinion).await?;
+        self.pair_by_score(collection, one, other).await?;
+        Ok(view)
+    }
+
+    /// Records whether the scores pair two records. While a decision held, the later one may have been registered as it said.
+    async fn pair_by_score(&self, collection: &CollectionName, one: &RecordId, other: &RecordId) -> Result<()> {
+        let (one, other) = (self.store.record(collection, one).await?, self.store.record(collection, other).await?);
+        // A record that is gone is in no pair.
+        let (Some(one), Some(other)) = (one, other) else { return Ok(()) };
+        let (earlier, later) = if one.seq < other.seq { (one, other) } else { (other, one) };
+        let found = self.similar_to(collection, &later.id, usize::MAX).await?;
+        let matching = found.similar.iter().any(|found| found.seq == earlier.seq);
+        let recorded = self.store.pairs(collection, found.generation, later.seq - 1, 1).await?;
+        let mut recorded = recorded.into_iter().find(|pairs| pairs.seq == later.seq).map(|pairs| pairs.earlier);
+        let pairs = recorded.get_or_insert_default();
+        match (pairs.binary_search(&earlier.seq), matching) {
+            (Err(place), true) => pairs.insert(place, earlier.seq),
+            (Ok(place), false) => drop(pairs.remove(place)),
+            _ => return Ok(()),
+        }
+        let pairs = Pairs { seq: later.seq, earlier: std::mem::take(pairs) };
+        self.store.put_pairs(collection, found.generation, vec![pairs]).await?;
+        self.groups.outdate(collection);
+        Ok(())
     }
 
     async fn rule(&self, collection: &CollectionName, pair: Pair, opinion: Opinion) -> Result<DecisionView> {

@@ -128,10 +128,17 @@ impl Engine {
         Ok(self.store.complete_generation(collection, generation).await?)
     }
 
-    /// Makes a complete generation the live one; since when it is.
+    /// Makes a complete generation the live one, unless it is; a time from which on it was.
     pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<String> {
-        self.store.activate_generation(collection, generation).await?;
+        if !self.is_live(collection, generation).await? {
+            self.store.activate_generation(collection, generation).await?;
+        }
         Ok((self.options.now)())
+    }
+
+    /// Whether `generation` is the one that answers.
+    pub async fn is_live(&self, collection: &CollectionName, generation: GenerationId) -> Result<bool> {
+        Ok(self.context(collection).await?.state.generation == generation)
     }
 
     /// [`CollectionState::scan_end`].

@@ -161,6 +161,13 @@ impl AllGroups {
         }
     }
 
+    /// Notes that pairs of a collection changed that were read before.
+    pub(super) fn outdate(&self, name: &CollectionName) {
+        if let Some(entry) = self.by_name.lock().get(name) {
+            entry.touched.lock().all = true;
+        }
+    }
+
     /// Forgets the groups of a collection: its pairs were recorded anew, or it is gone.
     pub(super) fn forget(&self, name: &CollectionName) {
         self.by_name.lock().remove(name);

@@ -9,7 +9,7 @@ use crate::index::Via;
 use crate::record::Row;
 use crate::schemes::Signature;
 use crate::similarity::{Resemblance, ShingleSet, Sieve, sketch};
-use crate::store::{Candidate, Judge, Seq};
+use crate::store::{Candidate, Judge, Seq, StoredRecord};
 use crate::text::Document;
 use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
 
@@ -62,6 +62,16 @@ impl RecordJudge {
         accepting
     }
 
+    /// Whether the contents are the same, as this generation reads them. The stored digest is that of the generation which
+    /// answered when the record came in; another one may read other fields.
+    fn is_exact(&self, record: &StoredRecord, document: &Document) -> bool {
+        let ours = self.subject.signed.digest;
+        if record.verdict.generation == self.context.state.generation {
+            return record.digest == ours;
+        }
+        !document.is_empty() && self.context.profile.exact_digest(document) == ours
+    }
+
     fn sieve(&self, width: u8) -> &Sieve {
         self.sieve.get_or_init(|| Sieve::new(ShingleSet::of(&self.subject.document.joined(), width)))
     }
@@ -90,10 +100,9 @@ impl Judge for RecordJudge {
             return None;
         }
         let confirmed = ruled == Some(true);
-        let exact = candidate.record.digest == self.subject.signed.digest;
-        // A stored row was read under the same fields once already.
         let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
         let other = self.context.profile.read(&row).ok()?;
+        let exact = self.is_exact(candidate.record, &other);
         let channels = self.accepting_channels(candidate, &other);
         let same_address = channels.iter().any(|channel| channel == VIA_URL);
         if !exact && !confirmed && channels.is_empty() {

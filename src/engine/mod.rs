@@ -5,12 +5,14 @@
 //! state of its own is a cache of compiled profiles.
 
 pub mod answers;
+mod collections;
 mod context;
 pub mod decisions;
 mod explain;
 pub mod generations;
 pub mod groups;
 mod judge;
+mod lookup;
 pub mod purge;
 pub mod rebuild;
 pub mod replay;
@@ -23,19 +25,14 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::collection::{CollectionName, Settings};
-use crate::engine::answers::{Check, Collection, Explanation, Page, RecordView, Registration, SimilarList};
+use crate::engine::answers::{Page, RecordView, Registration};
 use crate::engine::context::{Context, Contexts, Subject};
-use crate::engine::decisions::Rulings;
 use crate::engine::groups::AllGroups;
-use crate::engine::judge::{FingerprintJudge, RecordJudge};
+use crate::engine::judge::RecordJudge;
 pub use crate::engine::turns::{Turn, Turns};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
-use crate::store::{
-    self, CollectionSpec, CollectionState, GenerationId, Mode, Query, Seq, Store, StoreError, StoredRecord, Until,
-    Usage,
-};
-use crate::verdict::{Fingerprint, sort_best_first};
+use crate::store::{self, GenerationId, Mode, Seq, Store, StoreError, StoredRecord, Usage};
 use crate::violation::Violation;
 
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
@@ -247,140 +244,13 @@ impl Engine {
         }
     }
 
-    /// "Is this a duplicate?" Stops at the first match, stores nothing.
-    pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
-        self.in_live(|| self.check_once(collection, row.clone())).await
-    }
-
-    /// Asks again when another generation went live between signing and looking up.
-    async fn in_live<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
-        let mut attempts = 0;
-        loop {
-            match ask().await {
-                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
-                answer => return answer,
-            }
-        }
-    }
-
-    async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
-        let context = self.context(collection).await?;
-        let except = row.id().cloned();
-        let subject = self.subject(&context, row).await?;
-        let rulings = self.rulings(collection, except.as_ref()).await?;
-        let query = query_of(&context, &subject, except, &rulings);
-        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
-        let found = self.store.find(query, judge, Until::FirstMatch).await?.matches.into_iter().next();
-        Ok(Check { duplicate: found.is_some(), found })
-    }
-
-    /// All records similar to `row`, best first, at most `limit`. Stores nothing. A row whose id is stored does not find
-    /// itself.
-    pub async fn similar(&self, collection: &CollectionName, row: Row, limit: usize) -> Result<SimilarList> {
-        let except = row.id().cloned();
-        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), limit)).await
-    }
-
-    /// All records similar to a stored one, best first, at most `limit`.
-    pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, limit: usize) -> Result<SimilarList> {
-        let row = self.stored_row(collection, id).await?;
-        self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), limit)).await
-    }
-
-    async fn similar_once(
-        &self,
-        collection: &CollectionName,
-        row: Row,
-        except: Option<RecordId>,
-        limit: usize,
-    ) -> Result<SimilarList> {
-        let context = self.context(collection).await?;
-        let subject = self.subject(&context, row).await?;
-        let rulings = self.rulings(&context.state.name, except.as_ref()).await?;
-        let query = query_of(&context, &subject, except, &rulings);
-        let fingerprint = subject.signed.fingerprint();
-        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
-        self.list(query, judge, fingerprint, limit).await
-    }
-
-    /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
-    /// unverified, at most `limit`.
-    pub async fn similar_to_fingerprint(
-        &self,
-        collection: &CollectionName,
-        fingerprint: Fingerprint,
-        radius: Option<u8>,
-        limit: usize,
-    ) -> Result<SimilarList> {
-        self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, limit)).await
-    }
-
-    async fn similar_to_fingerprint_once(
-        &self,
-        collection: &CollectionName,
-        fingerprint: Fingerprint,
-        radius: Option<u8>,
-        limit: usize,
-    ) -> Result<SimilarList> {
-        let context = self.context(collection).await?;
-        let Some((channel, own_radius)) = context.simhash_channel() else {
-            let detail = "the collection has no simhash channel, so its records have no fingerprints";
-            return Err(Error::Invalid(vec![Violation::new("?fingerprint", "no_fingerprints", detail)]));
-        };
-        let radius = radius.unwrap_or(own_radius);
-        let query = Query {
-            collection: collection.clone(),
-            generation: context.state.generation,
-            digest: None,
-            fingerprint: Some((fingerprint, radius, channel)),
-            signed: None,
-            except: None,
-            confirmed: Vec::new(),
-        };
-        let judge = Arc::new(FingerprintJudge::new(context, fingerprint, radius));
-        self.list(query, judge, Some(fingerprint), limit).await
-    }
-
-    async fn list(
-        &self,
-        query: Query,
-        judge: Arc<dyn store::Judge>,
-        fingerprint: Option<Fingerprint>,
-        limit: usize,
-    ) -> Result<SimilarList> {
-        let generation = query.generation;
-        let found = self.store.find(query, judge, Until::Exhausted).await?;
-        let (mut similar, truncated) = (found.matches, found.truncated);
-        sort_best_first(&mut similar);
-        let cut = similar.len() > limit;
-        similar.truncate(limit);
-        Ok(SimilarList { fingerprint, generation, similar, truncated: truncated || cut })
-    }
-
-    /// What two records share and where they differ.
-    pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
-        let context = self.context(collection).await?;
-        let of = |side| move |error| Error::Side(side, Box::new(error));
-        let a = self.side(collection, &context, a).await.map_err(of("a"))?;
-        let b = self.side(collection, &context, b).await.map_err(of("b"))?;
-        off_thread(move || explain::explain(&context, &a, &b)).await
-    }
-
-    async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<Subject> {
-        let row = match side {
-            Side::Given(row) => row,
-            Side::Stored(id) => self.stored_row(collection, &id).await?,
-        };
-        self.subject(context, row).await
-    }
-
-    async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
+    pub(super) async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
         let record = self.stored(collection, id).await?;
         Row::parse(record.row.as_bytes())
             .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into())))
     }
 
-    async fn stored(&self, collection: &CollectionName, id: &RecordId) -> Result<StoredRecord> {
+    pub(super) async fn stored(&self, collection: &CollectionName, id: &RecordId) -> Result<StoredRecord> {
         let record = self.store.record(collection, id).await?;
         record.ok_or_else(|| Error::UnknownRecord(collection.clone(), id.clone()))
     }
@@ -426,61 +296,6 @@ impl Engine {
         }
     }
 
-    /// Creates a collection (`true`) or changes its settings (`false`).
-    pub async fn put_collection(&self, name: &CollectionName, settings: Settings) -> Result<(Collection, bool)> {
-        let violations = settings.validate();
-        if !violations.is_empty() {
-            return Err(Error::Invalid(violations));
-        }
-        let spec = self.spec(name, settings).await?;
-        let mut attempts = 0;
-        loop {
-            match self.create_or_update(&spec).await {
-                // Dropped in between: it is for this call to create it again.
-                Err(Error::UnknownCollection(_)) if attempts < GENERATION_RETRIES => attempts += 1,
-                settled => return settled,
-            }
-        }
-    }
-
-    async fn create_or_update(&self, spec: &CollectionSpec) -> Result<(Collection, bool)> {
-        match self.store.create_collection(spec.clone()).await {
-            Ok(state) => Ok((self.describe(&state).await?, true)),
-            Err(StoreError::CollectionExists(_)) => {
-                let state = self.store.update_collection(spec.clone()).await?;
-                Ok((self.describe(&state).await?, false))
-            }
-            Err(other) => Err(other.into()),
-        }
-    }
-
-    /// One collection.
-    pub async fn collection(&self, name: &CollectionName) -> Result<Collection> {
-        let context = self.context(name).await?;
-        self.describe(&context.state).await
-    }
-
-    /// All collections, by name.
-    pub async fn collections(&self) -> Result<Vec<Collection>> {
-        let mut collections = Vec::new();
-        for state in self.store.collections().await? {
-            match self.describe(&state).await {
-                // Dropped between the two reads.
-                Err(Error::UnknownCollection(_)) => {}
-                described => collections.push(described?),
-            }
-        }
-        Ok(collections)
-    }
-
-    /// Removes a collection with everything in it.
-    pub async fn drop_collection(&self, name: &CollectionName) -> Result<()> {
-        let existed = self.store.drop_collection(name).await?;
-        self.contexts.forget(name);
-        self.groups.forget(name);
-        if existed { Ok(()) } else { Err(Error::UnknownCollection(name.clone())) }
-    }
-
     /// Whether writes would be accepted now; the error says why not.
     pub async fn ready(&self) -> Result<()> {
         Ok(self.store.ready().await?)
@@ -499,28 +314,6 @@ impl Engine {
     /// Finishes what was begun and lets go of the store.
     pub async fn close(&self) -> Result<()> {
         Ok(self.store.close().await?)
-    }
-
-    async fn describe(&self, state: &Arc<CollectionState>) -> Result<Collection> {
-        let context = self.contexts.of(&*self.store, state).await?;
-        Ok(Collection {
-            name: state.name.clone(),
-            settings: state.settings.clone(),
-            generation: state.generation,
-            profile: state.profile.clone(),
-            records: self.store.count(&state.name).await?,
-            inactive_channels: context.inactive_channels(),
-            created_at: state.created_at.clone(),
-        })
-    }
-
-    async fn spec(&self, name: &CollectionName, settings: Settings) -> Result<CollectionSpec> {
-        let profile = {
-            let settings = settings.clone();
-            // Compiling reads the dictionary when the collection has words of its own: a third of a second.
-            off_thread(move || Ok(Profile::compile(&settings, None).digest().to_owned())).await?
-        };
-        Ok(CollectionSpec { name: name.clone(), settings, profile, now: (self.options.now)() })
     }
 
     async fn context(&self, name: &CollectionName) -> Result<Arc<Context>> {
@@ -568,19 +361,6 @@ impl Engine {
         }
         let context = context.clone();
         off_thread(move || context.subject(&row)).await
-    }
-}
-
-fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, rulings: &Rulings) -> Query {
-    let fingerprint = subject.signed.fingerprint().zip(context.simhash_channel());
-    Query {
-        collection: context.state.name.clone(),
-        generation: context.state.generation,
-        digest: Some(subject.signed.digest),
-        fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
-        signed: Some(subject.signed.clone()),
-        except,
-        confirmed: rulings.confirmed(),
     }
 }
 

@@ -117,6 +117,11 @@ impl Profile {
         self.reader.read(row)
     }
 
+    /// The exact stage's digest of a document that is not empty, without signing it. O(length).
+    pub fn exact_digest(&self, document: &Document) -> Digest {
+        exact::digest(document, &self.fields)
+    }
+
     /// Cuts a document into words.
     pub fn cut<'a>(&'a self, document: &'a Document) -> Reading<'a> {
         Reading::new(document, &self.words, &self.weights)
@@ -137,7 +142,7 @@ impl Profile {
             false => self.schemes.iter().map(|scheme| scheme.sign(reading)).collect(),
         };
         let keys = self.keys(&signatures);
-        Signed { digest: exact::digest(reading.document(), &self.fields), features, too_short, signatures, keys }
+        Signed { digest: self.exact_digest(reading.document()), features, too_short, signatures, keys }
     }
 
     /// The posting keys of signatures that this profile made, one per channel. Key = H(channel ‖ key, little endian).

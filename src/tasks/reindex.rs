@@ -48,16 +48,17 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     };
     handle.phase("load", at.records);
     let mut rebuild = engine.rebuild(&collection, generation, at.filed_to, |loaded| handle.done(loaded)).await?;
-    if at.live_since.is_none() {
+    // Live before its checkpoint said so: the process was killed in between.
+    if !engine.is_live(&collection, generation).await? {
         index(handle, &request, &mut rebuild, &mut at).await?;
         engine.complete_generation(&collection, generation).await?;
         point("reindex::complete");
-        if request.activate {
-            handle.phase("activate", 0);
-            at.live_since = Some(engine.activate_generation(&collection, generation).await?);
-            point("reindex::activated");
-            handle.checkpoint(&at).await?;
-        }
+    }
+    if request.activate && at.live_since.is_none() {
+        handle.phase("activate", 0);
+        at.live_since = Some(engine.activate_generation(&collection, generation).await?);
+        point("reindex::activated");
+        handle.checkpoint(&at).await?;
     }
     if let Some(since) = &at.live_since {
         at.pairs += catch_up(handle, &mut rebuild, since).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::collection::{Channel, CollectionName, Preset, Settings};
+use crate::collection::{Channel, CollectionName, Field, Preset, Role, Settings};
 use crate::engine::decisions::Opinion;
 use crate::engine::groups::Order;
 use crate::engine::tasks::{Activate, Purge, Reindex, Survivor, Task, Work};
@@ -274,6 +274,62 @@ async fn decisions_beat_scores_and_survive_replacement_and_reindex() {
     assert_eq!(office.groups().await, BTreeSet::from([set(&["a", "b", "c"])]));
     assert!(matches!(decide("a", "a", Judgement::Same).await, Err(Error::Invalid(_))));
     assert!(matches!(decide("a", "nobody", Judgement::Same).await, Err(Error::UnknownRecord(..))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_that_is_withdrawn_leaves_the_pair_that_the_scores_find() {
+    let office = Office::new().await;
+    let rule = |a: &'static str, b: &'static str, judgement| {
+        let office = &office;
+        let opinion = Opinion { judgement, by: None, note: None };
+        async move {
+            match judgement {
+                Judgement::Withdrawn => {
+                    office.engine.withdraw(&office.name, &id_of(a), &id_of(b), opinion).await.unwrap()
+                }
+                _ => office.engine.decide(&office.name, &id_of(a), &id_of(b), opinion).await.unwrap(),
+            }
+        }
+    };
+    for id in ["a", "b"] {
+        office.put(id, &letter(1, 0), json!({})).await;
+    }
+    for id in ["c", "d"] {
+        office.put(id, &letter(if id == "c" { 2 } else { 3 }, 0), json!({})).await;
+    }
+    rule("a", "b", Judgement::NotSame).await;
+    rule("c", "d", Judgement::Same).await;
+    // Registered again while the decisions hold: recorded as people say.
+    office.put("b", &letter(1, 1), json!({})).await;
+    office.put("d", &letter(3, 1), json!({})).await;
+    assert_eq!(office.groups().await, BTreeSet::from([set(&["c", "d"])]));
+    rule("a", "b", Judgement::Withdrawn).await;
+    rule("c", "d", Judgement::Withdrawn).await;
+    assert_eq!(office.groups().await, BTreeSet::from([set(&["a", "b"])]));
+    office.engine.forget_groups(&office.name);
+    assert_eq!(office.groups().await, BTreeSet::from([set(&["a", "b"])]), "what is stored says the same");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exact_means_what_the_generation_that_answers_reads() {
+    let office = Office::new().await;
+    let text = letter(1, 0);
+    office.put("a", &text, json!({ "district": "城东" })).await;
+    office.put("b", &text, json!({ "district": "城西" })).await;
+    office.put("c", &text, json!({ "district": "城东" })).await;
+    let via = || async {
+        let list = office.engine.similar_to(&office.name, &id_of("c"), 10).await.unwrap();
+        let exact = |id: &str| list.similar.iter().any(|m| m.id.as_str() == id && m.via.contains(&"exact".to_owned()));
+        (exact("a"), exact("b"))
+    };
+    assert_eq!(via().await, (true, true), "nobody reads the district");
+    let mut settings = Settings::default();
+    settings.fields.push(Field { name: "district".into(), role: Role::Whole, weight: None });
+    let task = office.done(reindex(settings, true)).await;
+    assert_eq!(task.status, TaskStatus::Succeeded, "{:?}", task.error);
+    assert_eq!(via().await, (true, false), "the district differs");
+    office.done(reindex(Settings::default(), true)).await;
+    assert_eq!(via().await, (true, true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,156 @@
+//! Looking up: is there a duplicate, which records are similar, what do two of them share. Nothing is stored.
+
+use std::sync::Arc;
+
+use crate::collection::CollectionName;
+use crate::engine::answers::{Check, Explanation, SimilarList};
+use crate::engine::context::{Context, Subject};
+use crate::engine::decisions::Rulings;
+use crate::engine::judge::{FingerprintJudge, RecordJudge};
+use crate::engine::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, off_thread};
+use crate::record::{RecordId, Row};
+use crate::store::{self, Query, StoreError, Until};
+use crate::verdict::{Fingerprint, sort_best_first};
+use crate::violation::Violation;
+
+impl Engine {
+    /// "Is this a duplicate?" Stops at the first match, stores nothing.
+    pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
+        self.in_live(|| self.check_once(collection, row.clone())).await
+    }
+
+    /// Asks again when another generation went live between signing and looking up.
+    async fn in_live<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            match ask().await {
+                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
+        let context = self.context(collection).await?;
+        let except = row.id().cloned();
+        let subject = self.subject(&context, row).await?;
+        let rulings = self.rulings(collection, except.as_ref()).await?;
+        let query = query_of(&context, &subject, except, &rulings);
+        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
+        let found = self.store.find(query, judge, Until::FirstMatch).await?.matches.into_iter().next();
+        Ok(Check { duplicate: found.is_some(), found })
+    }
+
+    /// All records similar to `row`, best first, at most `limit`. Stores nothing. A row whose id is stored does not find
+    /// itself.
+    pub async fn similar(&self, collection: &CollectionName, row: Row, limit: usize) -> Result<SimilarList> {
+        let except = row.id().cloned();
+        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), limit)).await
+    }
+
+    /// All records similar to a stored one, best first, at most `limit`.
+    pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, limit: usize) -> Result<SimilarList> {
+        let row = self.stored_row(collection, id).await?;
+        self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), limit)).await
+    }
+
+    async fn similar_once(
+        &self,
+        collection: &CollectionName,
+        row: Row,
+        except: Option<RecordId>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        let context = self.context(collection).await?;
+        let subject = self.subject(&context, row).await?;
+        let rulings = self.rulings(&context.state.name, except.as_ref()).await?;
+        let query = query_of(&context, &subject, except, &rulings);
+        let fingerprint = subject.signed.fingerprint();
+        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
+        self.list(query, judge, fingerprint, limit).await
+    }
+
+    /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
+    /// unverified, at most `limit`.
+    pub async fn similar_to_fingerprint(
+        &self,
+        collection: &CollectionName,
+        fingerprint: Fingerprint,
+        radius: Option<u8>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, limit)).await
+    }
+
+    async fn similar_to_fingerprint_once(
+        &self,
+        collection: &CollectionName,
+        fingerprint: Fingerprint,
+        radius: Option<u8>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        let context = self.context(collection).await?;
+        let Some((channel, own_radius)) = context.simhash_channel() else {
+            let detail = "the collection has no simhash channel, so its records have no fingerprints";
+            return Err(Error::Invalid(vec![Violation::new("?fingerprint", "no_fingerprints", detail)]));
+        };
+        let radius = radius.unwrap_or(own_radius);
+        let query = Query {
+            collection: collection.clone(),
+            generation: context.state.generation,
+            digest: None,
+            fingerprint: Some((fingerprint, radius, channel)),
+            signed: None,
+            except: None,
+            confirmed: Vec::new(),
+        };
+        let judge = Arc::new(FingerprintJudge::new(context, fingerprint, radius));
+        self.list(query, judge, Some(fingerprint), limit).await
+    }
+
+    async fn list(
+        &self,
+        query: Query,
+        judge: Arc<dyn store::Judge>,
+        fingerprint: Option<Fingerprint>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        let generation = query.generation;
+        let found = self.store.find(query, judge, Until::Exhausted).await?;
+        let (mut similar, truncated) = (found.matches, found.truncated);
+        sort_best_first(&mut similar);
+        let cut = similar.len() > limit;
+        similar.truncate(limit);
+        Ok(SimilarList { fingerprint, generation, similar, truncated: truncated || cut })
+    }
+
+    /// What two records share and where they differ.
+    pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
+        let context = self.context(collection).await?;
+        let of = |side| move |error| Error::Side(side, Box::new(error));
+        let a = self.side(collection, &context, a).await.map_err(of("a"))?;
+        let b = self.side(collection, &context, b).await.map_err(of("b"))?;
+        off_thread(move || explain::explain(&context, &a, &b)).await
+    }
+
+    async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<Subject> {
+        let row = match side {
+            Side::Given(row) => row,
+            Side::Stored(id) => self.stored_row(collection, &id).await?,
+        };
+        self.subject(context, row).await
+    }
+}
+
+fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, rulings: &Rulings) -> Query {
+    let fingerprint = subject.signed.fingerprint().zip(context.simhash_channel());
+    Query {
+        collection: context.state.name.clone(),
+        generation: context.state.generation,
+        digest: Some(subject.signed.digest),
+        fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
+        signed: Some(subject.signed.clone()),
+        except,
+        confirmed: rulings.confirmed(),
+    }
+}
