@@ -225,4 +225,23 @@ fn putting_a_collection_that_is_being_dropped_creates_it_again() {
             assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
         }
     });
+    // Nobody drops it any more.
+    assert!(matches!(server.send("PUT", path, &json!({})).status, 200 | 201));
+    assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row(LAMPS)).status, 201);
+    assert_eq!(server.send("GET", path, &Value::Null).json()["records"], 1);
+}
+
+#[test]
+fn a_record_put_while_its_collection_is_dropped_several_times_is_stored() {
+    let server = support::shared_server();
+    let path = "/v1/collections/again-and-again";
+    for _ in 0..15 {
+        let answer = std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| server.send("DELETE", path, &Value::Null));
+            }
+            server.send("PUT", &format!("{path}/records/a"), &row(LAMPS))
+        });
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
+    }
 }

@@ -1,10 +1,15 @@
-//! Creating, changing, describing and dropping collections.
+//! Collections: created, changed, listed, dropped; and the compiled context that every other use case begins with.
+//!
+//! Requests that create, drop and write to the same collection at once may meet in any order. What a store has done is
+//! answered as done, whatever another request did a moment later; what met a drop half-way begins again.
 
 use std::sync::Arc;
 
 use crate::collection::{CollectionName, Settings};
 use crate::engine::answers::Collection;
-use crate::engine::{Engine, Error, GENERATION_RETRIES, Result, off_thread};
+use crate::engine::context::{self, Context};
+use crate::engine::{DROP_RETRIES, Engine, Error, Result, off_thread};
+use crate::record::Row;
 use crate::schemes::profile::Profile;
 use crate::store::{CollectionSpec, CollectionState, StoreError};
 
@@ -19,8 +24,8 @@ impl Engine {
         let mut attempts = 0;
         loop {
             match self.create_or_update(&spec).await {
-                // Dropped in between: it is for this call to create it again.
-                Err(Error::UnknownCollection(_)) if attempts < GENERATION_RETRIES => attempts += 1,
+                // It was there, and dropped before it was changed: it is for this call to create it again.
+                Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
                 settled => return settled,
             }
         }
@@ -28,7 +33,8 @@ impl Engine {
 
     async fn create_or_update(&self, spec: &CollectionSpec) -> Result<(Collection, bool)> {
         match self.store.create_collection(spec.clone()).await {
-            Ok(state) => Ok((self.describe(&state).await?, true)),
+            // Not counted: another request may have dropped it by now, and it was created all the same.
+            Ok(state) => Ok((self.described(&state, 0).await?, true)),
             Err(StoreError::CollectionExists(_)) => {
                 let state = self.store.update_collection(spec.clone()).await?;
                 Ok((self.describe(&state).await?, false))
@@ -65,13 +71,18 @@ impl Engine {
     }
 
     async fn describe(&self, state: &Arc<CollectionState>) -> Result<Collection> {
+        let records = self.store.count(&state.name).await?;
+        self.described(state, records).await
+    }
+
+    async fn described(&self, state: &Arc<CollectionState>, records: u64) -> Result<Collection> {
         let context = self.contexts.of(&*self.store, state).await?;
         Ok(Collection {
             name: state.name.clone(),
             settings: state.settings.clone(),
             generation: state.generation,
             profile: state.profile.clone(),
-            records: self.store.count(&state.name).await?,
+            records,
             inactive_channels: context.inactive_channels(),
             created_at: state.created_at.clone(),
         })
@@ -84,5 +95,35 @@ impl Engine {
             off_thread(move || Ok(Profile::compile(&settings, None).digest().to_owned())).await?
         };
         Ok(CollectionSpec { name: name.clone(), settings, profile, now: (self.options.now)() })
+    }
+
+    /// The collection, compiled.
+    pub(super) async fn context(&self, name: &CollectionName) -> Result<Arc<Context>> {
+        match self.store.collection(name).await? {
+            Some(state) => self.contexts.of(&*self.store, &state).await,
+            None => Err(Error::UnknownCollection(name.clone())),
+        }
+    }
+
+    /// The collection, compiled; created with preset `default` where it is not there and [`auto_create`](super::Options)
+    /// says so.
+    pub(super) async fn context_or_create(&self, name: &CollectionName, row: &Row) -> Result<Arc<Context>> {
+        for _ in 0..=DROP_RETRIES {
+            match self.context(name).await {
+                Err(Error::UnknownCollection(_)) if self.options.auto_create => {}
+                other => return other,
+            }
+            // A row that the collection would refuse does not create it.
+            let row = row.clone();
+            off_thread(move || context::read(&Profile::compile(&Settings::default(), None), &row)).await?;
+            let spec = self.spec(name, Settings::default()).await?;
+            match self.store.create_collection(spec).await {
+                Ok(state) => return self.contexts.of(&*self.store, &state).await,
+                // Another request created it first, and may drop it next.
+                Err(StoreError::CollectionExists(_)) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(Error::UnknownCollection(name.clone()))
     }
 }

@@ -253,7 +253,11 @@ impl Contexts {
         if let Some(known) = before.and_then(|before| before.known(generation, settings)) {
             return Ok(known);
         }
-        let statistics = store.statistics(name, generation).await?;
+        let statistics = match store.statistics(name, generation).await {
+            // Dropped meanwhile. Who goes on hears so from the store, and nobody else sees this state again.
+            Err(StoreError::UnknownCollection(_)) => None,
+            other => other?,
+        };
         let damaged =
             || StoreError::Internal("the statistics of a generation are damaged; reindex the collection".into());
         let decoded = statistics.map(|bytes| Statistics::decode(&bytes).ok_or_else(damaged)).transpose()?;

@@ -24,20 +24,23 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::collection::{CollectionName, Settings};
+use crate::collection::CollectionName;
 use crate::engine::answers::{Page, RecordView, Registration};
 use crate::engine::context::{Context, Contexts, Subject};
 use crate::engine::groups::AllGroups;
 use crate::engine::judge::RecordJudge;
 pub use crate::engine::turns::{Turn, Turns};
 use crate::record::{RecordId, Row};
-use crate::schemes::profile::{Profile, Signed};
-use crate::store::{self, GenerationId, Mode, Seq, Store, StoreError, StoredRecord, Usage};
+use crate::schemes::profile::Signed;
+use crate::store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
 use crate::violation::Violation;
 
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
 /// another reindex to finish in that very moment.
 const GENERATION_RETRIES: usize = 3;
+/// How often a write is repeated when its collection was dropped between looking and writing. Each repetition needs another
+/// request to drop it in that very moment.
+const DROP_RETRIES: usize = 16;
 /// A page of a list ends when its rows hold this many bytes, so that no answer needs much memory.
 const PAGE_BYTES: usize = 8 << 20;
 /// Records read at once for a page.
@@ -203,33 +206,44 @@ impl Engine {
         let mut attempts = 0;
         let registered = loop {
             let context = self.context_or_create(collection, &row).await?;
-            let subject = self.subject(&context, row.clone()).await?;
-            let others = self.sign_beside(&context, &id, &row).await?;
-            let rulings = self.rulings(collection, Some(&id)).await?;
-            let registration = store::Registration {
-                collection: collection.clone(),
-                generation: context.state.generation,
-                id: id.clone(),
-                row: row.clone(),
-                signed: subject.signed.clone(),
-                mode,
-                now: (self.options.now)(),
-                others,
-                confirmed: rulings.confirmed(),
-                placed: turn.placed(),
-            };
-            let judge = Arc::new(RecordJudge::new(context, subject, rulings));
-            turn.come().await;
-            match self.store.register(registration, judge).await {
-                Err(StoreError::StaleGeneration { .. }) if attempts < GENERATION_RETRIES => attempts += 1,
+            match self.register_in(context, &id, &row, mode, turn).await {
+                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
                 // Dropped between looking and writing: the next attempt creates it again, if it may.
-                Err(StoreError::UnknownCollection(_)) if self.options.auto_create && attempts < GENERATION_RETRIES => {
-                    attempts += 1;
-                }
+                Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
                 other => break other?,
             }
         };
         self.answer(collection, id, registered).await
+    }
+
+    /// One attempt, signed for the generations that `context` knows of.
+    async fn register_in(
+        &self,
+        context: Arc<Context>,
+        id: &RecordId,
+        row: &Row,
+        mode: Mode,
+        turn: &mut Turn,
+    ) -> Result<Registered> {
+        let collection = &context.state.name;
+        let subject = self.subject(&context, row.clone()).await?;
+        let others = self.sign_beside(&context, id, row).await?;
+        let rulings = self.rulings(collection, Some(id)).await?;
+        let registration = store::Registration {
+            collection: collection.clone(),
+            generation: context.state.generation,
+            id: id.clone(),
+            row: row.clone(),
+            signed: subject.signed.clone(),
+            mode,
+            now: (self.options.now)(),
+            others,
+            confirmed: rulings.confirmed(),
+            placed: turn.placed(),
+        };
+        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
+        turn.come().await;
+        Ok(self.store.register(registration, judge).await?)
     }
 
     fn settle_id(&self, id: Option<RecordId>, row: &Row) -> Result<RecordId> {
@@ -314,30 +328,6 @@ impl Engine {
     /// Finishes what was begun and lets go of the store.
     pub async fn close(&self) -> Result<()> {
         Ok(self.store.close().await?)
-    }
-
-    async fn context(&self, name: &CollectionName) -> Result<Arc<Context>> {
-        match self.store.collection(name).await? {
-            Some(state) => self.contexts.of(&*self.store, &state).await,
-            None => Err(Error::UnknownCollection(name.clone())),
-        }
-    }
-
-    async fn context_or_create(&self, name: &CollectionName, row: &Row) -> Result<Arc<Context>> {
-        match self.context(name).await {
-            Err(Error::UnknownCollection(_)) if self.options.auto_create => {
-                // A row that the collection would refuse does not create it.
-                let row = row.clone();
-                off_thread(move || context::read(&Profile::compile(&Settings::default(), None), &row)).await?;
-                let spec = self.spec(name, Settings::default()).await?;
-                match self.store.create_collection(spec).await {
-                    // Another request created it first.
-                    Ok(_) | Err(StoreError::CollectionExists(_)) => self.context(name).await,
-                    Err(other) => Err(other.into()),
-                }
-            }
-            other => other,
-        }
     }
 
     /// Signs a row for the generations beside the live one, away from the serving threads: there are few, and seldom.

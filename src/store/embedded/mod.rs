@@ -203,9 +203,10 @@ impl EmbeddedStore {
     }
 
     /// A generation goes live before the new settings are published, and who holds the old settings is refused. That is told
-    /// when the new ones can be read, so that reading them again helps: whoever changes them has the turn until then.
+    /// when the new ones can be read, so that reading them again helps: whoever changes them has the turn until then. In the
+    /// same way a collection is closed to changes before it is gone, and its name free.
     async fn once_settled<T>(&self, outcome: Result<T>) -> Result<T> {
-        if let Err(StoreError::StaleGeneration { .. }) = &outcome {
+        if let Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) = &outcome {
             drop(self.begun(self.shared.turns.lock()).await?);
         }
         outcome
