@@ -133,3 +133,30 @@ async fn another_instance_goes_on_with_the_reindex_of_one_that_was_killed() {
         home.forget().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reindex_waits_for_a_server_that_is_away() {
+    let mongo = mongod::ReplicaSet::start(1).await;
+    let all = rows(9);
+    let expected = left_alone(&all);
+    let home = Home::database(&mongo.uri());
+    let server = home.start(&[]);
+    fill(&server, &all);
+    let asked = json!({ "collection": "c", "settings": settings(), "records_per_second": 100 });
+    let task = server.send("POST", "/v1/admin/reindex", &asked);
+    assert_eq!(task.status, 202, "{}", task.text);
+    let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
+    let look = || server.send("GET", &path, &Value::Null).json();
+    until("it has begun", || look()["done"].as_u64().filter(|done| *done > 0));
+    mongo.kill(0);
+    until("it waits", || server.log().contains("a task waits for the store").then_some(()));
+    mongo.restart(0).await;
+    let ended = until("it ends", || {
+        let task = server.try_send("GET", &path, &Value::Null)?.json();
+        matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")).then_some(task)
+    });
+    assert_eq!((&ended["status"], &ended["error"]), (&json!("succeeded"), &Value::Null), "{ended}");
+    assert_eq!(answers(&server, &all), expected);
+    server.stop();
+    home.doctor();
+}

@@ -8,6 +8,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::TestServer;
@@ -29,6 +30,12 @@ fn the_same_records_and_the_same_answers_after_a_restart() {
     for (id, answer) in &before {
         assert_eq!(Some(answer), after.get(id), "record {id}");
     }
+    let given_up = Instant::now() + Duration::from_secs(120);
+    while !server.log().contains("records are remembered again") {
+        assert!(Instant::now() < given_up, "what was remembered of records is not made again:\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(before, answers(&server, &verdicts), "with sketches of all records");
     println!("{} records, the same answers after a restart", before.len());
 }
 

@@ -70,6 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     );
     let shutdown = Shutdown::default();
     let tasks = runtime.spawn(crate::tasks::run(engine.clone(), shutdown.clone()));
+    let warming = runtime.spawn(crate::tasks::warm_up(engine.clone(), shutdown.clone()));
     let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
@@ -81,6 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         signals.abort();
         // Let go of at its last checkpoint; whoever comes next goes on.
         tasks.await.context("running tasks")?;
+        warming.await.context("warming up")?;
         engine.close().await.context("closing the store")?;
         served
     })?;

@@ -85,6 +85,15 @@ impl RecordJudge {
     }
 }
 
+/// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
+pub(super) fn remember(context: &Context, record: &StoredRecord) {
+    let Some(verify) = &context.state.settings.verify else { return };
+    let Ok(row) = Row::parse(record.row.as_bytes()) else { return };
+    let Ok(document) = context.profile.read(&row) else { return };
+    let shingles = || sketch(&ShingleSet::of(&document.joined(), verify.shingle));
+    context.sketches.remember(context.owner, record.seq, shingles);
+}
+
 /// The measures of a match, as far as they are known.
 #[derive(Default)]
 struct Measures {

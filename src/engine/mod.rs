@@ -19,6 +19,7 @@ pub mod replay;
 pub mod tasks;
 mod turns;
 mod view;
+mod warm;
 
 use std::sync::Arc;
 

@@ -335,7 +335,7 @@ fn sign(context: &Context, records: Vec<StoredRecord>) -> Vec<Item> {
 }
 
 /// The threads that rebuild: all cores but one, behind those that serve. Made when first needed.
-fn pool() -> Result<&'static ThreadPool> {
+pub(super) fn pool() -> Result<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let made = POOL.get_or_init(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -350,7 +350,11 @@ fn pool() -> Result<&'static ThreadPool> {
     made.as_ref().ok_or(Error::Crashed)
 }
 
-async fn on_pool<T: Send + 'static>(pool: &'static ThreadPool, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+/// Runs `work` on a pool.
+pub(super) async fn on_pool<T: Send + 'static>(
+    pool: &'static ThreadPool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
     let (sender, receiver) = oneshot::channel();
     pool.spawn(move || {
         let done = catch_unwind(AssertUnwindSafe(work));

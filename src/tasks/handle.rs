@@ -21,7 +21,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(2);
 /// How often a change is tried when somebody else changes the task (to cancel it) at the same time.
 const TRIES: usize = 8;
 /// How long to wait before trying again when the store is away.
-const AWAY: Duration = Duration::from_secs(1);
+pub(super) const AWAY: Duration = Duration::from_secs(1);
 /// Weight of the latest measurement in the rate that is shown.
 const LATEST: f64 = 0.3;
 

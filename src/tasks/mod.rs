@@ -12,19 +12,25 @@ mod purge;
 mod reindex;
 #[cfg(test)]
 mod tests;
+mod warm;
 
 use std::time::Duration;
 
 use crate::engine::tasks::Work;
 use crate::engine::{Engine, Error};
 use crate::shutdown::{Phase, Shutdown};
+use crate::store::StoreError;
 use crate::store::tasks::{TaskState, TaskStatus};
 
 pub use handle::LEASE;
-use handle::{End, Handle};
+use handle::{AWAY, End, Handle};
+pub use warm::warm_up;
 
 /// How often the store is asked for tasks that nobody told us of: asked for through another instance, or left by a dead one.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Longest pause between two tries while the store is away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Runs tasks until the service drains. A task under way is then let go at its last checkpoint, for whoever comes next.
 pub async fn run(engine: Engine, shutdown: Shutdown) {
@@ -83,16 +89,25 @@ async fn work(handle: &Handle) -> End {
         Ok(work) => work,
         Err(_) => return End::Failed("the request of the task cannot be read; it was made by another version".into()),
     };
-    let done = match work {
-        Work::Reindex(request) => reindex::run(handle, request).await,
-        Work::Activate(request) => activate::run(handle, request).await,
-        Work::Purge(request) => purge::run(handle, request).await,
-    };
-    match done {
-        Ok(result) => End::Succeeded(result),
-        Err(Stop::Lost) => End::Lost,
-        Err(Stop::Canceled) => End::Canceled,
-        Err(Stop::Error(error)) => End::Failed(error.to_string()),
+    let mut pause = AWAY;
+    loop {
+        let done = match work.clone() {
+            Work::Reindex(request) => reindex::run(handle, request).await,
+            Work::Activate(request) => activate::run(handle, request).await,
+            Work::Purge(request) => purge::run(handle, request).await,
+        };
+        match done {
+            Ok(result) => return End::Succeeded(result),
+            Err(Stop::Lost) => return End::Lost,
+            Err(Stop::Canceled) => return End::Canceled,
+            Err(Stop::Error(Error::Store(error @ (StoreError::Unavailable { .. } | StoreError::Unknown(_))))) => {
+                tracing::warn!(%error, "a task waits for the store and goes on from its last checkpoint");
+                handle.phase("wait for the store", 0);
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            Err(Stop::Error(error)) => return End::Failed(error.to_string()),
+        }
     }
 }
 

@@ -1,0 +1,33 @@
+//! What is done once after a start, behind the requests. It is no task: nobody asked for it, and nothing is lost when it stops.
+
+use std::time::Instant;
+
+use crate::engine::{Engine, Error, Result};
+use crate::shutdown::{Phase, Shutdown};
+
+/// Makes again what was remembered of all records before the start; ends early when the service drains.
+pub async fn warm_up(engine: Engine, shutdown: Shutdown) {
+    tokio::select! {
+        () = shutdown.reached(Phase::Draining) => {}
+        done = all_collections(&engine) => match done {
+            Ok(()) => {}
+            Err(error) => tracing::warn!(%error, "records could not be read for remembering them; candidates are read instead"),
+        }
+    }
+}
+
+async fn all_collections(engine: &Engine) -> Result<()> {
+    for collection in engine.collections().await? {
+        let begun = Instant::now();
+        match engine.remember_records(&collection.name).await {
+            // Dropped meanwhile.
+            Err(Error::UnknownCollection(_)) | Ok(0) => {}
+            Err(other) => return Err(other),
+            Ok(records) => {
+                let ms = begun.elapsed().as_millis() as u64;
+                tracing::info!(collection = %collection.name, records, ms, "records are remembered again");
+            }
+        }
+    }
+    Ok(())
+}
