@@ -187,7 +187,7 @@ fn wrong_parameters_are_told_the_range_and_their_place() {
         (json!({"scheme": "minhash", "bands": 129}), "bands", "129 is outside 1 to 128"),
         (json!({"scheme": "i_match", "low": 0.9, "high": 0.5}), "high", "0.5 is outside 0.9 to 1"),
         (json!({"scheme": "segments", "share": 1.5}), "share", "1.5 is outside 0 to 1"),
-        (json!({"scheme": "segments", "split": "lines:0"}), "", "n from 1 to 1000"),
+        (json!({"scheme": "segments", "split": "lines:0"}), "split", "n from 1 to 1000"),
         (json!({"scheme": "tianwang1", "bytes": 31}), "bytes", "31 is outside 32 to 4096"),
         (json!({"scheme": "tianwang2", "n": 2}), "n", "2 is outside 3 to 50"),
         (json!({"scheme": "tianwang3", "epsilon": 2}), "epsilon", "2 is outside 0 to 1"),
@@ -195,19 +195,18 @@ fn wrong_parameters_are_told_the_range_and_their_place() {
         (json!({"scheme": "tianwang5", "n": 3.5}), "n", "3.5 is outside 3 to 50"),
         (json!({"scheme": "feature_code", "k": 1}), "k", "1 is outside 2 to 16"),
         (json!({"scheme": "vsm", "keys": 0}), "keys", "0 is outside 1 to 64"),
-        (json!({"scheme": "vsm", "keys": "some"}), "", "a number from 1 to 64, \"all\" or \"prefix\""),
+        (json!({"scheme": "vsm", "keys": "some"}), "keys", "a number from 1 to 64, \"all\" or \"prefix\""),
         (json!({"scheme": "boolean", "t": -0.1}), "t", "-0.1 is outside 0 to 1"),
         (json!({"scheme": "scam", "epsilon": 2}), "epsilon", "2 is outside 2 (excluded) to 10"),
         (json!({"scheme": "scam", "keys": "prefix"}), "keys", "1 to 64, or \"all\""),
-        (json!({"scheme": "md5", "strip": 1}), "", "boolean"),
-        (json!({"scheme": "tianwang6"}), "scheme", "`tianwang5`"),
+        (json!({"scheme": "md5", "strip": 1}), "strip", "true or false"),
+        (json!({"scheme": "tianwang6"}), "scheme", "\"tianwang5\""),
     ];
     let desk = Desk::new("wrong");
     for (channel, parameter, detail) in table {
         let problem = refused(&desk, &settings(&channel));
         let error = &problem["errors"][0];
-        let place = if parameter.is_empty() { String::new() } else { format!("/{parameter}") };
-        assert_eq!(error["pointer"], format!("/channels/0{place}"), "{channel}: {problem}");
+        assert_eq!(error["pointer"], format!("/channels/0/{parameter}"), "{channel}: {problem}");
         assert!(error["detail"].as_str().is_some_and(|text| text.contains(detail)), "{channel}: {problem}");
     }
 }

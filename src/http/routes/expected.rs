@@ -3,6 +3,10 @@
 /// Rewrites serde's words: names of Rust types become what JSON they are, and nothing of the client's own text is repeated.
 pub(super) fn expected(reason: &str) -> String {
     let reason = reason.split(" at line ").next().unwrap_or_default();
+    // A value with rules of its own says them in our words, and repeats nothing.
+    if reason.starts_with('`') {
+        return reason.replace('`', "\"");
+    }
     if reason.contains("untagged enum StopWords") {
         return "give \"default\" or a list of words".into();
     }
@@ -58,6 +62,7 @@ mod tests {
             ("invalid type: map, expected a boolean", "give true or false"),
             ("invalid type: integer `1`, expected struct Verify", "give an object"),
             ("invalid length 3, expected an array of length 2", "give a list of two numbers"),
+            ("`split` is \"clause\" or \"lines:n\"", "\"split\" is \"clause\" or \"lines:n\""),
             ("missing field `name`", "the key \"name\" is missing; give it"),
             ("data did not match any variant of untagged enum StopWords", "give \"default\" or a list of words"),
         ];
