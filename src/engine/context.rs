@@ -22,7 +22,7 @@ use crate::violation::Violation;
 pub(super) struct Context {
     pub(super) state: Arc<CollectionState>,
     pub(super) profile: Arc<Profile>,
-    /// What its sketches are remembered under: one that no other context has, so that other settings get other sketches.
+    /// What its sketches are remembered under: shared by those generations of the collection that read the same texts.
     pub(super) owner: u32,
     /// Sketches of records that were registered or verified, under seqs that name their text for ever. The larger a collection,
     /// the more records share some phrase with a new one; a sketch refuses nearly all of those without reading them.
@@ -97,6 +97,13 @@ impl Context {
         Some(known.clone())
     }
 
+    /// The owner of sketches under `settings`, if a generation has them that reads the same.
+    fn owner_for(&self, settings: &Settings) -> Option<u32> {
+        let live = std::iter::once((&self.state.settings, self.owner));
+        let others = self.state.others.iter().zip(&self.others).map(|(state, beside)| (&state.settings, beside.owner));
+        live.chain(others).find(|(other, _)| same_sketches(other, settings)).map(|(_, owner)| owner)
+    }
+
     /// The same collection as it would be if `generation`, one beside the live one, were live.
     pub(super) fn seen_from(&self, generation: GenerationId) -> Option<Self> {
         let mut states = self.state.others.iter().zip(&self.others);
@@ -154,6 +161,13 @@ impl Context {
         let inactive = schemes.filter_map(|scheme| Some((scheme.name(), scheme.inactive_reason()?)));
         inactive.map(|(scheme, reason)| InactiveChannel { scheme: scheme.into(), reason }).collect()
     }
+}
+
+/// Whether a record has the same sketch under both: the same fields are read and normalised in the same way, and cut into
+/// shingles of one width.
+fn same_sketches(one: &Settings, other: &Settings) -> bool {
+    let read = |settings: &Settings| (settings.text.simplify, settings.verify.as_ref().map(|verify| verify.shingle));
+    one.fields == other.fields && one.host_aliases == other.host_aliases && read(one) == read(other)
 }
 
 /// Reads and signs a row that was accepted under other settings. One that these cannot read, or in which they find no content,
@@ -261,9 +275,10 @@ impl Contexts {
         let damaged =
             || StoreError::Internal("the statistics of a generation are damaged; reindex the collection".into());
         let decoded = statistics.map(|bytes| Statistics::decode(&bytes).ok_or_else(damaged)).transpose()?;
-        let (settings, statistics) = (settings.clone(), decoded.map(Arc::new));
-        let profile = off_thread(move || Ok(Arc::new(Profile::compile(&settings, statistics)))).await?;
-        let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
+        let (own, statistics) = (settings.clone(), decoded.map(Arc::new));
+        let profile = off_thread(move || Ok(Arc::new(Profile::compile(&own, statistics)))).await?;
+        let shared = before.and_then(|before| before.owner_for(settings));
+        let owner = shared.unwrap_or_else(|| self.next_owner.fetch_add(1, Ordering::Relaxed));
         Ok(Beside { generation, profile, owner })
     }
 
@@ -323,6 +338,22 @@ mod tests {
         }
         assert!(all.iter().all(|context| Arc::ptr_eq(context, &all[0])));
         assert_eq!(contexts.made.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn generations_that_read_the_same_share_their_sketches() {
+        let (contexts, store) = (Contexts::default(), ModelStore::default());
+        let first = state(&store, "words", &[]).await;
+        let owner = contexts.of(&store, &first).await.unwrap().owner;
+        let after = async |change: fn(&mut Settings)| {
+            let mut changed = CollectionState::clone(&first);
+            change(&mut changed.settings);
+            contexts.of(&store, &Arc::new(changed)).await.unwrap().owner
+        };
+        assert_eq!(after(|settings| settings.min_features = 9).await, owner);
+        assert_ne!(after(|settings| settings.text.simplify = false).await, owner);
+        let owner = contexts.of(&store, &first).await.unwrap().owner;
+        assert_ne!(after(|settings| settings.fields.truncate(3)).await, owner);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
