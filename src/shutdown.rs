@@ -3,6 +3,8 @@
 //! The first SIGTERM or SIGINT begins an orderly stop; a second one exits at once with status 130. Nothing acknowledged is
 //! lost either way, because an answer is only given for what is durable.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -80,6 +82,25 @@ pub fn exit_on_signal(before: impl FnOnce() + Send + 'static) -> std::io::Result
     let wait = move || {
         runtime.block_on(signals.next());
         before();
+        std::process::exit(130);
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+}
+
+/// For commands that clean up when they stop: the first signal sets `stop`, a second one exits at once with status 130.
+///
+/// # Errors
+/// When signals cannot be received.
+pub fn stop_on_signal(stop: Arc<AtomicBool>) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::new()?
+    };
+    let wait = move || {
+        runtime.block_on(signals.next());
+        stop.store(true, Ordering::Relaxed);
+        runtime.block_on(signals.next());
         std::process::exit(130);
     };
     std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)

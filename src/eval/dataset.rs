@@ -61,7 +61,14 @@ impl Dataset {
     }
 
     fn add_record(&mut self, line: &[u8]) -> Result<(), String> {
-        let row = Row::parse(line).map_err(|error| error.to_string())?;
+        self.add(Row::parse(line).map_err(|error| error.to_string())?)
+    }
+
+    /// Adds a record at the end.
+    ///
+    /// # Errors
+    /// When it has no id, or one that is there already.
+    pub fn add(&mut self, row: Row) -> Result<(), String> {
         let id = row.id().cloned().ok_or("the record has no id; give every line an \"id\"")?;
         let position = u32::try_from(self.records.len()).map_err(|_| "more than 2^32 records")?;
         if self.positions.insert(id.clone(), position).is_some() {
@@ -79,14 +86,42 @@ impl Dataset {
             let position = self.positions.get(member);
             members.push(*position.ok_or_else(|| format!("the member {member} is not among the records"))?);
         }
+        self.relate(&members);
         let kind = group.kind.unwrap_or_else(|| "unnamed".into());
         let names = [group.subkind.map(|subkind| format!("{kind}/{subkind}")), Some(kind)];
         let pairs = || members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
         for name in names.into_iter().flatten() {
             self.truth_by_kind.entry(name).or_default().extend(pairs().filter(|pair| pair.0 != pair.1));
         }
-        self.truth.extend(pairs().filter(|pair| pair.0 != pair.1));
         Ok(())
+    }
+
+    /// The records at these positions are about the same matter.
+    pub fn relate(&mut self, members: &[u32]) {
+        let pairs = members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
+        self.truth.extend(pairs.filter(|pair| pair.0 != pair.1));
+    }
+
+    /// The first `count` records, and the pairs among them. Kinds of groups are left out.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        self.these(0..self.records.len().min(count) as u32)
+    }
+
+    /// The records at ascending `positions`, and the pairs among them. Kinds of groups are left out.
+    #[must_use]
+    pub fn these(&self, positions: impl IntoIterator<Item = u32>) -> Self {
+        let mut part = Self::default();
+        let mut moved = HashMap::new();
+        for (new, old) in (0..).zip(positions) {
+            let (id, row) = &self.records[old as usize];
+            moved.insert(old, new);
+            part.positions.insert(id.clone(), new);
+            part.records.push((id.clone(), row.clone()));
+        }
+        let pairs = self.truth.iter().filter_map(|Pair(a, b)| Some(Pair::new(*moved.get(a)?, *moved.get(b)?)));
+        part.truth = pairs.collect();
+        part
     }
 }
 

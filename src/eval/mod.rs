@@ -5,5 +5,6 @@ pub mod dataset;
 pub mod direct;
 pub mod grid;
 pub mod metrics;
+pub mod plot;
 pub mod run;
 pub mod svg;

@@ -13,12 +13,12 @@ pub struct Line {
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 420.0;
-const LEFT: f64 = 60.0;
-const TOP: f64 = 40.0;
-const PLOT_WIDTH: f64 = 460.0;
-const PLOT_HEIGHT: f64 = 320.0;
+pub(super) const LEFT: f64 = 60.0;
+pub(super) const TOP: f64 = 40.0;
+pub(super) const PLOT_WIDTH: f64 = 460.0;
+pub(super) const PLOT_HEIGHT: f64 = 320.0;
 /// Told apart also by people who do not see red and green alike.
-const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
+pub(super) const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
 /// The chart of `lines`.
 pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> String {
@@ -31,7 +31,7 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> Strin
     svg
 }
 
-fn begin(title: &str) -> String {
+pub(super) fn begin(title: &str) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
@@ -99,17 +99,23 @@ fn draw(svg: &mut String, number: usize, line: &Line) {
             points.trim_end()
         ),
     );
+    legend(svg, number, &line.name);
+}
+
+/// The name of line `number` beside the chart.
+pub(super) fn legend(svg: &mut String, number: usize, name: &str) {
+    let colour = COLOURS[number % COLOURS.len()];
     let y = TOP + 14.0 + 20.0 * number as f64;
     let x = LEFT + PLOT_WIDTH + 14.0;
     push(svg, format_args!("<rect x=\"{x}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>\n", y - 6.0));
-    text(svg, (x + 20.0, y), "", &line.name);
+    text(svg, (x + 20.0, y), "", name);
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, words: &str) {
+pub(super) fn text(svg: &mut String, (x, y): (f64, f64), attributes: &str, words: &str) {
     push(svg, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>\n", escape(words)));
 }
 
-fn push(svg: &mut String, piece: std::fmt::Arguments<'_>) {
+pub(super) fn push(svg: &mut String, piece: std::fmt::Arguments<'_>) {
     svg.write_fmt(piece).expect("a string takes all that is written to it");
 }
 

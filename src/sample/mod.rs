@@ -13,6 +13,7 @@ mod copy;
 mod generic;
 mod grammar;
 mod measure;
+mod notices;
 mod permute;
 mod phrases;
 mod plan;
@@ -25,6 +26,7 @@ mod words;
 
 pub use copy::Kind;
 pub use measure::{Overlap, overlap};
+pub use notices::{Notice, Notices, Repeat};
 
 use serde::{Deserialize, Serialize};
 
@@ -138,6 +140,12 @@ impl Sample {
             _ => None,
         });
         of_kind.zip(1u64..).map(|((cluster, kind), number)| self.group(cluster, kind, number))
+    }
+
+    /// The members of every group of [`Sample::groups`], by their positions in the file, without measuring them.
+    pub fn families(&self) -> impl Iterator<Item = Vec<u64>> + '_ {
+        let copied = self.plan.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
+        copied.map(|cluster| self.plan.members(cluster).into_iter().map(|(position, _)| position).collect())
     }
 
     /// All pairs that look alike and are not about the same matter.

@@ -1,0 +1,326 @@
+//! Made-up notices of an agricultural market, crawled again and again: who offers or seeks what, where, at which price.
+//!
+//! For measuring what cleans such crawls. As with the petitions, each notice is a pure function of (count, seed, position), and
+//! nothing here is anybody's: goods are goods, everything else is made up, and no telephone has such a number.
+//!
+//! Of all notices some 60 % repeat another: mostly to the letter, some with other marks or spaces, some with words added and figures
+//! changed, a few under another title. Now and then a seller puts another matter under a title that he has used before.
+
+use serde::Serialize;
+
+use super::grammar::person;
+use super::permute::Permutation;
+use super::rng::Rng;
+use super::words::{DISTRICTS, FIRSTS, STEMS};
+
+/// Notices in a cell: no matter spans two.
+const CELL: u64 = 64;
+/// Sizes of a matter, each as likely: 2.5 in the mean, so that 60 % repeat another.
+const SIZES: [u64; 10] = [1, 1, 1, 1, 2, 2, 3, 3, 4, 7];
+/// Percent of matters that are put under the title, name and number of the matter before.
+const SAME_TITLE: usize = 6;
+
+/// A made-up notice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// Its id: `n` and its position, from 1.
+    pub id: String,
+    /// What it is called.
+    pub title: String,
+    /// Whom to ask for.
+    pub contact: String,
+    /// How to reach them.
+    pub phone: String,
+    /// The text.
+    pub content: String,
+    /// When it was crawled: `YYYY-MM-DD HH:MM:SS`.
+    pub reg_time: String,
+}
+
+/// How a repeated notice differs from the first of its matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Not but for the time.
+    Exact,
+    /// In marks and spaces.
+    Marks,
+    /// In words and figures of the text.
+    Words,
+    /// In its title.
+    Title,
+}
+
+/// The notices of one crawl.
+#[derive(Clone, Copy, Debug)]
+pub struct Notices {
+    count: u64,
+    seed: u64,
+    permutation: Permutation,
+}
+
+/// A matter: neighbours in their cell.
+#[derive(Clone, Copy, Debug)]
+struct Matter {
+    first: u64,
+    /// The matter whose title, name and number it has.
+    head: u64,
+}
+
+impl Notices {
+    /// The `count` notices that belong to `seed`.
+    pub fn new(count: u64, seed: u64) -> Self {
+        Self { count, seed, permutation: Permutation::new(count.max(1), seed) }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Names the matter of the notice at `position`: equal for notices about the same, and for no others.
+    pub fn matter(&self, position: u64) -> u64 {
+        self.matter_of(self.permutation.forward(position)).first
+    }
+
+    /// How the notice at `position` differs from the first of its matter; `None` for the first itself.
+    pub fn repeat(&self, position: u64) -> Option<Repeat> {
+        let item = self.permutation.forward(position);
+        (item != self.matter_of(item).first).then(|| self.repeat_of(item))
+    }
+
+    /// The notice at `position`, counted from 0.
+    pub fn notice(&self, position: u64) -> Notice {
+        let item = self.permutation.forward(position);
+        let Matter { first, head } = self.matter_of(item);
+        let (mut title, contact, phone) = self.head(head);
+        let mut content = self.content(first);
+        if item != first {
+            let mut rng = Rng::of(&[self.seed, item, 45]);
+            match self.repeat_of(item) {
+                Repeat::Exact => {}
+                Repeat::Marks => content = marks(&content, &mut rng),
+                Repeat::Words => content = words(&content, &mut rng),
+                Repeat::Title => title = format!("{}{title}", rng.pick(&["急！", "再发：", "【推荐】", "长期"])),
+            }
+        }
+        Notice { id: format!("n{:08}", position + 1), title, contact, phone, content, reg_time: self.time(position) }
+    }
+
+    fn matter_of(&self, item: u64) -> Matter {
+        let (mut first, end) = (item / CELL * CELL, ((item / CELL + 1) * CELL).min(self.count));
+        let mut rng = Rng::of(&[self.seed, item / CELL, 40]);
+        let mut head = first;
+        loop {
+            let size = SIZES[rng.below(SIZES.len())].min(end - first).max(1);
+            if !rng.chance(SAME_TITLE) {
+                head = first;
+            }
+            if item < first + size {
+                return Matter { first, head };
+            }
+            first += size;
+        }
+    }
+
+    fn repeat_of(&self, item: u64) -> Repeat {
+        match Rng::of(&[self.seed, item, 41]).below(100) {
+            0..84 => Repeat::Exact,
+            84..89 => Repeat::Marks,
+            89..96 => Repeat::Words,
+            _ => Repeat::Title,
+        }
+    }
+
+    /// Title, name and number.
+    fn head(&self, matter: u64) -> (String, String, String) {
+        let mut rng = Rng::of(&[self.seed, matter, 42]);
+        let place = format!("{}{}", rng.pick(DISTRICTS), rng.pick(STEMS));
+        let (act, goods) = (rng.pick(&["供应", "求购", "批发", "大量供应", "常年收购", "出售"]), rng.pick(GOODS));
+        let title = format!("{place}{act}{goods}");
+        let mut contact = String::new();
+        person(&mut rng, &mut contact);
+        (title, contact, format!("000-{:08}", rng.below(100_000_000)))
+    }
+
+    fn content(&self, matter: u64) -> String {
+        let mut rng = Rng::of(&[self.seed, matter, 43]);
+        let goods = rng.pick(GOODS);
+        let base = format!(
+            "{}{}{}",
+            rng.pick(DISTRICTS),
+            rng.pick(STEMS),
+            rng.pick(&["基地", "合作社", "农场", "市场", "果园", "种植园"])
+        );
+        let mut text =
+            format!("{base}现有{goods}{}{}，", rng.between(2, 900), rng.pick(&["吨", "亩", "箱", "头", "车", "公斤"]));
+        text.push_str(&format!("价格{}.{}元，", rng.between(0, 40), rng.below(10)));
+        let mut phrases: Vec<&str> = PHRASES.to_vec();
+        rng.shuffle(&mut phrases);
+        for phrase in phrases.into_iter().take(2 + rng.below(6)) {
+            text.push_str(phrase);
+            text.push_str(rng.pick(&["，", "，", "。"]));
+        }
+        text.push_str(&format!(
+            "{}{}。",
+            rng.pick(FIRSTS),
+            rng.pick(&["农产品经营部", "果蔬商行", "种养场", "粮油贸易行", "苗木中心"])
+        ));
+        text
+    }
+
+    /// Crawled in the order of their time, within a month.
+    fn time(&self, position: u64) -> String {
+        const MONTH: u64 = 30 * 86_400;
+        let seconds = (u128::from(position) * u128::from(MONTH) / u128::from(self.count.max(1))) as i64;
+        let start = jiff::civil::date(2008, 3, 1).at(0, 0, 0, 0);
+        start.saturating_add(jiff::SignedDuration::from_secs(seconds)).strftime("%Y-%m-%d %H:%M:%S").to_string()
+    }
+}
+
+fn marks(text: &str, rng: &mut Rng) -> String {
+    let changed = text.replacen('，', rng.pick(&["；", " ", "、", "!"]), 1 + rng.below(3));
+    changed.replace('。', rng.pick(&["。 ", "！", "。"])) + rng.pick(&["！", "~", "…"])
+}
+
+fn words(text: &str, rng: &mut Rng) -> String {
+    let text = text.replace("价格", rng.pick(&["现价", "单价", "出厂价"]));
+    let added = rng.pick(&["欢迎选购", "量大从优", "先到先得", "本周有效", "可看样品"]);
+    format!("{text}{added}，余{}。", rng.between(2, 400))
+}
+
+const GOODS: &[&str] = &[
+    "白菜",
+    "萝卜",
+    "土豆",
+    "大蒜",
+    "生姜",
+    "洋葱",
+    "黄瓜",
+    "番茄",
+    "茄子",
+    "辣椒",
+    "南瓜",
+    "冬瓜",
+    "莲藕",
+    "芹菜",
+    "菠菜",
+    "苹果",
+    "梨",
+    "桃",
+    "葡萄",
+    "柑橘",
+    "脐橙",
+    "西瓜",
+    "草莓",
+    "板栗",
+    "核桃",
+    "红枣",
+    "猕猴桃",
+    "小麦",
+    "玉米",
+    "大豆",
+    "花生",
+    "油菜籽",
+    "芝麻",
+    "绿豆",
+    "红薯",
+    "生猪",
+    "仔猪",
+    "肉牛",
+    "山羊",
+    "肉鸡",
+    "鸡蛋",
+    "鸭苗",
+    "草鱼",
+    "鲫鱼",
+    "泥鳅",
+    "茶叶",
+    "蘑菇",
+    "木耳",
+    "桂花树",
+    "香樟苗",
+    "草皮",
+    "蜂蜜",
+    "棉花",
+    "中药材",
+    "豆粕",
+    "麸皮",
+];
+
+const PHRASES: &[&str] = &[
+    "品质优良",
+    "货源充足",
+    "产地直供",
+    "可送货上门",
+    "长期合作",
+    "色泽鲜亮",
+    "个头均匀",
+    "无公害种植",
+    "随到随装",
+    "交通便利",
+    "可代办运输",
+    "诚信经营",
+    "价格面议可谈",
+    "包装整齐",
+    "口感脆甜",
+    "已通过检疫",
+    "支持实地考察",
+    "存放于冷库",
+    "本地自产",
+    "成活率高",
+    "技术员跟踪服务",
+    "每日现采",
+    "含水量低",
+    "淀粉含量高",
+    "年出栏量大",
+    "适合加工",
+    "可开具证明",
+    "全程冷链",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn three_in_five_notices_repeat_another_mostly_to_the_letter() {
+        let notices = Notices::new(20_000, 5);
+        let repeats: Vec<Repeat> = (0..20_000).filter_map(|position| notices.repeat(position)).collect();
+        let exact = repeats.iter().filter(|repeat| **repeat == Repeat::Exact).count();
+        assert!((11_400..12_600).contains(&repeats.len()), "{}", repeats.len());
+        assert!((0.80..0.88).contains(&(exact as f64 / repeats.len() as f64)), "{exact}");
+    }
+
+    #[test]
+    fn notices_of_a_matter_are_what_they_are_said_to_be() {
+        let notices = Notices::new(3_000, 7);
+        let mut matters: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        (0..3_000).for_each(|position| matters.entry(notices.matter(position)).or_default().push(position));
+        for members in matters.values() {
+            let firsts: Vec<_> = members.iter().filter(|position| notices.repeat(**position).is_none()).collect();
+            let [first] = firsts[..] else { panic!("a matter has one first: {members:?}") };
+            let first = notices.notice(*first);
+            for position in members {
+                let other = notices.notice(*position);
+                let (title, content) = (other.title == first.title, other.content == first.content);
+                let expected = match notices.repeat(*position) {
+                    None | Some(Repeat::Exact) => (true, true),
+                    Some(Repeat::Marks | Repeat::Words) => (true, false),
+                    Some(Repeat::Title) => (false, true),
+                };
+                assert_eq!((title, content), expected, "{other:?}");
+                assert!(other.contact == first.contact && other.phone == first.phone);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_notices_and_times_ascend() {
+        let of = |seed| (0..500).map(|position| Notices::new(500, seed).notice(position)).collect::<Vec<_>>();
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1)[3].content, of(2)[3].content);
+        assert!(of(1).is_sorted_by_key(|notice| notice.reg_time.clone()));
+    }
+}
