@@ -135,7 +135,7 @@ pub(super) fn read_settings(file: Option<&Path>, preset: Preset) -> anyhow::Resu
     })
 }
 
-fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
+pub(super) fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     let opened = File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
     Ok(BufReader::new(opened))
 }

@@ -8,6 +8,7 @@ pub mod config;
 pub mod dedup;
 pub mod doctor;
 pub mod eval;
+pub mod experiment;
 pub mod healthcheck;
 pub mod import;
 pub mod migrate;
@@ -66,6 +67,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Measure recall and precision on a labelled set
     Eval(eval::Args),
+    /// Repeat the experiments of the papers that doppel builds on
+    Experiment(experiment::Args),
     /// Measure this build on this machine
     Bench(bench::Args),
     /// Write made-up petitions with known duplicates, for trying out and measuring
@@ -86,6 +89,7 @@ impl Cli {
             Command::Migrate(args) => migrate::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Eval(args) => eval::run(args),
+            Command::Experiment(args) => experiment::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Sample(args) => sample::run(args),
         }

@@ -1,8 +1,10 @@
 //! How good the answers are: labelled sets, and recall and precision of pairs measured on the real pipeline.
 
 pub mod all;
+pub mod baselines;
 pub mod dataset;
 pub mod direct;
+pub mod experiments;
 pub mod grid;
 pub mod metrics;
 pub mod plot;

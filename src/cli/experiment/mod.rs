@@ -1,0 +1,312 @@
+//! `doppel experiment`: repeats the experiments of the documents, prints them, and writes them down.
+
+mod servers;
+
+use std::fs;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::servers::Servers;
+use crate::cli::USAGE;
+use crate::cli::eval::{open, read_settings};
+use crate::collection::Preset;
+use crate::eval::dataset::Dataset;
+use crate::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
+use crate::shutdown;
+
+/// As after a signal.
+const STOPPED: u8 = 130;
+
+const EXAMPLES: &str = "\
+The experiments, with the sizes of the documents:
+  t2        time to fingerprint 30,000 records with different hash functions
+  t3        records detected by I-Match, plain and improved Simhash on three topics of 300 similar records and 5,000 others;
+            records have their topic in \"label\", a group counts for a topic when all of its records have it
+  t4        time to find all near-duplicates of up to 300,000 records: Single-Pass against blocks
+  t5        time to ask whether any of 30,000 records is similar to a new one, which are, and to file it: in a MySQL table of
+            blocks (--mysql), in MongoDB (--mongo), and in the embedded store; averaged over 2,000 new records. What it makes
+            on the servers it removes, but for the empty collections of the MongoDB database
+  md5       700,000 notices cleaned by single MD5, by multiple MD5, and by both: precision, recall, time
+  tianwang  recall and precision of the five conditions for mirrored pages, 30,000 records
+
+Without --records and --groups the records are made up from --seed. Files are as for doppel eval: one record a line, each
+with an id, and one group of ids a line; the sizes are then at most those of the documents.
+
+Every table stands beside the document's own figures; \"unknown\" are those that are lost in our copy. Times are of
+this machine and a release build: compare rows with each other, not with other machines.
+
+Examples:
+  doppel experiment t2
+  doppel experiment t2 --scale 0.1 --out /tmp/experiments
+  doppel experiment t2 --records r.jsonl --groups g.jsonl
+  doppel experiment t5 --mysql mysql://root@127.0.0.1:3306/test --mongo 'mongodb://127.0.0.1/?replicaSet=rs0'
+  scripts/acceptance experiments    (starts the servers, and writes docs/experiments.md)
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped (Ctrl-C; what was begun is cleaned up).";
+
+/// Options of `doppel experiment`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Which
+    #[arg(value_enum, value_name = "EXPERIMENT")]
+    pub experiment: Experiment,
+    /// Labelled records instead of made-up ones, JSON lines
+    #[arg(long, value_name = "FILE", requires = "groups")]
+    pub records: Option<PathBuf>,
+    /// Their groups of duplicates, JSON lines
+    #[arg(long, value_name = "FILE", requires = "records")]
+    pub groups: Option<PathBuf>,
+    /// The fields of --records and how their text is read: a JSON file as for PUT /v1/collections/{c} [default: the usual names,
+    /// titles whole]
+    #[arg(long, value_name = "FILE", requires = "records")]
+    pub settings: Option<PathBuf>,
+    /// What all chance is drawn from
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// How large, as a share of the documents' sizes, 0.001 to 10
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = scale)]
+    pub scale: f64,
+    /// A MariaDB or MySQL server for t5, with a database in which it may create a table; without TLS
+    #[arg(long, value_name = "URL")]
+    pub mysql: Option<String>,
+    /// A MongoDB replica set for t5
+    #[arg(long, value_name = "URI")]
+    pub mongo: Option<String>,
+    /// The database to use there; one of its own
+    #[arg(long, value_name = "NAME", default_value = "doppel_experiment")]
+    pub mongo_database: String,
+    /// Folder for a Markdown file and charts of each experiment, created if missing
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub out: PathBuf,
+    /// One Markdown file for all of them instead, charts in the folder beside it that has its name
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    pub write: Option<PathBuf>,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if (0.001..=10.0).contains(&scale) => Ok(scale),
+        _ => Err("give a number from 0.001 to 10".into()),
+    }
+}
+
+/// What can be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Experiment {
+    /// Time to fingerprint with different hash functions
+    T2,
+    /// Three algorithms on three topics
+    T3,
+    /// Single-Pass clustering against filing under blocks
+    T4,
+    /// Incremental lookups in MySQL, in MongoDB, and embedded
+    T5,
+    /// Single MD5, multiple MD5, and both
+    Md5,
+    /// Tianwang's five algorithms
+    Tianwang,
+    /// All of them, in this order
+    All,
+}
+
+impl Experiment {
+    /// Itself, or all.
+    fn each(self) -> Vec<Self> {
+        match self {
+            Self::All => vec![Self::T2, Self::T3, Self::T4, Self::T5, Self::Md5, Self::Tianwang],
+            one => vec![one],
+        }
+    }
+}
+
+/// Runs, prints and writes.
+///
+/// # Errors
+/// Unreadable files, records that do not serve, or a folder that cannot be written.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.experiment.each().contains(&Experiment::T5)
+        && let Err(error) = Servers::of(&args)
+    {
+        super::complain_of_usage(&error, "experiment");
+        return Ok(ExitCode::from(USAGE));
+    }
+    let setup = setup(&args)?;
+    let stop = Arc::<AtomicBool>::default();
+    shutdown::stop_on_signal(stop.clone()).context("waiting for signals")?;
+    let bar = progress_bar();
+    let progress = Progress::new(told(bar.clone()), stop);
+    let mut reports = Vec::new();
+    for experiment in args.experiment.each() {
+        let measured = measure(experiment, &args, &setup, &progress);
+        bar.finish_and_clear();
+        let report = match measured? {
+            Ok(report) => report,
+            Err(Error::Stopped(_)) => return Ok(ExitCode::from(STOPPED)),
+            Err(error) => return Err(error.into()),
+        };
+        bar.reset();
+        super::answer(&(report.markdown(None) + "\n"))?;
+        if args.write.is_none() {
+            write_one(&args.out, &report)?;
+        }
+        reports.push(report);
+    }
+    if let Some(file) = &args.write {
+        write_all(file, &args, &reports)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn setup(args: &Args) -> anyhow::Result<Setup> {
+    let set = match (&args.records, &args.groups) {
+        (Some(records), Some(groups)) => Some(Dataset::read(
+            (&records.display().to_string(), open(records)?),
+            (&groups.display().to_string(), open(groups)?),
+        )?),
+        _ => None,
+    };
+    let settings = read_settings(args.settings.as_deref(), Preset::Paper)?;
+    Ok(Setup { set, settings, seed: args.seed, scale: args.scale })
+}
+
+/// Runs one; the outer error is that of a server that cannot be used.
+fn measure(
+    experiment: Experiment,
+    args: &Args,
+    setup: &Setup,
+    progress: &Progress,
+) -> anyhow::Result<Result<Report, Error>> {
+    Ok(match experiment {
+        Experiment::T2 | Experiment::All => t2::run(setup, progress),
+        Experiment::T3 => t3::run(setup, progress),
+        Experiment::T4 => t4::run(setup, progress),
+        Experiment::T5 => Servers::of(args)?.measure(setup, progress)?,
+        Experiment::Md5 => cleaning::run(setup, progress),
+        Experiment::Tianwang => tianwang::run(setup, progress),
+    })
+}
+
+/// A spinner on a terminal; elsewhere a line for each thing begun.
+fn progress_bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg} {wide_bar} {pos}/{len}");
+    let bar = ProgressBar::new(1).with_style(style.unwrap_or(ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn told(bar: ProgressBar) -> impl Fn(&str, u64, u64) + Send + Sync {
+    let last = parking_lot::Mutex::new(String::new());
+    move |what, done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+        let mut last = last.lock();
+        if *last != what {
+            what.clone_into(&mut last);
+            bar.set_message(what.to_owned());
+            if bar.is_hidden() {
+                tell(what);
+            }
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
+/// `DIR/NAME.md`, and its charts beside it.
+fn write_one(folder: &Path, report: &Report) -> anyhow::Result<()> {
+    write_charts(folder, report)?;
+    let file = folder.join(format!("{}.md", report.name));
+    write(&file, &report.markdown(Some("")))?;
+    tell(&format!("written to {}", file.display()));
+    Ok(())
+}
+
+fn write_charts(folder: &Path, report: &Report) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the directory {}", folder.display()))?;
+    report.figures.iter().try_for_each(|figure| write(&folder.join(&figure.file), &figure.svg))
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// One file with all reports, charts in the folder of its name.
+fn write_all(file: &Path, args: &Args, reports: &[Report]) -> anyhow::Result<()> {
+    let folder = file.with_extension("");
+    let pictures = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut text = introduction(args);
+    for report in reports {
+        write_charts(&folder, report)?;
+        text.push('\n');
+        text.push_str(&report.markdown(Some(&pictures)));
+    }
+    write(file, &text)?;
+    tell(&format!("written to {}", file.display()));
+    Ok(())
+}
+
+fn introduction(args: &Args) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let build = if cfg!(debug_assertions) { "a debug build, whose times say nothing" } else { "a release build" };
+    let when = crate::clock::now();
+    let day = when.split('T').next().unwrap_or_default();
+    let scale = if args.scale == 1.0 {
+        "the documents' sizes".into()
+    } else {
+        format!("{} of the documents' sizes", args.scale)
+    };
+    format!(
+        "# The experiments of the documents, repeated\n\n\
+         Written by `{}`{}; do not edit by hand. One run at {scale}, seed {}, {day}, by doppel {} ({build}) on {} with {cores} cores\
+         {}. Times of one table were taken in one process and may be compared with each other; on another machine, or a busier \
+         one, all of them are different.\n",
+        command(args),
+        if args.mysql.is_some() {
+            " (`scripts/acceptance experiments` starts the servers that it needs, and runs it)"
+        } else {
+            ""
+        },
+        args.seed,
+        env!("CARGO_PKG_VERSION"),
+        machine(),
+        load(),
+    )
+}
+
+/// The command that writes this file again; without addresses of servers, which are whoever's.
+fn command(args: &Args) -> String {
+    let file = args.write.as_deref().map(|file| format!(" --write {}", file.display())).unwrap_or_default();
+    let name = clap::ValueEnum::to_possible_value(&args.experiment).map(|value| value.get_name().to_owned());
+    let scale = if args.scale == 1.0 { String::new() } else { format!(" --scale {}", args.scale) };
+    let seed = if args.seed == 1 { String::new() } else { format!(" --seed {}", args.seed) };
+    format!("doppel experiment {}{seed}{scale}{file}", name.unwrap_or_default())
+}
+
+/// The processor's name, as far as the system tells it (Linux).
+fn machine() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// What else was running, if anything was.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok());
+    load.map(|load| format!(" (load average {load:.1} at the end)")).unwrap_or_default()
+}

@@ -1,0 +1,67 @@
+//! T5's stores, opened: the embedded one in a temporary folder, the others where the command line says.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::Args;
+use crate::cli::store;
+use crate::config;
+use crate::eval::experiments::t5::{self, Places, Stored};
+use crate::eval::experiments::{Error, Progress, Report, Setup};
+use crate::store::Store;
+use crate::store::embedded::{EmbeddedStore, Options};
+use crate::store::mongo::MongoStore;
+
+/// Where the servers are.
+#[derive(Clone, Debug)]
+pub(super) struct Servers {
+    mysql: String,
+    mongo: String,
+    database: String,
+}
+
+impl Servers {
+    /// The servers of the command line.
+    ///
+    /// # Errors
+    /// When one is missing.
+    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
+        match (&args.mysql, &args.mongo) {
+            (Some(mysql), Some(mongo)) => {
+                Ok(Self { mysql: mysql.clone(), mongo: mongo.clone(), database: args.mongo_database.clone() })
+            }
+            _ => Err(crate::cli::usage(
+                "t5 needs --mysql URL and --mongo URI: a MariaDB or MySQL server and a MongoDB replica set that it may fill; \
+                 \"scripts/acceptance experiments\" starts both and runs all experiments",
+            )),
+        }
+    }
+
+    /// Runs t5 on them.
+    pub(super) fn measure(&self, setup: &Setup, progress: &Progress) -> anyhow::Result<Result<Report, Error>> {
+        let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let options = Options { min_free_bytes: 0, ..Options::default() };
+            let embedded: Arc<dyn Store> =
+                Arc::new(EmbeddedStore::open(folder.path(), options).context("opening a store")?);
+            // Long enough for an election; a server that is not there at all is said to be so soon.
+            let config = config::Store { connect_timeout_ms: 15_000, ..config::Store::default() };
+            let options = store::mongodb_options(&config);
+            let connecting = MongoStore::connect(&self.mongo, &self.database, options);
+            let mongodb: Arc<dyn Store> = Arc::new(connecting.await.context("cannot use the server of --mongo")?);
+            let places = Places {
+                mysql: self.mysql.clone(),
+                embedded: Stored(embedded.clone()),
+                mongodb: Stored(mongodb.clone()),
+            };
+            let report = t5::run(setup, &places, progress).await;
+            let closed = (embedded.close().await, mongodb.close().await);
+            if report.is_ok() {
+                closed.0.and(closed.1)?;
+            }
+            Ok(report)
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! What the documents compare with and the service does not use itself.
+
+pub mod mysql;

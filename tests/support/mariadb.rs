@@ -1,0 +1,107 @@
+//! A real MariaDB server for tests: on a loopback port, with data in a temporary folder.
+//!
+//! `DOPPEL_TEST_MYSQL_URL` names a database to use instead. Otherwise the mariadbd that `scripts/get-mariadbd` finds or, as root,
+//! installs. A machine with none fails, and is told what to run.
+
+#![allow(unreachable_pub, reason = "as in the other files of this folder")]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection as _, MySqlConnection};
+
+/// Longest wait for the server on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, killed and swept when dropped; or the one of `DOPPEL_TEST_MYSQL_URL`.
+pub struct Mariadb {
+    url: String,
+    running: Option<(Child, tempfile::TempDir)>,
+}
+
+impl Mariadb {
+    /// Starts it, or takes the one given.
+    pub async fn start() -> Self {
+        if let Ok(url) = std::env::var("DOPPEL_TEST_MYSQL_URL") {
+            return Self { url, running: None };
+        }
+        let program = mariadbd();
+        let folder = tempfile::Builder::new().prefix("doppel-mariadb").tempdir().expect("a temporary folder");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let child = launch(&program, folder.path(), port);
+        let server = Self { url: format!("mysql://root@127.0.0.1:{port}/doppel"), running: Some((child, folder)) };
+        server.wait().await;
+        server
+    }
+
+    /// `mysql://…/DATABASE`
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The tables of the database.
+    pub async fn tables(&self) -> Vec<String> {
+        let mut connection = MySqlConnection::connect(&self.url).await.expect("the server answers");
+        sqlx::query_scalar("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
+            .fetch_all(&mut connection)
+            .await
+            .expect("the tables are listed")
+    }
+
+    async fn wait(&self) {
+        let start = Instant::now();
+        while let Err(error) = MySqlConnection::connect(&self.url).await {
+            let log = self.running.as_ref().map(|(_, folder)| std::fs::read_to_string(folder.path().join("log")));
+            assert!(start.elapsed() < PATIENCE, "mariadbd does not answer: {error}\n{log:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Mariadb {
+    fn drop(&mut self) {
+        if let Some((child, _)) = &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn mariadbd() -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/get-mariadbd");
+    let output = Command::new(script).stderr(Stdio::inherit()).output().expect("scripts/get-mariadbd can be run");
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(
+        output.status.success() && Path::new(&path).is_file(),
+        "no mariadbd on this machine: as root, apt-get update && apt-get install -y mariadb-server; or set \
+         DOPPEL_TEST_MYSQL_URL to a database in which tests may create tables"
+    );
+    path
+}
+
+/// Makes a data directory in which root needs no password, and starts the server on it.
+fn launch(program: &str, folder: &Path, port: u16) -> Child {
+    let own = Command::new("id").arg("-un").output().expect("id runs").stdout;
+    let user = format!("--user={}", String::from_utf8_lossy(&own).trim());
+    let data = format!("--datadir={}", folder.join("data").display());
+    let install = Command::new("mariadb-install-db")
+        .args(["--no-defaults", &user, &data, "--auth-root-authentication-method=normal", "--skip-test-db"])
+        .output()
+        .expect("mariadb-install-db runs");
+    assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stderr));
+    let init = folder.join("init.sql");
+    std::fs::write(&init, "CREATE DATABASE doppel;\n").expect("a file");
+    let log = std::fs::File::create(folder.join("log")).expect("a log file");
+    Command::new(program)
+        .args(["--no-defaults", &user, &data, "--bind-address=127.0.0.1", &format!("--port={port}")])
+        .arg(format!("--socket={}", folder.join("socket").display()))
+        .arg(format!("--pid-file={}", folder.join("pid").display()))
+        .arg(format!("--init-file={}", init.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("mariadbd starts")
+}
