@@ -183,6 +183,43 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
+    let server = mongod::Shared::start().await;
+    let database = mongod::database("bulk");
+    let instance = instance(server.uri(), &database);
+    // Families side by side; now and then a line repeats an id of just before, with a row of another family.
+    let lines = (0..160_u64).map(|number| {
+        let (family, member) = (number % 23, number / 23);
+        let id = if number % 7 == 6 { number - 1 - number % 3 } else { number };
+        let mut row = row(family, member);
+        row["id"] = format!("r{id}").into();
+        row
+    });
+    let lines: Vec<Value> = lines.collect();
+    let said = |answer: &Value| {
+        let similar = answer["similar"].as_array().expect("a list").iter().map(|found| found["id"].clone());
+        let mut similar: Vec<String> = similar.map(|id| id.to_string()).collect();
+        similar.sort();
+        (
+            answer["id"].clone(),
+            answer["outcome"].clone(),
+            answer["verdict"].clone(),
+            answer["duplicate_of"].clone(),
+            similar,
+        )
+    };
+    let singly = lines.iter().map(|row| said(&instance.send("POST", "/v1/collections/singly/records", row).json()));
+    let singly: Vec<_> = singly.collect();
+    let text: String = lines.iter().map(|row| format!("{row}\n")).collect();
+    let bulk = instance.send_text("POST", "/v1/collections/bulk/records/_bulk", "application/x-ndjson", &text);
+    let bulk = bulk.text.lines().map(|line| said(&serde_json::from_str(line).expect("JSON")));
+    assert_eq!(bulk.collect::<Vec<_>>(), singly);
+    assert!(singly.iter().any(|(_, outcome, ..)| outcome == "replaced"), "{singly:?}");
+    instance.stop();
+    mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_primary_requests_get_503_in_time_and_afterwards_all_goes_on() {
     let set = ReplicaSet::start(1).await;
     let server = instance(&set.uri(), "doppel");

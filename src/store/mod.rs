@@ -146,8 +146,9 @@ pub struct Registration {
     pub placed: Placed,
 }
 
-/// Tells whoever waits that a registration has taken its place in commit order: those begun later come after it. A store
-/// calls [`Placed::signal`] as soon as that is so; one that never does is understood to place a registration by ending it.
+/// Tells whoever waits that a registration has taken its place in commit order: of those begun later, none that could match it
+/// comes before it. A store calls [`Placed::signal`] as soon as that is so; one that never does is understood to place a
+/// registration by ending it.
 #[derive(Clone, Debug, Default)]
 pub struct Placed(Option<Arc<parking_lot::Mutex<Option<oneshot::Sender<()>>>>>);
 
@@ -156,6 +157,11 @@ impl Placed {
     pub fn new() -> (Self, oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         (Self(Some(Arc::new(parking_lot::Mutex::new(Some(sender))))), receiver)
+    }
+
+    /// Whether somebody may be waiting.
+    pub fn is_awaited(&self) -> bool {
+        self.0.as_ref().is_some_and(|sender| sender.lock().is_some())
     }
 
     /// The place is taken. Further calls do nothing.

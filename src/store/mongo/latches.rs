@@ -14,11 +14,14 @@
 //! the latch of their pair.
 //!
 //! Conflicts cost a whole attempt, so transactions of this process queue for their latches before they begin
-//! ([`Queue`]); only other instances are left to conflict with.
+//! ([`Queue`]); only other instances are left to conflict with. They stand in line for all their latches from the same moment on,
+//! so that those with a latch in common go in the order in which they came, and nobody waits in a circle.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
@@ -38,6 +41,8 @@ const DIGESTS: i32 = 1 << 20;
 const KEYS: i32 = 2 << 20;
 /// Of no generation in particular: decisions hold in all of them.
 const PAIRS: Latch = (0, 3 << 20);
+/// Only stood in line for: the database keeps ids apart by itself.
+const IDS: Latch = (0, 4 << 20);
 
 /// A latch: its generation and its number there.
 pub(super) type Latch = (GenerationId, i32);
@@ -72,9 +77,7 @@ impl Latches {
     pub(super) fn add_pair(&mut self, one: &RecordId, other: &RecordId) {
         let Some(pair) = Pair::new(one.clone(), other.clone()) else { return };
         // No id holds a control character.
-        let hash = city64_bytes(format!("{}\0{}", pair.a(), pair.b()).as_bytes());
-        let (generation, first) = PAIRS;
-        self.extend(generation, [first + (hash & FOLD) as i32]);
+        self.extend(PAIRS.0, [folded(PAIRS, &format!("{}\0{}", pair.a(), pair.b()))]);
     }
 
     fn extend(&mut self, generation: GenerationId, numbers: impl IntoIterator<Item = i32>) {
@@ -82,6 +85,11 @@ impl Latches {
         self.0.sort_unstable();
         self.0.dedup();
     }
+}
+
+/// The number of `text` from `first` on.
+fn folded((_, first): Latch, text: &str) -> i32 {
+    first + (city64_bytes(text.as_bytes()) & FOLD) as i32
 }
 
 /// The numbers of the latches of what a record puts into one generation.
@@ -101,46 +109,72 @@ fn numbers(digest: &Digest, fingerprint: Option<Fingerprint>, radius: u8, keys: 
 }
 
 type Name = (Number, Latch);
+type Waiting = Arc<Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>>;
 
 /// Turns of this process at latches.
 #[derive(Default)]
 pub(super) struct Queue {
-    waiting: Arc<Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>>,
+    waiting: Waiting,
 }
 
-/// Latches held in the queue; dropping it lets the next ones go on.
+/// A place in the queue, and the turn once it has come; dropping it lets the next ones go on.
 pub(super) struct Turn {
-    held: Vec<(Name, Option<OwnedMutexGuard<()>>)>,
-    waiting: Arc<Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>>,
+    held: Vec<(Name, Claim)>,
+    waiting: Waiting,
+}
+
+/// A latch, or a place in the line for it.
+enum Claim {
+    Held(#[expect(dead_code, reason = "kept until it is dropped")] OwnedMutexGuard<()>),
+    Awaited(Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send + Sync>>),
+}
+
+impl Claim {
+    fn of(mutex: &Arc<tokio::sync::Mutex<()>>) -> Self {
+        if let Ok(guard) = Arc::clone(mutex).try_lock_owned() {
+            return Self::Held(guard);
+        }
+        // Asked for once, it stands in line. Tokio would not let a task ask for very many at a time.
+        let mut awaited = Box::pin(tokio::task::unconstrained(Arc::clone(mutex).lock_owned()));
+        match awaited.as_mut().now_or_never() {
+            Some(guard) => Self::Held(guard),
+            None => Self::Awaited(awaited),
+        }
+    }
 }
 
 impl Queue {
-    /// Waits for all `latches`, at most until the deadline. First come, first served.
-    pub(super) async fn turn(&self, number: Number, latches: &Latches, deadline: Deadline) -> Result<Turn> {
-        let mut turn = Turn { held: Vec::with_capacity(latches.0.len()), waiting: Arc::clone(&self.waiting) };
-        for &latch in &latches.0 {
-            let name = (number, latch);
-            let mutex = Arc::clone(self.waiting.lock().entry(name).or_default());
-            // Noted before it is waited for, so that a caller that gives up leaves nothing behind.
-            turn.held.push((name, None));
-            let guard = tokio::time::timeout_at(deadline.at(), mutex.lock_owned()).await;
-            let guard = guard.map_err(|_| StoreError::Unavailable {
-                reason: "too many registrations of the same passage are waiting".into(),
-                retry_after_s: 1,
-            })?;
-            if let Some((_, held)) = turn.held.last_mut() {
-                *held = Some(guard);
+    /// Stands in line for all `latches` and for the id: whoever comes later and wants one of them comes after.
+    pub(super) fn join(&self, number: Number, latches: &Latches, id: &RecordId) -> Turn {
+        let own = (IDS.0, folded(IDS, id.as_str()));
+        let mut waiting = self.waiting.lock();
+        let names = latches.0.iter().copied().chain([own]).map(|latch| (number, latch));
+        let held = names.map(|name| (name, Claim::of(waiting.entry(name).or_default()))).collect();
+        Turn { held, waiting: Arc::clone(&self.waiting) }
+    }
+}
+
+impl Turn {
+    /// Waits until nobody is ahead, at most until the deadline. First come, first served.
+    pub(super) async fn come(&mut self, deadline: Deadline) -> Result<()> {
+        for (_, claim) in &mut self.held {
+            if let Claim::Awaited(awaited) = claim {
+                let guard = tokio::time::timeout_at(deadline.at(), awaited.as_mut()).await;
+                *claim = Claim::Held(guard.map_err(|_| StoreError::Unavailable {
+                    reason: "too many registrations of the same passage are waiting".into(),
+                    retry_after_s: 1,
+                })?);
             }
         }
-        Ok(turn)
+        Ok(())
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut waiting = self.waiting.lock();
-        for (name, guard) in self.held.drain(..) {
-            drop(guard);
+        for (name, claim) in self.held.drain(..) {
+            drop(claim);
             // Whoever waits has a copy of its own; copies are only made under this lock.
             if waiting.get(&name).is_some_and(|mutex| Arc::strong_count(mutex) == 1) {
                 waiting.remove(&name);
@@ -192,21 +226,49 @@ mod tests {
         assert!(of("a", "a").as_slice().is_empty());
     }
 
+    fn latches(generation: GenerationId, numbers: &[i32]) -> Latches {
+        let mut latches = Latches::default();
+        latches.extend(generation, numbers.iter().copied());
+        latches
+    }
+
+    async fn turn(queue: &Queue, latches: Latches, id: &str) -> Result<Turn> {
+        let mut turn = queue.join(1, &latches, &RecordId::new(id).unwrap());
+        turn.come(Deadline::after(Duration::from_millis(20))).await.map(|()| turn)
+    }
+
     #[tokio::test]
     async fn a_latch_is_held_by_one_and_forgotten_when_nobody_wants_it() {
         let queue = Queue::default();
-        let soon = || Deadline::after(Duration::from_millis(20));
-        let of = |generation, numbers: &[i32]| {
-            let mut latches = Latches::default();
-            latches.extend(generation, numbers.iter().copied());
-            latches
-        };
-        let first = queue.turn(1, &of(1, &[3, 5]), soon()).await.unwrap();
-        assert!(queue.turn(1, &of(1, &[5, 9]), soon()).await.is_err());
-        assert!(queue.turn(1, &of(2, &[5]), soon()).await.is_ok());
+        let first = turn(&queue, latches(1, &[3, 5]), "a").await.unwrap();
+        assert!(turn(&queue, latches(1, &[5, 9]), "b").await.is_err());
+        assert!(turn(&queue, latches(1, &[7]), "a").await.is_err(), "the same id");
+        assert!(turn(&queue, latches(2, &[5]), "b").await.is_ok());
         drop(first);
-        let again = queue.turn(1, &of(1, &[3, 5, 9]), soon()).await.unwrap();
+        let again = turn(&queue, latches(1, &[3, 5, 9]), "a").await.unwrap();
         drop(again);
+        assert!(queue.waiting.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn turns_come_in_the_order_of_joining_whichever_latch_is_free_first() {
+        let queue = Queue::default();
+        let soon = || Deadline::after(Duration::from_millis(20));
+        let join = |numbers: &[i32], id: &str| queue.join(1, &latches(1, numbers), &RecordId::new(id).unwrap());
+        // More than tokio lets a task ask for at a time.
+        let many: Vec<i32> = (0..400).collect();
+        let first = join(&many, "a");
+        let (mut second, mut third, mut fourth) = (join(&many, "b"), join(&[399, 500], "c"), join(&[0, 500], "d"));
+        assert!(third.come(soon()).await.is_err(), "the second stands before it");
+        drop(first);
+        assert!(third.come(soon()).await.is_err());
+        second.come(soon()).await.unwrap();
+        drop(second);
+        third.come(soon()).await.unwrap();
+        assert!(fourth.come(soon()).await.is_err());
+        drop(third);
+        fourth.come(soon()).await.unwrap();
+        drop(fourth);
         assert!(queue.waiting.lock().is_empty());
     }
 }

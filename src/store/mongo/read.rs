@@ -331,6 +331,12 @@ impl Shared {
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
     }
 
+    /// Whether there is a record under the id. Outside a transaction.
+    pub(super) async fn is_stored(&self, number: Number, id: &RecordId) -> Result<bool, Trouble> {
+        let key = doc! { "_id": documents::record_key(number, id) };
+        Ok(self.raw(RECORDS).find_one(key).projection(doc! { "_id": 1 }).await?.is_some())
+    }
+
     /// What the generations have filed of a record, without signatures and pairs, in no particular order. Outside a
     /// transaction.
     pub(super) async fn filings(

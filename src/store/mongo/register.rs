@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 use super::Shared;
 use super::admin::Known;
 use super::documents::{
-    self, COLLECTIONS, RECORDS, RecordDocument, SignatureDocument, record_content, record_key, verdict_content,
+    self, COLLECTIONS, Number, RECORDS, RecordDocument, SignatureDocument, record_content, record_key, verdict_content,
 };
 use super::latches::Latches;
 use super::propose::Hits;
@@ -52,6 +52,8 @@ struct Registering<'a> {
     judge: &'a dyn Judge,
     old: Option<Old>,
     latches: Latches,
+    /// The seq to try first.
+    first: Option<Seq>,
 }
 
 impl Registration {
@@ -75,8 +77,12 @@ impl Shared {
         let mut old = None;
         loop {
             let latches = latches_of(&known, registration, old.as_ref());
-            let turn = self.queue.turn(place.number, &latches, deadline).await?;
-            let mut work = Registering { shared: self, known: &known, registration, judge, old, latches };
+            let mut turn = self.queue.join(place.number, &latches, &registration.id);
+            turn.come(deadline).await?;
+            // Those of a series get theirs in its order, unless they have to begin again.
+            let first = Some(self.next_seq(0));
+            self.tell_placed(place.number, registration, deadline).await?;
+            let mut work = Registering { shared: self, known: &known, registration, judge, old, latches, first };
             let outcome = self.retry.transact(&self.client, deadline, &mut work).await;
             drop(turn);
             match outcome {
@@ -98,6 +104,17 @@ impl Shared {
                 },
             };
         }
+    }
+
+    /// Lets the next of a series go ahead: what could match this one has a latch in common with it, and stands behind it in the
+    /// queue until it has committed; what could not may commit first. Where the id is taken the next must wait for the end,
+    /// for other latches are needed then.
+    async fn tell_placed(&self, number: Number, registration: &Registration, deadline: Deadline) -> Result<()> {
+        if registration.placed.is_awaited() && !self.read(deadline, || self.is_stored(number, &registration.id)).await?
+        {
+            registration.placed.signal();
+        }
+        Ok(())
     }
 
     /// What is to be done with the record under the id.
@@ -204,7 +221,7 @@ impl Work for Registering<'_> {
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Outcome>, Trouble> {
         let (shared, registration) = (self.shared, self.registration);
         let place = Place { number: self.known.number, generation: registration.generation };
-        let first = shared.next_seq(0);
+        let first = self.first.take().unwrap_or_else(|| shared.next_seq(0));
         if !self.put_record(session, place, first).await? {
             return Ok(End::Abort(Outcome::Otherwise));
         }

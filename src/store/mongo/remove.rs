@@ -41,7 +41,8 @@ impl Shared {
             let generations = || known.generations().map(|(generation, _)| generation);
             let signatures = self.read(deadline, || self.filings(place.number, generations(), id)).await?;
             let latches = latches_of(&known, &signatures);
-            let turn = self.queue.turn(place.number, &latches, deadline).await?;
+            let mut turn = self.queue.join(place.number, &latches, id);
+            turn.come(deadline).await?;
             let beside = generations().skip(1).collect();
             let mut work = Removing { shared: self, name, place, beside, id, stored, signatures, latches };
             let removed = self.retry.transact(&self.client, deadline, &mut work).await;
