@@ -2,7 +2,7 @@
 //!
 //! Channels propose; this module reads both texts and measures. [`ShingleSet`] gives the two numbers that decide
 //! ([`Resemblance`]), `passages` and `diff` show a person what the numbers rest on. Pure functions of normalised
-//! text; every cost is stated and bounded. Most pairs never come so far: a [`sketch`] of a text in some hundred bytes tells
+//! text; every cost is stated and bounded. Most pairs never come so far: a [`sketch()`] of a text in some hundred bytes tells
 //! that they are not alike, without the text.
 
 mod diff;

@@ -34,7 +34,7 @@ macro_rules! checks {
 }
 
 checks! {
-    /// The checks of [`Store`](super::Store) itself, by name.
+    /// The checks of [`Store`] itself, by name.
     ALL:
     basics::a_record_comes_back_as_it_went_in,
     basics::the_same_content_again_changes_nothing,
