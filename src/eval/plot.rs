@@ -33,7 +33,7 @@ struct Fitted {
 pub fn plot(title: &str, x: Axis<'_>, y: Axis<'_>, lines: &[Line]) -> String {
     let values = |of: fn(&(f64, f64)) -> f64| lines.iter().flat_map(|line| &line.points).map(of).collect::<Vec<_>>();
     let (fitted_x, fitted_y) = (Fitted::to(x.scale, &values(|p| p.0)), Fitted::to(y.scale, &values(|p| p.1)));
-    let mut svg = begin(title);
+    let mut svg = begin(title, lines.iter().map(|line| &*line.name));
     axes(&mut svg, (&fitted_x, x.label), (&fitted_y, y.label));
     for (number, line) in lines.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];

@@ -22,7 +22,7 @@ pub(super) const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7"
 
 /// The chart of `lines`.
 pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> String {
-    let mut svg = begin(title);
+    let mut svg = begin(title, lines.iter().map(|line| &*line.name));
     axes(&mut svg, x_label, y_label);
     for (number, line) in lines.iter().enumerate() {
         draw(&mut svg, number, line);
@@ -31,9 +31,14 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> Strin
     svg
 }
 
-pub(super) fn begin(title: &str) -> String {
+/// A picture wide enough for `names` beside the chart.
+pub(super) fn begin<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> String {
+    // Han characters are as wide as the type is high, others about half.
+    let pixels = |name: &str| name.chars().map(|c| if c.is_ascii() { 7.0 } else { 12.0 }).sum::<f64>();
+    let width = names.map(pixels).fold(0.0, f64::max);
+    let width = (LEFT + PLOT_WIDTH + 42.0 + width).max(WIDTH);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         escape(title)
     );
@@ -43,7 +48,7 @@ pub(super) fn begin(title: &str) -> String {
 
 /// A chart of named points: numbered dots, and their names beside it.
 pub fn scatter(title: &str, x_label: &str, y_label: &str, points: &[(String, (f64, f64))]) -> String {
-    let mut svg = begin(title);
+    let mut svg = begin(title, points.iter().map(|(name, _)| &**name));
     axes(&mut svg, x_label, y_label);
     for (number, (name, at)) in points.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
@@ -154,6 +159,8 @@ mod tests {
             scatter("a & b", "recall", "precision", &[("x<y".into(), (0.5, 1.0)), ("z".into(), (f64::NAN, 0.0))]);
         assert!(tags_balance(&svg_of_points) && svg_of_points.matches("<circle").count() == 3, "one without a place");
         assert!(svg_of_points.contains(">x&lt;y</text>") && svg_of_points.contains("cx=\"290.0\" cy=\"40.0\""));
+        let long = scatter("", "x", "y", &[("教育".repeat(10), (0.0, 0.0))]);
+        assert!(svg.contains("width=\"640\"") && long.contains("width=\"802\""), "wide enough for the names");
         assert!(!svg.contains("NaN") && svg.contains("points=\"60.0,40.0 290.0,280.0 520.0,360.0\""));
     }
 }

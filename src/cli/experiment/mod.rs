@@ -308,5 +308,7 @@ fn machine() -> String {
 fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok());
-    load.map(|load| format!(" (load average {load:.1} at the end)")).unwrap_or_default()
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let busy = |load: f64| if load > cores as f64 + 0.5 { ": busy with other work" } else { "" };
+    load.map(|load| format!(" (load average {load:.1} at the end{})", busy(load))).unwrap_or_default()
 }
