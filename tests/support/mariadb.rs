@@ -86,7 +86,11 @@ fn launch(program: &str, folder: &Path, port: u16) -> Child {
     let own = Command::new("id").arg("-un").output().expect("id runs").stdout;
     let user = format!("--user={}", String::from_utf8_lossy(&own).trim());
     let data = format!("--datadir={}", folder.join("data").display());
+    // A server that starts removes what it takes for leftovers in the folder for temporary files: also tables that another one
+    // is using. So each has its own.
+    let temporary = ("TMPDIR", folder);
     let install = Command::new("mariadb-install-db")
+        .env(temporary.0, temporary.1)
         .args(["--no-defaults", &user, &data, "--auth-root-authentication-method=normal", "--skip-test-db"])
         .output()
         .expect("mariadb-install-db runs");
@@ -95,6 +99,7 @@ fn launch(program: &str, folder: &Path, port: u16) -> Child {
     std::fs::write(&init, "CREATE DATABASE doppel;\n").expect("a file");
     let log = std::fs::File::create(folder.join("log")).expect("a log file");
     Command::new(program)
+        .env(temporary.0, temporary.1)
         .args(["--no-defaults", &user, &data, "--bind-address=127.0.0.1", &format!("--port={port}")])
         .arg(format!("--socket={}", folder.join("socket").display()))
         .arg(format!("--pid-file={}", folder.join("pid").display()))
