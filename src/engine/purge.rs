@@ -1,18 +1,28 @@
 //! Which duplicates are superfluous, and deleting them.
+//!
+//! Deleting cannot be undone, so where in doubt a record stays: it goes only while the one that makes it superfluous is still
+//! what it was, and only if no person ever said that it is another matter than any record of its set.
 
-use std::collections::BTreeMap;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use self::set::{Member, Rejected};
 use crate::collection::CollectionName;
-use crate::engine::tasks::{Purge, Survivor};
+use crate::engine::context::Context;
+use crate::engine::groups::{GroupView, Order};
+use crate::engine::tasks::Purge;
 use crate::engine::{Engine, Result};
-use crate::record::{RecordId, Row};
-use crate::schemes::profile::Digest;
+use crate::record::RecordId;
+use crate::store::Seq;
 use crate::store::decisions::Pair;
-use crate::store::{Seq, StoredRecord};
 
-/// Filed entries read at once.
+/// Filed entries or decisions read at once.
 const PIECE: usize = 5_000;
 /// Most records that a report names; it counts all.
 const NAMED: usize = 10_000;
@@ -26,15 +36,29 @@ pub struct Superfluous {
     pub seq: Seq,
     /// The one that stays.
     pub kept: RecordId,
+    /// What stood under the id of the one that stays; other content makes nothing superfluous.
+    pub kept_seq: Seq,
+    /// The ids of the whole set, ascending.
+    set: Arc<[RecordId]>,
 }
 
 /// What a purge found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Groups of duplicates.
+    /// Sets of duplicates of which something may be deleted.
     pub groups: u64,
+    /// Groups of near duplicates left alone because a person said of two of their records that they are another matter.
+    pub contested: u64,
+    /// Groups of near duplicates left alone because they are large and thin, so probably several matters.
+    pub chained: u64,
+    /// Groups of near duplicates left alone because they changed while they were looked at.
+    pub changed: u64,
+    /// Records left alone because a person said that they are another matter than a record of their set.
+    pub rejected: u64,
     /// What to delete.
     pub delete: Vec<Superfluous>,
+    /// When the collection was created: one made anew under its name is another.
+    created_at: String,
 }
 
 impl Found {
@@ -44,6 +68,7 @@ impl Found {
         let named: Vec<_> = named.map(|found| json!({ "id": found.id, "kept": found.kept })).collect();
         json!({
             "dry_run": request.dry_run, "keep": request.keep, "near": request.near, "groups": self.groups,
+            "contested": self.contested, "chained": self.chained, "changed": self.changed, "rejected": self.rejected,
             "superfluous": self.delete.len(), "deleted": deleted, "records": named,
             "truncated": self.delete.len() > NAMED,
         })
@@ -51,54 +76,74 @@ impl Found {
 }
 
 impl Engine {
-    /// Finds what a purge deletes; `told` hears how many records are looked at. Memory: 16 bytes a record.
+    /// Finds what a purge deletes; `told` hears how many records are looked at. Memory: 16 bytes a record, and all
+    /// decisions that reject a pair.
     pub async fn find_superfluous(
         &self,
         collection: &CollectionName,
         request: Purge,
         mut told: impl FnMut(u64) + Send,
     ) -> Result<Found> {
-        let groups = match request.near {
-            true => self.near_groups(collection).await?,
-            false => self.exact_groups(collection, &mut told).await?,
-        };
-        let mut found = Found::default();
-        for seqs in groups {
-            let mut records = Vec::with_capacity(seqs.len());
-            for seq in seqs {
-                records.extend(self.record_at(collection, seq).await?);
+        let context = self.context(collection).await?;
+        let rejected = self.rejected(collection).await?;
+        let mut found = Found { created_at: context.state.created_at.clone(), ..Found::default() };
+        if request.near {
+            // The views first: a group that has another size by then has changed.
+            let (views, _) = self.groups(collection, (Order::Size, 0), 2, None, usize::MAX).await?;
+            let views: HashMap<RecordId, GroupView> = views.into_iter().map(|view| (view.id.clone(), view)).collect();
+            for seqs in self.near_groups(collection).await?.into_iter().filter(|seqs| seqs.len() > 1) {
+                let members = self.members(&context, &seqs).await?;
+                let view = members.first().and_then(|first| views.get(&first.id));
+                match view.filter(|view| view.size == seqs.len() && members.len() == seqs.len()) {
+                    None => found.changed += 1,
+                    Some(view) if view.contested => found.contested += 1,
+                    Some(view) if view.chained => found.chained += 1,
+                    Some(_) => found.add(members, request.keep, &rejected),
+                }
             }
-            let alike = match request.near {
-                true => vec![records],
-                false => by_digest(records),
-            };
-            for group in alike.into_iter().filter(|group| group.len() > 1) {
-                found.groups += 1;
-                found.delete.extend(self.superfluous_of(collection, group, request.keep).await?);
+            return Ok(found);
+        }
+        for seqs in self.exact_groups(&context, &mut told).await? {
+            for members in set::by_digest(self.members(&context, &seqs).await?) {
+                found.add(members, request.keep, &rejected);
             }
         }
         Ok(found)
     }
 
-    /// Deletes what was found, if it is still what it was; whether it was.
-    pub async fn delete_superfluous(&self, collection: &CollectionName, found: &Superfluous) -> Result<bool> {
-        let there = self.store.remove_exactly(collection, &found.id, found.seq).await?;
+    /// Deletes one record of what was found, if it and the one that stays are still what they were, in the same collection,
+    /// and nobody has said meanwhile that it is another matter; whether it was deleted.
+    pub async fn delete_superfluous(
+        &self,
+        collection: &CollectionName,
+        found: &Found,
+        which: &Superfluous,
+    ) -> Result<bool> {
+        let state = self.store.collection(collection).await?;
+        if state.is_none_or(|state| state.created_at != found.created_at) {
+            return Ok(false);
+        }
+        let decisions = self.store.decisions_of(collection, &which.id).await?;
+        let mut rejected = decisions.iter().filter(|decision| decision.same() == Some(false));
+        if rejected.any(|decision| decision.pair.other(&which.id).is_some_and(|other| which.is_beside(other))) {
+            return Ok(false);
+        }
+        let kept = self.store.record(collection, &which.kept).await?;
+        if kept.is_none_or(|kept| kept.seq != which.kept_seq) {
+            return Ok(false);
+        }
+        let there = self.store.remove_exactly(collection, &which.id, which.seq).await?;
         if there {
-            self.groups.touch(collection, &found.id);
+            self.groups.touch(collection, &which.id);
         }
         Ok(there)
     }
 
-    /// Seqs of records whose digests agree in their keys, in groups of at least two.
-    async fn exact_groups(
-        &self,
-        collection: &CollectionName,
-        told: &mut (impl FnMut(u64) + Send),
-    ) -> Result<Vec<Vec<Seq>>> {
-        let generation = self.context(collection).await?.state.generation;
+    /// Seqs of records whose digests agree in their keys as the live generation reads them, in groups of at least two.
+    async fn exact_groups(&self, context: &Context, told: &mut (impl FnMut(u64) + Send)) -> Result<Vec<Vec<Seq>>> {
         let (mut last, mut filed) = (0, Vec::new());
         loop {
-            let piece = self.store.filed(collection, generation, last, PIECE).await?;
+            let piece = self.store.filed(&context.state.name, context.state.generation, last, PIECE).await?;
             let Some(end) = piece.last() else { break };
             last = end.seq;
             filed.extend(piece.iter().map(|filed| (filed.digest_key, filed.seq)));
@@ -109,43 +154,31 @@ impl Engine {
         Ok(runs.map(|run| run.iter().map(|(_, seq)| *seq).collect()).collect())
     }
 
-    /// All of a group but the survivor and those that a person said are another matter.
-    async fn superfluous_of(
-        &self,
-        collection: &CollectionName,
-        group: Vec<StoredRecord>,
-        keep: Survivor,
-    ) -> Result<Vec<Superfluous>> {
-        let context = self.context(collection).await?;
-        let time = |record: &StoredRecord| {
-            let row = Row::parse(record.row.as_bytes()).ok()?;
-            context.profile.read(&row).ok()?.time
-        };
-        let timed: Vec<_> = group.into_iter().map(|record| (time(&record), record)).collect();
-        // Equal times: the later registered stays. No time is older than any.
-        let survivor = match keep {
-            Survivor::Latest => timed.iter().max_by_key(|(time, record)| (*time, record.seq)),
-            Survivor::Earliest => timed.iter().min_by_key(|(time, record)| (*time, std::cmp::Reverse(record.seq))),
-            Survivor::First => timed.iter().min_by_key(|(_, record)| record.seq),
-        };
-        let Some((_, survivor)) = survivor else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for (_, record) in timed.iter().filter(|(_, record)| record.seq != survivor.seq) {
-            let Some(pair) = Pair::new(record.id.clone(), survivor.id.clone()) else { continue };
-            let ruled = self.store.decision(collection, &pair).await?.and_then(|decision| decision.same());
-            if ruled != Some(false) {
-                found.push(Superfluous { id: record.id.clone(), seq: record.seq, kept: survivor.id.clone() });
-            }
+    /// The records with these seqs, in this order. Those that are gone are left out.
+    async fn members(&self, context: &Context, seqs: &[Seq]) -> Result<Vec<Member>> {
+        let mut members = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            let record = self.record_at(&context.state.name, *seq).await?;
+            members.extend(record.map(|record| Member::read(&context.profile, record)));
         }
-        Ok(found)
+        Ok(members)
+    }
+
+    /// The pairs that a person rejected.
+    async fn rejected(&self, collection: &CollectionName) -> Result<Rejected> {
+        let (mut rejected, mut after): (Rejected, Option<Pair>) = Default::default();
+        loop {
+            let piece = self.store.decisions(collection, after.as_ref(), PIECE).await?;
+            let Some(last) = piece.last() else { return Ok(rejected) };
+            after = Some(last.pair.clone());
+            piece.iter().filter(|decision| decision.same() == Some(false)).for_each(|one| rejected.add(&one.pair));
+        }
     }
 }
 
-fn by_digest(records: Vec<StoredRecord>) -> Vec<Vec<StoredRecord>> {
-    let mut groups: BTreeMap<[u8; 32], Vec<StoredRecord>> = BTreeMap::new();
-    for record in records {
-        let Digest(digest) = record.digest;
-        groups.entry(digest).or_default().push(record);
+impl Superfluous {
+    /// Whether `other` is of the same set.
+    fn is_beside(&self, other: &RecordId) -> bool {
+        self.set.binary_search(other).is_ok()
     }
-    groups.into_values().collect()
 }

@@ -15,7 +15,7 @@ pub(super) async fn run(handle: &Handle, request: Purge) -> Result<Value, Stop> 
     let mut deleted = 0;
     if !request.dry_run {
         for (done, superfluous) in (1..).zip(&found.delete) {
-            deleted += u64::from(engine.delete_superfluous(&collection, superfluous).await?);
+            deleted += u64::from(engine.delete_superfluous(&collection, &found, superfluous).await?);
             handle.done(done);
         }
     }

@@ -328,6 +328,11 @@ async fn exact_means_what_the_generation_that_answers_reads() {
     let task = office.done(reindex(settings, true)).await;
     assert_eq!(task.status, TaskStatus::Succeeded, "{:?}", task.error);
     assert_eq!(via().await, (true, false), "the district differs");
+    // Its digest is stored as this generation reads it, theirs as the one before did.
+    office.put("d", &text, json!({ "district": "城东" })).await;
+    let purge = Work::Purge(Purge { keep: Survivor::First, near: false, dry_run: true });
+    let found = office.done(purge).await.result["records"].clone();
+    assert_eq!(found, json!([{ "id": "c", "kept": "a" }, { "id": "d", "kept": "a" }]));
     office.done(reindex(Settings::default(), true)).await;
     assert_eq!(via().await, (true, true));
 }
@@ -384,6 +389,13 @@ async fn a_purge_keeps_the_right_one_and_deletes_only_when_told() {
     let done = purge(Survivor::Latest, false, false).await;
     assert_eq!((&done.result["deleted"], deleted(&done)), (&json!(3), set(&["old", "new", "none"])));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 3);
+    assert_eq!(done.result["rejected"], 1);
+    // Both match the third, and still a person's word stands between them.
+    let near = purge(Survivor::Latest, true, false).await;
+    assert_eq!((&near.result["contested"], deleted(&near)), (&json!(1), set(&[])));
+    assert_eq!(office.engine.count(&office.name).await.unwrap(), 3);
+    let opinion = Opinion { judgement: Judgement::Withdrawn, by: None, note: None };
+    office.engine.withdraw(&office.name, &id_of("mid"), &id_of("same"), opinion).await.unwrap();
     let near = purge(Survivor::Latest, true, false).await;
     assert_eq!(deleted(&near), set(&["same", "mid"]));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 1);

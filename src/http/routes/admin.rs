@@ -41,7 +41,7 @@ pub struct PurgeInput {
     /// Which record of a group of duplicates stays.
     #[schema(default = "latest")]
     keep: Option<Survivor>,
-    /// Also near duplicates: all of a group but one are deleted.
+    /// Also near duplicates: all of a group but one are deleted, unless the group is contested or chained.
     #[schema(default = false)]
     near: Option<bool>,
     /// Delete nothing, only say what would be deleted.
@@ -82,7 +82,8 @@ pub async fn reindex(
 /// Delete superfluous duplicates
 ///
 /// Of each group of exact duplicates one record stays. A dry run unless `dry_run` is `false`: the task's result then says what
-/// would be deleted. Pairs that a person rejected are left alone.
+/// would be deleted. A record that a person said is another matter than any of its group is left alone, and each is looked at
+/// again before it goes: it stays if it, or the one that makes it superfluous, has changed meanwhile.
 #[utoipa::path(post, path = "/v1/admin/purge", tag = "admin", request_body = PurgeInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
