@@ -62,11 +62,11 @@ impl RecordJudge {
         accepting
     }
 
-    /// Whether the contents are the same, as this generation reads them. The stored digest is that of the generation which
-    /// answered when the record came in; another one may read other fields.
+    /// Whether the contents are the same, as this generation reads them. The stored digest may be another generation's, which
+    /// reads other fields; then the text is read again.
     fn is_exact(&self, record: &StoredRecord, document: &Document) -> bool {
         let ours = self.subject.signed.digest;
-        if record.verdict.generation == self.context.state.generation {
+        if record.digest_generation == self.context.state.generation {
             return record.digest == ours;
         }
         !document.is_empty() && self.context.profile.exact_digest(document) == ours

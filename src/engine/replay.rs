@@ -145,6 +145,7 @@ impl Replay {
                 seq: proposal.seq,
                 row,
                 digest,
+                digest_generation: self.context.state.generation,
                 verdict: blank_verdict(),
                 duplicate_of_seq: None,
                 stored_at: String::new(),

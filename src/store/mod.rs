@@ -109,9 +109,12 @@ pub struct StoredRecord {
     pub seq: Seq,
     /// Its content as it came: a JSON object.
     pub row: Arc<str>,
-    /// Its digest as the generation read it that was live when it was stored or last updated. One that went live since may
-    /// read another text: whether a candidate is an exact duplicate, its row says.
+    /// Its digest as the generation `digest_generation` read it. Another one may read another text: what the digest is there,
+    /// its row says.
     pub digest: Digest,
+    /// Whose `digest` is: of the generation that was live when the record was stored or last updated, or of the one that a
+    /// candidate is shown for; 0 where that is not known. Not that of the verdict, which outlasts updates.
+    pub digest_generation: GenerationId,
     /// The verdict it was given. `Match::seq` inside is not kept.
     pub verdict: Verdict,
     /// The seq of `verdict.duplicate_of` at the time of the verdict: tells whether that record is still the same.

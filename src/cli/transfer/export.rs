@@ -132,7 +132,8 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
 }
 
 fn line_of(record: StoredRecord) -> anyhow::Result<RecordLine> {
-    let StoredRecord { id, seq, row, verdict, stored_at, digest: _, duplicate_of_seq: _ } = record;
+    let StoredRecord { id, seq, row, verdict, stored_at, digest: _, digest_generation: _, duplicate_of_seq: _ } =
+        record;
     let row = RawValue::from_string(row.as_ref().to_owned());
     let row = row.with_context(|| format!("the row of record {id} is damaged; run doppel doctor"))?;
     Ok(RecordLine { id, row, seq, stored_at, verdict: Some(verdict) })

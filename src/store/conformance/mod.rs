@@ -88,6 +88,7 @@ checks! {
     switching::going_back_gives_the_first_answers_and_those_since,
     switching::only_complete_generations_of_the_collection_go_live,
     switching::the_digest_is_that_of_the_live_generation,
+    switching::an_update_under_another_generation_is_known_after_going_back,
     switching::lookups_beside_an_activation_miss_nothing_and_mix_nothing,
     switching::registrations_beside_a_whole_reindex_are_all_filed,
 }

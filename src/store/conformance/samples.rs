@@ -174,6 +174,11 @@ impl SampleJudge {
 impl Judge for SampleJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let other = Sample::of_record(candidate.record);
+        // A digest that claims to be this generation's is; whose it is is known of all that this program stores.
+        assert_ne!(candidate.record.digest_generation, 0, "nobody says whose the digest is");
+        if candidate.record.digest_generation == self.generation {
+            assert_eq!(candidate.record.digest, other.signed_as(self.signing).digest, "another generation's digest");
+        }
         let ours = self.signed.fingerprint();
         let distance = ours.zip(candidate.fingerprint).map(|(mine, theirs)| mine.distance(theirs));
         let mut via = Vec::new();

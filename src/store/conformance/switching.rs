@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Desk, Sample, SampleJudge, Signing, stored};
+use crate::record::Row;
 use crate::store::generations::Phase;
-use crate::store::{Registered, Store, StoreError, Until};
+use crate::store::{Mode, Registered, Registration, Store, StoreError, Until};
 use crate::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
@@ -105,6 +106,41 @@ pub(super) async fn the_digest_is_that_of_the_live_generation(store: Shared) {
     let other = stored(desk.put_in_all(&Sample { id: "c".into(), ..sample.clone() }.noted("two")).await);
     assert_eq!(other.verdict.kind, VerdictKind::Original, "where the note counts, it is another text");
     assert!(matches!(desk.put_in_all(&sample.noted("two")).await, Registered::Replaced(_)));
+}
+
+pub(super) async fn an_update_under_another_generation_is_known_after_going_back(store: Shared) {
+    let desk = Desk::new(&store, "an_update_is_known").await;
+    let sample = Sample::with_keys("a", [1, 2, 3]);
+    // Something that no generation reads.
+    let put = async |more: &str| {
+        let state = desk.state().await;
+        let json = sample.row().json().replacen('{', &format!("{{\"more\":\"{more}\","), 1);
+        let row = Row::parse(json.as_bytes()).expect("a valid row");
+        let registration = Registration { row, ..desk.registration_for(&state, &sample, Mode::Put) };
+        let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
+        store.register(registration, judge).await.expect("a registration")
+    };
+    let updated = async |more: &str, generation, profile: &str| {
+        let Registered::Updated(record) = put(more).await else { panic!("the text is the same") };
+        let digest = sample.signed_as(Signing::of(profile)).digest;
+        assert_eq!((record.digest, record.digest_generation), (digest, generation));
+        let stored = desk.get("a").await.expect("it is there");
+        assert_eq!((stored.digest, stored.digest_generation, stored.seq), (digest, generation, record.seq));
+        record.seq
+    };
+    let first = stored(put("one").await);
+    assert_eq!(first.digest_generation, 1);
+    let second = desk.build("noted").await;
+    desk.activate(second).await;
+    assert_eq!(updated("two", second, "noted").await, first.seq);
+    desk.activate(1).await;
+    assert!(matches!(put("two").await, Registered::Unchanged(_)), "the same again, under the generation of before");
+    assert_eq!(updated("three", 1, "p1").await, first.seq);
+    desk.activate(second).await;
+    assert!(matches!(put("three").await, Registered::Unchanged(_)));
+    assert_eq!(updated("four", second, "noted").await, first.seq);
+    assert!(store.drop_generation(&desk.name, 1).await.expect("a drop"));
+    assert_eq!(updated("five", second, "noted").await, first.seq);
 }
 
 /// Puts, replaces and removes records of its own until told to stop, in families that all match each other.

@@ -32,7 +32,9 @@ pub(super) const FORMAT: u32 = 2;
 /// The format before there were generations, pairs, decisions and tasks. A program that knows no more would leave them behind
 /// when it changes records, so that opening such a directory makes it one of [`FORMAT`].
 pub(super) const FORMAT_RECORDS_ONLY: u32 = 1;
-const RECORD: u8 = 1;
+const RECORD: u8 = 2;
+/// The layout before: it did not say whose the digest is. Still read.
+const RECORD_BARE_DIGEST: u8 = 1;
 const ENTRY: u8 = 2;
 /// The layout before: its counts were u16, too narrow for a channel that keeps many keys. Still read.
 const ENTRY_SHORT_COUNTS: u8 = 1;
@@ -141,7 +143,7 @@ pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
     Reader(bytes, "id").u64()
 }
 
-/// Version, digest (32 bytes), seq of `duplicate_of` (0: none), id (u16 length), time (u16 length), verdict as JSON (u32
+/// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16 length), verdict as JSON (u32
 /// length), then the row to the end.
 pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let verdict = serde_json::to_vec(&record.verdict).map_err(|error| StoreError::Internal(error.to_string()))?;
@@ -149,6 +151,7 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let mut value = Vec::with_capacity(64 + id.len() + time.len() + verdict.len() + record.row.len());
     value.push(RECORD);
     value.extend_from_slice(&record.digest.0);
+    value.extend_from_slice(&record.digest_generation.to_le_bytes());
     value.extend_from_slice(&record.duplicate_of_seq.unwrap_or(0).to_le_bytes());
     value.extend_from_slice(&(id.len() as u16).to_le_bytes());
     value.extend_from_slice(id);
@@ -164,8 +167,14 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
 /// would cost more than everything else.
 pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Result<StoredRecord> {
     let mut reader = Reader(bytes, "record");
-    reader.version(RECORD)?;
+    let bare_digest = match reader.u8()? {
+        RECORD => false,
+        RECORD_BARE_DIGEST => true,
+        version => return Err(reader.unknown(version, RECORD)),
+    };
     let digest = Digest(reader.take(32)?.try_into().map_err(|_| damaged("record"))?);
+    // The verdict does not say it: an update since may have been under another generation.
+    let digest_generation = if bare_digest { 0 } else { reader.u32()? };
     let duplicate_of_seq = Some(reader.u64()?).filter(|seq| *seq != 0);
     let length = usize::from(reader.u16()?);
     let id = RecordId::new(reader.text(length)?).map_err(|_| damaged("record"))?;
@@ -176,7 +185,7 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     let verdict =
         if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { blank_verdict() };
     let row = Arc::from(reader.text(reader.0.len())?);
-    Ok(StoredRecord { id, seq, row, digest, verdict, duplicate_of_seq, stored_at })
+    Ok(StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
 }
 
 /// Stands where a verdict is not known or not wanted.
@@ -326,13 +335,6 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.take(length)?).map_err(|_| damaged(self.1))
     }
 
-    fn version(&mut self, known: u8) -> Result<()> {
-        match self.u8()? {
-            version if version == known => Ok(()),
-            version => Err(self.unknown(version, known)),
-        }
-    }
-
     fn unknown(&self, version: u8, known: u8) -> StoreError {
         StoreError::Internal(format!(
             "a {} has layout {version}, this program knows {known}; use the program version that wrote it",
@@ -376,6 +378,7 @@ mod tests {
             seq: 5,
             row: "{\"title\":\"路灯不亮\"}".into(),
             digest: Digest([7; 32]),
+            digest_generation: 4,
             verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..blank_verdict() },
             duplicate_of_seq: Some(2),
             stored_at: "2026-01-01T00:00:00Z".into(),
@@ -403,6 +406,16 @@ mod tests {
         let before = [&[1, 1][..], &words(0x0102), &words(3), &[1, 0, 1, 1, 0], &words(4)].concat();
         assert_eq!(decode_entry(&before).expect("a known layout"), Some(plain), "the layout before is still read");
         assert!(decode_entry(&[3, 0]).is_err(), "a later one is not guessed at");
+    }
+
+    #[test]
+    fn a_record_of_the_layout_before_is_still_read() {
+        let value = encode_record(&record()).expect("a value");
+        let before = [&[1][..], &value[1..33], &value[37..]].concat();
+        let decoded = decode_record(5, &before, true).expect("a record");
+        assert_eq!(format!("{decoded:?}"), format!("{:?}", StoredRecord { digest_generation: 0, ..record() }));
+        let later = [&[3][..], &value[1..]].concat();
+        assert!(decode_record(5, &later, true).is_err(), "a later one is not guessed at");
     }
 
     #[test]

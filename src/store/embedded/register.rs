@@ -131,7 +131,7 @@ impl Core {
             return Ok(Begun::Answered(Ok(Outcome::Registered(Registered::Unchanged(record)))));
         }
         record.row = Arc::clone(registration.row.json());
-        record.digest = registration.signed.digest;
+        (record.digest, record.digest_generation) = (registration.signed.digest, registration.generation);
         record.stored_at.clone_from(&registration.now);
         let value = layout::encode_record(&record)?;
         let (reply, answer) = oneshot::channel();
@@ -318,11 +318,11 @@ impl Old {
     }
 
     /// Whether every generation that has it filed reads the same text in the new content: then what those must be given that
-    /// have not. Texts are told apart by the keys of their digests, all that is filed of them; where the record's own digest
-    /// is of this generation, by that.
+    /// have not. Texts are told apart by the keys of their digests, all that is filed of them; where the record's digest is
+    /// this generation's, by that.
     fn reads_the_same(&self, registration: &Registration) -> Option<Vec<(GenerationId, Vec<u8>)>> {
         let signed = &registration.signed;
-        let own = self.record.verdict.generation == registration.generation;
+        let own = self.record.digest_generation == registration.generation;
         let live = self.entry(registration.generation)?;
         if live.digest_key != signed.digest.key() || (own && self.record.digest != signed.digest) {
             return None;
@@ -407,6 +407,7 @@ fn fresh_record(registration: &Registration, seq: Seq) -> StoredRecord {
         seq,
         row: Arc::clone(registration.row.json()),
         digest: registration.signed.digest,
+        digest_generation: registration.generation,
         verdict: layout::blank_verdict(),
         duplicate_of_seq: None,
         stored_at: registration.now.clone(),

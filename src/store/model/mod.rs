@@ -143,7 +143,8 @@ impl Collection {
             if Row::parse(record.row.as_bytes()).is_ok_and(|stored| stored.same_content(&row)) {
                 return Registered::Unchanged(record.clone());
             }
-            (record.row, record.digest, record.stored_at) = (Arc::clone(row.json()), signed.digest, now);
+            (record.row, record.stored_at) = (Arc::clone(row.json()), now);
+            (record.digest, record.digest_generation) = (signed.digest, self.state.generation);
             for (generation, signed) in others {
                 self.generations.entry(generation).or_default().signed.entry(record.seq).or_insert(signed);
             }
@@ -170,7 +171,9 @@ impl Collection {
         }
         let row = Arc::clone(row.json());
         let (seq, digest) = (self.next_seq, signed.digest);
-        let record = StoredRecord { id, seq, row, digest, verdict, duplicate_of_seq, stored_at: now };
+        let digest_generation = self.state.generation;
+        let record =
+            StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at: now };
         self.next_seq += 1;
         self.records.push(record.clone());
         let live = self.live();

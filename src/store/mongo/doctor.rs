@@ -19,8 +19,8 @@ use super::{MongoStore, Shared, records_of};
 use crate::collection::Settings;
 use crate::record::RecordId;
 use crate::schemes::profile::Profile;
-use crate::store::Result;
 use crate::store::generations::Phase;
+use crate::store::{Result, StoredRecord};
 
 /// What was examined and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -308,9 +308,9 @@ impl Seen {
 
 /// Whether a signature is of this version of a record.
 pub(super) fn is_of(signature: &SignatureDocument, record: &RecordDocument) -> bool {
-    let RecordDocument { record, generation, .. } = record;
+    let StoredRecord { seq, digest, digest_generation, .. } = &record.record;
     // A digest that another profile made says nothing here.
-    record.seq == signature.seq && (*generation != signature.generation || record.digest == signature.digest)
+    *seq == signature.seq && (*digest_generation != signature.generation || *digest == signature.digest)
 }
 
 fn keys_agree(signature: &SignatureDocument, profile: Option<&Profile>) -> bool {

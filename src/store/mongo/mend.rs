@@ -108,7 +108,7 @@ impl Work for Mending<'_> {
         let mended = [mended];
         shared.move_entries(session, place.number, id, &from, &mended).await?;
         shared.put_signatures(session, place.number, &mended, true).await?;
-        if record.generation == place.generation {
+        if record.record.digest_generation == place.generation {
             let digest = doc! { "$set": { "digest": documents::digest_value(&signed.digest) } };
             let key = doc! { "_id": record_key(place.number, id) };
             shared.documents(RECORDS).update_one(key, digest).session(&mut *session).await?;

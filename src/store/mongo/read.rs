@@ -287,7 +287,7 @@ impl Shared {
         let mut elsewhere = HashMap::new();
         while cursor.advance(session).await? {
             let record = RecordDocument::decode(cursor.current())?;
-            let list = if record.generation == place.generation { &mut found } else { &mut elsewhere };
+            let list = if record.record.digest_generation == place.generation { &mut found } else { &mut elsewhere };
             list.insert(record.record.id.as_str().to_owned(), record);
         }
         if !elsewhere.is_empty() {

@@ -126,7 +126,8 @@ impl Shared {
         registration: &Registration,
         deadline: Deadline,
     ) -> Result<Looked> {
-        let as_live = stored.generation == place.generation && stored.record.digest == registration.signed.digest;
+        let as_live =
+            stored.record.digest_generation == place.generation && stored.record.digest == registration.signed.digest;
         if as_live && registration.others.is_empty() {
             return self.keep(place, stored, registration, Vec::new(), deadline).await;
         }
@@ -354,6 +355,7 @@ impl Registering<'_> {
             seq,
             row: row.json().clone(),
             digest: signed.digest,
+            digest_generation: self.registration.generation,
             verdict,
             duplicate_of_seq: original,
             stored_at: now.clone(),

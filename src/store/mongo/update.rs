@@ -35,7 +35,8 @@ impl Shared {
             return Ok(Looked::Gone);
         }
         let mut record = work.stored.record;
-        (record.row, record.digest) = (registration.row.json().clone(), registration.signed.digest);
+        (record.digest, record.digest_generation) = (registration.signed.digest, registration.generation);
+        record.row = registration.row.json().clone();
         record.stored_at.clone_from(&registration.now);
         Ok(Looked::Ended(Registered::Updated(record)))
     }

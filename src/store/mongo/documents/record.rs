@@ -34,11 +34,10 @@ pub(in super::super) fn blank_verdict() -> Verdict {
     Verdict { kind, duplicate_of: None, fingerprint: None, generation: 0, similar: Vec::new(), truncated: false }
 }
 
-/// A record, and the fingerprint its current generation gave it.
+/// A record, and the fingerprint that the generation of its digest gave it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RecordDocument {
     pub(in super::super) record: StoredRecord,
-    pub(in super::super) generation: GenerationId,
     pub(in super::super) fingerprint: Option<Fingerprint>,
     /// The generation that a reindex last filed it in.
     pub(in super::super) filed: Option<GenerationId>,
@@ -59,21 +58,21 @@ impl RecordDocument {
             seq: raw.get_i64("seq").map_err(damaged)? as Seq,
             row: raw.get_str("row").map_err(damaged)?.into(),
             digest: digest_of(raw)?,
+            digest_generation: raw.get_i32("g").map_err(damaged)? as GenerationId,
             verdict,
             duplicate_of_seq: optional_i64(raw, "duplicate_of_seq")?.map(|seq| seq as Seq),
             stored_at: raw.get_str("stored_at").map_err(damaged)?.to_owned(),
         };
-        let generation = raw.get_i32("g").map_err(damaged)? as GenerationId;
         let filed = match raw.get("filed").map_err(damaged)? {
             Some(RawBsonRef::Int32(filed)) => Some(filed as GenerationId),
             _ => None,
         };
-        Ok(Self { record, generation, fingerprint: fingerprint_of(raw)?, filed })
+        Ok(Self { record, fingerprint: fingerprint_of(raw)?, filed })
     }
 
     /// Takes digest and fingerprint from what another generation has filed of it.
     pub(in super::super) fn see_as(&mut self, generation: GenerationId, filed: &RawDocument) -> Result<()> {
-        (self.generation, self.record.digest) = (generation, digest_of(filed)?);
+        (self.record.digest, self.record.digest_generation) = (digest_of(filed)?, generation);
         self.fingerprint = fingerprint_of(filed)?;
         Ok(())
     }
