@@ -263,7 +263,7 @@ impl Shared {
                 "update": SIGNATURES, "updates": updates.collect::<Vec<_>>(), "ordered": false,
                 "writeConcern": { "w": "majority" },
             };
-            // Said twice is said once.
+            // Said twice is said once: so it is said again until a majority has it.
             self.read(self.deadline(), || async { check_reply(&self.database.run_command(command.clone()).await?) })
                 .await?;
         }

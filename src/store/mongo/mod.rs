@@ -303,7 +303,7 @@ impl Shared {
         F: Future<Output = std::result::Result<T, retry::Trouble>> + Send,
     {
         self.check_open()?;
-        let mut last = None;
+        let (mut last, mut unconfirmed) = (None, None);
         for attempt in 0.. {
             match tokio::time::timeout_at(deadline.at(), read()).await {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -311,15 +311,19 @@ impl Shared {
                 Ok(Err(retry::Trouble::Driver(error))) if retry::is_transient(&error) => last = Some(error),
                 Ok(Err(retry::Trouble::Driver(error))) => return Err(retry::fatal(&error)),
                 Ok(Err(retry::Trouble::Changed)) => {}
+                Ok(Err(retry::Trouble::Unconfirmed(code))) => unconfirmed = Some(code),
                 Err(_) => break,
             }
             if retry::pause(attempt, deadline).await.is_err() {
                 break;
             }
         }
-        Err(match last {
-            Some(error) => retry::fatal(&error),
-            None => StoreError::Unavailable { reason: "the database did not answer in time".into(), retry_after_s: 2 },
+        Err(match (unconfirmed, last) {
+            (Some(code), _) => retry::unconfirmed(code),
+            (None, Some(error)) => retry::fatal(&error),
+            (None, None) => {
+                StoreError::Unavailable { reason: "the database did not answer in time".into(), retry_after_s: 2 }
+            }
         })
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use mongodb::bson::Document;
 use mongodb::error::{Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure};
 use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions, WriteConcern};
 use mongodb::{Client, ClientSession};
@@ -48,6 +49,8 @@ pub(super) enum Trouble {
     Driver(Error),
     /// What was read is no longer so; begin again.
     Changed,
+    /// Perhaps done, perhaps lost with the primary that did it: the server's code for not knowing. Say it again.
+    Unconfirmed(i32),
     /// Final.
     Store(StoreError),
 }
@@ -114,7 +117,7 @@ impl Retry {
             };
             match trouble {
                 Trouble::Store(error) => return Err(error),
-                Trouble::Changed => {}
+                Trouble::Changed | Trouble::Unconfirmed(_) => {}
                 Trouble::Driver(error) if is_transient(&error) => last = Some(error),
                 Trouble::Driver(error) => return Err(fatal(&error)),
             }
@@ -215,14 +218,22 @@ pub(super) fn is_duplicate_key(error: &Error) -> bool {
 }
 
 /// Fails when an update command's reply reports write errors, which come without an error of the command. A duplicate key
-/// there means that another transaction created the same document first: a conflict.
-pub(super) fn check_reply(reply: &mongodb::bson::Document) -> std::result::Result<(), Trouble> {
-    let Ok(errors) = reply.get_array("writeErrors") else { return Ok(()) };
-    let code = errors.first().and_then(|error| error.as_document()).and_then(|error| error.get_i32("code").ok());
-    match code {
-        Some(DUPLICATE_KEY | WRITE_CONFLICT) => Err(Trouble::Changed),
-        code => Err(StoreError::Internal(format!("the database refused a write (code {code:?})")).into()),
+/// there means that another transaction created the same document first: a conflict. So comes, too, that no majority has
+/// confirmed the writes: whoever steps down meanwhile may lose them.
+pub(super) fn check_reply(reply: &Document) -> std::result::Result<(), Trouble> {
+    let code_of = |error: &Document| error.get_i32("code").unwrap_or(0);
+    if let Ok(errors) = reply.get_array("writeErrors") {
+        return match errors.first().and_then(|error| error.as_document()).map(code_of) {
+            Some(DUPLICATE_KEY | WRITE_CONFLICT) => Err(Trouble::Changed),
+            code => Err(StoreError::Internal(format!("the database refused a write (code {code:?})")).into()),
+        };
     }
+    reply.get_document("writeConcernError").map_or(Ok(()), |error| Err(Trouble::Unconfirmed(code_of(error))))
+}
+
+/// The deadline came before a majority confirmed a write.
+pub(super) fn unconfirmed(code: i32) -> StoreError {
+    StoreError::Unknown(format!("the database did not confirm the write by a majority in time (code {code})"))
 }
 
 fn late(last: Option<Error>) -> StoreError {
@@ -278,6 +289,14 @@ mod tests {
         let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": 121, "errmsg": "validation" }] };
         assert!(matches!(check_reply(&reply), Err(Trouble::Store(StoreError::Internal(_)))));
         assert!(check_reply(&doc! { "ok": 1, "n": 4 }).is_ok());
+    }
+
+    #[test]
+    fn a_write_that_no_majority_confirmed_is_not_taken_as_done() {
+        let concern = doc! { "code": 189, "codeName": "PrimarySteppedDown", "errmsg": "stepped down while waiting" };
+        let reply = doc! { "ok": 1, "n": 1, "nModified": 1, "writeConcernError": concern };
+        assert!(matches!(check_reply(&reply), Err(Trouble::Unconfirmed(189))));
+        assert!(matches!(unconfirmed(189), StoreError::Unknown(_)), "the caller repeats it");
     }
 
     #[tokio::test]
