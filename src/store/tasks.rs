@@ -99,6 +99,10 @@ pub trait Tasks {
     /// All tasks kept, newest first.
     async fn tasks(&self) -> Result<Vec<TaskState>>;
 
+    /// The tasks that have not ended, newest first: at most one a collection. Asked for every few seconds; those that have ended,
+    /// with all their results, are not read for it.
+    async fn unfinished_tasks(&self) -> Result<Vec<TaskState>>;
+
     /// One task.
     async fn task(&self, id: &str) -> Result<Option<TaskState>>;
 

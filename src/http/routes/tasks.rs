@@ -24,10 +24,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often a follower hears something even if nothing changes.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
+/// A list shows of a longer result (bytes of JSON) only its plain members: a thousand that name ten thousand records each would
+/// be half a gigabyte.
+const LISTED_RESULT_BYTES: usize = 4 << 10;
+
 /// All tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskList {
-    /// The tasks, newest first; the last thousand that have ended are kept.
+    /// The tasks, newest first; the last thousand that have ended are kept. Of a long result (over 4 KiB) only the plain members
+    /// are shown, with `abridged`; the task itself shows all.
     pub items: Vec<Task>,
     /// Always `null`: there is one part only.
     pub next: Option<String>,
@@ -37,7 +42,19 @@ pub struct TaskList {
 #[utoipa::path(get, path = "/v1/tasks", tag = "admin",
     responses((status = 200, description = "all tasks that are kept, newest first", body = TaskList)))]
 pub async fn list(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Result<Json<TaskList>, Problem> {
-    Ok(Json(TaskList { items: app.engine.tasks().await?, next: None }))
+    let items = app.engine.tasks().await?.into_iter().map(abridged).collect();
+    Ok(Json(TaskList { items, next: None }))
+}
+
+/// Leaves lists and objects out of a long result.
+fn abridged(mut task: Task) -> Task {
+    if task.result.to_string().len() > LISTED_RESULT_BYTES
+        && let Some(members) = task.result.as_object_mut()
+    {
+        members.retain(|_, member| !member.is_array() && !member.is_object());
+        members.insert("abridged".into(), true.into());
+    }
+    task
 }
 
 /// Read a task: how it stands, how far it is, what came of it
@@ -102,4 +119,45 @@ async fn changed(app: &App, mut task: Task, shown: Option<u64>) -> Option<Task> 
         task = app.engine.task(&task.id).await.ok()?;
     }
     Some(task)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::collection::CollectionName;
+    use crate::store::tasks::TaskStatus;
+
+    fn with(result: Value) -> Task {
+        Task {
+            id: "1".into(),
+            collection: CollectionName::new("letters").unwrap(),
+            kind: "purge".into(),
+            status: TaskStatus::Succeeded,
+            phase: "delete".into(),
+            done: 0,
+            total: 0,
+            rate: 0.0,
+            eta_s: None,
+            cancel_requested: false,
+            request: Value::Null,
+            result,
+            error: None,
+            created_at: String::new(),
+            started_at: None,
+            finished_at: None,
+            version: 3,
+        }
+    }
+
+    #[test]
+    fn a_list_shows_the_counts_of_a_long_result_and_all_of_a_short_one() {
+        let short = json!({ "deleted": 1, "records": [{ "id": "a", "kept": "b" }] });
+        assert_eq!(abridged(with(short.clone())).result, short);
+        let long = json!({ "deleted": 900, "keep": "latest", "records": vec![json!({ "id": "a", "kept": "b" }); 900] });
+        let shown = json!({ "deleted": 900, "keep": "latest", "abridged": true });
+        assert_eq!(abridged(with(long)).result, shown);
+        assert_eq!(abridged(with(Value::Null)).result, Value::Null);
+    }
 }

@@ -94,6 +94,7 @@ pub(super) async fn a_collection_has_one_unfinished_task(store: Shared) {
     put(&store, finished(task(&desk, "c4"))).await;
     let elsewhere = put(&store, task(&other, "c5")).await;
     let first = put(&store, TaskState { status: TaskStatus::Processing, ..first }).await;
+    assert_eq!(unfinished(&store).await, [elsewhere.clone(), first.clone()], "the newest first");
     let first = put(&store, TaskState { status: TaskStatus::Canceled, ..first }).await;
     let next = put(&store, task(&desk, "c3")).await;
     let again = TaskState { status: TaskStatus::Processing, ..first };
@@ -118,6 +119,10 @@ pub(super) async fn of_many_holders_one_wins_and_of_many_tasks_one_begins(store:
         assert_eq!(get(&store, &winner.id).await, Some(holder.clone()));
         put(&store, finished(holder)).await;
     }
+}
+
+async fn unfinished(store: &Shared) -> Vec<TaskState> {
+    store.unfinished_tasks().await.expect("a list")
 }
 
 async fn puts(store: &Shared, tasks: Vec<TaskState>) -> Vec<TaskPut> {
@@ -153,6 +158,7 @@ pub(super) async fn tasks_outlive_their_collection(store: Shared) {
 pub(super) async fn the_oldest_finished_tasks_are_forgotten(store: Shared) {
     let (desk, open) = (Desk::existing(&store, "tasks_many"), Desk::existing(&store, "tasks_many_2"));
     let waiting = put(&store, task(&open, "f0")).await;
+    assert_eq!(unfinished(&store).await, std::slice::from_ref(&waiting));
     let before = store.tasks().await.expect("a list").iter().filter(|task| task.status.is_finished()).count();
     let more = KEPT_TASKS - before;
     for number in 0..more {
@@ -168,5 +174,7 @@ pub(super) async fn the_oldest_finished_tasks_are_forgotten(store: Shared) {
     assert_eq!(get(&store, "f1-00000").await, None, "the oldest is forgotten");
     assert_eq!(get(&store, "f1-00001").await, kept.get(KEPT_TASKS - 1).cloned());
     assert_eq!(get(&store, "f0").await, Some(waiting.clone()), "an unfinished one is not, however old");
+    assert_eq!(unfinished(&store).await, std::slice::from_ref(&waiting), "those that have ended are not among them");
     put(&store, finished(waiting)).await;
+    assert_eq!(unfinished(&store).await, []);
 }

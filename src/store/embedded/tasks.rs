@@ -73,6 +73,12 @@ impl Tasks for EmbeddedStore {
         Ok(self.core()?.tasks.lock().values().rev().cloned().collect())
     }
 
+    async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
+        let core = self.core()?;
+        let tasks = core.tasks.lock();
+        Ok(tasks.values().rev().filter(|task| !task.status.is_finished()).cloned().collect())
+    }
+
     async fn task(&self, id: &str) -> Result<Option<TaskState>> {
         Ok(self.core()?.tasks.lock().get(id).cloned())
     }

@@ -12,6 +12,11 @@ impl Tasks for ModelStore {
         Ok(self.tasks.lock().values().rev().cloned().collect())
     }
 
+    async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
+        let tasks = self.tasks.lock();
+        Ok(tasks.values().rev().filter(|task| !task.status.is_finished()).cloned().collect())
+    }
+
     async fn task(&self, id: &str) -> Result<Option<TaskState>> {
         Ok(self.tasks.lock().get(id).cloned())
     }

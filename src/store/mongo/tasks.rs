@@ -18,6 +18,10 @@ impl Tasks for MongoStore {
         self.shared.tasks(doc! {}).await
     }
 
+    async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
+        self.shared.tasks(doc! { "open": true }).await
+    }
+
     async fn task(&self, id: &str) -> Result<Option<TaskState>> {
         Ok(self.shared.tasks(doc! { "_id": id }).await?.pop())
     }
