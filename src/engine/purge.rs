@@ -4,8 +4,6 @@
 //! what it was, and only if no person ever said that it is another matter than any record of its set.
 
 mod set;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -182,3 +180,6 @@ impl Superfluous {
         self.set.binary_search(other).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

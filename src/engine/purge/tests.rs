@@ -21,10 +21,15 @@ struct Desk {
     name: CollectionName,
 }
 
+/// A number above all before.
+fn tick() -> u64 {
+    static TICKS: AtomicU64 = AtomicU64::new(1_767_225_600_000_000);
+    TICKS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Another time at every look.
 fn now() -> String {
-    static TICKS: AtomicU64 = AtomicU64::new(0);
-    format!("2026-01-01T00:00:00.{:06}Z", TICKS.fetch_add(1, Ordering::Relaxed))
+    format!("2026-01-01T00:00:00.{:06}Z", tick() % 1_000_000)
 }
 
 fn id(text: &str) -> RecordId {
@@ -33,7 +38,7 @@ fn id(text: &str) -> RecordId {
 
 impl Desk {
     async fn with(ids: &[&str]) -> Self {
-        let options = Options { auto_create: true, now, micros: crate::clock::micros, new_id: crate::clock::unique_id };
+        let options = Options { auto_create: true, now, micros: tick, new_id: || tick().to_string() };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let desk = Self { engine, name: CollectionName::new("letters").unwrap() };
         for id in ids {
