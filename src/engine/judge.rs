@@ -234,3 +234,40 @@ fn relation(a: &Document, b: &Document) -> Option<Relation> {
     let (a, b) = (a.identity.as_ref()?, b.identity.as_ref()?);
     Some(if a == b { Relation::Repeat } else { Relation::Shared })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::CollectionName;
+    use crate::engine::{Engine, IfDuplicate, Options};
+    use crate::record::RecordId;
+    use crate::schemes::profile::Digest;
+    use crate::store::model::ModelStore;
+
+    #[tokio::test]
+    async fn a_stored_digest_decides_where_it_is_this_generations_and_the_text_elsewhere() {
+        let options = Options { auto_create: true, now: String::new, micros: || 1, new_id: String::new };
+        let engine = Engine::new(Arc::new(ModelStore::default()), options);
+        let name = CollectionName::new("letters").unwrap();
+        let row = |text: &str| Row::parse(format!("{{\"content\":\"{text}\"}}").as_bytes()).unwrap();
+        let (ours, another) = ("路灯损坏三个月，请派人修理", "小区门口垃圾堆放多日，请清运");
+        engine.register(&name, RecordId::new("a").ok(), row(ours), IfDuplicate::Keep).await.unwrap();
+        let stored = engine.store.record(&name, &RecordId::new("a").unwrap()).await.unwrap().unwrap();
+        let context = engine.context(&name).await.unwrap();
+        let subject = context.subject(&row(ours)).unwrap();
+        let judge = RecordJudge::new(context, subject, Rulings::default());
+        let exact = |text: &str, digest, digest_generation| {
+            let record = StoredRecord { row: text.into(), digest, digest_generation, ..stored.clone() };
+            let via = Via::default().with(Via::EXACT);
+            let candidate = Candidate { record: &record, via, fingerprint: None, signatures: &[], lasting: false };
+            judge.judge(&candidate).is_some_and(|found| found.via.contains(&VIA_EXACT.to_owned()))
+        };
+        let (ours, another) = (row(ours), row(another));
+        let wrong = Digest([7; 32]);
+        assert!(exact(another.json(), stored.digest, 1), "no text is digested again");
+        assert!(!exact(ours.json(), wrong, 1));
+        for unknown in [0, 2] {
+            assert!(exact(ours.json(), wrong, unknown) && !exact(another.json(), stored.digest, unknown));
+        }
+    }
+}
