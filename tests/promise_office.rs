@@ -2,7 +2,8 @@
 //!
 //! No request fails, nothing that was found before is missed, and afterwards the index is that of a reindex from scratch.
 //! `DOPPEL_TEST_OFFICE_RECORDS` and `DOPPEL_TEST_OFFICE_RECORDS_MONGODB` set the size (a million for acceptance),
-//! `DOPPEL_TEST_OFFICE_SECONDS` how long the desk works before the reindex; how long requests took is printed, not judged.
+//! `DOPPEL_TEST_OFFICE_SECONDS` how long the office works before the reindex, `DOPPEL_TEST_OFFICE_THINK_MS` how long each of the
+//! sixteen waits between two requests; how long requests took is printed, not judged.
 
 #![allow(clippy::print_stdout, reason = "figures of a run")]
 
@@ -104,6 +105,8 @@ struct Office<'a> {
     later: &'a [String],
     phase: AtomicU8,
     stop: AtomicBool,
+    /// Between an answer and the next request.
+    think: Duration,
     reads: Took,
     writes: Took,
 }
@@ -119,6 +122,7 @@ impl Office<'_> {
             self.reads.note(phase, begun);
             // Later ones may be found too; what was there before must be.
             assert!(before.is_subset(&now), "{id}: {now:?} lacks some of {before:?}");
+            std::thread::sleep(self.think);
         }
     }
 
@@ -139,6 +143,7 @@ impl Office<'_> {
                 assert_eq!(server.send("DELETE", &path, &Value::Null).status, 204);
             }
             turn += 1;
+            std::thread::sleep(self.think);
         }
     }
 
@@ -198,6 +203,7 @@ fn keeps_working(home: &Home, instances: usize, records: u64) {
         later: &later,
         phase: AtomicU8::new(IDLE),
         stop: AtomicBool::new(false),
+        think: Duration::from_millis(setting("DOPPEL_TEST_OFFICE_THINK_MS", 0)),
         reads: Took::default(),
         writes: Took::default(),
     };
