@@ -326,3 +326,24 @@ fn wrong_usage_says_so_before_anything_is_read() {
     let missing = ended(&doppel(&["dedup", "nowhere.jsonl"]), 1);
     assert!(missing.contains("nowhere.jsonl does not exist"), "{missing}");
 }
+
+#[test]
+fn no_file_is_written_over_that_is_read_or_written_already() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let text = "{\"id\":\"1\",\"content\":\"路灯连续多日不亮，晚上行走十分危险\"}\n";
+    let input = write(dir, "in.jsonl", text);
+    let other_name = at(dir, "../") + &format!("{}/in.jsonl", dir.file_name().expect("a name").to_string_lossy());
+    let out = at(dir, "out.jsonl");
+    for arguments in [
+        ["--survivors", &input, "--pairs", &out],
+        ["--pairs", &other_name, "--groups", &out],
+        ["--rejects", &input, "--groups", &out],
+        ["--pairs", &out, "--groups", &out],
+    ] {
+        let output = doppel(&[&["dedup"], &arguments[..], &[&input]].concat());
+        assert!(ended(&output, 2).contains("written over"));
+        assert_eq!(fs::read_to_string(&input).expect("it is there"), text);
+    }
+    ended(&doppel(&["dedup", "--pairs", "/dev/null", "--groups", "/dev/null", &input]), 0);
+}

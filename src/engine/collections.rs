@@ -36,11 +36,26 @@ impl Engine {
             // Not counted: another request may have dropped it by now, and it was created all the same.
             Ok(state) => Ok((self.described(&state, 0).await?, true)),
             Err(StoreError::CollectionExists(_)) => {
+                self.refuse_lost_change(spec).await?;
                 let state = self.store.update_collection(spec.clone()).await?;
                 Ok((self.describe(&state).await?, false))
             }
             Err(other) => Err(other.into()),
         }
+    }
+
+    /// A reindex brings settings of its own: those given while it runs would be gone when it ends.
+    async fn refuse_lost_change(&self, spec: &CollectionSpec) -> Result<()> {
+        let changed = self.context(&spec.name).await?.state.settings != spec.settings;
+        match self.resetting_task(&spec.name).await? {
+            Some(task) if changed => Err(Error::TaskRunning(spec.name.clone(), task)),
+            _ => Ok(()),
+        }
+    }
+
+    /// When the collection was created (RFC 3339, UTC).
+    pub async fn collection_created_at(&self, name: &CollectionName) -> Result<String> {
+        Ok(self.context(name).await?.state.created_at.clone())
     }
 
     /// One collection.

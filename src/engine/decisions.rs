@@ -1,15 +1,17 @@
 //! What people say about pairs of records, and how it reaches verdicts.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::collection::CollectionName;
-use crate::engine::{Engine, Error, Result};
+use crate::engine::{Engine, Error, Result, judge, off_thread};
 use crate::record::RecordId;
 use crate::store::decisions::{Decision, Judgement, Pair, Ruling};
-use crate::store::generations::Pairs;
+use crate::store::generations::{Pairs, Phase};
+use crate::store::{GenerationId, Seq};
 use crate::violation::Violation;
 
 /// Longest name of a person who decides, in characters.
@@ -126,26 +128,55 @@ impl Engine {
         Ok(view)
     }
 
-    /// Records whether the scores pair two records. While a decision held, the later one may have been registered as it said.
+    /// Records whether the scores pair two records, in all complete generations. While a decision held, the later one may have been
+    /// registered as it said.
     async fn pair_by_score(&self, collection: &CollectionName, one: &RecordId, other: &RecordId) -> Result<()> {
+        // One at a time: the pairs of a record are read, changed and written.
+        let _turn = self.pairing.lock().await;
         let (one, other) = (self.store.record(collection, one).await?, self.store.record(collection, other).await?);
         // A record that is gone is in no pair.
         let (Some(one), Some(other)) = (one, other) else { return Ok(()) };
         let (earlier, later) = if one.seq < other.seq { (one, other) } else { (other, one) };
-        let found = self.similar_to(collection, &later.id, usize::MAX).await?;
-        let matching = found.similar.iter().any(|found| found.seq == earlier.seq);
-        let recorded = self.store.pairs(collection, found.generation, later.seq - 1, 1).await?;
-        let mut recorded = recorded.into_iter().find(|pairs| pairs.seq == later.seq).map(|pairs| pairs.earlier);
-        let pairs = recorded.get_or_insert_default();
-        match (pairs.binary_search(&earlier.seq), matching) {
-            (Err(place), true) => pairs.insert(place, earlier.seq),
-            (Ok(place), false) => drop(pairs.remove(place)),
-            _ => return Ok(()),
+        let live = self.context(collection).await?;
+        let ready = live.state.others.iter().filter(|other| other.phase == Phase::Ready);
+        let beside = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);
+        for context in std::iter::once(Arc::clone(&live)).chain(beside) {
+            let generation = context.state.generation;
+            let (a, b) = (earlier.clone(), later.clone());
+            let matching = off_thread(move || Ok(judge::would_match(&context, &b, &a))).await?;
+            self.put_pair(collection, generation, (earlier.seq, later.seq), matching).await?;
         }
-        let pairs = Pairs { seq: later.seq, earlier: std::mem::take(pairs) };
-        self.store.put_pairs(collection, found.generation, vec![pairs]).await?;
         self.groups.outdate(collection);
         Ok(())
+    }
+
+    async fn put_pair(
+        &self,
+        collection: &CollectionName,
+        generation: GenerationId,
+        (earlier, later): (Seq, Seq),
+        matching: bool,
+    ) -> Result<()> {
+        let recorded = self.store.pairs(collection, generation, later - 1, 1).await?;
+        let recorded = recorded.into_iter().find(|pairs| pairs.seq == later);
+        let mut pairs = recorded.unwrap_or(Pairs { seq: later, earlier: Vec::new() });
+        match (pairs.earlier.binary_search(&earlier), matching) {
+            (Err(place), true) => pairs.earlier.insert(place, earlier),
+            (Ok(place), false) => drop(pairs.earlier.remove(place)),
+            _ => return Ok(()),
+        }
+        Ok(self.store.put_pairs(collection, generation, vec![pairs]).await?)
+    }
+
+    /// Whether a decision about two records holds.
+    pub(super) async fn is_decided(
+        &self,
+        collection: &CollectionName,
+        one: &RecordId,
+        other: &RecordId,
+    ) -> Result<bool> {
+        let Some(pair) = Pair::new(one.clone(), other.clone()) else { return Ok(false) };
+        Ok(self.store.decision(collection, &pair).await?.is_some_and(|decision| decision.same().is_some()))
     }
 
     async fn rule(&self, collection: &CollectionName, pair: Pair, opinion: Opinion) -> Result<DecisionView> {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -128,6 +129,11 @@ impl Engine {
         Ok(self.store.complete_generation(collection, generation).await?)
     }
 
+    /// How long after [`Engine::activate_generation`] what was judged under the generation before may still become visible.
+    pub fn settling(&self) -> Duration {
+        self.store.settling()
+    }
+
     /// Makes a complete generation the live one, unless it is; a time from which on it was.
     pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<String> {
         if !self.is_live(collection, generation).await? {
@@ -152,8 +158,9 @@ impl Engine {
         Ok(tasks.iter().any(|task| task.collection == *collection && !task.status.is_finished()))
     }
 
-    /// Which pairs a generation finds that the live one does not, and the reverse, as far as both ends are still there. Reads the
-    /// pairs of both: O(pairs), a store read for each pair that differs.
+    /// Which pairs a generation finds that the live one does not, and the reverse, as far as both ends are still there and nobody
+    /// decided about them. Of records that were there when the younger of the two was begun: the pairs of later ones are only
+    /// looked for in the one that answers. Reads the pairs of both: O(pairs), three store reads for each pair that differs.
     pub async fn compare_generations(
         &self,
         collection: &CollectionName,
@@ -162,8 +169,10 @@ impl Engine {
     ) -> Result<Comparison> {
         let state = self.context(collection).await?.state.clone();
         check_comparable(&state, generation)?;
-        let mut old = PairStream::new(self, collection, state.generation);
-        let mut new = PairStream::new(self, collection, generation);
+        let begun = state.others.iter().filter(|other| other.id == generation).map(|other| other.scan_end);
+        let end = begun.chain([state.scan_end]).max().unwrap_or(0);
+        let mut old = PairStream::new(self, collection, state.generation, end);
+        let mut new = PairStream::new(self, collection, generation, end);
         let mut comparison = Comparison {
             generation,
             live: state.generation,
@@ -207,6 +216,9 @@ impl Engine {
         for (earlier, is_gain) in gained.chain(lost) {
             // Gone meanwhile: neither generation would find it now.
             let Some(earlier) = self.record_at(collection, earlier).await? else { continue };
+            if self.is_decided(collection, &earlier.id, &later.id).await? {
+                continue;
+            }
             let (count, list) = match is_gain {
                 true => (&mut comparison.gained, &mut comparison.gained_examples),
                 false => (&mut comparison.lost, &mut comparison.lost_examples),
@@ -250,20 +262,23 @@ struct PairStream<'a> {
     generation: GenerationId,
     piece: std::vec::IntoIter<Pairs>,
     last: Seq,
+    /// Records from here on are left out.
+    end: Seq,
     ended: bool,
 }
 
 impl<'a> PairStream<'a> {
-    fn new(engine: &'a Engine, collection: &'a CollectionName, generation: GenerationId) -> Self {
-        Self { engine, collection, generation, piece: Vec::new().into_iter(), last: 0, ended: false }
+    fn new(engine: &'a Engine, collection: &'a CollectionName, generation: GenerationId, end: Seq) -> Self {
+        Self { engine, collection, generation, piece: Vec::new().into_iter(), last: 0, end, ended: false }
     }
 
     /// The record next in order.
     async fn peek(&mut self) -> Result<Option<Seq>> {
         if self.piece.as_slice().is_empty() && !self.ended {
-            let piece = self.engine.store.pairs(self.collection, self.generation, self.last, PIECE).await?;
-            self.ended = piece.len() < PIECE;
+            let mut piece = self.engine.store.pairs(self.collection, self.generation, self.last, PIECE).await?;
             self.last = piece.last().map_or(self.last, |pairs| pairs.seq);
+            self.ended = piece.len() < PIECE || self.last >= self.end;
+            piece.retain(|pairs| pairs.seq < self.end);
             self.piece = piece.into_iter();
         }
         Ok(self.piece.as_slice().first().map(|pairs| pairs.seq))

@@ -133,7 +133,7 @@ pub(super) struct AllGroups {
 
 #[derive(Default)]
 struct Entry {
-    groups: tokio::sync::Mutex<Option<Groups>>,
+    groups: Arc<tokio::sync::Mutex<Option<Groups>>>,
     touched: Mutex<Touched>,
 }
 
@@ -232,20 +232,27 @@ impl Engine {
         Timestamp::from_microsecond(i64::try_from(micros).unwrap_or(i64::MAX)).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// Answers from groups that are up to date.
+    /// Answers from groups that are up to date. Bringing them there goes on when nobody waits any more: the first reading of a
+    /// large collection may take longer than a request.
     async fn with_groups<T>(&self, collection: &CollectionName, ask: impl FnOnce(&Groups) -> Result<T>) -> Result<T> {
         let context = self.context(collection).await?;
         let entry = self.groups.entry(collection);
-        let mut kept = entry.groups.lock().await;
-        let Touched { ids, all } = std::mem::take(&mut *entry.touched.lock());
-        let now = (self.options.micros)();
-        let groups = match kept.take() {
-            Some(groups) if !all && groups.is_current(&context, self.store.is_shared().then_some(now)) => {
-                self.brought_up_to_date(&context, groups, ids).await?
-            }
-            _ => self.read_groups(&context, now).await?,
-        };
-        ask(kept.insert(groups))
+        let mut kept = Arc::clone(&entry.groups).lock_owned().await;
+        let engine = self.clone();
+        let reading = tokio::spawn(async move {
+            let Touched { ids, all } = std::mem::take(&mut *entry.touched.lock());
+            let now = (engine.options.micros)();
+            let groups = match kept.take() {
+                Some(groups) if !all && groups.is_current(&context, engine.store.is_shared().then_some(now)) => {
+                    engine.brought_up_to_date(&context, groups, ids).await?
+                }
+                _ => engine.read_groups(&context, now).await?,
+            };
+            *kept = Some(groups);
+            Ok(kept)
+        });
+        let kept = reading.await.unwrap_or(Err(Error::Crashed))?;
+        kept.as_ref().map_or(Err(Error::Crashed), ask)
     }
 
     /// Reads all pairs and decisions.
@@ -283,9 +290,11 @@ impl Engine {
     ) -> Result<Groups> {
         let name = &context.state.name;
         for id in &touched {
-            let now = self.store.record(name, id).await?.map(|record| record.seq);
-            if let Some(before) = groups.by_id.get(id).copied().filter(|before| Some(*before) != now) {
-                groups.forget(before);
+            let Some(before) = groups.by_id.get(id).copied() else { continue };
+            match self.store.record(name, id).await? {
+                // What is said beside its text may have changed.
+                Some(record) if record.seq == before => groups.describe(context, &record),
+                _ => groups.forget(before),
             }
         }
         self.read_pairs(context, &mut groups).await?;
@@ -355,6 +364,16 @@ impl Groups {
         if self.members.contains_key(&record.seq) {
             return;
         }
+        match self.by_id.get(&record.id) {
+            // Replaced while the groups were read.
+            Some(&other) if other < record.seq => self.forget(other),
+            Some(_) => return,
+            None => {}
+        }
+        self.describe(context, record);
+    }
+
+    fn describe(&mut self, context: &Context, record: &StoredRecord) {
         let row = Row::parse(record.row.as_bytes()).ok();
         let document = row.and_then(|row| context.profile.read(&row).ok()).unwrap_or_default();
         let petitioner = document.identity.map(|identity| city64_bytes(identity.as_bytes()));

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::context::{Context, Subject};
+use crate::engine::context::{Context, Subject, sign_for_rebuild};
 use crate::engine::decisions::Rulings;
 use crate::index::Via;
 use crate::record::Row;
@@ -83,6 +83,30 @@ impl RecordJudge {
         }
         self.sieve(width).set().resemblance(&theirs)
     }
+}
+
+/// Whether two stored records match by the scores, apart from any index: what proposes is what they have in common.
+pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
+    let sign = |record: &StoredRecord| {
+        let row = Row::parse(record.row.as_bytes()).ok()?;
+        let (document, signed) = sign_for_rebuild(&context.profile, &record.id, &row);
+        Some((document?, Arc::new(signed)))
+    };
+    let (Some((document, signed)), Some((_, theirs))) = (sign(record), sign(earlier)) else { return false };
+    let mut via = if signed.digest == theirs.digest { Via::EXACT } else { Via::default() };
+    for key in signed.keys.iter().filter(|key| theirs.keys.contains(key)) {
+        via = via.with(Via::channel(key.channel));
+    }
+    let fingerprint = theirs.fingerprint();
+    if let (Some(ours), Some(theirs), Some((channel, radius))) =
+        (signed.fingerprint(), fingerprint, context.simhash_channel())
+        && ours.distance(theirs) <= radius.into()
+    {
+        via = via.with(Via::channel(channel));
+    }
+    let judge = RecordJudge::new(Arc::clone(context), Subject { document, signed }, Rulings::default());
+    let candidate = Candidate { record: earlier, via, fingerprint, signatures: &theirs.signatures, lasting: true };
+    via != Via::default() && judge.judge(&candidate).is_some()
 }
 
 /// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.

@@ -149,6 +149,8 @@ pub struct Engine {
     options: Options,
     contexts: Arc<Contexts>,
     groups: Arc<AllGroups>,
+    /// Held while the pairs of a record are changed after a decision.
+    pairing: Arc<tokio::sync::Mutex<()>>,
     /// Told when a task was asked for or told to stop.
     tasks: Arc<Notify>,
 }
@@ -156,7 +158,14 @@ pub struct Engine {
 impl Engine {
     /// An engine over `store`.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
-        Self { store, options, contexts: Arc::default(), groups: Arc::default(), tasks: Arc::default() }
+        Self {
+            store,
+            options,
+            contexts: Arc::default(),
+            groups: Arc::default(),
+            pairing: Arc::default(),
+            tasks: Arc::default(),
+        }
     }
 
     /// Loads what the first signature under preset `default` would otherwise wait for: the dictionary, tables of characters.

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use crate::collection::{CollectionName, Settings};
 use crate::engine::{Engine, Error, Options, Result};
 use crate::store::GenerationId;
+use crate::store::generations::{MAX_GENERATIONS, Phase};
 use crate::store::tasks::{TaskPut, TaskState, TaskStatus};
 
 /// What a task is to do.
@@ -191,6 +192,12 @@ impl Engine {
                 if !violations.is_empty() {
                     return Err(Error::Invalid(violations));
                 }
+                // One that was left half-built makes room.
+                let kept = context.state.others.iter().filter(|other| other.phase == Phase::Ready).count();
+                if kept + 1 >= MAX_GENERATIONS {
+                    let detail = format!("collection {collection} has {MAX_GENERATIONS} generations; drop one first");
+                    return Err(Error::Conflict(detail));
+                }
             }
             Work::Activate(Activate { generation }) => {
                 let known = context.state.others.iter().any(|other| other.id == *generation);
@@ -229,6 +236,27 @@ impl Engine {
             TaskPut::Busy(other) => Err(Error::TaskRunning(collection.clone(), other)),
             TaskPut::Changed => Err(Error::Crashed),
         }
+    }
+
+    /// Ends a task whose work broke down. Whoever reads it next would only break down again.
+    pub async fn fail_task(&self, id: &str, why: &str) {
+        let Ok(Some(mut task)) = self.store.task(id).await else { return };
+        task.status = TaskStatus::Failed;
+        task.error = Some(why.to_owned());
+        task.finished_at = Some((self.options.now)());
+        if let Err(error) = self.store.put_task(task).await {
+            tracing::warn!(task = id, %error, "the end of a task could not be stored");
+        }
+    }
+
+    /// The unfinished task of a collection that will replace its settings, if there is one.
+    pub(super) async fn resetting_task(&self, collection: &CollectionName) -> Result<Option<String>> {
+        let resets = |task: &TaskState| {
+            task.collection == *collection
+                && !task.status.is_finished()
+                && matches!(&*task.kind, "reindex" | "activate")
+        };
+        Ok(self.store.tasks().await?.into_iter().find(resets).map(|task| task.id))
     }
 
     /// All tasks kept, newest first.

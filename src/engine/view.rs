@@ -29,7 +29,10 @@ impl Engine {
                 self.groups.touch(collection, &id);
                 return Ok(Registration { id, outcome: Outcome::Replaced, verdict, original_gone: false });
             }
-            Registered::Updated(record) => (Outcome::Updated, record),
+            Registered::Updated(record) => {
+                self.groups.touch(collection, &id);
+                (Outcome::Updated, record)
+            }
             Registered::Unchanged(record) => (Outcome::Unchanged, record),
         };
         let (verdict, original_gone) = self.as_it_is_now(collection, record.verdict, record.duplicate_of_seq).await?;

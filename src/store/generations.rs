@@ -11,6 +11,8 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -212,6 +214,9 @@ pub trait Generations {
     /// # Errors
     /// `UnknownCollection`; `Limit` when there is no such generation.
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
+
+    /// How long after a generation went live a registration may still become visible that was judged under the one before.
+    fn settling(&self) -> Duration;
 
     /// What is recorded of a generation's matches, for records with a seq above `after` that have any, in seq order: at most
     /// `limit`. Records that are gone may still be named.

@@ -1,5 +1,6 @@
 //! A task in the hands of the process that runs it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -41,6 +42,8 @@ pub(super) struct Handle {
     engine: Engine,
     holder: String,
     state: Mutex<TaskState>,
+    /// Past the point from which on it must be finished.
+    committed: AtomicBool,
     /// One change at a time: each names the version that the one before made.
     changing: tokio::sync::Mutex<()>,
     pace: Mutex<Pace>,
@@ -55,7 +58,23 @@ struct Pace {
 impl Handle {
     pub(super) fn new(engine: Engine, state: TaskState, holder: String) -> Self {
         let pace = Mutex::new(Pace { at: Instant::now(), done: state.done });
-        Self { engine, holder, state: Mutex::new(state), changing: tokio::sync::Mutex::default(), pace }
+        let (committed, changing) = (AtomicBool::new(false), tokio::sync::Mutex::default());
+        Self { engine, holder, state: Mutex::new(state), committed, changing, pace }
+    }
+
+    /// From here on being told to stop is too late: half of it would be worse than either.
+    pub(super) fn commit(&self) {
+        self.committed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it must be finished.
+    pub(super) fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was told to stop, and may.
+    pub(super) fn is_canceled(&self) -> bool {
+        self.state.lock().cancel && !self.is_committed()
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -141,6 +160,7 @@ impl Handle {
     /// Stores the task as it is here, the lease renewed.
     async fn store(&self) -> Result<(), Stop> {
         let _turn = self.changing.lock().await;
+        let mut failure = Error::Conflict("the task could not be stored".into());
         for _ in 0..TRIES {
             let mut state = self.state.lock().clone();
             let held = state.holder.is_some();
@@ -153,14 +173,15 @@ impl Handle {
                     return Ok(());
                 }
                 Ok(None) => self.merge().await?,
-                Err(Error::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_))) => {
+                Err(error @ Error::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_))) => {
+                    failure = error;
                     tokio::time::sleep(AWAY).await;
                     self.merge().await?;
                 }
                 Err(error) => return Err(Stop::Error(error)),
             }
         }
-        Err(Stop::Error(Error::Conflict("the task could not be stored".into())))
+        Err(Stop::Error(failure))
     }
 
     /// Takes over what somebody else stored; they may have told it to stop, or taken it.
@@ -177,9 +198,9 @@ impl Handle {
         }
         let mut state = self.state.lock();
         state.version = stored.version;
-        let told = stored.cancel && !state.cancel;
         state.cancel = stored.cancel;
-        if told && !state.status.is_finished() { Err(Stop::Canceled) } else { Ok(()) }
+        let stop = state.cancel && !state.status.is_finished() && !self.is_committed();
+        if stop { Err(Stop::Canceled) } else { Ok(()) }
     }
 
     /// Items a second: mostly of late.

@@ -1,4 +1,4 @@
-//! Long work: a task is asked for over HTTP, kept by the store, and run here, one at a time in a process.
+//! Long work: a task is asked for over HTTP, kept by the store, and run here, a few at a time in a process, one a collection.
 //!
 //! Whoever runs a task holds it by a lease that it renews every few seconds together with the task's progress. A process
 //! that dies renews nothing, and another (or the same one, started again) goes on from the last checkpoint. Every change
@@ -14,7 +14,10 @@ mod reindex;
 mod tests;
 mod warm;
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinError, JoinSet};
 
 use crate::engine::tasks::Work;
 use crate::engine::{Engine, Error};
@@ -32,31 +35,59 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Longest pause between two tries while the store is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// Tasks that a process runs at the same time, so that one told to go slowly does not hold up the others. They share the threads
+/// that rebuild; a reindex also needs memory for an index.
+const AT_ONCE: usize = 4;
+
 /// Runs tasks until the service drains. A task under way is then let go at its last checkpoint, for whoever comes next.
 pub async fn run(engine: Engine, shutdown: Shutdown) {
-    let holder = engine.new_id();
+    let mut running = Running { holder: engine.new_id(), ids: HashMap::new(), tasks: JoinSet::new() };
     loop {
         tokio::select! {
-            () = shutdown.reached(Phase::Draining) => return,
+            () = shutdown.reached(Phase::Draining) => break,
             () = engine.task_asked_for() => {}
+            Some(ended) = running.tasks.join_next_with_id() => running.ended(&engine, ended).await,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        while let Some(task) = claim(&engine, &holder).await {
-            run_one(&engine, task, &holder, &shutdown).await;
-            if shutdown.phase() >= Phase::Draining {
-                return;
-            }
-        }
+        running.begin(&engine, &shutdown).await;
     }
+    while running.tasks.join_next().await.is_some() {}
 }
 
-/// Takes the oldest task that nobody holds.
-async fn claim(engine: &Engine, holder: &str) -> Option<TaskState> {
-    match engine.claim_task(holder, LEASE).await {
-        Ok(task) => task,
-        Err(error) => {
-            tracing::warn!(%error, "tasks cannot be read; trying again");
-            None
+/// The tasks that this process runs.
+struct Running {
+    /// A name for this process.
+    holder: String,
+    ids: HashMap<tokio::task::Id, String>,
+    tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// Takes the oldest tasks that nobody holds, as many as may run.
+    async fn begin(&mut self, engine: &Engine, shutdown: &Shutdown) {
+        while self.tasks.len() < AT_ONCE && shutdown.phase() < Phase::Draining {
+            let ours: Vec<&str> = self.ids.values().map(String::as_str).collect();
+            let task = match engine.claim_task(&self.holder, &ours, LEASE).await {
+                Ok(Some(task)) => task,
+                Ok(None) => return,
+                Err(error) => return tracing::warn!(%error, "tasks cannot be read; trying again"),
+            };
+            let id = task.id.clone();
+            let (engine, holder, shutdown) = (engine.clone(), self.holder.clone(), shutdown.clone());
+            let handle = self.tasks.spawn(async move { run_one(&engine, task, &holder, &shutdown).await });
+            self.ids.insert(handle.id(), id);
+        }
+    }
+
+    async fn ended(&mut self, engine: &Engine, ended: Result<(tokio::task::Id, ()), JoinError>) {
+        let (number, crashed) = match &ended {
+            Ok((number, ())) => (*number, false),
+            Err(error) => (error.id(), error.is_panic()),
+        };
+        let Some(id) = self.ids.remove(&number) else { return };
+        if crashed {
+            tracing::error!(task = id, "a task ended abnormally");
+            engine.fail_task(&id, "the task ended abnormally; the log says where").await;
         }
     }
 }
@@ -65,11 +96,15 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, shutdown: &Shut
     point("task::begun");
     let (id, kind, collection) = (task.id.clone(), task.kind.clone(), task.collection.clone());
     tracing::info!(task = id, kind, %collection, "task begun");
+    let asked_at = task.created_at.clone();
     let handle = Handle::new(engine.clone(), task, holder.to_owned());
-    let end = tokio::select! {
-        end = work(&handle) => end,
-        end = handle.keep_alive() => end,
-        () = shutdown.reached(Phase::Draining) => End::Let,
+    let end = match refusal(&handle, &asked_at).await {
+        Some(end) => end,
+        None => tokio::select! {
+            end = work(&handle) => end,
+            end = handle.keep_alive() => end,
+            () = shutdown.reached(Phase::Draining) => End::Let,
+        },
     };
     if matches!(end, End::Canceled | End::Failed(_)) {
         // What was half-built is of no use to anybody.
@@ -84,6 +119,21 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, shutdown: &Shut
     tracing::info!(task = id, kind, %collection, status, "task ended or let go");
 }
 
+/// Why a task is not to be begun, or gone on with: it was told to stop, or its collection is another one by now.
+async fn refusal(handle: &Handle, asked_at: &str) -> Option<End> {
+    if reindex::is_live(handle).await.unwrap_or(false) {
+        handle.commit();
+    }
+    if handle.is_canceled() {
+        return Some(End::Canceled);
+    }
+    let collection = handle.engine().collection_created_at(&handle.collection()).await.ok()?;
+    let replaced = collection.as_str() > asked_at;
+    replaced.then(|| {
+        End::Failed("the collection was deleted, and one of the same name created, since this was asked for".into())
+    })
+}
+
 async fn work(handle: &Handle) -> End {
     let work = match serde_json::from_value::<Work>(handle.request()) {
         Ok(work) => work,
@@ -91,6 +141,7 @@ async fn work(handle: &Handle) -> End {
     };
     let mut pause = AWAY;
     loop {
+        let begun = Instant::now();
         let done = match work.clone() {
             Work::Reindex(request) => reindex::run(handle, request).await,
             Work::Activate(request) => activate::run(handle, request).await,
@@ -100,14 +151,26 @@ async fn work(handle: &Handle) -> End {
             Ok(result) => return End::Succeeded(result),
             Err(Stop::Lost) => return End::Lost,
             Err(Stop::Canceled) => return End::Canceled,
-            Err(Stop::Error(Error::Store(error @ (StoreError::Unavailable { .. } | StoreError::Unknown(_))))) => {
+            Err(Stop::Error(Error::Store(error))) if passes(&error, handle) => {
                 tracing::warn!(%error, "a task waits for the store and goes on from its last checkpoint");
                 handle.phase("wait for the store", 0);
+                // It went well for a while: not the same trouble as last time.
+                pause = if begun.elapsed() > LONGEST_PAUSE { AWAY } else { pause };
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             Err(Stop::Error(error)) => return End::Failed(error.to_string()),
         }
+    }
+}
+
+/// Whether trouble with the store is waited out. A full volume only where there is no way back: before, what was built so far is
+/// best thrown away.
+fn passes(error: &StoreError, handle: &Handle) -> bool {
+    match error {
+        StoreError::Unavailable { .. } | StoreError::Unknown(_) => true,
+        StoreError::DiskFull { .. } => handle.is_committed(),
+        _ => false,
     }
 }
 
@@ -134,8 +197,8 @@ impl Engine {
         (self.options().new_id)()
     }
 
-    /// The oldest unfinished task that nobody holds, now held by `holder` for `lease`.
-    async fn claim_task(&self, holder: &str, lease: Duration) -> Result<Option<TaskState>, Error> {
+    /// The oldest unfinished task that nobody holds, now held by `holder` for `lease`; none of `ours`, which it runs already.
+    async fn claim_task(&self, holder: &str, ours: &[&str], lease: Duration) -> Result<Option<TaskState>, Error> {
         let now = (self.options().micros)();
         let mut tasks = self.task_states().await?;
         tasks.reverse();
@@ -147,7 +210,7 @@ impl Engine {
                 TaskStatus::Processing => abandoned,
                 TaskStatus::Succeeded | TaskStatus::Failed | TaskStatus::Canceled => false,
             };
-            if !free {
+            if !free || ours.contains(&task.id.as_str()) {
                 continue;
             }
             task.status = TaskStatus::Processing;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::handle::Handle;
 use super::{Stop, point};
+use crate::engine::Error;
 use crate::engine::rebuild::Rebuild;
 use crate::engine::tasks::Reindex;
 use crate::store::{GenerationId, Seq};
@@ -51,6 +52,7 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     // Live before its checkpoint said so: the process was killed in between.
     if !engine.is_live(&collection, generation).await? {
         index(handle, &request, &mut rebuild, &mut at).await?;
+        handle.commit();
         engine.complete_generation(&collection, generation).await?;
         point("reindex::complete");
     }
@@ -60,8 +62,8 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
         point("reindex::activated");
         handle.checkpoint(&at).await?;
     }
-    if let Some(since) = &at.live_since {
-        at.pairs += catch_up(handle, &mut rebuild, since).await?;
+    if at.live_since.is_some() {
+        at.pairs += catch_up(handle, &mut rebuild).await?;
     }
     Ok(json!({
         "generation": generation, "activated": at.live_since.is_some(), "records": at.records, "pairs": at.pairs,
@@ -107,11 +109,22 @@ async fn index(handle: &Handle, request: &Reindex, rebuild: &mut Rebuild, at: &m
     handle.checkpoint(at).await
 }
 
+/// Whether the generation that the task was building answers already.
+pub(super) async fn is_live(handle: &Handle) -> Result<bool, Error> {
+    let at: Checkpoint = handle.resume();
+    let Some(generation) = at.generation else { return Ok(false) };
+    handle.engine().is_live(&handle.collection(), generation).await
+}
+
 /// Finds the matches of what was registered while another generation was live; how many pairs.
-pub(super) async fn catch_up(handle: &Handle, rebuild: &mut Rebuild, since: &str) -> Result<u64, Stop> {
+pub(super) async fn catch_up(handle: &Handle, rebuild: &mut Rebuild) -> Result<u64, Stop> {
     handle.phase("catch up", 0);
+    let engine = handle.engine();
+    // Until nothing more comes that was judged under the generation before.
+    tokio::time::sleep(engine.settling()).await;
+    let since = (engine.options().now)();
     let (mut done, mut pairs) = (0, 0);
-    while let Some(step) = rebuild.catch_up(since).await? {
+    while let Some(step) = rebuild.catch_up(&since).await? {
         done += step.records;
         pairs += step.pairs;
         handle.done(done);

@@ -177,6 +177,7 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
     if args.radius.is_some() && args.fingerprints.is_none() {
         return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
     }
+    refuse_overwriting(args)?;
     let config = config::load(&config::Flags::default())?.config;
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !dir.is_dir() {
@@ -192,6 +193,35 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
     summary.peak_memory_bytes = report::peak_memory_bytes();
     print(&summary, args.summary, &rejects.listed())?;
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
+}
+
+/// Refuses to write a file that is read, or one file twice, under whatever names.
+fn refuse_overwriting(args: &Args) -> anyhow::Result<()> {
+    // What is not there yet has no other name, apart from that of its folder.
+    let real = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let named = || Some(folder.canonicalize().ok()?.join(path.file_name()?));
+        path.canonicalize().ok().or_else(named).unwrap_or_else(|| path.to_owned())
+    };
+    let read = args.files.iter().chain(&args.fingerprints).filter(|name| *name != "-");
+    let mut taken: Vec<PathBuf> = read.map(|name| real(Path::new(name))).collect();
+    let written = [&args.pairs, &args.groups, &args.survivors, &args.rejects];
+    for path in written.into_iter().flatten().filter(|path| !is_device(path)) {
+        let path_there = real(path);
+        if taken.contains(&path_there) {
+            let path = path.display();
+            return Err(usage(format!(
+                "{path} would be written over while it is in use; give each output a file of its own"
+            )));
+        }
+        taken.push(path_there);
+    }
+    Ok(())
+}
+
+/// `/dev/null` and the like, which may be written any number of times.
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file())
 }
 
 fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::engine::tasks::Task;
@@ -72,7 +73,8 @@ pub async fn get(
 
 /// Tell a task to stop
 ///
-/// A generation that was being built is thrown away. A task that has ended stays as it is.
+/// A generation that was being built is thrown away. A task that has ended stays as it is, and one whose generation is complete
+/// or going live is finished all the same.
 #[utoipa::path(post, path = "/v1/tasks/{task}/cancel", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task; `cancel_requested` until it has stopped", body = Task),
         (status = 404, description = "there is no such task")))]

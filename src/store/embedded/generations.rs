@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
@@ -237,6 +238,9 @@ fn put_pairs(
     Ok(Change::written(ops, ()))
 }
 
+/// Longest that a registration is judged and settled, on a busy machine: many candidates of the largest size take a second.
+const SETTLING: Duration = Duration::from_secs(2);
+
 impl EmbeddedStore {
     async fn settle(&self, begun: Option<Answer>) -> Result<bool> {
         match begun {
@@ -248,6 +252,10 @@ impl EmbeddedStore {
 
 #[async_trait]
 impl Generations for EmbeddedStore {
+    fn settling(&self) -> Duration {
+        SETTLING
+    }
+
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         let turn = self.turn().await?;
         let (begun, answer) = self.writable(Reserve::Whole)?.begin_generation(spec, turn)?;

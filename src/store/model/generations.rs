@@ -1,6 +1,7 @@
 //! Generations of the model.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -39,6 +40,10 @@ fn missing(id: GenerationId) -> StoreError {
 
 #[async_trait]
 impl Generations for ModelStore {
+    fn settling(&self) -> Duration {
+        Duration::ZERO
+    }
+
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         self.with(&spec.collection, |collection| {
             let others = &collection.state.others;

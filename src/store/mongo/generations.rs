@@ -6,6 +6,7 @@
 //! stale in an instance's memory, never in a transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
@@ -36,6 +37,11 @@ pub(super) fn missing(id: GenerationId) -> StoreError {
 
 #[async_trait]
 impl Generations for MongoStore {
+    fn settling(&self) -> Duration {
+        // As long as announcing one takes.
+        self.shared.options.deadline.mul_f64(1.2)
+    }
+
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         let shared = Arc::clone(&self.shared);
         self.detached(async move { shared.begin_generation(spec).await }).await
