@@ -100,7 +100,7 @@ pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier
     let fingerprint = theirs.fingerprint();
     if let (Some(ours), Some(theirs), Some((channel, radius))) =
         (signed.fingerprint(), fingerprint, context.simhash_channel())
-        && ours.distance(theirs) <= radius.into()
+        && ours.distance(theirs) <= radius
     {
         via = via.with(Via::channel(channel));
     }
