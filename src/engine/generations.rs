@@ -154,7 +154,7 @@ impl Engine {
 
     /// Whether a task of the collection is not finished.
     async fn is_at_work(&self, collection: &CollectionName) -> Result<bool> {
-        let tasks = self.store.tasks().await?;
+        let tasks = self.store.unfinished_tasks().await?;
         Ok(tasks.iter().any(|task| task.collection == *collection && !task.status.is_finished()))
     }
 

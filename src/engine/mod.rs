@@ -33,7 +33,6 @@ use crate::engine::judge::RecordJudge;
 pub use crate::engine::turns::{Turn, Turns};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::Signed;
-use crate::store::tasks::TaskState;
 use crate::store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
 use crate::violation::Violation;
 
@@ -329,11 +328,6 @@ impl Engine {
     /// What the store holds.
     pub async fn usage(&self) -> Result<Usage> {
         Ok(self.store.usage().await?)
-    }
-
-    /// The tasks that have not ended as they are kept, newest first: at most one a collection.
-    pub async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
-        Ok(self.store.unfinished_tasks().await?)
     }
 
     /// Bytes of what is remembered of records so that they need not be read: bounded, see `context`.

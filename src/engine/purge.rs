@@ -23,7 +23,7 @@ use crate::store::decisions::Pair;
 /// Filed entries or decisions read at once.
 const PIECE: usize = 5_000;
 /// Most records that a report names; it counts all.
-const NAMED: usize = 10_000;
+const NAMED: usize = 1_000;
 
 /// A record that another one makes superfluous.
 #[derive(Clone, Debug, PartialEq)]

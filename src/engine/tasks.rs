@@ -157,9 +157,9 @@ impl Engine {
         self.tasks.notified().await;
     }
 
-    /// All tasks as they are kept, newest first.
-    pub async fn task_states(&self) -> Result<Vec<TaskState>> {
-        Ok(self.store.tasks().await?)
+    /// The tasks that have not ended as they are kept, newest first: at most one a collection.
+    pub async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
+        Ok(self.store.unfinished_tasks().await?)
     }
 
     /// One task as it is kept.
@@ -256,7 +256,7 @@ impl Engine {
                 && !task.status.is_finished()
                 && matches!(&*task.kind, "reindex" | "activate")
         };
-        Ok(self.store.tasks().await?.into_iter().find(resets).map(|task| task.id))
+        Ok(self.store.unfinished_tasks().await?.into_iter().find(resets).map(|task| task.id))
     }
 
     /// All tasks kept, newest first.
