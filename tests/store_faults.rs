@@ -11,8 +11,9 @@ mod faults;
 use std::path::Path;
 use std::time::Duration;
 
-use doppel::store::conformance::{Desk, Sample, stored};
-use doppel::store::{Mode, Registered, Result, StoreError};
+use doppel::store::conformance::{Desk, Sample, SampleJudge, stored};
+use doppel::store::generations::Filing;
+use doppel::store::{Mode, Registered, Registration, Result, StoreError};
 use doppel::verdict::VerdictKind;
 use fail::FailScenario;
 use faults::{copy, gate, insist, open, sample};
@@ -143,6 +144,29 @@ async fn on_a_full_disk_writes_are_refused_reads_go_on_and_writes_resume() {
     fail::remove("store::disk_full");
     stored(desk.put(&sample(2)).await);
     store.ready().await.expect("there is room again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_generation_is_not_built_in_the_room_that_registrations_need() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    let begun = desk.begin("p2").await;
+    fail::cfg("store::disk_short", "return").expect("a failpoint");
+    let others = vec![(begun.id, sample(2).signed())];
+    let registration = Registration { others, ..desk.registration(&sample(2), Mode::Put) };
+    stored(store.register(registration, SampleJudge::of(&sample(2), false)).await.expect("registrations go on"));
+    let earlier = desk.get("r1").await.expect("it is stored");
+    let filing = Filing { id: earlier.id, seq: earlier.seq, signed: sample(1).signed() };
+    let filed = store.file(&desk.name, begun.id, vec![filing.clone()]).await;
+    assert!(matches!(filed, Err(StoreError::DiskFull { .. })), "{filed:?}");
+    assert!(store.drop_generation(&desk.name, begun.id).await.expect("what was built makes room"));
+    assert!(matches!(store.begin_generation(desk.generation_spec("p3")).await, Err(StoreError::DiskFull { .. })));
+    fail::remove("store::disk_short");
+    let begun = desk.begin("p3").await;
+    assert_eq!(store.file(&desk.name, begun.id, vec![filing]).await.expect("there is room again"), 1);
 }
 
 /// Keys of records, ids and signatures in a closed directory.

@@ -49,7 +49,7 @@ pub struct Store {
     /// Embedded: the directory.
     pub data: PathBuf,
     /// Embedded: writes are refused (507) while the volume has fewer bytes free: a full disk would stop the store until
-    /// reopened.
+    /// reopened. A reindex stops at twice as many.
     pub min_free_bytes: u64,
     /// MongoDB: where it is, `mongodb://` or `mongodb+srv://`.
     pub uri: Secret,

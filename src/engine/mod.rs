@@ -1,8 +1,8 @@
 //! The use cases: what can be asked of doppel, apart from how it is asked (HTTP, command line) and where it is kept.
 //!
 //! The engine knows no status code and no file format. It validates, signs with the collection's profile, lets the store
-//! look up and insert, and judges what the store proposes. It holds no records and no locks over a wait; the only
-//! state of its own is a cache of compiled profiles.
+//! look up and insert, and judges what the store proposes. It holds no records. What it remembers can
+//! be made again at any time: compiled profiles and sketches of texts (`context`), groups (`groups`).
 
 pub mod answers;
 mod collections;

@@ -41,7 +41,7 @@ pub struct TaskState {
     pub id: String,
     /// The collection it works on.
     pub collection: CollectionName,
-    /// What it does: `reindex`, `purge`.
+    /// What it does: `reindex`, `activate`, `purge`.
     pub kind: String,
     /// How it stands.
     pub status: TaskStatus,

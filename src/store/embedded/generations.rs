@@ -258,7 +258,7 @@ impl Generations for EmbeddedStore {
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         let turn = self.turn().await?;
-        let (begun, answer) = self.writable(Reserve::Whole)?.begin_generation(spec, turn)?;
+        let (begun, answer) = self.writable(Reserve::Double)?.begin_generation(spec, turn)?;
         self.answered(answer).await.map(|_| begun)
     }
 
@@ -284,7 +284,7 @@ impl Generations for EmbeddedStore {
                 let (collection, name) = (core.collection(name)?, name.clone());
                 Ok(move |disk: &Disk| file(disk, &collection, (&name, generation), piece))
             };
-            filed += self.alone(Reserve::Whole, prepare).await?;
+            filed += self.alone(Reserve::Double, prepare).await?;
         }
         Ok(filed)
     }

@@ -23,7 +23,8 @@
 //!
 //! Failpoints (feature `failpoints`): `store::before_append`, `store::between_append_and_sync`, `store::before_publish`
 //! and `store::sweep` pause or stop; `store::commit_error`, `store::disk_full`, `store::reopen_error` fail when set to `return`;
-//! `store::disk_low` leaves room for removals only; `store::short_patience` shortens the bound of `patience`.
+//! `store::disk_low` leaves room for removals only, `store::disk_short` for all but building generations;
+//! `store::short_patience` shortens the bound of `patience`.
 //! `generation::announced`, `generation::filed`, `generation::completed`, `generation::before_load`, `generation::before_swap`,
 //! `generation::after_swap` and `generation::dropped` pause or stop, each where its name says.
 //! In production append and sync are one call into fjall (`disk`); `store::split_append_and_sync` set to `return` makes

@@ -12,6 +12,8 @@ const BELIEVED_MS: u64 = 100;
 /// How much of the reserve a change must leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
+    /// Twice: for building a generation, which stops before it takes the room that registrations need.
+    Double,
     /// All of it.
     Whole,
     /// Half of it: for removals, which need a little room now and make some later.
@@ -48,7 +50,13 @@ impl Space {
     /// [`StoreError::DiskFull`] when less is free than must stay free.
     pub(super) fn check(&self, reserve: Reserve) -> Result<()> {
         let free = self.free();
-        let needed = if reserve == Reserve::Half { self.needed / 2 } else { self.needed };
+        let needed = match reserve {
+            Reserve::Double => self.needed.saturating_mul(2),
+            Reserve::Whole => self.needed,
+            Reserve::Half => self.needed / 2,
+        };
+        #[cfg(feature = "failpoints")]
+        let free = if super::fails("store::disk_short") { self.needed } else { free };
         #[cfg(feature = "failpoints")]
         let free = if super::fails("store::disk_low") { self.needed.saturating_sub(1) } else { free };
         #[cfg(feature = "failpoints")]
