@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 /// How far the stop has come.
@@ -74,17 +75,11 @@ impl Shutdown {
 /// # Errors
 /// When signals cannot be received.
 pub fn exit_on_signal(before: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let mut signals = {
-        let _entered = runtime.enter();
-        Signals::new()?
-    };
-    let wait = move || {
+    on_signals(|runtime, mut signals| {
         runtime.block_on(signals.next());
         before();
         std::process::exit(130);
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+    })
 }
 
 /// For commands that clean up when they stop: the first signal sets `stop`, a second one exits at once with status 130.
@@ -92,18 +87,22 @@ pub fn exit_on_signal(before: impl FnOnce() + Send + 'static) -> std::io::Result
 /// # Errors
 /// When signals cannot be received.
 pub fn stop_on_signal(stop: Arc<AtomicBool>) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let mut signals = {
-        let _entered = runtime.enter();
-        Signals::new()?
-    };
-    let wait = move || {
+    on_signals(move |runtime, mut signals| {
         runtime.block_on(signals.next());
         stop.store(true, Ordering::Relaxed);
         runtime.block_on(signals.next());
         std::process::exit(130);
+    })
+}
+
+/// Runs `wait` on a thread of its own, with the signals and what to wait for them on.
+fn on_signals(wait: impl FnOnce(Runtime, Signals) + Send + 'static) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let signals = {
+        let _entered = runtime.enter();
+        Signals::new()?
     };
-    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+    std::thread::Builder::new().name("signals".into()).spawn(move || wait(runtime, signals)).map(drop)
 }
 
 /// SIGTERM and SIGINT, received from the moment this is made on: before that, they end the process at once.

@@ -46,9 +46,13 @@ impl Engine {
 
     /// A reindex brings settings of its own: those given while it runs would be gone when it ends.
     async fn refuse_lost_change(&self, spec: &CollectionSpec) -> Result<()> {
-        let changed = self.context(&spec.name).await?.state.settings != spec.settings;
-        match self.resetting_task(&spec.name).await? {
-            Some(task) if changed => Err(Error::TaskRunning(spec.name.clone(), task)),
+        if self.context(&spec.name).await?.state.settings == spec.settings {
+            return Ok(());
+        }
+        match self.unfinished_task(&spec.name).await? {
+            Some(task) if matches!(&*task.kind, "reindex" | "activate") => {
+                Err(Error::TaskRunning(spec.name.clone(), task.id))
+            }
             _ => Ok(()),
         }
     }

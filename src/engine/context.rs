@@ -10,12 +10,14 @@ use tokio::sync::Mutex;
 use crate::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
 use crate::engine::answers::InactiveChannel;
 use crate::engine::{Error, Result, off_thread};
+use crate::index::{Probe, Via};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
 use crate::similarity::Sketches;
 use crate::store::{CollectionState, GenerationId, Store, StoreError};
 use crate::text::Document;
+use crate::verdict::Fingerprint;
 use crate::violation::Violation;
 
 /// A collection with its profile compiled.
@@ -146,6 +148,22 @@ impl Context {
     pub(super) fn simhash_channel(&self) -> Option<(u8, u8)> {
         let position = self.state.settings.channels.iter().position(|channel| channel.scheme() == "simhash")?;
         Some((position as u8, self.state.settings.simhash_radius()?))
+    }
+
+    /// What the index is asked for a record's fingerprint: within which radius, by which channel.
+    pub(super) fn ball(&self, signed: &Signed) -> Option<(Fingerprint, u8, u8)> {
+        let fingerprint = signed.fingerprint().zip(self.simhash_channel());
+        fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel))
+    }
+
+    /// What the index is asked for a record.
+    pub(super) fn probe<'a>(&self, signed: &'a Signed) -> Probe<'a> {
+        Probe {
+            digest_key: Some(signed.digest.key()),
+            fingerprint: self.ball(signed),
+            keys: &signed.keys,
+            sparse: Via::sparse(&self.state.settings),
+        }
     }
 
     /// Whether judging needs the candidates' signatures. Decided by the channels alone: `verify` may change while records stay

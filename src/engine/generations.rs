@@ -110,7 +110,7 @@ impl Engine {
         let being_built = |other: &&crate::store::generations::GenerationState| {
             other.id == generation && other.phase == Phase::Building
         };
-        if state.others.iter().find(being_built).is_some() && self.is_at_work(collection).await? {
+        if state.others.iter().find(being_built).is_some() && self.unfinished_task(collection).await?.is_some() {
             return Err(Error::Conflict(format!("generation {generation} is being built; cancel its task first")));
         }
         match self.store.drop_generation(collection, generation).await? {
@@ -134,12 +134,12 @@ impl Engine {
         self.store.settling()
     }
 
-    /// Makes a complete generation the live one, unless it is; a time from which on it was.
-    pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<String> {
+    /// Makes a complete generation the live one, unless it is.
+    pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         if !self.is_live(collection, generation).await? {
             self.store.activate_generation(collection, generation).await?;
         }
-        Ok((self.options.now)())
+        Ok(())
     }
 
     /// Whether `generation` is the one that answers.
@@ -150,12 +150,6 @@ impl Engine {
     /// [`CollectionState::scan_end`].
     pub async fn live_scan_end(&self, collection: &CollectionName) -> Result<Seq> {
         Ok(self.context(collection).await?.state.scan_end)
-    }
-
-    /// Whether a task of the collection is not finished.
-    async fn is_at_work(&self, collection: &CollectionName) -> Result<bool> {
-        let tasks = self.store.unfinished_tasks().await?;
-        Ok(tasks.iter().any(|task| task.collection == *collection && !task.status.is_finished()))
     }
 
     /// Which pairs a generation finds that the live one does not, and the reverse, as far as both ends are still there and nobody

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::engine::context::{Context, Subject, sign_for_rebuild};
 use crate::engine::decisions::Rulings;
-use crate::index::Via;
+use crate::index::{GenerationIndex, Proposal, Via};
 use crate::record::Row;
 use crate::schemes::Signature;
 use crate::similarity::{Resemblance, ShingleSet, Sieve, sketch};
@@ -85,7 +85,7 @@ impl RecordJudge {
     }
 }
 
-/// Whether two stored records match by the scores, apart from any index: what proposes is what they have in common.
+/// Whether two stored records match by the scores, where the index holds nothing else.
 pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
     let sign = |record: &StoredRecord| {
         let row = Row::parse(record.row.as_bytes()).ok()?;
@@ -93,20 +93,15 @@ pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier
         Some((document?, Arc::new(signed)))
     };
     let (Some((document, signed)), Some((_, theirs))) = (sign(record), sign(earlier)) else { return false };
-    let mut via = if signed.digest == theirs.digest { Via::EXACT } else { Via::default() };
-    for key in signed.keys.iter().filter(|key| theirs.keys.contains(key)) {
-        via = via.with(Via::channel(key.channel));
-    }
-    let fingerprint = theirs.fingerprint();
-    if let (Some(ours), Some(theirs), Some((channel, radius))) =
-        (signed.fingerprint(), fingerprint, context.simhash_channel())
-        && ours.distance(theirs) <= radius
-    {
-        via = via.with(Via::channel(channel));
-    }
+    let index = GenerationIndex::new();
+    let alone = index.insert(earlier.seq, theirs.digest.key(), theirs.fingerprint(), &theirs.keys);
+    let Some(proposal) = alone.ok().and_then(|_| index.propose(&context.probe(&signed)).items.pop()) else {
+        return false;
+    };
     let judge = RecordJudge::new(Arc::clone(context), Subject { document, signed }, Rulings::default());
+    let Proposal { via, fingerprint, .. } = proposal;
     let candidate = Candidate { record: earlier, via, fingerprint, signatures: &theirs.signatures, lasting: true };
-    via != Via::default() && judge.judge(&candidate).is_some()
+    judge.judge(&candidate).is_some()
 }
 
 /// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.

@@ -31,12 +31,8 @@ impl Engine {
     }
 
     async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
-        let context = self.context(collection).await?;
         let except = row.id().cloned();
-        let subject = self.subject(&context, row).await?;
-        let rulings = self.rulings(collection, except.as_ref()).await?;
-        let query = query_of(&context, &subject, except, &rulings);
-        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
+        let (query, judge, _) = self.question(collection, row, except).await?;
         let found = self.store.find(query, judge, Until::FirstMatch).await?.matches.into_iter().next();
         Ok(Check { duplicate: found.is_some(), found })
     }
@@ -61,13 +57,23 @@ impl Engine {
         except: Option<RecordId>,
         limit: usize,
     ) -> Result<SimilarList> {
+        let (query, judge, fingerprint) = self.question(collection, row, except).await?;
+        self.list(query, judge, fingerprint, limit).await
+    }
+
+    /// What the store is asked for `row`, who judges what it proposes, and the row's fingerprint.
+    async fn question(
+        &self,
+        collection: &CollectionName,
+        row: Row,
+        except: Option<RecordId>,
+    ) -> Result<(Query, Arc<RecordJudge>, Option<Fingerprint>)> {
         let context = self.context(collection).await?;
         let subject = self.subject(&context, row).await?;
-        let rulings = self.rulings(&context.state.name, except.as_ref()).await?;
+        let rulings = self.rulings(collection, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
         let fingerprint = subject.signed.fingerprint();
-        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
-        self.list(query, judge, fingerprint, limit).await
+        Ok((query, Arc::new(RecordJudge::new(context, subject, rulings)), fingerprint))
     }
 
     /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
@@ -143,12 +149,11 @@ impl Engine {
 }
 
 fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, rulings: &Rulings) -> Query {
-    let fingerprint = subject.signed.fingerprint().zip(context.simhash_channel());
     Query {
         collection: context.state.name.clone(),
         generation: context.state.generation,
         digest: Some(subject.signed.digest),
-        fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
+        fingerprint: context.ball(&subject.signed),
         signed: Some(subject.signed.clone()),
         except,
         confirmed: rulings.confirmed(),

@@ -21,7 +21,7 @@ use crate::engine::context::{Context, Subject, sign_for_rebuild};
 use crate::engine::decisions::Rulings;
 use crate::engine::judge::RecordJudge;
 use crate::engine::{Engine, Error, Result, off_thread};
-use crate::index::{Entry, GenerationIndex, Probe, Proposal, Via};
+use crate::index::{Entry, GenerationIndex, Proposal};
 use crate::record::Row;
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
@@ -232,23 +232,12 @@ impl Rebuild {
         let mut items = on_pool(self.pool, move || sign(&context, records)).await?;
         for item in &mut items {
             self.last = item.record.seq;
-            item.proposals = self.propose(&item.signed);
+            item.proposals = self.index.propose(&self.context.probe(&item.signed)).items;
             let Signed { digest, keys, .. } = &*item.signed;
             let filed = self.index.insert(item.record.seq, digest.key(), item.signed.fingerprint(), keys);
             filed.map_err(full)?;
         }
         Ok(items)
-    }
-
-    fn propose(&self, signed: &Signed) -> Vec<Proposal> {
-        let fingerprint = signed.fingerprint().zip(self.context.simhash_channel());
-        let probe = Probe {
-            digest_key: Some(signed.digest.key()),
-            fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
-            keys: &signed.keys,
-            sparse: Via::sparse(&self.context.state.settings),
-        };
-        self.index.propose(&probe).items
     }
 
     /// Finds the matches among what is proposed, and records them; how many.

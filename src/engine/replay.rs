@@ -12,7 +12,7 @@ use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
 use crate::engine::judge::RecordJudge;
 use crate::engine::{Error, Result};
-use crate::index::{GenerationIndex, Probe, Proposals, Via};
+use crate::index::{GenerationIndex, Proposals};
 use crate::record::{RecordId, Row};
 use crate::schemes::Signature;
 use crate::schemes::profile::{Digest, Profile, Signed};
@@ -25,8 +25,6 @@ use crate::verdict::{Facts, Verdict};
 pub struct Replay {
     context: Arc<Context>,
     index: GenerationIndex,
-    simhash: Option<(u8, u8)>,
-    sparse: Via,
 }
 
 /// A record read and signed.
@@ -62,12 +60,10 @@ impl Replay {
     pub fn new(settings: Settings, statistics: Option<Arc<Statistics>>, sketch_bytes: usize) -> Result<Self> {
         let profile = Profile::compile(&settings, statistics);
         let name = CollectionName::new("batch").map_err(|reason| Error::Store(StoreError::Internal(reason)))?;
-        let sparse = Via::sparse(&settings);
         let digest = profile.digest().to_owned();
         let state = CollectionState::first(CollectionSpec { name, settings, profile: digest, now: String::new() });
         let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), sketch_bytes));
-        let simhash = context.simhash_channel();
-        Ok(Self { context, index: GenerationIndex::new(), simhash, sparse })
+        Ok(Self { context, index: GenerationIndex::new() })
     }
 
     /// Whether a channel wants to know how often words occur in the batch.
@@ -112,13 +108,7 @@ impl Replay {
     /// When the index is full: at 2^31 records.
     pub fn place(&self, seq: Seq, Subjected(subject): Subjected) -> Result<Placed> {
         let signed = &subject.signed;
-        let fingerprint = signed.fingerprint().zip(self.simhash);
-        let proposals = self.index.propose(&Probe {
-            digest_key: Some(signed.digest.key()),
-            fingerprint: fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel)),
-            keys: &signed.keys,
-            sparse: self.sparse,
-        });
+        let proposals = self.index.propose(&self.context.probe(signed));
         let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
         filed.map_err(|error| Error::Store(StoreError::Limit(error.to_string())))?;
         Ok(Placed { seq, subject, proposals })

@@ -207,27 +207,13 @@ impl Engine {
             }
             Work::Purge(_) => {}
         }
-        let task = TaskState {
-            id: (self.options.new_id)(),
-            collection: collection.clone(),
-            kind: work.kind().into(),
-            status: TaskStatus::Enqueued,
-            request: serde_json::to_value(&work).map_err(|_| Error::Crashed)?,
-            checkpoint: Value::Null,
-            phase: "waiting".into(),
-            done: 0,
-            total: 0,
-            rate: 0.0,
-            result: Value::Null,
-            error: None,
-            cancel: false,
-            holder: None,
-            held_until: 0,
-            created_at: (self.options.now)(),
-            started_at: None,
-            finished_at: None,
-            version: 0,
-        };
+        let task = TaskState::asked_for(
+            (self.options.new_id)(),
+            collection.clone(),
+            work.kind(),
+            serde_json::to_value(&work).map_err(|_| Error::Crashed)?,
+            (self.options.now)(),
+        );
         match self.store.put_task(task).await? {
             TaskPut::Stored(task) => {
                 self.tasks.notify_one();
@@ -249,14 +235,9 @@ impl Engine {
         }
     }
 
-    /// The unfinished task of a collection that will replace its settings, if there is one.
-    pub(super) async fn resetting_task(&self, collection: &CollectionName) -> Result<Option<String>> {
-        let resets = |task: &TaskState| {
-            task.collection == *collection
-                && !task.status.is_finished()
-                && matches!(&*task.kind, "reindex" | "activate")
-        };
-        Ok(self.store.unfinished_tasks().await?.into_iter().find(resets).map(|task| task.id))
+    /// The unfinished task of a collection, if there is one.
+    pub(super) async fn unfinished_task(&self, collection: &CollectionName) -> Result<Option<TaskState>> {
+        Ok(self.store.unfinished_tasks().await?.into_iter().find(|task| task.collection == *collection))
     }
 
     /// All tasks kept, newest first.

@@ -78,6 +78,39 @@ pub struct TaskState {
     pub version: u64,
 }
 
+impl TaskState {
+    /// A task that nobody has begun, asked for at `created_at`.
+    pub fn asked_for(
+        id: String,
+        collection: CollectionName,
+        kind: &str,
+        request: serde_json::Value,
+        created_at: String,
+    ) -> Self {
+        Self {
+            id,
+            collection,
+            kind: kind.to_owned(),
+            status: TaskStatus::Enqueued,
+            request,
+            checkpoint: serde_json::Value::Null,
+            phase: "waiting".into(),
+            done: 0,
+            total: 0,
+            rate: 0.0,
+            result: serde_json::Value::Null,
+            error: None,
+            cancel: false,
+            holder: None,
+            held_until: 0,
+            created_at,
+            started_at: None,
+            finished_at: None,
+            version: 0,
+        }
+    }
+}
+
 /// What came of [`Tasks::put_task`].
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made a few times a second at most, and taken apart at once")]

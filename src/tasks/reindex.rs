@@ -36,8 +36,6 @@ struct Checkpoint {
     records: u64,
     pairs: u64,
     unreadable: u64,
-    /// When the generation went live.
-    live_since: Option<String>,
 }
 
 pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop> {
@@ -56,17 +54,14 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
         engine.complete_generation(&collection, generation).await?;
         point("reindex::complete");
     }
-    if request.activate && at.live_since.is_none() {
+    if request.activate {
         handle.phase("activate", 0);
-        at.live_since = Some(engine.activate_generation(&collection, generation).await?);
+        engine.activate_generation(&collection, generation).await?;
         point("reindex::activated");
-        handle.checkpoint(&at).await?;
-    }
-    if at.live_since.is_some() {
         at.pairs += catch_up(handle, &mut rebuild).await?;
     }
     Ok(json!({
-        "generation": generation, "activated": at.live_since.is_some(), "records": at.records, "pairs": at.pairs,
+        "generation": generation, "activated": request.activate, "records": at.records, "pairs": at.pairs,
         "unreadable": at.unreadable, "index_bytes": rebuild.memory_usage(),
     }))
 }

@@ -9,27 +9,9 @@ use crate::store::tasks::{KEPT_TASKS, TaskPut, TaskState, TaskStatus};
 type Shared = Arc<dyn Store>;
 
 fn task(desk: &Desk, id: &str) -> TaskState {
-    TaskState {
-        id: id.into(),
-        collection: desk.name.clone(),
-        kind: "reindex".into(),
-        status: TaskStatus::Enqueued,
-        request: serde_json::json!({"settings": {"radius": 3}}),
-        checkpoint: serde_json::Value::Null,
-        phase: "waiting".into(),
-        done: 0,
-        rate: 0.0,
-        total: 10,
-        result: serde_json::Value::Null,
-        error: None,
-        cancel: false,
-        holder: None,
-        held_until: 0,
-        created_at: "2026-01-01T00:00:00Z".into(),
-        started_at: None,
-        finished_at: None,
-        version: 0,
-    }
+    let request = serde_json::json!({"settings": {"radius": 3}});
+    let asked = TaskState::asked_for(id.into(), desk.name.clone(), "reindex", request, "2026-01-01T00:00:00Z".into());
+    TaskState { total: 10, ..asked }
 }
 
 fn finished(task: TaskState) -> TaskState {

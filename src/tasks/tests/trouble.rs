@@ -6,27 +6,10 @@ use crate::store::tasks::TaskState;
 
 /// A task as some process left it.
 fn left(office: &Office, work: &Work, status: TaskStatus, asked_at: &str) -> TaskState {
-    TaskState {
-        id: crate::clock::unique_id(),
-        collection: office.name.clone(),
-        kind: serde_json::to_value(work).unwrap()["kind"].as_str().unwrap().into(),
-        status,
-        request: serde_json::to_value(work).unwrap(),
-        checkpoint: Value::Null,
-        phase: "waiting".into(),
-        done: 0,
-        total: 0,
-        rate: 0.0,
-        result: Value::Null,
-        error: None,
-        cancel: false,
-        holder: None,
-        held_until: 0,
-        created_at: asked_at.into(),
-        started_at: None,
-        finished_at: None,
-        version: 0,
-    }
+    let request = serde_json::to_value(work).unwrap();
+    let kind = request["kind"].as_str().unwrap().to_owned();
+    let (id, collection) = (crate::clock::unique_id(), office.name.clone());
+    TaskState { status, ..TaskState::asked_for(id, collection, &kind, request, asked_at.into()) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
