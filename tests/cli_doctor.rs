@@ -67,6 +67,32 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
 }
 
 #[test]
+fn what_is_filed_must_be_what_the_row_is_signed_as() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for (id, place) in [("r0", "小区东门"), ("r1", "火车站北广场")] {
+        let row = json!({ "content": format!("{place}的路灯坏了，晚上老人小孩出行很不安全") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/{id}"), &row).status, 201);
+    }
+    server.stop();
+    {
+        let database = fjall::Database::builder(folder.path()).open().expect("the database opens");
+        let signatures =
+            database.keyspace("signatures", fjall::KeyspaceCreateOptions::default).expect("the keyspace opens");
+        let entries: Vec<_> = signatures.iter().map(|entry| entry.into_inner().expect("an entry")).collect();
+        let [(first, one), (second, other)] = &entries[..] else { panic!("two records are filed") };
+        signatures.insert(first.clone(), other.clone()).expect("a write");
+        signatures.insert(second.clone(), one.clone()).expect("a write");
+        database.persist(fjall::PersistMode::SyncAll).expect("synced");
+    }
+    let (text, code) = doctor(folder.path());
+    assert_eq!(code, Some(1), "{text}");
+    for id in ["r0", "r1"] {
+        assert!(text.contains(&format!("lamps/{id}: what is filed is not what the row is signed as")), "{text}");
+    }
+}
+
+#[test]
 fn records_that_are_missing_are_noticed_by_the_count() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = TestServer::start_in(folder.path());

@@ -13,6 +13,7 @@ pub mod healthcheck;
 pub mod import;
 pub mod migrate;
 pub mod openapi;
+mod progress;
 pub mod reindex;
 pub mod sample;
 pub mod serve;

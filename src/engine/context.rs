@@ -122,7 +122,7 @@ impl Context {
 
     /// Signs `row` for the generations beside the live one.
     pub(super) fn sign_beside(&self, id: &RecordId, row: &Row) -> Vec<(GenerationId, Arc<Signed>)> {
-        let signed = |beside: &Beside| Arc::new(sign_for_rebuild(&beside.profile, id, row).1);
+        let signed = |beside: &Beside| Arc::new(beside.profile.sign_stored(id, row).1);
         self.others.iter().map(|beside| (beside.generation, signed(beside))).collect()
     }
 
@@ -186,18 +186,6 @@ impl Context {
 fn same_sketches(one: &Settings, other: &Settings) -> bool {
     let read = |settings: &Settings| (settings.text.simplify, settings.verify.as_ref().map(|verify| verify.shingle));
     one.fields == other.fields && one.host_aliases == other.host_aliases && read(one) == read(other)
-}
-
-/// Reads and signs a row that was accepted under other settings. One that these cannot read, or in which they find no content,
-/// is filed as a record that matches nothing.
-pub(super) fn sign_for_rebuild(profile: &Profile, id: &RecordId, row: &Row) -> (Option<Document>, Signed) {
-    match profile.read(row) {
-        Ok(document) if !document.is_empty() => {
-            let signed = profile.sign(&document);
-            (Some(document), signed)
-        }
-        _ => (None, Signed::unreadable(profile.schemes().len(), id.as_str())),
-    }
 }
 
 /// See [`Engine::warm_up`](crate::engine::Engine::warm_up).

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::context::{Context, Subject, sign_for_rebuild};
+use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
 use crate::index::{GenerationIndex, Proposal, Via};
 use crate::record::Row;
@@ -89,7 +89,7 @@ impl RecordJudge {
 pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
     let sign = |record: &StoredRecord| {
         let row = Row::parse(record.row.as_bytes()).ok()?;
-        let (document, signed) = sign_for_rebuild(&context.profile, &record.id, &row);
+        let (document, signed) = context.profile.sign_stored(&record.id, &row);
         Some((document?, Arc::new(signed)))
     };
     let (Some((document, signed)), Some((_, theirs))) = (sign(record), sign(earlier)) else { return false };

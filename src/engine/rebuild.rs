@@ -17,7 +17,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
 use crate::collection::{CollectionName, Settings};
-use crate::engine::context::{Context, Subject, sign_for_rebuild};
+use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
 use crate::engine::judge::RecordJudge;
 use crate::engine::{Engine, Error, Result, off_thread};
@@ -315,7 +315,7 @@ impl Case {
 fn sign(context: &Context, records: Vec<StoredRecord>) -> Vec<Item> {
     let sign = |record: StoredRecord| {
         let (document, signed) = match Row::parse(record.row.as_bytes()) {
-            Ok(row) => sign_for_rebuild(&context.profile, &record.id, &row),
+            Ok(row) => context.profile.sign_stored(&record.id, &row),
             Err(_) => (None, Signed::unreadable(context.profile.schemes().len(), record.id.as_str())),
         };
         Item { record, document, signed: Arc::new(signed), proposals: Vec::new() }

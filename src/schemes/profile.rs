@@ -29,7 +29,7 @@ use super::url::{self, EqualUrl};
 use super::vsm::Vsm;
 use super::{Scheme, Signature};
 use crate::collection::{Channel, Field, Role, Settings};
-use crate::record::Row;
+use crate::record::{RecordId, Row};
 use crate::text::words::Words;
 use crate::text::{self, Document, Reader};
 use crate::verdict::Fingerprint;
@@ -131,6 +131,18 @@ impl Profile {
     /// ([`Document::is_empty`]) must be refused before; its digest would equal every other such one's.
     pub fn sign(&self, document: &Document) -> Signed {
         self.sign_reading(&self.cut(document))
+    }
+
+    /// Reads and signs a row that was accepted under other settings. One that these cannot read, or in which they find no
+    /// content, is signed as a record that matches nothing. O(length).
+    pub fn sign_stored(&self, id: &RecordId, row: &Row) -> (Option<Document>, Signed) {
+        match self.read(row) {
+            Ok(document) if !document.is_empty() => {
+                let signed = self.sign(&document);
+                (Some(document), signed)
+            }
+            _ => (None, Signed::unreadable(self.schemes.len(), id.as_str())),
+        }
     }
 
     /// Signs a document that is cut already, by this profile or one with the same fields and text settings.

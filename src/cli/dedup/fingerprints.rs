@@ -11,10 +11,11 @@ use serde::Serialize;
 
 use super::components::Components;
 use super::log::Log;
-use super::report::{Progress, Summary};
+use super::report::Summary;
 use super::spill::Spill;
 use super::{Args, Files, GroupLine, Lines};
 use crate::cli::import::report::{Refused, Rejects};
+use crate::cli::progress::Progress;
 use crate::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
 use crate::index::join::{Distinct, NearPair, Sink, join};
 use crate::verdict::Fingerprint;

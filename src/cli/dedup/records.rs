@@ -8,12 +8,13 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::components::Components;
-use super::report::{Progress, Summary};
+use super::report::Summary;
 use super::spill::Spill;
 use super::stock::{Kept, Stock};
 use super::{Args, Files, GroupLine, Leave, Lines, survivors};
 use crate::cli::import::input::{Input, Line, Source};
 use crate::cli::import::report::{Refused, Rejects};
+use crate::cli::progress::Progress;
 use crate::cli::{eval, usage};
 use crate::config::Config;
 use crate::engine::Error;

@@ -1,0 +1,235 @@
+//! Examines a store that makes its index of what is filed whenever it is opened.
+//!
+//! Every record is signed anew under each generation's profile: what is filed of it must be just that, nothing may be filed
+//! without a record, and the live index must find the record by its own signatures. One pass over the records, on all cores;
+//! memory: a page of records for each core.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+
+use crate::cli::progress::Progress;
+use crate::index::Via;
+use crate::record::Row;
+use crate::schemes::profile::{Profile, Signed};
+use crate::schemes::statistics::Statistics;
+use crate::store::generations::{Filed, Phase};
+use crate::store::mongo::Report;
+use crate::store::{Candidate, CollectionState, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until};
+use crate::verdict::{Facts, Match, Verdict};
+
+/// Records read at a time.
+const PAGE: usize = 1000;
+
+/// Examines all collections.
+///
+/// # Errors
+/// When the store cannot be read, or a live generation was signed by other means than this program has.
+pub(super) async fn examine(store: &Arc<dyn Store>, progress: &mut Progress) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    for state in store.collections().await? {
+        let counted = store.count(&state.name).await?;
+        progress.phase("records", Some(counted));
+        let ward = Arc::new(Ward::of(Arc::clone(store), state).await?);
+        let seen = ward.examine(&mut report, progress).await?;
+        if counted != seen {
+            let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
+            report.faults.push((ward.state.name.to_string(), "*".to_owned(), fault));
+        }
+    }
+    Ok(report)
+}
+
+/// A collection under examination.
+struct Ward {
+    store: Arc<dyn Store>,
+    state: Arc<CollectionState>,
+    /// The live one first.
+    generations: Vec<Generation>,
+}
+
+struct Generation {
+    id: GenerationId,
+    /// What signed it, if this program can still do that.
+    profile: Option<Profile>,
+    /// Whether every record must be filed in it.
+    is_complete: bool,
+}
+
+/// Consecutive records.
+struct Page {
+    records: Vec<StoredRecord>,
+    /// They are all that have a seq above the first and up to the second.
+    bounds: (Seq, Seq),
+}
+
+#[derive(Default)]
+struct Findings {
+    records: u64,
+    entries: u64,
+    /// Record, and what is wrong with it.
+    faults: Vec<(String, String)>,
+}
+
+impl Ward {
+    async fn of(store: Arc<dyn Store>, state: Arc<CollectionState>) -> anyhow::Result<Self> {
+        let live = (state.generation, &state.settings, &state.profile, true);
+        let others = state.others.iter();
+        let others = others.map(|other| (other.id, &other.settings, &other.profile, other.phase == Phase::Ready));
+        let mut generations = Vec::new();
+        for (id, settings, digest, is_complete) in std::iter::once(live).chain(others) {
+            let statistics = store.statistics(&state.name, id).await?;
+            let statistics = statistics.as_deref().and_then(Statistics::decode).map(Arc::new);
+            let profile = Some(Profile::compile(settings, statistics)).filter(|profile| profile.digest() == digest);
+            generations.push(Generation { id, profile, is_complete });
+        }
+        anyhow::ensure!(
+            generations[0].profile.is_some(),
+            "collection {} was signed with another dictionary; reindex it first",
+            state.name
+        );
+        Ok(Self { store, state, generations })
+    }
+
+    /// Adds what is found to `report`; how many records there are.
+    async fn examine(self: &Arc<Self>, report: &mut Report, progress: &mut Progress) -> anyhow::Result<u64> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pages = stream::try_unfold(Some(0), |after| self.next(after));
+        let examined = pages.map(|page| {
+            let ward = Arc::clone(self);
+            tokio::spawn(async move { ward.examine_page(page?).await })
+        });
+        let mut examined = std::pin::pin!(examined.buffered(cores));
+        let mut seen = 0;
+        while let Some(findings) = examined.next().await {
+            let Findings { records, entries, faults } = findings??;
+            seen += records;
+            report.entries += entries;
+            report.faults.extend(faults.into_iter().map(|(id, fault)| (self.state.name.to_string(), id, fault)));
+            progress.at(seen);
+        }
+        report.records += seen;
+        Ok(seen)
+    }
+
+    /// The records after `after`, if that is not the end, and where to go on. What is filed behind the last record belongs to an
+    /// empty page at the end.
+    async fn next(&self, after: Option<Seq>) -> anyhow::Result<Option<(Page, Option<Seq>)>> {
+        let Some(after) = after else { return Ok(None) };
+        let records = self.store.records(&self.state.name, after, PAGE).await?;
+        let last = records.last().map(|last| last.seq);
+        Ok(Some((Page { records, bounds: (after, last.unwrap_or(Seq::MAX)) }, last)))
+    }
+
+    async fn examine_page(&self, page: Page) -> anyhow::Result<Findings> {
+        let mut findings = Findings { records: page.records.len() as u64, ..Findings::default() };
+        let rows: Vec<Option<Row>> = page.records.iter().map(|record| Row::parse(record.row.as_bytes()).ok()).collect();
+        for generation in &self.generations {
+            let mut filed = self.filed(generation.id, page.bounds).await?;
+            findings.entries += filed.len() as u64;
+            for (record, row) in page.records.iter().zip(&rows) {
+                let signed = generation.sign(record, row.as_ref());
+                let fault = generation.fault(record, signed.as_ref(), filed.remove(&record.seq));
+                let fault = match (fault, signed) {
+                    (None, Some(signed)) if generation.id == self.state.generation => self.lost(record, signed).await?,
+                    (fault, _) => fault,
+                };
+                findings.faults.extend(fault.map(|fault| (record.id.to_string(), generation.tell(fault))));
+            }
+            let strays =
+                filed.into_keys().map(|seq| (format!("seq {seq}"), generation.tell("what is filed has no record")));
+            findings.faults.extend(strays);
+        }
+        Ok(findings)
+    }
+
+    /// What a generation has filed after one seq and up to another.
+    async fn filed(
+        &self,
+        generation: GenerationId,
+        (mut after, end): (Seq, Seq),
+    ) -> anyhow::Result<BTreeMap<Seq, Filed>> {
+        let mut all = BTreeMap::new();
+        loop {
+            let page = self.store.filed(&self.state.name, generation, after, PAGE).await?;
+            let last = page.last().map(|filed| filed.seq);
+            all.extend(page.into_iter().take_while(|filed| filed.seq <= end).map(|filed| (filed.seq, filed)));
+            match last {
+                Some(last) if last < end => after = last,
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// What is wrong when the live index does not find a record by its own signatures.
+    async fn lost(&self, record: &StoredRecord, signed: Signed) -> anyhow::Result<Option<&'static str>> {
+        let simhash = self.generations[0].profile.iter().flat_map(Profile::schemes);
+        let channel = simhash.into_iter().position(|scheme| scheme.name() == "simhash").unwrap_or(0) as u8;
+        let radius = self.state.settings.simhash_radius().unwrap_or(0);
+        let query = Query {
+            collection: self.state.name.clone(),
+            generation: self.state.generation,
+            digest: Some(signed.digest),
+            fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, radius, channel)),
+            signed: Some(Arc::new(signed)),
+            except: None,
+            confirmed: Vec::new(),
+        };
+        let found = self.store.find(query, Arc::new(Itself(record.seq)), Until::FirstMatch).await?;
+        // A cut list need not reach a late record.
+        let lost = found.matches.is_empty() && !found.truncated;
+        Ok(lost.then_some("the index does not find the record"))
+    }
+}
+
+impl Generation {
+    fn sign(&self, record: &StoredRecord, row: Option<&Row>) -> Option<Signed> {
+        Some(self.profile.as_ref()?.sign_stored(&record.id, row?).1)
+    }
+
+    /// What is wrong with what is filed of a record.
+    fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Filed>) -> Option<&'static str> {
+        let filed = match filed {
+            Some(filed) => filed,
+            None if self.is_complete => return Some("the record is not filed"),
+            None => return None,
+        };
+        match signed {
+            None if self.profile.is_some() => Some("the stored row cannot be read"),
+            Some(signed) if record.digest_generation == self.id && record.digest != signed.digest => {
+                Some("the digest is not that of the row")
+            }
+            Some(signed) if filed != Filed::of(record.seq, signed.digest, signed) => {
+                Some("what is filed is not what the row is signed as")
+            }
+            _ => None,
+        }
+    }
+
+    fn tell(&self, fault: &str) -> String {
+        format!("{fault} in generation {}", self.id)
+    }
+}
+
+/// Accepts one record, when the exact stage proposes it. The others are not even read.
+struct Itself(Seq);
+
+impl Judge for Itself {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let found = candidate.record.seq == self.0 && candidate.via.contains(Via::EXACT);
+        found.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))
+    }
+
+    fn dismisses(&self, seq: Seq, _via: Via) -> bool {
+        seq != self.0
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        Verdict::conclude(matches, Facts { too_short: false, fingerprint: None, generation: 0, truncated })
+    }
+}
