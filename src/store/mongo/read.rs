@@ -29,6 +29,10 @@ use crate::verdict::Fingerprint;
 /// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
 const BATCH: u32 = 1000;
 
+/// Records with any of the keys asked for that are read at once. The index gives them in no useful order, so where there are more
+/// each key is asked for its earliest. No more than a key's own limit: no list needs to be cut then.
+const FEW: usize = POSTINGS_PER_KEY;
+
 /// Part of a generation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
@@ -99,7 +103,8 @@ pub(super) struct Buckets {
 }
 
 impl Shared {
-    /// The pointer of a collection and the postings of a digest and of keys. One round trip on a replica set.
+    /// The pointer of a collection and the postings of a digest and of keys. One round trip on a replica set, two where the keys
+    /// are shared by many.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
@@ -108,48 +113,79 @@ impl Shared {
         digest: Option<&Digest>,
         keys: &[PostingKey],
     ) -> Result<Filed, Trouble> {
-        let digest = digest.map(|digest| doc! { "digest": documents::digest_value(digest) });
-        let filters = looked_up(keys).0.map(|key| doc! { "keys": key.key as i64 });
-        let filters: Vec<Document> = digest.iter().cloned().chain(filters).map(|what| within(place, what)).collect();
-        let (pointer, mut lists) = match self.topology {
-            Topology::ReplicaSet if self.options.joins => self.joined(session, name, filters).await?,
-            Topology::ReplicaSet | Topology::Cluster => self.one_by_one(session, name, filters).await?,
-        };
-        lists.reverse();
-        let digest = digest.and_then(|_| lists.pop()).unwrap_or_default();
-        lists.reverse();
-        Ok(Filed { pointer, digest, keys: lists })
+        let keys: Vec<i64> = looked_up(keys).0.map(|key| key.key as i64).collect();
+        let digest = digest.map(|digest| within(place, doc! { "digest": documents::digest_value(digest) }));
+        if self.topology == Topology::Cluster || !self.options.joins {
+            return self.one_by_one(session, name, place, digest, &keys).await;
+        }
+        let (filed, few) = self.joined(session, name, place, digest, &keys).await?;
+        match few {
+            _ if filed.pointer.is_none() => Ok(Filed { keys: vec![Vec::new(); keys.len()], ..filed }),
+            Some(few) => Ok(Filed { keys: by_key(few, &keys), ..filed }),
+            None => Ok(Filed { keys: self.each_bounded(session, name, place, &keys).await?, ..filed }),
+        }
     }
 
-    /// All lists joined to the collection's document: one command. Each list is an index range of bounded length.
+    /// The pointer, the postings of the digest, and all records that have any of the keys, unless they are many. One command.
     async fn joined(
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-        filters: Vec<Document>,
-    ) -> Result<(Option<Pointer>, Vec<Postings>), Trouble> {
-        let count = filters.len();
-        let mut pipeline =
-            vec![doc! { "$match": { "_id": name.as_str() } }, doc! { "$project": Pointer::projection() }];
-        for (position, filter) in filters.into_iter().enumerate() {
+        place: Place,
+        digest: Option<Document>,
+        keys: &[i64],
+    ) -> Result<(Filed, Option<Vec<Keyed>>), Trouble> {
+        let mut pipeline = vec![doc! { "$project": Pointer::projection() }];
+        pipeline.extend(digest.map(|digest| postings("digest", digest)));
+        if !keys.is_empty() {
             let stages = vec![
-                doc! { "$match": filter },
-                doc! { "$sort": { "seq": 1 } },
-                doc! { "$limit": limit() },
-                doc! { "$project": { "_id": 0, "i": "$_id.id", "s": "$seq" } },
+                doc! { "$match": within(place, doc! { "keys": { "$in": keys } }) },
+                doc! { "$limit": FEW as i32 + 1 },
+                doc! { "$project": {
+                    "_id": 0, "i": "$_id.id", "s": "$seq", "k": { "$setIntersection": ["$keys", keys] }
+                } },
             ];
-            pipeline.push(doc! { "$lookup": { "from": SIGNATURES, "as": format!("l{position}"), "pipeline": stages } });
+            pipeline.push(doc! { "$lookup": { "from": SIGNATURES, "as": "keyed", "pipeline": stages } });
         }
+        let Some(found) = self.beside_collection(session, name, pipeline).await? else {
+            return Ok((Filed::default(), None));
+        };
+        let filed = Filed { pointer: Some(Pointer::decode(&found)?), ..Filed::default() };
+        let filed = Filed { digest: list(&found, "digest", posting)?, ..filed };
+        let keyed = list(&found, "keyed", Keyed::decode)?;
+        Ok((filed, (keyed.len() <= FEW).then_some(keyed)))
+    }
+
+    /// The earliest records of each key: each list an index range of bounded length, whatever is behind it. One command.
+    async fn each_bounded(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+        place: Place,
+        keys: &[i64],
+    ) -> Result<Vec<Postings>, Trouble> {
+        let lists = keys.iter().enumerate();
+        let lists = lists.map(|(at, key)| postings(&format!("l{at}"), within(place, doc! { "keys": key })));
+        let pipeline = std::iter::once(doc! { "$project": { "_id": 1 } }).chain(lists).collect();
+        let Some(found) = self.beside_collection(session, name, pipeline).await? else {
+            return Ok(vec![Vec::new(); keys.len()]);
+        };
+        let lists = (0..keys.len()).map(|at| list(&found, &format!("l{at}"), posting));
+        Ok(lists.collect::<crate::store::Result<_>>()?)
+    }
+
+    /// A collection's document with what is joined to it; `None` when there is no such collection.
+    async fn beside_collection(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+        mut pipeline: Vec<Document>,
+    ) -> Result<Option<RawDocumentBuf>, Trouble> {
+        pipeline.insert(0, doc! { "$match": { "_id": name.as_str() } });
         let collections = self.raw(COLLECTIONS);
         let asked = collections.aggregate(pipeline).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
-        let Some(found) = next(&mut cursor, session).await? else { return Ok((None, vec![Vec::new(); count])) };
-        let lists = (0..count).map(|position| {
-            let list = found.get_array(format!("l{position}")).map_err(damaged)?;
-            list.into_iter().map(|item| posting(item.map_err(damaged)?, "i")).collect::<crate::store::Result<_>>()
-        });
-        let lists = lists.collect::<crate::store::Result<_>>()?;
-        Ok((Some(Pointer::decode(&found)?), lists))
+        next(&mut cursor, session).await
     }
 
     /// For clusters, whose transactions do not join sharded collections: a command for each list.
@@ -157,23 +193,34 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-        filters: Vec<Document>,
-    ) -> Result<(Option<Pointer>, Vec<Postings>), Trouble> {
+        place: Place,
+        digest: Option<Document>,
+        keys: &[i64],
+    ) -> Result<Filed, Trouble> {
         let pointer = self.pointer(session, name).await?;
-        let signatures = self.raw(SIGNATURES);
-        let mut lists = Vec::with_capacity(filters.len());
-        for filter in filters {
-            let asked = signatures.find(filter).projection(doc! { "seq": 1 });
-            let asked = asked.sort(doc! { "seq": 1 }).limit(i64::from(limit())).session(&mut *session);
-            let mut cursor = asked.await?;
-            let mut list = Vec::new();
-            while let Some(found) = next(&mut cursor, session).await? {
-                let id = found.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
-                list.push(Posting { id: id.to_owned(), seq: found.get_i64("seq").map_err(damaged)? as Seq });
-            }
-            lists.push(list);
+        let digest = match digest {
+            Some(filter) => self.earliest(session, filter).await?,
+            None => Vec::new(),
+        };
+        let mut lists = Vec::with_capacity(keys.len());
+        for key in keys {
+            lists.push(self.earliest(session, within(place, doc! { "keys": key })).await?);
         }
-        Ok((pointer, lists))
+        Ok(Filed { pointer, digest, keys: lists })
+    }
+
+    /// The earliest records whose signatures `filter` finds.
+    async fn earliest(&self, session: &mut ClientSession, filter: Document) -> Result<Postings, Trouble> {
+        let signatures = self.raw(SIGNATURES);
+        let asked = signatures.find(filter).projection(doc! { "seq": 1 });
+        let asked = asked.sort(doc! { "seq": 1 }).limit(i64::from(limit())).session(&mut *session);
+        let mut cursor = asked.await?;
+        let mut list = Vec::new();
+        while let Some(found) = next(&mut cursor, session).await? {
+            let id = found.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            list.push(Posting { id: id.to_owned(), seq: found.get_i64("seq").map_err(damaged)? as Seq });
+        }
+        Ok(list)
     }
 
     /// The pointer of a collection; `None` when there is no such collection.
@@ -379,10 +426,61 @@ pub(super) fn among(number: Number, ids: &[&str]) -> Document {
     doc! { "_id": { "$in": keys } }
 }
 
-fn posting(item: RawBsonRef<'_>, id: &str) -> crate::store::Result<Posting> {
-    let item = item.as_document().ok_or_else(|| damaged("a posting is not a document"))?;
-    let id = item.get_str(id).map_err(damaged)?.to_owned();
+/// A stage that joins the earliest records whose signatures `filter` finds, as `name`.
+fn postings(name: &str, filter: Document) -> Document {
+    let stages = vec![
+        doc! { "$match": filter },
+        doc! { "$sort": { "seq": 1 } },
+        doc! { "$limit": limit() },
+        doc! { "$project": { "_id": 0, "i": "$_id.id", "s": "$seq" } },
+    ];
+    doc! { "$lookup": { "from": SIGNATURES, "as": name, "pipeline": stages } }
+}
+
+/// What was joined as `name`; nothing if nothing was.
+fn list<T>(
+    found: &RawDocument,
+    name: &str,
+    decode: impl Fn(&RawDocument) -> crate::store::Result<T>,
+) -> crate::store::Result<Vec<T>> {
+    let Some(RawBsonRef::Array(items)) = found.get(name).map_err(damaged)? else { return Ok(Vec::new()) };
+    let items = items.into_iter().map(|item| {
+        let item = item.map_err(damaged)?;
+        decode(item.as_document().ok_or_else(|| damaged("a posting is not a document"))?)
+    });
+    items.collect()
+}
+
+fn posting(item: &RawDocument) -> crate::store::Result<Posting> {
+    let id = item.get_str("i").map_err(damaged)?.to_owned();
     Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
+}
+
+/// A record with those of the keys asked for that it has.
+struct Keyed {
+    posting: Posting,
+    keys: Vec<i64>,
+}
+
+impl Keyed {
+    fn decode(item: &RawDocument) -> crate::store::Result<Self> {
+        let keys = item.get_array("k").map_err(damaged)?.into_iter();
+        let keys = keys.map(|key| key.map_err(damaged)?.as_i64().ok_or_else(|| damaged("a key is not a number")));
+        Ok(Self { posting: posting(item)?, keys: keys.collect::<crate::store::Result<_>>()? })
+    }
+}
+
+/// The postings of each of `keys`, of all records that have any of them.
+fn by_key(mut records: Vec<Keyed>, keys: &[i64]) -> Vec<Postings> {
+    records.sort_unstable_by_key(|record| record.posting.seq);
+    let mut lists: HashMap<i64, Postings> = HashMap::new();
+    for Keyed { posting, keys } in records {
+        for key in keys {
+            lists.entry(key).or_default().push(posting.clone());
+        }
+    }
+    // Two channels may share a key.
+    keys.iter().map(|key| lists.get(key).cloned().unwrap_or_default()).collect()
 }
 
 pub(super) async fn next(
