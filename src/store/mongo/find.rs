@@ -6,8 +6,9 @@ use mongodb::options::SessionOptions;
 
 use super::Shared;
 use super::documents::{RECORDS, RecordDocument};
+use super::postings::{Filed, Question};
 use super::propose::{Hits, Ranked};
-use super::read::{Buckets, Filed, Place};
+use super::read::{Buckets, Place};
 use super::retry::Trouble;
 use crate::collection::CollectionName;
 use crate::index::Via;
@@ -39,23 +40,26 @@ impl Shared {
         let mut session = self.snapshot().await?;
         let session = &mut session;
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
-        let filed = self.filed(session, &query.collection, place, query.digest.as_ref(), keys).await?;
-        Self::check_pointer(filed.pointer.as_ref(), place, None, &query.collection)?;
+        let question = Question { digest: query.digest.as_ref(), keys };
+        let (pointer, filed) = self.filed(session, &query.collection, place, &[question]).await?;
+        Self::check_pointer(pointer.as_ref(), place, None, &query.collection)?;
+        let filed = filed.into_iter().next().unwrap_or_default();
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
-            let ranked =
-                self.ranked(session, place, Hits::gather(exact, &[], Buckets::default(), 0, Via::default())).await?;
+            let hits = Hits::gather(exact, &[], Buckets::default(), 0, Via::default());
+            let ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
             let found = self.judge_ranked(session, place, query, ranked, judge, until).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
             }
         }
-        let (buckets, channel) = match query.fingerprint {
-            Some((fingerprint, radius, channel)) => (self.buckets(session, place, fingerprint, radius).await?, channel),
-            None => (Buckets::default(), 0),
-        };
-        let mut ranked = self.ranked(session, place, Hits::gather(filed, keys, buckets, channel, sparse)).await?;
+        let (fingerprint, radius, channel) = query
+            .fingerprint
+            .map_or((None, 0, 0), |(fingerprint, radius, channel)| (Some(fingerprint), radius, channel));
+        let buckets = self.buckets(session, place, &[fingerprint], radius).await?.pop().unwrap_or_default();
+        let hits = Hits::gather(filed, keys, buckets, channel, sparse);
+        let mut ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
         ranked.confirm(&query.confirmed);
         self.judge_ranked(session, place, query, ranked, judge, until).await
     }

@@ -80,6 +80,13 @@ impl Latches {
         self.extend(PAIRS.0, [folded(PAIRS, &format!("{}\0{}", pair.a(), pair.b()))]);
     }
 
+    /// Adds those of another registration.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+        self.0.sort_unstable();
+        self.0.dedup();
+    }
+
     fn extend(&mut self, generation: GenerationId, numbers: impl IntoIterator<Item = i32>) {
         self.0.extend(numbers.into_iter().map(|number| (generation, number)));
         self.0.sort_unstable();

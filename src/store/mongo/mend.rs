@@ -15,6 +15,7 @@ use super::latches::Latches;
 use super::read::Place;
 use super::register::simhash_channel;
 use super::retry::{End, Trouble, Work};
+use super::write::Filing;
 use crate::collection::Settings;
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
@@ -101,11 +102,11 @@ impl Work for Mending<'_> {
             shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
             return Ok(End::Commit(()));
         };
-        let mut mended = shared.lay_out(session, place, id, record.record.seq, &signed).await?;
-        if let Some(old) = signature.filter(|old| old.seq == mended.seq) {
+        let filing = Filing { id, seq: record.record.seq, signed: &signed };
+        let mut mended = shared.lay_out(session, place, &[filing]).await?;
+        for (mended, old) in mended.iter_mut().zip(signature.filter(|old| old.seq == record.record.seq)) {
             mended.pairs = old.pairs;
         }
-        let mended = [mended];
         shared.move_entries(session, place.number, id, &from, &mended).await?;
         shared.put_signatures(session, place.number, &mended, true).await?;
         if record.record.digest_generation == place.generation {

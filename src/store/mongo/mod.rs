@@ -30,6 +30,7 @@ mod generations;
 mod latches;
 mod mend;
 mod migrate;
+mod postings;
 mod propose;
 mod read;
 mod register;
@@ -120,6 +121,7 @@ struct Shared {
     options: Options,
     retry: Retry,
     queue: latches::Queue,
+    together: register::Together,
     cache: admin::Cache,
     /// The last seq this process gave out.
     last_seq: AtomicU64,
@@ -145,6 +147,7 @@ impl MongoStore {
                 topology,
                 retry: Retry::default(),
                 queue: latches::Queue::default(),
+                together: register::Together::default(),
                 cache: admin::Cache::default(),
                 last_seq: AtomicU64::new(0),
                 closed: AtomicBool::new(false),
@@ -360,7 +363,7 @@ impl Store for MongoStore {
 
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
         let shared = Arc::clone(&self.shared);
-        self.detached(async move { shared.register(&registration, judge.as_ref()).await }).await
+        self.detached(async move { shared.register(Arc::new(registration), judge).await }).await
     }
 
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {

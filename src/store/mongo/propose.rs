@@ -9,7 +9,8 @@ use mongodb::ClientSession;
 
 use super::Shared;
 use super::documents::RecordDocument;
-use super::read::{Buckets, Filed, Place, Postings};
+use super::postings::{Filed, Postings};
+use super::read::{Buckets, Place};
 use super::retry::Trouble;
 use crate::index::rank::{Hit, Scratch};
 use crate::index::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
@@ -143,26 +144,34 @@ impl Hits {
 }
 
 impl Shared {
-    /// Ranks what was found. One round trip where there is anything.
+    /// Ranks what was found for each of several lookups. One round trip where there is anything, and one more for each that a
+    /// limit cuts.
     pub(super) async fn ranked(
         &self,
         session: &mut ClientSession,
         place: Place,
-        mut hits: Hits,
-    ) -> Result<Ranked, Trouble> {
-        if hits.ids.is_empty() {
-            return Ok(Ranked::default());
+        all: Vec<Hits>,
+    ) -> Result<Vec<Ranked>, Trouble> {
+        let mut ids: Vec<&str> =
+            all.iter().filter(|hits| !hits.is_cut()).flat_map(|hits| &hits.ids).map(String::as_str).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let texts = if ids.is_empty() { HashMap::new() } else { self.texts(session, place, &ids).await? };
+        let mut ranked = Vec::with_capacity(all.len());
+        for mut hits in all {
+            if hits.is_cut() {
+                let seqs = self.seqs(session, place.number, &hits.without_seq()).await?;
+                hits.learn(seqs.into_iter());
+                ranked.push(hits.rank());
+                continue;
+            }
+            let own = hits.ids.iter().filter_map(|id| texts.get(id).map(|text| (id.clone(), text.clone())));
+            let texts: HashMap<_, _> = own.collect();
+            // The text's seq counts: a posting and its record are of one instant.
+            hits.learn(texts.iter().map(|(id, text)| (id.clone(), text.record.seq)));
+            ranked.push(Ranked { texts, ..hits.rank() });
         }
-        if hits.is_cut() {
-            let seqs = self.seqs(session, place.number, &hits.without_seq()).await?;
-            hits.learn(seqs.into_iter());
-            return Ok(hits.rank());
-        }
-        let ids: Vec<&str> = hits.ids.iter().map(String::as_str).collect();
-        let texts = self.texts(session, place, &ids).await?;
-        // The text's seq counts: a posting and its record are of one instant.
-        hits.learn(texts.iter().map(|(id, text)| (id.clone(), text.record.seq)));
-        Ok(Ranked { texts, ..hits.rank() })
+        Ok(ranked)
     }
 
     /// Judges `items`, which are some of `ranked`. One round trip, or two where signatures are compared; none for texts that
@@ -243,7 +252,7 @@ mod tests {
     use crate::index::{GenerationIndex, Probe};
 
     fn postings(seqs: &[u64]) -> Postings {
-        let postings = seqs.iter().map(|&seq| super::super::read::Posting { id: format!("r{seq}"), seq });
+        let postings = seqs.iter().map(|&seq| super::super::postings::Posting { id: format!("r{seq}"), seq });
         postings.take(POSTINGS_PER_KEY + 1).collect()
     }
 

@@ -106,9 +106,20 @@ impl Retry {
         deadline: Deadline,
         work: &mut W,
     ) -> Result<W::Answer> {
+        self.attempt(client, deadline, work, u32::MAX).await
+    }
+
+    /// As [`Retry::transact`], but gives up after so many attempts.
+    pub(super) async fn attempt<W: Work>(
+        &self,
+        client: &Client,
+        deadline: Deadline,
+        work: &mut W,
+        attempts: u32,
+    ) -> Result<W::Answer> {
         self.transactions.fetch_add(1, Ordering::Relaxed);
         let mut last = None;
-        for attempt in 0.. {
+        for attempt in 0..attempts {
             self.attempts.fetch_add(1, Ordering::Relaxed);
             let trouble = match tokio::time::timeout_at(deadline.at(), once(client, deadline, work)).await {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -208,6 +219,7 @@ pub(super) fn code(error: &Error) -> Option<i32> {
         ErrorKind::Command(command) => Some(command.code),
         ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
         ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => Some(concern.code),
+        ErrorKind::InsertMany(failure) => failure.write_errors.iter().flatten().next().map(|write| write.code),
         _ => None,
     }
 }

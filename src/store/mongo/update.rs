@@ -13,6 +13,7 @@ use super::documents::{RECORDS, RecordDocument, record_content, record_key};
 use super::read::Place;
 use super::register::Looked;
 use super::retry::{Deadline, End, Trouble, Work};
+use super::write::Filing;
 use crate::record::Row;
 use crate::schemes::profile::Signed;
 use crate::store::{GenerationId, Registered, Registration, Result};
@@ -80,7 +81,7 @@ impl Work for Updating<'_> {
         let mut signatures = Vec::with_capacity(missing.len());
         for (generation, signed) in missing.iter() {
             let place = Place { generation: *generation, ..*place };
-            signatures.push(shared.lay_out(session, place, id, seq, signed).await?);
+            signatures.extend(shared.lay_out(session, place, &[Filing { id, seq, signed }]).await?);
         }
         if !signatures.is_empty() {
             shared.move_entries(session, place.number, id, &[], &signatures).await?;

@@ -17,6 +17,13 @@ use crate::schemes::profile::Signed;
 use crate::store::Seq;
 use crate::verdict::Fingerprint;
 
+/// A record to be filed in a generation.
+pub(super) struct Filing<'a> {
+    pub(super) id: &'a RecordId,
+    pub(super) seq: Seq,
+    pub(super) signed: &'a Signed,
+}
+
 impl Shared {
     /// Increments latches, creating what is missing. A transaction that did so since this one's snapshot makes it fail.
     pub(super) async fn take_latches(
@@ -32,7 +39,7 @@ impl Shared {
         self.update(session, LATCHES, statements.collect()).await
     }
 
-    /// Takes a record's entries off pages and files it as `to` say. One command for all generations.
+    /// Takes the entries of record `id` off pages and files records as `to` say. One command for all generations.
     pub(super) async fn move_entries(
         &self,
         session: &mut ClientSession,
@@ -43,30 +50,30 @@ impl Shared {
     ) -> Result<(), Trouble> {
         let pulls = from.iter().map(|&page| documents::pull_statement(number, page, id));
         let pushes = to.iter().flat_map(|signature| {
-            let entry = signature.fingerprint.map(|fingerprint| (fingerprint, id));
+            let entry = signature.fingerprint.map(|fingerprint| (fingerprint, &signature.id));
             let places = signature.places().into_iter();
             places.map(move |page| documents::push_statement(number, page, entry.as_slice()))
         });
         self.update(session, BLOCKS, pulls.chain(pushes).collect()).await
     }
 
-    /// A record's signature for a generation, with the pages that its entries will go to. One round trip.
+    /// The signatures of records for a generation, with the pages that their entries will go to. No two of the records share a
+    /// bucket. One round trip.
     pub(super) async fn lay_out(
         &self,
         session: &mut ClientSession,
         place: Place,
-        id: &RecordId,
-        seq: Seq,
-        signed: &Signed,
-    ) -> Result<SignatureDocument, Trouble> {
-        let pages = match signed.fingerprint() {
-            None => None,
-            Some(fingerprint) => {
-                let buckets = documents::buckets(fingerprint).to_vec();
-                Some(pages_for(fingerprint, &self.highest_pages(session, place, buckets).await?))
-            }
-        };
-        Ok(SignatureDocument::of(id, place.generation, seq, signed, pages))
+        filings: &[Filing<'_>],
+    ) -> Result<Vec<SignatureDocument>, Trouble> {
+        let fingerprints = filings.iter().filter_map(|filing| filing.signed.fingerprint());
+        let buckets: Vec<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
+        let highest =
+            if buckets.is_empty() { Highest::new() } else { self.highest_pages(session, place, buckets).await? };
+        let laid_out = filings.iter().map(|Filing { id, seq, signed }| {
+            let pages = signed.fingerprint().map(|fingerprint| pages_for(fingerprint, &highest));
+            SignatureDocument::of(id, place.generation, *seq, signed, pages)
+        });
+        Ok(laid_out.collect())
     }
 
     /// Files entries on pages, several on one page at once. One command.
@@ -103,7 +110,8 @@ impl Shared {
         }
     }
 
-    async fn update(
+    /// Updates documents, in order; a duplicate key is a conflict. One command.
+    pub(super) async fn update(
         &self,
         session: &mut ClientSession,
         collection: &str,
