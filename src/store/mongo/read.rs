@@ -227,10 +227,15 @@ impl Shared {
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
     }
 
-    /// Whether there is a record under the id. Outside a transaction.
-    pub(super) async fn is_stored(&self, number: Number, id: &RecordId) -> Result<bool, Trouble> {
-        let key = doc! { "_id": documents::record_key(number, id) };
-        Ok(self.raw(RECORDS).find_one(key).projection(doc! { "_id": 1 }).await?.is_some())
+    /// Under which of `ids` there are records. Outside a transaction.
+    pub(super) async fn taken(&self, number: Number, ids: &[&str]) -> Result<HashSet<String>, Trouble> {
+        let mut cursor = self.raw(RECORDS).find(among(number, ids)).projection(doc! { "_id": 1 }).await?;
+        let mut found = HashSet::new();
+        while cursor.advance().await? {
+            let id = cursor.current().get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            found.insert(id.to_owned());
+        }
+        Ok(found)
     }
 
     /// What the generations have filed of a record, without signatures and pairs, in no particular order. Outside a

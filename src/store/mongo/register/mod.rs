@@ -137,9 +137,11 @@ impl Shared {
     /// queue until it has committed; what could not may commit first. Where the id is taken the next must wait for the end,
     /// for other latches are needed then.
     async fn tell_placed(&self, number: Number, registration: &Registration, deadline: Deadline) -> Result<()> {
-        if registration.placed.is_awaited() && !self.read(deadline, || self.is_stored(number, &registration.id)).await?
-        {
-            registration.placed.signal();
+        if registration.placed.is_awaited() {
+            let ids = [registration.id.as_str()];
+            if self.read(deadline, || self.taken(number, &ids)).await?.is_empty() {
+                registration.placed.signal();
+            }
         }
         Ok(())
     }
