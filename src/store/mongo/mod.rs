@@ -6,12 +6,15 @@
 //! 0. queue within the process for the latches of the record (`latches`);
 //! 1. insert the record: the guard against repetition;
 //! 2. increment the latches of all its index entries, in one command: two transactions that could match conflict here;
-//! 3. read the generations, the pages of its buckets, its digest and keys (`read`), judge what they propose (`propose`);
+//! 3. read the generations, the pages of its buckets, its digest and keys (`read`, `postings`), judge what they propose (`propose`);
 //! 4. push to the highest page of each bucket, or to the next when that was pushed to 128 times; no older page is reopened;
 //! 5. commit. A conflict begins again at 0, an unknown commit is committed again, the deadline ends both (`retry`).
 //!
+//! Those whose turn has come at the same moment have no latch in common; they take steps 1 to 5 together (`register`).
+//!
 //! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup:
-//! digest and keys 1, blocks 1, texts 1; on a cluster the keys take one each, as its transactions cannot join.
+//! digest and keys 1 (2 where more than 256 records have one of the keys), blocks 1, texts 1; on a cluster the keys take one
+//! each, as its transactions cannot join.
 //!
 //! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
 //! fills them.
