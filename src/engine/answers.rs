@@ -226,3 +226,14 @@ pub enum DiffPiece {
     /// Only in `b`.
     OnlyB(String),
 }
+
+/// Two records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PairView {
+    /// The earlier.
+    #[schema(value_type = String)]
+    pub earlier: RecordId,
+    /// The later.
+    #[schema(value_type = String)]
+    pub later: RecordId,
+}

@@ -18,6 +18,8 @@ use crate::violation::Violation;
 pub const MAX_BY_CHARS: usize = 200;
 /// Longest note on a decision, in characters.
 pub const MAX_NOTE_CHARS: usize = 2000;
+/// Decisions read at once.
+const PIECE: usize = 1_000;
 
 /// What holds between one record and others.
 #[derive(Debug, Default)]
@@ -168,15 +170,19 @@ impl Engine {
         Ok(self.store.put_pairs(collection, generation, vec![pairs]).await?)
     }
 
-    /// Whether a decision about two records holds.
-    pub(super) async fn is_decided(
+    /// Shows all decisions of a collection, withdrawn ones too.
+    pub(super) async fn each_decision(
         &self,
         collection: &CollectionName,
-        one: &RecordId,
-        other: &RecordId,
-    ) -> Result<bool> {
-        let Some(pair) = Pair::new(one.clone(), other.clone()) else { return Ok(false) };
-        Ok(self.store.decision(collection, &pair).await?.is_some_and(|decision| decision.same().is_some()))
+        mut show: impl FnMut(Decision) + Send,
+    ) -> Result<()> {
+        let mut after: Option<Pair> = None;
+        loop {
+            let piece = self.store.decisions(collection, after.as_ref(), PIECE).await?;
+            let Some(last) = piece.last() else { return Ok(()) };
+            after = Some(last.pair.clone());
+            piece.into_iter().for_each(&mut show);
+        }
     }
 
     async fn rule(&self, collection: &CollectionName, pair: Pair, opinion: Opinion) -> Result<DecisionView> {

@@ -8,15 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::collection::CollectionName;
+use crate::engine::answers::PairView;
 use crate::engine::context::Context;
-use crate::engine::generations::PairView;
 use crate::engine::{Engine, Error, Result};
 use crate::index::groups::{Group, GroupSet};
 use crate::record::{RecordId, Row};
@@ -26,8 +25,6 @@ use crate::store::{GenerationId, Seq, StoredRecord};
 
 /// Pairs, decisions read at once.
 const PIECE: usize = 1_000;
-/// Records read at the same time.
-const READS: usize = 16;
 /// Changed ids remembered between two questions; beyond, everything is read anew.
 const MAX_TOUCHED: usize = 100_000;
 /// How old the groups of a store with several instances may be, in microseconds; longer where reading them takes longer than a
@@ -269,14 +266,10 @@ impl Engine {
             took: 0,
         };
         self.read_pairs(context, &mut groups).await?;
-        let mut after: Option<Pair> = None;
-        loop {
-            let decisions = self.store.decisions(name, after.as_ref(), PIECE).await?;
-            let Some(last) = decisions.last() else { break };
-            after = Some(last.pair.clone());
-            for decision in &decisions {
-                self.apply(context, &mut groups, &decision.pair, decision.same()).await?;
-            }
+        let mut decided = Vec::new();
+        self.each_decision(name, |decision| decided.push((decision.same(), decision.pair))).await?;
+        for (same, pair) in decided {
+            self.apply(context, &mut groups, &pair, same).await?;
         }
         groups.took = (self.options.micros)().saturating_sub(now);
         Ok(groups)
@@ -326,12 +319,7 @@ impl Engine {
     /// Reads what is not known yet of the records with these seqs. Those that are gone stay unknown.
     async fn learn(&self, context: &Context, groups: &mut Groups, seqs: BTreeSet<Seq>) -> Result<()> {
         let unknown: Vec<Seq> = seqs.into_iter().filter(|seq| !groups.members.contains_key(seq)).collect();
-        let reads = unknown.into_iter().map(|seq| self.record_at(&context.state.name, seq));
-        let found: Vec<Option<StoredRecord>> = stream::iter(reads).buffer_unordered(READS).try_collect().await?;
-        for record in found.into_iter().flatten() {
-            groups.know(context, &record);
-        }
-        Ok(())
+        self.each_at(&context.state.name, unknown, |record| groups.know(context, &record)).await
     }
 
     /// Applies what a person said of two records, as far as they are there.

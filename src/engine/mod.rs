@@ -6,6 +6,7 @@
 
 pub mod answers;
 mod collections;
+pub mod compare;
 mod context;
 pub mod decisions;
 mod explain;
@@ -46,6 +47,8 @@ const DROP_RETRIES: usize = 16;
 const PAGE_BYTES: usize = 8 << 20;
 /// Records read at once for a page.
 const PAGE_PIECE: usize = 32;
+/// Records read at once where only a little of each is kept: a hundred megabytes at worst.
+const READ_AT_ONCE: usize = 128;
 /// Rows above this size are signed away from the threads that serve requests: 16 KiB take about a millisecond.
 const INLINE_ROW_BYTES: usize = 16 << 10;
 
@@ -307,6 +310,21 @@ impl Engine {
                 return Ok(Page { items, next: None });
             }
         }
+    }
+
+    /// Shows the records that have these seqs, as far as they are still there, in no particular order.
+    async fn each_at(
+        &self,
+        collection: &CollectionName,
+        mut seqs: Vec<Seq>,
+        mut show: impl FnMut(StoredRecord) + Send,
+    ) -> Result<()> {
+        seqs.sort_unstable();
+        seqs.dedup();
+        for seqs in seqs.chunks(READ_AT_ONCE) {
+            self.store.records_at(collection, seqs).await?.into_iter().for_each(&mut show);
+        }
+        Ok(())
     }
 
     /// Removes a record everywhere.

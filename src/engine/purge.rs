@@ -18,7 +18,6 @@ use crate::engine::tasks::Purge;
 use crate::engine::{Engine, Result};
 use crate::record::RecordId;
 use crate::store::Seq;
-use crate::store::decisions::Pair;
 
 /// Filed entries or decisions read at once.
 const PIECE: usize = 5_000;
@@ -154,23 +153,24 @@ impl Engine {
 
     /// The records with these seqs, in this order. Those that are gone are left out.
     async fn members(&self, context: &Context, seqs: &[Seq]) -> Result<Vec<Member>> {
-        let mut members = Vec::with_capacity(seqs.len());
-        for seq in seqs {
-            let record = self.record_at(&context.state.name, *seq).await?;
-            members.extend(record.map(|record| Member::read(&context.profile, record)));
-        }
-        Ok(members)
+        let mut members = HashMap::with_capacity(seqs.len());
+        self.each_at(&context.state.name, seqs.to_vec(), |record| {
+            members.insert(record.seq, Member::read(&context.profile, record));
+        })
+        .await?;
+        Ok(seqs.iter().filter_map(|seq| members.remove(seq)).collect())
     }
 
     /// The pairs that a person rejected.
     async fn rejected(&self, collection: &CollectionName) -> Result<Rejected> {
-        let (mut rejected, mut after): (Rejected, Option<Pair>) = Default::default();
-        loop {
-            let piece = self.store.decisions(collection, after.as_ref(), PIECE).await?;
-            let Some(last) = piece.last() else { return Ok(rejected) };
-            after = Some(last.pair.clone());
-            piece.iter().filter(|decision| decision.same() == Some(false)).for_each(|one| rejected.add(&one.pair));
-        }
+        let mut rejected = Rejected::default();
+        self.each_decision(collection, |decision| {
+            if decision.same() == Some(false) {
+                rejected.add(&decision.pair);
+            }
+        })
+        .await?;
+        Ok(rejected)
     }
 }
 

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
@@ -33,8 +32,6 @@ use crate::text::Document;
 const PIECE: usize = 128;
 /// Records whose candidates are read together: at most 256 each, of a megabyte at worst.
 const TOGETHER: usize = 16;
-/// Candidates read at the same time.
-const READS: usize = 8;
 /// Filed entries read at once when an index is loaded.
 const LOAD: usize = 5_000;
 /// Added to the priority of the pool's threads (`nice`): requests come first.
@@ -264,9 +261,9 @@ impl Rebuild {
         let cases: Vec<Case> = cases;
         let wanted = cases.iter().flat_map(|case| case.proposals.iter().map(|proposal| proposal.seq));
         let missing: BTreeSet<Seq> = wanted.filter(|seq| !here.contains_key(seq)).collect();
-        let reads = missing.into_iter().map(|seq| self.engine.record_at(&self.collection, seq));
-        let read: Vec<Option<StoredRecord>> = stream::iter(reads).buffer_unordered(READS).try_collect().await?;
-        let read: HashMap<Seq, StoredRecord> = read.into_iter().flatten().map(|record| (record.seq, record)).collect();
+        let missing: Vec<Seq> = missing.into_iter().collect();
+        let read = self.engine.store.records_at(&self.collection, &missing).await?;
+        let read: HashMap<Seq, StoredRecord> = read.into_iter().map(|record| (record.seq, record)).collect();
         let here = Arc::clone(here);
         on_pool(self.pool, move || {
             let candidate = |seq: &Seq| here.get(seq).or_else(|| read.get(seq));

@@ -380,6 +380,10 @@ pub trait Store: Generations + Decisions + Tasks + Send + Sync + 'static {
     /// Up to `limit` records with a seq above `after`, in seq order.
     async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>>;
 
+    /// Those of the records with these seqs that are there, in seq order, each once. All rows are in memory at the same time: ask
+    /// for some hundred at most.
+    async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>>;
+
     /// Whether writes would be accepted now; the error says why not.
     async fn ready(&self) -> Result<()>;
 

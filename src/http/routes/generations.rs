@@ -10,7 +10,8 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::collection::CollectionName;
-use crate::engine::generations::{Comparison, Generation};
+use crate::engine::compare::Comparison;
+use crate::engine::generations::Generation;
 use crate::engine::tasks::{Activate, Task, Work};
 use crate::http::auth::{Administrator, Reader};
 use crate::http::extract::{InCollection, InGeneration};

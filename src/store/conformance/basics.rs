@@ -149,6 +149,20 @@ pub(super) async fn pages_follow_seq_order_without_gaps_or_repeats(store: Shared
     );
 }
 
+pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
+    let desk = Desk::new(&store, "read_by_their_seqs").await;
+    for number in 0..6 {
+        desk.put(&Sample::with_keys(format!("r{number}"), [number, number + 1])).await;
+    }
+    let seqs: Vec<_> = desk.all().await.iter().map(|record| record.seq).collect();
+    assert!(desk.remove("r2").await);
+    let asked = [seqs[4], seqs[2], seqs[5] + 1_000, seqs[0], seqs[4], 0];
+    let found = store.records_at(&desk.name, &asked).await.expect("an answer");
+    let found: Vec<_> = found.iter().map(|record| (record.seq, record.id.as_str(), record.row.len() > 2)).collect();
+    assert_eq!(found, [(seqs[0], "r0", true), (seqs[4], "r4", true)]);
+    assert!(store.records_at(&desk.name, &[]).await.expect("an answer").is_empty());
+}
+
 pub(super) async fn collections_do_not_see_each_other(store: Shared) {
     let (one, two) = (Desk::new(&store, "see_each_other_1").await, Desk::new(&store, "see_each_other_2").await);
     let sample = Sample::with_keys("a", [1, 2]);

@@ -46,6 +46,7 @@ checks! {
     basics::duplicate_of_is_the_earliest_match,
     basics::a_lookup_leaves_out_the_record_asked_about,
     basics::pages_follow_seq_order_without_gaps_or_repeats,
+    basics::records_are_read_by_their_seqs,
     basics::collections_do_not_see_each_other,
     basics::a_dropped_collection_can_be_made_again_empty,
     basics::a_new_profile_needs_an_empty_collection,

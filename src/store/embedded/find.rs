@@ -1,5 +1,6 @@
 //! Lookups that store nothing. They see exactly what is published.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -113,5 +114,16 @@ impl Core {
             records.collect()
         };
         if limit > 1 { blocking(read) } else { read() }
+    }
+
+    /// Published records with these seqs, in seq order.
+    pub(super) fn stored_records_at(&self, collection: &Collection, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        let seqs: BTreeSet<Seq> = seqs.iter().copied().collect();
+        let view = self.disk.view();
+        let read = || {
+            let records = seqs.iter().map(|seq| self.disk.record(&view, collection.number, *seq, true));
+            records.filter_map(Result::transpose).collect()
+        };
+        if seqs.len() > 1 { blocking(read) } else { read() }
     }
 }

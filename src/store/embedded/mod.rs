@@ -299,6 +299,11 @@ impl Store for EmbeddedStore {
         core.stored_records(&*core.collection(collection)?, after, limit)
     }
 
+    async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        let core = self.core()?;
+        core.stored_records_at(&*core.collection(collection)?, seqs)
+    }
+
     async fn ready(&self) -> Result<()> {
         self.writable(Reserve::Whole).map(drop)
     }

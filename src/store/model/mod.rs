@@ -318,6 +318,13 @@ impl Store for ModelStore {
         })
     }
 
+    async fn records_at(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        self.with(name, |collection| {
+            let asked = collection.records.iter().filter(|record| seqs.contains(&record.seq));
+            Ok(asked.cloned().collect())
+        })
+    }
+
     async fn ready(&self) -> Result<()> {
         Ok(())
     }

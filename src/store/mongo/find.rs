@@ -1,7 +1,7 @@
 //! Lookups that store nothing. Each reads in one snapshot: the index and the texts are of the same instant.
 
 use mongodb::ClientSession;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 use mongodb::options::SessionOptions;
 
 use super::Shared;
@@ -101,13 +101,22 @@ impl Shared {
     }
 
     pub(super) async fn records(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
+        let (Ok(after), Ok(limit @ 1..)) = (i64::try_from(after), i64::try_from(limit)) else { return Ok(Vec::new()) };
+        self.in_order(name, doc! { "$gt": after }, limit).await
+    }
+
+    pub(super) async fn records_at(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        let seqs: Vec<i64> = seqs.iter().filter_map(|seq| i64::try_from(*seq).ok()).collect();
+        if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
+    }
+
+    /// Records whose seq is as `which` says, in seq order. At most `limit`, unless that is 0.
+    async fn in_order(&self, name: &CollectionName, which: Document, limit: i64) -> Result<Vec<StoredRecord>> {
         let number = self.known(name).await?.number;
-        let (Ok(after), true) = (i64::try_from(after), limit > 0) else { return Ok(Vec::new()) };
         let reading = self.read(self.deadline(), || async {
-            let filter = doc! { "_id.c": number, "seq": { "$gt": after } };
+            let filter = doc! { "_id.c": number, "seq": which.clone() };
             let records = self.raw(RECORDS);
-            let listed = records.find(filter).sort(doc! { "seq": 1 });
-            let mut cursor = listed.limit(i64::try_from(limit).unwrap_or(i64::MAX)).await?;
+            let mut cursor = records.find(filter).sort(doc! { "seq": 1 }).limit(limit).await?;
             let mut found = Vec::new();
             while cursor.advance().await? {
                 found.push(RecordDocument::decode(cursor.current())?.record);

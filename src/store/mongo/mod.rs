@@ -391,6 +391,10 @@ impl Store for MongoStore {
         self.shared.records(collection, after, limit).await
     }
 
+    async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        self.shared.records_at(collection, seqs).await
+    }
+
     async fn ready(&self) -> Result<()> {
         self.shared.check_open()?;
         let waiting = tokio::time::timeout(self.shared.options.deadline, server::writable(&self.shared.database));

@@ -1,7 +1,7 @@
 //! What comes between: being told to stop, other collections, other settings, several people at once.
 
 use super::*;
-use crate::engine::generations::Comparison;
+use crate::engine::compare::Comparison;
 use crate::store::tasks::TaskState;
 
 /// A task as some process left it.
