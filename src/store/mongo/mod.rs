@@ -20,6 +20,9 @@
 //! fills them.
 //!
 //! What it does not do: keep `seq` free of gaps, or order records that do not match by more than the instances' clocks.
+//! A seq names one content for ever, as far as clocks run forward: it is the time in microseconds or later, never given twice by
+//! an instance, and unique among the records there are. (For another instance to give that of a deleted record again, its clock
+//! would have to be behind by the very microsecond.) So what is remembered under it spares reading the record.
 //! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
 
 mod admin;

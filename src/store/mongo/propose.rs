@@ -3,7 +3,7 @@
 //! A slot stands for "earliest": here records get theirs by sorting on seq. Entries of pages do not carry a seq; it
 //! comes with the record's text, or, where a limit will cut something off, from one more read before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use mongodb::ClientSession;
 
@@ -41,6 +41,8 @@ pub(super) struct Hits {
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
     pub(super) id: String,
+    /// `None` for one that is there by decision alone.
+    seq: Option<Seq>,
     pub(super) via: Via,
     pub(super) fingerprint: Option<Fingerprint>,
 }
@@ -134,7 +136,8 @@ impl Hits {
             scratch.hits.extend(keyed);
             let ranked = scratch.rank().iter().map(|hit| {
                 let at = order[hit.slot as usize];
-                Proposal { id: self.ids[at].clone(), via: hit.via, fingerprint: self.fingerprints[at] }
+                let (id, seq) = (self.ids[at].clone(), self.seqs[at]);
+                Proposal { id, seq, via: hit.via, fingerprint: self.fingerprints[at] }
             });
             (ranked.collect(), scratch.truncated)
         });
@@ -144,19 +147,16 @@ impl Hits {
 }
 
 impl Shared {
-    /// Ranks what was found for each of several lookups. One round trip where there is anything, and one more for each that a
-    /// limit cuts.
+    /// Ranks what was found for each of several lookups. One round trip where a page proposed something that no key did, and one
+    /// more for each lookup that a limit cuts.
     pub(super) async fn ranked(
         &self,
         session: &mut ClientSession,
         place: Place,
         all: Vec<Hits>,
     ) -> Result<Vec<Ranked>, Trouble> {
-        let mut ids: Vec<&str> =
-            all.iter().filter(|hits| !hits.is_cut()).flat_map(|hits| &hits.ids).map(String::as_str).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let texts = if ids.is_empty() { HashMap::new() } else { self.texts(session, place, &ids).await? };
+        let whole = all.iter().filter(|hits| !hits.is_cut());
+        let texts = self.texts_of_each(session, place, whole.flat_map(Hits::without_seq)).await?;
         let mut ranked = Vec::with_capacity(all.len());
         for mut hits in all {
             if hits.is_cut() {
@@ -165,13 +165,39 @@ impl Shared {
                 ranked.push(hits.rank());
                 continue;
             }
-            let own = hits.ids.iter().filter_map(|id| texts.get(id).map(|text| (id.clone(), text.clone())));
-            let texts: HashMap<_, _> = own.collect();
-            // The text's seq counts: a posting and its record are of one instant.
+            let read = hits.without_seq().into_iter().filter_map(|id| Some((id.to_owned(), texts.get(id)?.clone())));
+            let texts: HashMap<_, _> = read.collect();
             hits.learn(texts.iter().map(|(id, text)| (id.clone(), text.record.seq)));
             ranked.push(Ranked { texts, ..hits.rank() });
         }
         Ok(ranked)
+    }
+
+    /// Reads the texts of all that is to be judged. One round trip.
+    pub(super) async fn complete(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        all: &mut [Ranked],
+    ) -> Result<(), Trouble> {
+        let texts = self.texts_of_each(session, place, all.iter().flat_map(Ranked::unread)).await?;
+        for ranked in all {
+            let read = ranked.unread().filter_map(|id| Some((id.to_owned(), texts.get(id)?.clone())));
+            let read: Vec<_> = read.collect();
+            ranked.texts.extend(read);
+        }
+        Ok(())
+    }
+
+    async fn texts_of_each(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        ids: impl Iterator<Item = &str>,
+    ) -> Result<HashMap<String, RecordDocument>, Trouble> {
+        let ids: BTreeSet<&str> = ids.collect();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        if ids.is_empty() { Ok(HashMap::new()) } else { self.texts(session, place, &ids).await }
     }
 
     /// Judges `items`, which are some of `ranked`. One round trip, or two where signatures are compared; none for texts that
@@ -200,6 +226,17 @@ impl Shared {
 }
 
 impl Ranked {
+    /// Leaves out what need not be read to be ruled out. Only committed records are proposed, and a seq that was committed is
+    /// not given again: see the module's notes on `seq`.
+    pub(super) fn dismiss(&mut self, judge: &dyn Judge) {
+        self.items.retain(|item| item.seq.is_none_or(|seq| !judge.dismisses(seq, item.via)));
+    }
+
+    /// The ids of those whose texts are still to be read.
+    fn unread(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|item| item.id.as_str()).filter(|id| !self.texts.contains_key(*id))
+    }
+
     /// Puts the records that match by decision before all others, those proposed already with what proposed them. No limit
     /// leaves one out; one that is not there is found missing with its text.
     pub(super) fn confirm(&mut self, confirmed: &[RecordId]) {
@@ -207,8 +244,9 @@ impl Ranked {
         for id in confirmed.iter().map(RecordId::as_str) {
             if first.iter().all(|item| item.id != id) {
                 let proposed = self.items.iter().find(|item| item.id == id);
-                let (via, fingerprint) = proposed.map_or_else(Default::default, |item| (item.via, item.fingerprint));
-                first.push(Proposal { id: id.to_owned(), via: via.with(Via::DECISION), fingerprint });
+                let (seq, via, fingerprint) =
+                    proposed.map_or_else(Default::default, |item| (item.seq, item.via, item.fingerprint));
+                first.push(Proposal { id: id.to_owned(), seq, via: via.with(Via::DECISION), fingerprint });
             }
         }
         self.items.retain(|item| first.iter().all(|confirmed| confirmed.id != item.id));
@@ -232,7 +270,7 @@ fn judge_all(
         let text = texts.get(&item.id)?;
         let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
         let fingerprint = item.fingerprint.or(text.fingerprint);
-        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting: false })
+        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting: true })
     });
     judged.collect()
 }

@@ -103,7 +103,12 @@ impl Shared {
             let outcome = self.enter(Arc::new(entrant)).await;
             drop(turn);
             match outcome {
-                Ok(Outcome::Done(registered)) => return Ok(*registered),
+                Ok(Outcome::Done(registered)) => {
+                    if let Registered::Created(record) | Registered::Replaced(record) = &*registered {
+                        judge.stored(record.seq);
+                    }
+                    return Ok(*registered);
+                }
                 Ok(Outcome::Otherwise) => {}
                 Err(error) => {
                     if matches!(error, StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) {

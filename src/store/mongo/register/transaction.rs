@@ -153,12 +153,16 @@ impl<'a> Registering<'a> {
         let sparse = Via::sparse(settings);
         let hits = filed.into_iter().zip(buckets).zip(signed());
         let hits = hits.map(|((filed, buckets), signed)| Hits::gather(filed, &signed.keys, buckets, channel, sparse));
-        let ranked = shared.ranked(session, place, hits.collect()).await?;
-        let mut conclusions = Vec::with_capacity(ranked.len());
-        for ((entrant, mut ranked), pages) in self.entrants.iter().zip(ranked).zip(pages) {
+        let mut ranked = shared.ranked(session, place, hits.collect()).await?;
+        for (entrant, ranked) in self.entrants.iter().zip(&mut ranked) {
             let id = entrant.registration.id.as_str();
             ranked.confirm(&entrant.registration.confirmed);
             ranked.items.retain(|item| item.id != id);
+            ranked.dismiss(entrant.judge.as_ref());
+        }
+        shared.complete(session, place, &mut ranked).await?;
+        let mut conclusions = Vec::with_capacity(ranked.len());
+        for ((entrant, mut ranked), pages) in self.entrants.iter().zip(ranked).zip(pages) {
             let mut texts = ranked.take_texts();
             let judge = entrant.judge.as_ref();
             let matches = shared.judged(session, place, &ranked.items, &mut texts, judge).await?;
