@@ -102,8 +102,8 @@ impl Shared {
     }
 
     pub(super) async fn records(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
-        let (Ok(after), Ok(limit @ 1..)) = (i64::try_from(after), i64::try_from(limit)) else { return Ok(Vec::new()) };
-        self.in_order(name, doc! { "$gt": after }, limit).await
+        let (Ok(after), true) = (i64::try_from(after), limit > 0) else { return Ok(Vec::new()) };
+        self.in_order(name, doc! { "$gt": after }, i64::try_from(limit).unwrap_or(i64::MAX)).await
     }
 
     pub(super) async fn records_at(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
