@@ -19,12 +19,19 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use doppel::collection::{CollectionName, Preset, Settings};
+use doppel::record::Row;
+use doppel::schemes::profile::Profile;
+use doppel::store::mongo::MongoStore;
+use doppel::store::{CollectionSpec, Store as _};
 use home::Home;
 use serde_json::{Value, json};
 use support::{Rng, TestServer, ids, run, setting};
 
 const READERS: u64 = 8;
 const WRITERS: u64 = 8;
+/// Up to so many records are registered in MongoDB; more are put there in bulk.
+const REGISTERED: u64 = 50_000;
 /// Records whose answers are compared.
 const WATCHED: usize = 200;
 /// What the new generation reads otherwise; few pairs depend on it.
@@ -186,14 +193,40 @@ fn watch(server: &TestServer, file: &str, records: u64) -> Vec<(String, BTreeSet
     ids.into_iter().map(|id| (similar(server, &id), id)).map(|(found, id)| (id, found)).collect()
 }
 
-fn keeps_working(home: &Home, instances: usize, records: u64) {
+/// Registers all lines of a file over HTTP.
+fn register(server: &TestServer, file: &str) {
+    let imported = run(&["import", "--to", server.url(), "--collection", "c", file], &[]);
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+}
+
+/// Puts all lines of a file into a MongoDB collection as they would be filed, without looking for duplicates: registering a
+/// million takes the better part of an hour. The reindex looks for them.
+async fn put_in_bulk(uri: &str, database: &str, file: &str) {
+    use std::io::BufRead;
+    let store = MongoStore::connect(uri, database, mongod::options()).await.expect("a connection");
+    let name = CollectionName::new("c").expect("a name");
+    let settings = Settings::preset(Preset::Default);
+    let profile = Profile::compile(&settings, None);
+    let spec =
+        CollectionSpec { name: name.clone(), settings, profile: profile.digest().into(), now: doppel::clock::now() };
+    store.create_collection(spec).await.expect("a collection");
+    let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();
+    let rows = lines.map(|line| {
+        let row = Row::parse(line.expect("a line").as_bytes()).expect("a row");
+        let id = row.id().expect("an id").clone();
+        let (_, signed) = profile.sign_stored(&id, &row);
+        (id, row.json().to_string(), signed)
+    });
+    store.fill(&name, rows).await.expect("it is filled");
+}
+
+fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (first, later) = letters(folder.path(), records);
     let quiet = [("DOPPEL_LOG__REQUESTS", "false")];
     let servers: Vec<TestServer> = (0..instances).map(|_| home.start(&quiet)).collect();
     let begun = Instant::now();
-    let imported = run(&["import", "--to", servers[0].url(), "--collection", "c", &first], &[]);
-    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    fill(&servers, &first);
     let filling = begun.elapsed();
     let watched = watch(&servers[0], &first, records);
     assert!(watched.iter().any(|(_, found)| !found.is_empty()), "there is something to miss");
@@ -239,13 +272,21 @@ fn keeps_working(home: &Home, instances: usize, records: u64) {
 
 #[test]
 fn on_the_embedded_store() {
-    keeps_working(&Home::folder(), 1, setting("DOPPEL_TEST_OFFICE_RECORDS", 3_000));
+    let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 3_000);
+    keeps_working(&Home::folder(), 1, records, |servers, file| register(&servers[0], file));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_mongodb_with_two_instances() {
     let mongo = mongod::Shared::start().await;
     let home = Home::database(mongo.uri());
-    keeps_working(&home, 2, setting("DOPPEL_TEST_OFFICE_RECORDS_MONGODB", 600));
+    let records = setting("DOPPEL_TEST_OFFICE_RECORDS_MONGODB", 600);
+    keeps_working(&home, 2, records, |servers, file| match &home {
+        Home::Database(uri, database) if records > REGISTERED => {
+            let filling = put_in_bulk(uri, database, file);
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(filling));
+        }
+        _ => register(&servers[0], file),
+    });
     home.forget().await;
 }
