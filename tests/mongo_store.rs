@@ -5,58 +5,19 @@
 
 #[path = "support/mongod.rs"]
 mod mongod;
+#[path = "support/pair.rs"]
+mod pair;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel::record::RecordId;
 use doppel::store::conformance::{ALL, DECISIONS, Desk, GENERATIONS, SCHEMES, Sample, TASKS, id, stored};
 use doppel::store::mongo::{MongoStore, Options, State};
-use doppel::store::{Candidate, Judge, Mode, Registered, Store, StoreError};
-use doppel::verdict::{Facts, Match, Verdict, VerdictKind};
+use doppel::store::{Mode, Registered, Store, StoreError};
+use doppel::verdict::VerdictKind;
 use mongodb::bson::{Document, doc};
-
-/// Two instances on a database of their own.
-struct Pair {
-    server: mongod::Shared,
-    database: String,
-    stores: [MongoStore; 2],
-}
-
-impl Pair {
-    async fn start(test: &str) -> Self {
-        let server = mongod::Shared::start().await;
-        let database = mongod::database(test);
-        let open = || MongoStore::connect(server.uri(), &database, mongod::options());
-        // At once: both want to migrate.
-        let (first, second) = tokio::join!(open(), open());
-        let stores = [first.expect("a connection"), second.expect("a connection")];
-        Self { server, database, stores }
-    }
-
-    /// A collection, seen by both.
-    async fn desks(&self, name: &str) -> [Desk; 2] {
-        let [first, second] = self.stores.clone().map(|store| -> Arc<dyn Store> { Arc::new(store) });
-        [Desk::new(&first, name).await, Desk::existing(&second, name)]
-    }
-
-    async fn client(&self) -> mongodb::Database {
-        let client = mongodb::Client::with_uri_str(self.server.uri()).await.expect("a client");
-        client.database(&self.database)
-    }
-
-    /// Nothing is missing and nothing is left over.
-    async fn is_sound(&self) {
-        let report = self.stores[0].examine(false, false).await.expect("it can be examined");
-        assert!(report.faults.is_empty(), "{:?}", report.faults);
-    }
-
-    async fn end(self) {
-        self.is_sound().await;
-        mongod::drop_database(self.server.uri(), &self.database).await;
-    }
-}
+use pair::{Pair, near, spread};
 
 /// Puts every sample at once, dealt out to the two instances; outcomes by id.
 async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String, Registered> {
@@ -85,22 +46,12 @@ async fn patient_put(desk: &Desk, sample: &Sample) -> Registered {
     }
 }
 
-fn near(id: impl Into<String>, fingerprint: u64) -> Sample {
-    Sample { fingerprint: Some(fingerprint), ..Sample::with_keys(id, []) }
-}
-
 fn is_original(outcome: &Registered) -> bool {
     stored(outcome.clone()).verdict.kind == VerdictKind::Original
 }
 
 fn originals(outcomes: &HashMap<String, Registered>) -> usize {
     outcomes.values().filter(|outcome| is_original(outcome)).count()
-}
-
-/// Spreads bits, so that families share nothing.
-fn spread(number: u64) -> u64 {
-    let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -156,89 +107,6 @@ async fn reading_key_by_key_as_on_a_cluster_gives_the_same() {
         check(Arc::clone(&store)).await;
     }
     mongod::drop_database(server.uri(), &database).await;
-}
-
-/// How registering a sample must end.
-type Expected = fn(&Registered) -> bool;
-
-/// New records, known ones, other texts under known ids, and duplicates that are to be skipped, all mixed.
-fn mixed(number: u64) -> (Sample, Mode, Expected) {
-    let known = format!("known{number}");
-    match number % 10 {
-        0 => (near(known, spread(number)), Mode::Put, |it| matches!(it, Registered::Unchanged(_))),
-        1 => (near(known, spread(5_000 + number)), Mode::Put, |it| matches!(it, Registered::Replaced(_))),
-        2 => (near(format!("copy{number}"), spread(number)), Mode::SkipDuplicate, |it| {
-            matches!(it, Registered::Skipped(_))
-        }),
-        _ => {
-            (near(format!("new{number}"), spread(1_000 + number)), Mode::Put, |it| matches!(it, Registered::Created(_)))
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn registrations_that_share_a_transaction_end_as_if_each_were_alone() {
-    const PUTS: u64 = 300;
-    let pair = Pair::start("together").await;
-    let [desk, _] = pair.desks("together").await;
-    for number in (0..PUTS).filter(|number| number % 10 < 3) {
-        desk.put(&near(format!("known{number}"), spread(number))).await;
-    }
-    let (before, _) = pair.stores[0].attempts();
-    let puts = (0..PUTS).map(|number| {
-        let desk = desk.clone();
-        tokio::spawn(async move {
-            let (sample, mode, is_expected) = mixed(number);
-            let outcome = desk.try_put(&sample, mode).await.expect("it is registered");
-            assert!(is_expected(&outcome), "{}: {outcome:?}", sample.id);
-        })
-    });
-    for put in puts.collect::<Vec<_>>() {
-        put.await.expect("it ends as it must");
-    }
-    let transactions = pair.stores[0].attempts().0 - before;
-    assert!(transactions < PUTS / 2, "{transactions} transactions for {PUTS} registrations: none were shared");
-    pair.end().await;
-}
-
-/// Fails when it is to say what it thinks of record `r13`.
-struct Unlucky(RecordId);
-
-impl Judge for Unlucky {
-    fn judge(&self, _candidate: &Candidate<'_>) -> Option<Match> {
-        None
-    }
-
-    fn needs_signatures(&self) -> bool {
-        false
-    }
-
-    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        assert_ne!(self.0.as_str(), "r13", "a judge without luck");
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint: None, generation: 1, truncated })
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_registration_that_panics_takes_no_other_with_it() {
-    let pair = Pair::start("unlucky").await;
-    let [desk, _] = pair.desks("unlucky").await;
-    let puts = (0..40_u64).map(|number| {
-        let sample = near(format!("r{number}"), spread(number));
-        let (store, registration) = (pair.stores[0].clone(), desk.registration(&sample, Mode::Put));
-        let judge = Arc::new(Unlucky(registration.id.clone()));
-        tokio::spawn(async move { (number, store.register(registration, judge).await) })
-    });
-    for put in puts.collect::<Vec<_>>() {
-        let (number, outcome) = put.await.expect("no put panics");
-        match outcome {
-            Ok(Registered::Created(_)) => assert_ne!(number, 13),
-            Err(StoreError::Internal(_)) => assert_eq!(number, 13),
-            other => panic!("r{number}: {other:?}"),
-        }
-    }
-    assert_eq!(desk.all().await.len(), 39);
-    pair.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

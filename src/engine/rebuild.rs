@@ -261,9 +261,9 @@ impl Rebuild {
         let cases: Vec<Case> = cases;
         let wanted = cases.iter().flat_map(|case| case.proposals.iter().map(|proposal| proposal.seq));
         let missing: BTreeSet<Seq> = wanted.filter(|seq| !here.contains_key(seq)).collect();
-        let missing: Vec<Seq> = missing.into_iter().collect();
-        let read = self.engine.store.records_at(&self.collection, &missing).await?;
-        let read: HashMap<Seq, StoredRecord> = read.into_iter().map(|record| (record.seq, record)).collect();
+        let mut read: HashMap<Seq, StoredRecord> = HashMap::new();
+        let keep = |record: StoredRecord| drop(read.insert(record.seq, record));
+        self.engine.each_at(&self.collection, missing.into_iter().collect(), keep).await?;
         let here = Arc::clone(here);
         on_pool(self.pool, move || {
             let candidate = |seq: &Seq| here.get(seq).or_else(|| read.get(seq));

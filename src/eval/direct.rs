@@ -77,6 +77,40 @@ pub struct Stages<'a> {
     pub verify: Option<(&'a Verify, &'a [ShingleSet])>,
 }
 
+/// What a whole set gives.
+#[derive(Debug, Default)]
+pub struct Examined {
+    /// Records that are refused, by reason.
+    pub refused: BTreeMap<String, usize>,
+    /// Records that are not.
+    pub records: usize,
+    /// Seconds of signing.
+    pub sign_s: f64,
+    /// What was found.
+    pub looked: Looked,
+}
+
+/// Reads, signs and looks up a whole set, statistics counted first where the settings want them; with the exact stage if
+/// `exact`, verified where the settings verify.
+pub fn examine(set: &Dataset, settings: &Settings, exact: bool) -> Examined {
+    let plain = Profile::compile(settings, None);
+    let Readable { documents, refused } = read(set, &plain, 0..set.records.len() as u32);
+    let statistics = plain.needs_statistics().then(|| count(&plain, &documents));
+    let profile = Profile::compile(settings, statistics);
+    let begun = Instant::now();
+    let signed: Vec<_> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
+    let sign_s = begun.elapsed().as_secs_f64();
+    let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
+    let shingles = |verify: &Verify| {
+        let all = documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle));
+        all.collect::<Vec<_>>()
+    };
+    let texts = settings.verify.as_ref().map(shingles).unwrap_or_default();
+    let verify = settings.verify.as_ref().map(|verify| (verify, &texts[..]));
+    let looked = look_up(&profile, settings, &positions, &signed, Stages { exact, verify });
+    Examined { refused, records: signed.len(), sign_s, looked }
+}
+
 /// Files all records, then looks each up. `signed[i]` is the record at `positions[i]` of the set.
 pub fn look_up(
     profile: &Profile,

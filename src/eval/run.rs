@@ -6,15 +6,13 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::dataset::Dataset;
-use super::direct::{self, Readable, Stages};
+use super::direct::{self, Examined};
 use super::metrics::{self, CurvePoint, FoundPairs, KindQuality, Pair, Quality};
 use crate::collection::{CollectionName, Settings};
 use crate::engine::{Engine, Error, IfDuplicate};
 use crate::eval::metrics::FoundPair;
 use crate::index::MAX_CANDIDATES;
 use crate::record::RecordId;
-use crate::schemes::profile::Profile;
-use crate::similarity::ShingleSet;
 use crate::verdict::VerdictKind;
 
 /// Steps of the curve over the similarity threshold.
@@ -113,22 +111,8 @@ pub async fn evaluate(
 /// What [`evaluate`] measures, for settings that need statistics of the collection: they are counted over the set, as a
 /// reindex would, and the records signed and looked up without a store. Verdicts are none.
 pub fn evaluate_with_statistics(settings: &Settings, set: &Dataset) -> Report {
-    let plain = Profile::compile(settings, None);
-    let Readable { documents, refused } = direct::read(set, &plain, 0..set.records.len() as u32);
-    let profile = Profile::compile(settings, Some(direct::count(&plain, &documents)));
-    let begun = Instant::now();
-    let signed: Vec<_> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
-    let register_s = begun.elapsed().as_secs_f64();
-    let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
-    let texts: Vec<_> = match &settings.verify {
-        Some(verify) => {
-            documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle)).collect()
-        }
-        None => Vec::new(),
-    };
-    let verify = settings.verify.as_ref().map(|verify| (verify, &texts[..]));
-    let looked = direct::look_up(&profile, settings, &positions, &signed, Stages { exact: true, verify });
-    Report { refused, ..Report::of(set, &looked.pairs, signed.len(), (register_s, looked.lookup_s)) }
+    let Examined { refused, records, sign_s, looked } = direct::examine(set, settings, true);
+    Report { refused, ..Report::of(set, &looked.pairs, records, (sign_s, looked.lookup_s)) }
 }
 
 impl Report {

@@ -28,6 +28,7 @@ mod tests;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 
 pub use self::distinct::{Distinct, TooMany};
@@ -78,6 +79,24 @@ pub trait Sink: Sync {
 
     /// Told now and then how much of the work is done.
     fn progress(&self, _done: u64, _total: u64) {}
+}
+
+/// Keeps all pairs in memory.
+#[derive(Debug, Default)]
+pub struct AllPairs(Mutex<Vec<NearPair>>);
+
+impl AllPairs {
+    /// The pairs, in no order.
+    pub fn into_pairs(self) -> Vec<NearPair> {
+        self.0.into_inner()
+    }
+}
+
+impl Sink for AllPairs {
+    fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
+        self.0.lock().extend_from_slice(pairs);
+        ControlFlow::Continue(())
+    }
 }
 
 /// Gives `sink` every pair of different fingerprints within `radius` (clamped to [`MAX_RADIUS`]), each once. `memory` bounds

@@ -289,6 +289,19 @@ pub struct Usage {
     pub free_bytes: u64,
 }
 
+/// What an examination of a store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Records.
+    pub records: u64,
+    /// Entries of pages.
+    pub entries: u64,
+    /// What is wrong: collection, record, and what in words.
+    pub faults: Vec<(String, String, String)>,
+    /// How many of the records with faults were mended.
+    pub mended: u64,
+}
+
 /// Why a store refused.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

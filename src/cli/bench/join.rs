@@ -4,16 +4,14 @@
 //! measuring fails.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use parking_lot::Mutex;
 
 use super::report::{Better, Figure, Round};
 use super::synthetic::{fingerprint, random};
 use super::{Setup, tell};
-use crate::index::join::{Distinct, NearPair, Sink, join};
+use crate::index::join::{AllPairs, Distinct, join};
 use crate::index::single_pass::single_pass;
 use crate::verdict::Fingerprint;
 
@@ -87,11 +85,11 @@ impl Batch {
 
     /// Sorts and joins, and looks that nothing planted is missing.
     fn join(&self) -> anyhow::Result<Round> {
-        let (started, found) = (Instant::now(), Found::default());
+        let (started, found) = (Instant::now(), AllPairs::default());
         let distinct = Distinct::of(&self.values)?;
         let _ = join(&distinct, RADIUS, usize::MAX, &found);
         let round = self.round(started);
-        let found: HashSet<(u32, u32)> = found.0.into_inner().iter().map(|pair| (pair.a, pair.b)).collect();
+        let found: HashSet<(u32, u32)> = found.into_pairs().iter().map(|pair| (pair.a, pair.b)).collect();
         for &(a, b) in &self.planted {
             let position = |value| distinct.position(value).context("a fingerprint is missing");
             let (low, high) = (position(a.min(b))?, position(a.max(b))?);
@@ -131,14 +129,4 @@ fn status(key: &str) -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/status").context("reading the state of this process")?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("{key} is missing"))?;
     Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>().with_context(|| format!("reading {key}"))? * 1024)
-}
-
-#[derive(Default)]
-struct Found(Mutex<Vec<NearPair>>);
-
-impl Sink for Found {
-    fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
-        self.0.lock().extend_from_slice(pairs);
-        ControlFlow::Continue(())
-    }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt};
 
 use crate::cli::progress::Progress;
@@ -15,12 +16,11 @@ use crate::record::Row;
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
 use crate::store::generations::{Filed, Phase};
-use crate::store::mongo::Report;
-use crate::store::{Candidate, CollectionState, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until};
+use crate::store::{Candidate, CollectionState, GenerationId, Judge, Query, Report, Seq, Store, StoredRecord, Until};
 use crate::verdict::{Facts, Match, Verdict};
 
 /// Records read at a time.
-const PAGE: usize = 1000;
+const PAGE: usize = 128;
 
 /// Examines all collections.
 ///
@@ -31,7 +31,7 @@ pub(super) async fn examine(store: &Arc<dyn Store>, progress: &mut Progress) -> 
     for state in store.collections().await? {
         let counted = store.count(&state.name).await?;
         progress.phase("records", Some(counted));
-        let ward = Arc::new(Ward::of(Arc::clone(store), state).await?);
+        let ward = Arc::new(Ward::of(Arc::clone(store), state, progress).await?);
         let seen = ward.examine(&mut report, progress).await?;
         if counted != seen {
             let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
@@ -73,15 +73,27 @@ struct Findings {
 }
 
 impl Ward {
-    async fn of(store: Arc<dyn Store>, state: Arc<CollectionState>) -> anyhow::Result<Self> {
+    async fn of(store: Arc<dyn Store>, state: Arc<CollectionState>, progress: &Progress) -> anyhow::Result<Self> {
         let live = (state.generation, &state.settings, &state.profile, true);
         let others = state.others.iter();
         let others = others.map(|other| (other.id, &other.settings, &other.profile, other.phase == Phase::Ready));
         let mut generations = Vec::new();
         for (id, settings, digest, is_complete) in std::iter::once(live).chain(others) {
             let statistics = store.statistics(&state.name, id).await?;
-            let statistics = statistics.as_deref().and_then(Statistics::decode).map(Arc::new);
-            let profile = Some(Profile::compile(settings, statistics)).filter(|profile| profile.digest() == digest);
+            let statistics = match statistics {
+                Some(bytes) => Some(Arc::new(Statistics::decode(&bytes).with_context(|| {
+                    format!("the statistics of generation {id} of collection {} are damaged; reindex it", state.name)
+                })?)),
+                None => None,
+            };
+            let profile = Profile::compile(settings, statistics);
+            let profile = (profile.digest() == digest).then_some(profile);
+            if profile.is_none() && id != state.generation {
+                progress.say(&format!(
+                    "generation {id} of collection {} was signed with another dictionary: only whether all is filed is examined",
+                    state.name
+                ));
+            }
             generations.push(Generation { id, profile, is_complete });
         }
         anyhow::ensure!(

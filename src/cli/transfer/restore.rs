@@ -76,7 +76,7 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
     let bar = progress_bar(header.records);
-    let mut window = Window { engine, name, open: VecDeque::new(), turns: Turns::default(), sum };
+    let mut window = Window { engine, name, open: VecDeque::new(), turns: Turns::default(), settled: false, sum };
     let mut read = End::default();
     let end = loop {
         match input.next()? {
@@ -148,6 +148,8 @@ struct Window<'a> {
     name: &'a CollectionName,
     open: VecDeque<(u64, JoinHandle<Result<Outcome, Error>>)>,
     turns: Turns,
+    /// Whether one has ended.
+    settled: bool,
     sum: &'a mut Sum,
 }
 
@@ -160,8 +162,8 @@ impl Window<'_> {
                 return Ok(());
             }
         };
-        // Several at once in MongoDB keep the answers, but a repeated transaction changes the order of a listing.
-        let at_once = if self.engine.tasks_are_shared() { 1 } else { AT_ONCE };
+        // The first alone: while a collection is empty, registrations conflict, and one that is repeated comes later.
+        let at_once = if self.settled { AT_ONCE } else { 1 };
         while self.open.len() >= at_once {
             self.settle().await?;
         }
@@ -173,6 +175,7 @@ impl Window<'_> {
     /// Waits for the oldest.
     async fn settle(&mut self) -> anyhow::Result<()> {
         let Some((line, oldest)) = self.open.pop_front() else { return Ok(()) };
+        self.settled = true;
         match oldest.await.context("a registration panicked")? {
             Ok(Outcome::Unchanged) => self.sum.unchanged += 1,
             Ok(_) => self.sum.stored += 1,

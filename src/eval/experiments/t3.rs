@@ -11,12 +11,10 @@ use super::report::{Figure, Table, UNKNOWN, percent, thousands};
 use super::{Error, Progress, Report, Result, Setup};
 use crate::collection::{Channel, Field, HashFunction, IMatchParams, Preset, Role, Settings, SimhashParams};
 use crate::eval::dataset::Dataset;
-use crate::eval::direct::{self, Stages};
+use crate::eval::direct;
 use crate::eval::metrics::Pair;
 use crate::eval::svg::scatter;
 use crate::sample::Options;
-use crate::schemes::profile::Profile;
-use crate::similarity::ShingleSet;
 
 /// The document's topics, and the labels under which records of them are known.
 const TOPICS: [(&str, &[&str]); 3] =
@@ -135,21 +133,7 @@ fn algorithms(settings: &Settings) -> Vec<Algorithm> {
 
 fn count(topic: &Topic, algorithm: &Algorithm) -> Counted {
     let Topic { set, similar, .. } = topic;
-    let settings = &algorithm.settings;
-    let plain = Profile::compile(settings, None);
-    let documents = direct::read(set, &plain, 0..set.records.len() as u32).documents;
-    let statistics = plain.needs_statistics().then(|| direct::count(&plain, &documents));
-    let profile = Profile::compile(settings, statistics);
-    let signed: Vec<_> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
-    let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
-    let texts: Vec<_> = match &settings.verify {
-        Some(verify) => {
-            documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle)).collect()
-        }
-        None => Vec::new(),
-    };
-    let verify = settings.verify.as_ref().map(|verify| (verify, &texts[..]));
-    let looked = direct::look_up(&profile, settings, &positions, &signed, Stages { exact: algorithm.exact, verify });
+    let looked = direct::examine(set, &algorithm.settings, algorithm.exact).looked;
     detected(looked.pairs.keys(), &set.truth, *similar)
 }
 

@@ -4,10 +4,8 @@
 //! all pairs by the join. Both find every pair within the radius; Single-Pass loses those that its order parts, and how many is
 //! counted. Fingerprints are made of real texts, beforehand.
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use super::data::row;
@@ -16,7 +14,7 @@ use super::{Error, Progress, Report, Result, Setup};
 use crate::collection::{Channel, Settings, SimhashParams};
 use crate::eval::plot::{Axis, Scale, plot};
 use crate::eval::svg::Line;
-use crate::index::join::{Distinct, NearPair, Sink, join};
+use crate::index::join::{AllPairs, Distinct, NearPair, join};
 use crate::index::single_pass::{Clusters, single_pass};
 use crate::index::{GenerationIndex, Probe, Via};
 use crate::record::Row;
@@ -112,9 +110,9 @@ fn joined(prints: &[Fingerprint]) -> Result<(f64, Pairs)> {
     let values: Vec<u64> = prints.iter().map(|print| print.0).collect();
     let (seconds, pairs) = timed(|| {
         let distinct = Distinct::of(&values).map_err(|error| Error::Failed(error.to_string()))?;
-        let found = Found::default();
+        let found = AllPairs::default();
         let _ = join(&distinct, RADIUS, usize::MAX, &found);
-        Ok::<_, Error>(Pairs { distinct, near: found.0.into_inner() })
+        Ok::<_, Error>(Pairs { distinct, near: found.into_pairs() })
     });
     Ok((seconds, pairs?))
 }
@@ -133,16 +131,6 @@ fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
         Ok::<_, Error>(found)
     });
     Ok((seconds, found?))
-}
-
-#[derive(Default)]
-struct Found(Mutex<Vec<NearPair>>);
-
-impl Sink for Found {
-    fn take(&self, pairs: &[NearPair]) -> ControlFlow<()> {
-        self.0.lock().extend_from_slice(pairs);
-        ControlFlow::Continue(())
-    }
 }
 
 impl Pairs {

@@ -20,20 +20,7 @@ use crate::collection::Settings;
 use crate::record::RecordId;
 use crate::schemes::profile::Profile;
 use crate::store::generations::Phase;
-use crate::store::{Result, StoredRecord};
-
-/// What was examined and found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Records.
-    pub records: u64,
-    /// Entries of pages.
-    pub entries: u64,
-    /// What is wrong: collection, record, and what in words.
-    pub faults: Vec<(String, String, String)>,
-    /// How many of the records with faults were mended.
-    pub mended: u64,
-}
+use crate::store::{Report, Result, StoredRecord};
 
 /// What the pages and signatures say of one record.
 #[derive(Default)]

@@ -75,7 +75,7 @@ impl Shared {
     ) -> std::result::Result<Found, Trouble> {
         let except = query.except.as_ref().map(RecordId::as_str);
         ranked.items.retain(|item| Some(item.id.as_str()) != except);
-        ranked.dismiss(judge);
+        self.dismiss(&mut ranked, judge);
         let mut texts = ranked.take_texts();
         let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
         let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };

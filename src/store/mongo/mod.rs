@@ -22,7 +22,8 @@
 //! What it does not do: keep `seq` free of gaps, or order records that do not match by more than the instances' clocks.
 //! A seq names one content for ever, as far as clocks run forward: it is the time in microseconds or later, never given twice by
 //! an instance, and unique among the records there are. (For another instance to give that of a deleted record again, its clock
-//! would have to be behind by the very microsecond.) So what is remembered under it spares reading the record.
+//! would have to be behind by the very microsecond.) So what is remembered under it spares reading the record. Not so on a
+//! cluster, where nothing keeps two instances from giving the same one: there every candidate is read.
 //! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
 
 mod admin;
@@ -66,7 +67,6 @@ use super::{
 use crate::collection::CollectionName;
 use crate::record::RecordId;
 
-pub use self::doctor::Report;
 pub use self::schema::{State, Status};
 
 /// Where a store takes the time and unique names from; it reads no clock itself.

@@ -21,8 +21,8 @@ use crate::store::Seq;
 /// Records with any of the keys of one question that are read at once. The index gives them in no useful order, so where there
 /// are more each key is asked for its earliest. No more than a key's own limit: no list needs to be cut then.
 const FEW: usize = POSTINGS_PER_KEY;
-/// Lists joined by one command: servers take no pipeline of more than 1,000 stages.
-const LISTS: usize = 500;
+/// Lists joined by one command: ids of 256 bytes in all of them stay below the 16 MB of a document.
+const LISTS: usize = 128;
 
 /// A record under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,11 @@ impl Asked {
 }
 
 impl Shared {
+    /// Whether several lists are read by one command. Transactions of clusters do not join sharded collections.
+    pub(super) fn joins_lists(&self) -> bool {
+        self.topology == Topology::ReplicaSet && self.options.joins
+    }
+
     /// The pointer of a collection (`None` when there is no such collection), and the answers in the order of the questions. One
     /// round trip on a replica set, and one more for each question whose keys are shared by many.
     pub(super) async fn filed(
@@ -73,9 +78,8 @@ impl Shared {
         questions: &[Question<'_>],
     ) -> Result<(Option<Pointer>, Vec<Filed>), Trouble> {
         let asked: Vec<Asked> = questions.iter().map(|question| Asked::of(place, question)).collect();
-        let joins = self.topology == Topology::ReplicaSet && self.options.joins;
         let mut all = Vec::with_capacity(asked.len());
-        if !joins {
+        if !self.joins_lists() {
             let pointer = self.pointer(session, name).await?;
             for Asked { digest, keys } in asked {
                 all.push(self.one_by_one(session, place, digest, &keys).await?);
@@ -254,6 +258,5 @@ fn by_key(mut records: Vec<Keyed>, keys: &[i64]) -> Vec<Postings> {
             lists.entry(key).or_default().push(posting.clone());
         }
     }
-    // Two channels may share a key.
     keys.iter().map(|key| lists.get(key).cloned().unwrap_or_default()).collect()
 }

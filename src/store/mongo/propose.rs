@@ -12,6 +12,7 @@ use super::documents::RecordDocument;
 use super::postings::{Filed, Postings};
 use super::read::{Buckets, Place};
 use super::retry::Trouble;
+use super::server::Topology;
 use crate::index::rank::{Hit, Scratch};
 use crate::index::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
 use crate::record::RecordId;
@@ -173,6 +174,18 @@ impl Shared {
         Ok(ranked)
     }
 
+    /// Whether a seq that was committed names one content for ever, see the module's notes on `seq`.
+    pub(super) fn seqs_last(&self) -> bool {
+        self.topology == Topology::ReplicaSet
+    }
+
+    /// Leaves out what `judge` need not read to rule it out.
+    pub(super) fn dismiss(&self, ranked: &mut Ranked, judge: &dyn Judge) {
+        if self.seqs_last() {
+            ranked.dismiss(judge);
+        }
+    }
+
     /// Reads the texts of all that is to be judged. One round trip.
     pub(super) async fn complete(
         &self,
@@ -221,14 +234,14 @@ impl Shared {
             signatures = self.signatures(session, place, &ids).await?;
         }
         let texts = &*texts;
-        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, &signatures, judge)))
+        let lasting = self.seqs_last();
+        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, &signatures, judge, lasting)))
     }
 }
 
 impl Ranked {
-    /// Leaves out what need not be read to be ruled out. Only committed records are proposed, and a seq that was committed is
-    /// not given again: see the module's notes on `seq`.
-    pub(super) fn dismiss(&mut self, judge: &dyn Judge) {
+    /// Leaves out what need not be read to be ruled out. Only committed records are proposed.
+    fn dismiss(&mut self, judge: &dyn Judge) {
         self.items.retain(|item| item.seq.is_none_or(|seq| !judge.dismisses(seq, item.via)));
     }
 
@@ -265,12 +278,13 @@ fn judge_all(
     texts: &HashMap<String, RecordDocument>,
     signatures: &HashMap<String, Vec<Option<Signature>>>,
     judge: &dyn Judge,
+    lasting: bool,
 ) -> Vec<Match> {
     let judged = items.iter().filter_map(|item| {
         let text = texts.get(&item.id)?;
         let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
         let fingerprint = item.fingerprint.or(text.fingerprint);
-        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting: true })
+        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting })
     });
     judged.collect()
 }

@@ -106,20 +106,20 @@ impl Retry {
         deadline: Deadline,
         work: &mut W,
     ) -> Result<W::Answer> {
-        self.attempt(client, deadline, work, u32::MAX).await
+        self.transact_at_most(u32::MAX, client, deadline, work).await
     }
 
     /// As [`Retry::transact`], but gives up after so many attempts.
-    pub(super) async fn attempt<W: Work>(
+    pub(super) async fn transact_at_most<W: Work>(
         &self,
+        most: u32,
         client: &Client,
         deadline: Deadline,
         work: &mut W,
-        attempts: u32,
     ) -> Result<W::Answer> {
         self.transactions.fetch_add(1, Ordering::Relaxed);
         let mut last = None;
-        for attempt in 0..attempts {
+        for attempt in 0..most {
             self.attempts.fetch_add(1, Ordering::Relaxed);
             let trouble = match tokio::time::timeout_at(deadline.at(), once(client, deadline, work)).await {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -132,8 +132,8 @@ impl Retry {
                 Trouble::Driver(error) if is_transient(&error) => last = Some(error),
                 Trouble::Driver(error) => return Err(fatal(&error)),
             }
-            if pause(attempt, deadline).await.is_err() {
-                return Err(late(last));
+            if attempt + 1 == most || pause(attempt, deadline).await.is_err() {
+                break;
             }
         }
         Err(late(last))
@@ -274,7 +274,7 @@ fn unavailable(error: &Error) -> StoreError {
 pub(super) fn summary(error: &Error) -> String {
     match &*error.kind {
         ErrorKind::Command(command) => format!("{}, code {}", command.code_name, command.code),
-        ErrorKind::Write(_) => format!("write error, code {}", code(error).unwrap_or(0)),
+        ErrorKind::Write(_) | ErrorKind::InsertMany(_) => format!("write error, code {}", code(error).unwrap_or(0)),
         ErrorKind::Io(io) => format!("connection: {}", io.kind()),
         ErrorKind::ServerSelection { .. } => "no suitable server found".into(),
         ErrorKind::Authentication { .. } => "authentication failed; check user and password of store.uri".into(),

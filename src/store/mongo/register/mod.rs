@@ -5,6 +5,7 @@ mod together;
 mod transaction;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) use self::together::Together;
 
@@ -51,14 +52,22 @@ struct Entrant {
     judge: Arc<dyn Judge>,
     old: Option<Old>,
     latches: Latches,
-    /// The seq to try first: those of a series get theirs in its order, unless they have to begin again.
-    first: Seq,
+    /// The seq to try first, for one of a series: they draw theirs in its order.
+    first: Option<Seq>,
+    /// Whether it was tried.
+    tried: AtomicBool,
     deadline: Deadline,
 }
 
 impl Entrant {
     fn place(&self) -> Place {
         Place { number: self.known.number, generation: self.registration.generation }
+    }
+
+    /// The seq for the next attempt, drawn as late as can be: a reindex that has come past a seq would not see it any more.
+    fn draw_seq(&self, shared: &Shared) -> Seq {
+        let first = self.first.filter(|_| !self.tried.swap(true, Ordering::Relaxed));
+        first.unwrap_or_else(|| shared.next_seq(0))
     }
 }
 
@@ -89,7 +98,7 @@ impl Shared {
             let latches = latches_of(&known, &registration, old.as_ref());
             let mut turn = self.queue.join(place.number, &latches, &registration.id);
             turn.come(deadline).await?;
-            let first = self.next_seq(0);
+            let first = registration.placed.is_awaited().then(|| self.next_seq(0));
             self.tell_placed(place.number, &registration, deadline).await?;
             let entrant = Entrant {
                 known: Arc::clone(&known),
@@ -98,13 +107,16 @@ impl Shared {
                 old,
                 latches,
                 first,
+                tried: AtomicBool::new(false),
                 deadline,
             };
             let outcome = self.enter(Arc::new(entrant)).await;
             drop(turn);
             match outcome {
                 Ok(Outcome::Done(registered)) => {
-                    if let Registered::Created(record) | Registered::Replaced(record) = &*registered {
+                    if let Registered::Created(record) | Registered::Replaced(record) = &*registered
+                        && self.seqs_last()
+                    {
                         judge.stored(record.seq);
                     }
                     return Ok(*registered);

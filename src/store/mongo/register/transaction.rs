@@ -1,7 +1,7 @@
 //! The transaction: the five steps of the module, for one registration or for several that have no latch in common.
 //!
-//! Several go through each step together, with one command for all; none of them can match another, so each is judged as if it
-//! were alone. One that replaces a record or may leave nothing behind goes alone.
+//! Several go through each step together, mostly with one command for all; none of them can match another, so each is judged as if
+//! it were alone. One that replaces a record or may leave nothing behind goes alone.
 
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ type Result<T> = std::result::Result<T, Trouble>;
 pub(super) struct Registering<'a> {
     shared: &'a Shared,
     entrants: Vec<Arc<Entrant>>,
-    tried: bool,
 }
 
 /// What was concluded of a registration's matches.
@@ -63,9 +62,7 @@ impl Work for Registering<'_> {
         let Some(place) = self.entrants.first().map(|entrant| entrant.place()) else {
             return Ok(End::Abort(Vec::new()));
         };
-        let again = std::mem::replace(&mut self.tried, true);
-        let first = |entrant: &Arc<Entrant>| if again { self.shared.next_seq(0) } else { entrant.first };
-        let mut seqs: Vec<Seq> = self.entrants.iter().map(first).collect();
+        let mut seqs: Vec<Seq> = self.entrants.iter().map(|entrant| entrant.draw_seq(self.shared)).collect();
         if !self.put_records(session, place, &seqs).await? {
             return Ok(End::Abort(self.entrants.iter().map(|_| Outcome::Otherwise).collect()));
         }
@@ -99,7 +96,7 @@ impl Work for Registering<'_> {
 
 impl<'a> Registering<'a> {
     pub(super) fn of(shared: &'a Shared, entrants: Vec<Arc<Entrant>>) -> Self {
-        Self { shared, entrants, tried: false }
+        Self { shared, entrants }
     }
 
     /// Step 1: the records, with verdicts yet to come; whether the ids were as expected.
@@ -158,7 +155,7 @@ impl<'a> Registering<'a> {
             let id = entrant.registration.id.as_str();
             ranked.confirm(&entrant.registration.confirmed);
             ranked.items.retain(|item| item.id != id);
-            ranked.dismiss(entrant.judge.as_ref());
+            shared.dismiss(ranked, entrant.judge.as_ref());
         }
         shared.complete(session, place, &mut ranked).await?;
         let mut conclusions = Vec::with_capacity(ranked.len());

@@ -1,0 +1,63 @@
+//! Two instances of the MongoDB store on one database, and samples to put there.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
+
+use std::sync::Arc;
+
+use doppel::store::Store;
+use doppel::store::conformance::{Desk, Sample};
+use doppel::store::mongo::MongoStore;
+
+use crate::mongod;
+
+/// Two instances on a database of their own.
+pub struct Pair {
+    pub server: mongod::Shared,
+    pub database: String,
+    pub stores: [MongoStore; 2],
+}
+
+impl Pair {
+    pub async fn start(test: &str) -> Self {
+        let server = mongod::Shared::start().await;
+        let database = mongod::database(test);
+        let open = || MongoStore::connect(server.uri(), &database, mongod::options());
+        // At once: both want to migrate.
+        let (first, second) = tokio::join!(open(), open());
+        let stores = [first.expect("a connection"), second.expect("a connection")];
+        Self { server, database, stores }
+    }
+
+    /// A collection, seen by both.
+    pub async fn desks(&self, name: &str) -> [Desk; 2] {
+        let [first, second] = self.stores.clone().map(|store| -> Arc<dyn Store> { Arc::new(store) });
+        [Desk::new(&first, name).await, Desk::existing(&second, name)]
+    }
+
+    pub async fn client(&self) -> mongodb::Database {
+        let client = mongodb::Client::with_uri_str(self.server.uri()).await.expect("a client");
+        client.database(&self.database)
+    }
+
+    /// Nothing is missing and nothing is left over.
+    pub async fn is_sound(&self) {
+        let report = self.stores[0].examine(false, false).await.expect("it can be examined");
+        assert!(report.faults.is_empty(), "{:?}", report.faults);
+    }
+
+    pub async fn end(self) {
+        self.is_sound().await;
+        mongod::drop_database(self.server.uri(), &self.database).await;
+    }
+}
+
+/// A record with a fingerprint and nothing else.
+pub fn near(id: impl Into<String>, fingerprint: u64) -> Sample {
+    Sample { fingerprint: Some(fingerprint), ..Sample::with_keys(id, []) }
+}
+
+/// Spreads bits, so that families share nothing.
+pub fn spread(number: u64) -> u64 {
+    let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}
