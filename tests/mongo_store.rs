@@ -17,7 +17,7 @@ use doppel::store::mongo::{MongoStore, Options, State};
 use doppel::store::{Mode, Registered, Store, StoreError};
 use doppel::verdict::VerdictKind;
 use mongodb::bson::{Document, doc};
-use pair::{Pair, near, spread};
+use pair::{Pair, near, patient_put, spread};
 
 /// Puts every sample at once, dealt out to the two instances; outcomes by id.
 async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String, Registered> {
@@ -31,19 +31,6 @@ async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String,
         outcomes.insert(id, outcome);
     }
     outcomes
-}
-
-/// A busy store may ask to come again.
-async fn patient_put(desk: &Desk, sample: &Sample) -> Registered {
-    let start = Instant::now();
-    loop {
-        match desk.try_put(sample, Mode::Put).await {
-            Ok(outcome) => return outcome,
-            Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))
-                if start.elapsed() < Duration::from_secs(60) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
 }
 
 fn is_original(outcome: &Registered) -> bool {

@@ -12,7 +12,7 @@ use doppel::store::conformance::{Desk, Sample};
 use doppel::store::mongo::{MongoStore, Options};
 use doppel::store::{Candidate, Judge, Mode, Registered, Store, StoreError, Until};
 use doppel::verdict::{Facts, Match, Verdict};
-use pair::{Pair, near, spread};
+use pair::{Pair, near, patient_put, spread};
 
 /// How registering a sample must end.
 type Expected = fn(&Registered) -> bool;
@@ -103,7 +103,7 @@ async fn an_id_that_both_instances_put_at_once_is_stored_once() {
     let desks = pair.desks("same_ids").await;
     let puts = (0..400_u64).map(|number| {
         let (desk, number) = (desks[number as usize % 2].clone(), number / 2);
-        tokio::spawn(async move { (number, desk.put(&near(format!("r{number}"), spread(number))).await) })
+        tokio::spawn(async move { (number, patient_put(&desk, &near(format!("r{number}"), spread(number))).await) })
     });
     let mut created = vec![0; 200];
     for put in puts.collect::<Vec<_>>() {
@@ -113,7 +113,9 @@ async fn an_id_that_both_instances_put_at_once_is_stored_once() {
             other => panic!("{other:?}"),
         }
     }
-    assert!(created.iter().all(|times| *times == 1), "{created:?}");
+    // Where the outcome of a commit was unknown, it was said again, and nothing was new then.
+    assert!(created.iter().all(|times| *times <= 1), "{created:?}");
+    assert_eq!(desks[0].all().await.len(), 200);
     pair.end().await;
 }
 
@@ -137,6 +139,8 @@ async fn records_that_share_a_transaction_are_filed_in_every_generation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn lists_of_keys_are_whole_up_to_their_limit_however_they_are_read() {
+    // Records of a group match each other, and so come one after the other.
+    const GROUPS: u64 = 20;
     let pair = Pair::start("few").await;
     let apart = Options { joins: false, ..mongod::options() };
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
@@ -150,13 +154,14 @@ async fn lists_of_keys_are_whole_up_to_their_limit_however_they_are_read() {
         let desk = Desk::new(&stores[0], &name).await;
         let puts = (0..records).map(|number: u64| {
             let desk = desk.clone();
-            let keys = [1_000 + number % 3, 2_000 + number % 3, 50_000 + number];
-            tokio::spawn(async move { desk.put(&Sample::with_keys(format!("r{number}"), keys)).await })
+            let keys = [1_000 + number % GROUPS, 2_000 + number % GROUPS, 50_000 + number];
+            tokio::spawn(async move { patient_put(&desk, &Sample::with_keys(format!("r{number}"), keys)).await })
         });
         for put in puts.collect::<Vec<_>>() {
             put.await.expect("no put panics");
         }
-        let asked = Sample::with_keys("asked", [1_000, 1_001, 1_002, 2_000, 2_001, 2_002]);
+        let asked: Vec<u64> = (0..GROUPS).flat_map(|group| [1_000 + group, 2_000 + group]).collect();
+        let asked = Sample::with_keys("asked", asked);
         let mut answers = Vec::new();
         for store in &stores {
             let found = Desk::existing(store, &name).find_all(&asked, None, Until::Exhausted).await;

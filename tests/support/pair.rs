@@ -3,10 +3,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use doppel::store::Store;
 use doppel::store::conformance::{Desk, Sample};
 use doppel::store::mongo::MongoStore;
+use doppel::store::{Mode, Registered, Store, StoreError};
 
 use crate::mongod;
 
@@ -60,4 +61,17 @@ pub fn near(id: impl Into<String>, fingerprint: u64) -> Sample {
 pub fn spread(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}
+
+/// A busy store may ask to come again.
+pub async fn patient_put(desk: &Desk, sample: &Sample) -> Registered {
+    let start = Instant::now();
+    loop {
+        match desk.try_put(sample, Mode::Put).await {
+            Ok(outcome) => return outcome,
+            Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))
+                if start.elapsed() < Duration::from_secs(60) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
