@@ -111,7 +111,7 @@ impl Engine {
         Ok(self.context(collection).await?.state.generation == generation)
     }
 
-    /// [`CollectionState::scan_end`].
+    /// [`CollectionState::scan_end`](crate::store::CollectionState::scan_end) of the live generation.
     pub async fn live_scan_end(&self, collection: &CollectionName) -> Result<Seq> {
         Ok(self.context(collection).await?.state.scan_end)
     }
