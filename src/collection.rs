@@ -170,21 +170,29 @@ impl Default for TextSettings {
     }
 }
 
-/// What verification of two texts accepts: Jaccard or containment at or above its threshold.
+/// What verification of two texts accepts: similarity or containment at or above its threshold, on evidence enough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Verify {
     /// Characters in a shingle, 1 to 16.
     pub shingle: u8,
-    /// Least Jaccard similarity, 0 to 1.
+    /// Least Jaccard similarity, 0 to 1, of the weighted texts.
     pub jaccard: f64,
-    /// Least share of the smaller text found in the larger, 0 to 1.
+    /// Share of the smaller text found in the larger, 0 to 1, of the weighted texts, from which one that quotes the other is
+    /// accepted though its similarity falls short: as much more must be found as similarity is less than `jaccard`.
     pub containment: f64,
+    /// Whether text weighs by how rare it is in the collection; else all weighs the same.
+    pub rarity: bool,
+    /// Whether what both texts name (places, roads, companies, plates, numbers) counts: the same for, something else instead
+    /// against.
+    pub objects: bool,
+    /// Least that both texts share, in shingles that are rare in the collection, 0 to 1000.
+    pub evidence: f64,
 }
 
 impl Default for Verify {
     fn default() -> Self {
-        Self { shingle: 3, jaccard: 0.30, containment: 0.60 }
+        Self { shingle: 3, jaccard: 0.30, containment: 0.50, rarity: true, objects: true, evidence: 10.0 }
     }
 }
 
@@ -273,10 +281,17 @@ impl Settings {
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
         validate_channels(channels, fields, &mut found);
-        if let Some(Verify { shingle, jaccard, containment }) = verify {
+        if let Some(Verify { shingle, jaccard, containment, rarity: _, objects: _, evidence }) = verify {
             within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
             share("/verify/jaccard", *jaccard, &mut found);
             share("/verify/containment", *containment, &mut found);
+            if !(0.0..=1000.0).contains(evidence) {
+                found.push(Violation::new(
+                    "/verify/evidence",
+                    "out_of_range",
+                    format!("{evidence} is outside 0 to 1000"),
+                ));
+            }
         }
         validate_hosts(host_aliases, &mut found);
         if !is_zone(time_zone) {

@@ -79,6 +79,41 @@ pub enum Relation {
     Shared,
 }
 
+/// What a text names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// A province, city, district, town or neighbourhood.
+    District,
+    /// A road, street, bridge or tunnel.
+    Road,
+    /// A village, estate, square, market, building or building site.
+    Place,
+    /// A river, lake, canal or reservoir.
+    Water,
+    /// A company, authority, school, hospital or shop.
+    Organisation,
+    /// A vehicle's plate.
+    Plate,
+    /// The number of an order, a telephone or a device.
+    Number,
+    /// A bus line.
+    Line,
+    /// A sum of money.
+    Amount,
+}
+
+/// What one text names where the other names something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Difference {
+    /// What is named.
+    pub kind: ObjectKind,
+    /// As the record asked about names it.
+    pub a: String,
+    /// As the other one does.
+    pub b: String,
+}
+
 /// A record that matches the one asked about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Match {
@@ -93,16 +128,24 @@ pub struct Match {
     pub via: Vec<String>,
     /// Hamming distance of the fingerprints; `null` where either has none.
     pub distance: Option<u8>,
-    /// Jaccard similarity of the texts' shingle sets, 0 to 1; `null` where nothing was verified.
+    /// Jaccard similarity of the texts' shingle sets, every shingle counting alike, 0 to 1; `null` where nothing was verified.
     pub jaccard: Option<f64>,
     /// Share of the smaller shingle set found in the larger, 0 to 1; `null` where nothing was verified.
     pub containment: Option<f64>,
-    /// The verified similarity, 0 to 1: the Jaccard value, 1 for exact duplicates; `null` where nothing was verified.
+    /// The verified similarity, 0 to 1: as `jaccard`, but rare text and what both name count for more; 1 for exact duplicates;
+    /// `null` where nothing was verified.
     pub similarity: Option<f64>,
     /// Same or another petitioner; `null` where either names none.
     pub relation: Option<Relation>,
     /// When the matching record was submitted, as far as it says so (RFC 3339, UTC).
     pub time: Option<String>,
+    /// What the record asked about names where this one names something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<Difference>,
+    /// The same form, about another matter: no match. Only in `similar` with `templates=true`; never `duplicate_of`, never in a
+    /// group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub template: bool,
 }
 
 impl Match {
@@ -118,6 +161,8 @@ impl Match {
             similarity: None,
             relation: None,
             time: None,
+            differs: Vec::new(),
+            template: false,
         }
     }
 
@@ -159,7 +204,10 @@ pub struct Verdict {
     pub fingerprint: Option<Fingerprint>,
     /// The generation whose index was asked.
     pub generation: u32,
-    /// The best matches, best first, at most [`VERDICT_SIMILAR`].
+    /// Version of the collection's document frequencies by which candidates were judged; 0: none were counted yet.
+    #[serde(default)]
+    pub statistics: u32,
+    /// The best matches, best first, at most 10.
     pub similar: Vec<Match>,
     /// Whether a limit cut the search short (see the limits in the documentation).
     pub truncated: bool,
@@ -172,7 +220,7 @@ impl Verdict {
     /// Draws the verdict from `matches`: exact before near before too short before original; `duplicate_of` is the match
     /// with the lowest seq.
     pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {
-        let Facts { too_short, fingerprint, generation, truncated } = facts;
+        let Facts { too_short, fingerprint, generation, statistics, truncated } = facts;
         let kind = match (matches.iter().any(Match::is_exact), matches.is_empty(), too_short) {
             (true, ..) => VerdictKind::ExactDuplicate,
             (false, false, _) => VerdictKind::NearDuplicate,
@@ -182,7 +230,7 @@ impl Verdict {
         let duplicate_of = matches.iter().min_by_key(|m| m.seq).map(|m| m.id.clone());
         sort_best_first(&mut matches);
         matches.truncate(VERDICT_SIMILAR);
-        Self { kind, duplicate_of, fingerprint, generation, similar: matches, truncated }
+        Self { kind, duplicate_of, fingerprint, generation, statistics, similar: matches, truncated }
     }
 }
 
@@ -195,6 +243,8 @@ pub struct Facts {
     pub fingerprint: Option<Fingerprint>,
     /// The generation asked.
     pub generation: u32,
+    /// See [`Verdict::statistics`].
+    pub statistics: u32,
     /// Whether a limit cut the search short.
     pub truncated: bool,
 }

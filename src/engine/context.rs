@@ -14,7 +14,7 @@ use crate::index::{Probe, Via};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
-use crate::similarity::Sketches;
+use crate::similarity::{Frequencies, Named, Sketches, Verifier};
 use crate::store::{CollectionState, GenerationId, Store, StoreError};
 use crate::text::Document;
 use crate::verdict::Fingerprint;
@@ -24,6 +24,10 @@ use crate::violation::Violation;
 pub(super) struct Context {
     pub(super) state: Arc<CollectionState>,
     pub(super) profile: Arc<Profile>,
+    /// What verification goes by; `None` where the collection does not verify.
+    pub(super) verifier: Option<Verifier>,
+    /// How common pieces of text are in the collection.
+    pub(super) frequencies: Arc<Frequencies>,
     /// What its sketches are remembered under: shared by those generations of the collection that read the same texts.
     pub(super) owner: u32,
     /// Sketches of records that were registered or verified, under seqs that name their text for ever. The larger a collection,
@@ -106,11 +110,23 @@ impl Context {
         live.chain(others).find(|(other, _)| same_sketches(other, settings)).map(|(_, owner)| owner)
     }
 
+    /// Version of the document frequencies it verifies by; 0 where it does not, or none were counted yet.
+    pub(super) fn statistics(&self) -> u32 {
+        self.verifier.as_ref().map_or(0, |_| self.frequencies.version())
+    }
+
+    /// What a normalised text names.
+    pub(super) fn named(&self, text: &str) -> Named {
+        Named::new(text, self.profile.objects(text))
+    }
+
     /// The same collection as it would be if `generation`, one beside the live one, were live.
     pub(super) fn seen_from(&self, generation: GenerationId) -> Option<Self> {
         let mut states = self.state.others.iter().zip(&self.others);
         let (state, beside) = states.find(|(state, _)| state.id == generation)?;
         Some(Self {
+            verifier: verifier(&state.settings, &self.frequencies),
+            frequencies: Arc::clone(&self.frequencies),
             state: Arc::new(self.state.seen_from(state)),
             profile: Arc::clone(&beside.profile),
             owner: beside.owner,
@@ -127,9 +143,15 @@ impl Context {
     }
 
     /// A context by itself, with so many bytes for sketches of its own.
-    pub(super) fn alone(state: Arc<CollectionState>, profile: Arc<Profile>, sketch_bytes: usize) -> Self {
+    pub(super) fn alone(
+        state: Arc<CollectionState>,
+        profile: Arc<Profile>,
+        frequencies: Arc<Frequencies>,
+        sketch_bytes: usize,
+    ) -> Self {
         let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
-        Self { state, profile, owner: 0, sketches, others: Vec::new(), used: AtomicU32::new(0) }
+        let verifier = verifier(&state.settings, &frequencies);
+        Self { state, profile, verifier, frequencies, owner: 0, sketches, others: Vec::new(), used: AtomicU32::new(0) }
     }
 
     /// Reads `row`, which must say something that can be compared.
@@ -181,10 +203,15 @@ impl Context {
     }
 }
 
-/// Whether a record has the same sketch under both: the same fields are read and normalised in the same way, and cut into
-/// shingles of one width.
+fn verifier(settings: &Settings, frequencies: &Arc<Frequencies>) -> Option<Verifier> {
+    settings.verify.clone().map(|verify| Verifier::new(verify, Arc::clone(frequencies)))
+}
+
+/// Whether a record has the same sketch under both: the same fields are read and normalised in the same way, cut into
+/// shingles of one width, and weighed in one way.
 fn same_sketches(one: &Settings, other: &Settings) -> bool {
-    let read = |settings: &Settings| (settings.text.simplify, settings.verify.as_ref().map(|verify| verify.shingle));
+    let verify = |settings: &Settings| settings.verify.as_ref().map(|verify| (verify.shingle, verify.rarity));
+    let read = |settings: &Settings| (settings.text.simplify, verify(settings));
     one.fields == other.fields && one.host_aliases == other.host_aliases && read(one) == read(other)
 }
 
@@ -240,7 +267,9 @@ impl Contexts {
         }
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
-        let context = Arc::new(Context { state, profile, owner, sketches, others, used });
+        let frequencies = Frequencies::built_in();
+        let verifier = verifier(&state.settings, &frequencies);
+        let context = Arc::new(Context { state, profile, verifier, frequencies, owner, sketches, others, used });
         let state = &context.state;
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);

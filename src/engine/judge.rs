@@ -1,6 +1,7 @@
 //! What counts as a match: the rules that the store asks for every candidate.
 
 use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::context::{Context, Subject};
@@ -8,10 +9,10 @@ use crate::engine::decisions::Rulings;
 use crate::index::{GenerationIndex, Proposal, Via};
 use crate::record::Row;
 use crate::schemes::Signature;
-use crate::similarity::{Resemblance, ShingleSet, Sieve, sketch};
+use crate::similarity::{Contrast, Named, Overlap, Sieve, Verifier, contrast, sketch};
 use crate::store::{Candidate, Judge, Seq, StoredRecord};
 use crate::text::Document;
-use crate::verdict::{Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
+use crate::verdict::{Difference, Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
 
 /// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
 /// where the collection verifies, by verification of the texts.
@@ -20,13 +21,29 @@ pub(super) struct RecordJudge {
     subject: Subject,
     /// What people said of this record and others.
     rulings: Rulings,
+    /// Whether what has the same form is shown too, though it is no match.
+    templates: bool,
     /// The record's shingles, made when the first candidate is to be verified.
     sieve: OnceLock<Sieve>,
+    /// What the record names, found when the first candidate is to be contrasted.
+    named: OnceLock<OwnNames>,
+}
+
+/// What a record names, and its sentences, so that what a candidate repeats need not be read again.
+struct OwnNames {
+    named: Named,
+    sentences: HashSet<String>,
 }
 
 impl RecordJudge {
     pub(super) fn new(context: Arc<Context>, subject: Subject, rulings: Rulings) -> Self {
-        Self { context, subject, rulings, sieve: OnceLock::new() }
+        Self { context, subject, rulings, templates: false, sieve: OnceLock::new(), named: OnceLock::new() }
+    }
+
+    /// The same judge, who also shows what has the same form though it is no match.
+    #[must_use]
+    pub(super) fn showing_templates(self, templates: bool) -> Self {
+        Self { templates, ..self }
     }
 
     /// The names of the channels that proposed the candidate and accept it.
@@ -72,17 +89,71 @@ impl RecordJudge {
         !document.is_empty() && self.context.profile.exact_digest(document) == ours
     }
 
-    fn sieve(&self, width: u8) -> &Sieve {
-        self.sieve.get_or_init(|| Sieve::new(ShingleSet::of(&self.subject.document.joined(), width)))
+    fn sieve(&self, verifier: &Verifier) -> &Sieve {
+        self.sieve.get_or_init(|| {
+            let shingles = verifier.shingles(&self.subject.document.joined());
+            Sieve::new(verifier.weigh(shingles))
+        })
     }
 
-    fn measure(&self, candidate: &Candidate<'_>, other: &Document, width: u8) -> Resemblance {
-        let theirs = ShingleSet::of(&other.joined(), width);
+    fn overlap(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Overlap {
+        let theirs = verifier.shingles(text);
+        let overlap = verifier.overlap(self.sieve(verifier).weighed(), &theirs);
         if candidate.lasting {
-            self.context.sketches.remember(self.context.owner, candidate.record.seq, || sketch(&theirs));
+            let weighed = || sketch(&verifier.weigh(theirs));
+            self.context.sketches.remember(self.context.owner, candidate.record.seq, weighed);
         }
-        self.sieve(width).set().resemblance(&theirs)
+        overlap
     }
+
+    /// What the record and a candidate's text name.
+    fn contrast(&self, text: &str, verifier: &Verifier) -> Contrast {
+        if !verifier.settings().objects {
+            return Contrast::default();
+        }
+        let own = self.named.get_or_init(|| {
+            let text = self.subject.document.joined();
+            let sentences = sentences(&text).map(str::to_owned).collect();
+            OwnNames { named: self.context.named(&text), sentences }
+        });
+        // What stands in both letters is found by the record's own names.
+        let others: Vec<&str> = sentences(text).filter(|sentence| !own.sentences.contains(*sentence)).collect();
+        let theirs = Named::new(text, self.context.profile.objects(&others.join("\n")));
+        contrast(&own.named, &theirs, verifier.settings().rarity.then(|| verifier.frequencies()))
+    }
+
+    /// Measures a candidate by its text.
+    fn verified(&self, candidate: &Candidate<'_>, other: &Document, verifier: &Verifier) -> Verified {
+        let text = other.joined();
+        let overlap = self.overlap(candidate, &text, verifier);
+        let undecided = self.templates || verifier.could_accept(&overlap);
+        let contrast = if undecided { self.contrast(&text, verifier) } else { Contrast::default() };
+        let evidence = verifier.evidence(&overlap, &contrast);
+        let alike = overlap.plain.satisfies(verifier.settings());
+        Verified {
+            measures: Measures {
+                jaccard: Some(rounded(overlap.plain.jaccard)),
+                containment: Some(rounded(overlap.plain.containment)),
+                similarity: Some(rounded(evidence.similarity)),
+                differs: contrast.differs,
+            },
+            accepted: evidence.accepted,
+            template: self.templates && alike && !evidence.accepted,
+        }
+    }
+}
+
+/// What verification found.
+struct Verified {
+    measures: Measures,
+    accepted: bool,
+    /// The same form, about another matter.
+    template: bool,
+}
+
+/// Parts of a text between marks that end one.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    text.split(['。', ',', ';', '!', '?', '、', '\n']).filter(|sentence| !sentence.is_empty())
 }
 
 /// Whether two stored records match by the scores, where the index holds nothing else.
@@ -106,11 +177,11 @@ pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier
 
 /// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
 pub(super) fn remember(context: &Context, record: &StoredRecord) {
-    let Some(verify) = &context.state.settings.verify else { return };
+    let Some(verifier) = &context.verifier else { return };
     let Ok(row) = Row::parse(record.row.as_bytes()) else { return };
     let Ok(document) = context.profile.read(&row) else { return };
-    let shingles = || sketch(&ShingleSet::of(&document.joined(), verify.shingle));
-    context.sketches.remember(context.owner, record.seq, shingles);
+    let weighed = || sketch(&verifier.weigh(verifier.shingles(&document.joined())));
+    context.sketches.remember(context.owner, record.seq, weighed);
 }
 
 /// The measures of a match, as far as they are known.
@@ -119,6 +190,7 @@ struct Measures {
     jaccard: Option<f64>,
     containment: Option<f64>,
     similarity: Option<f64>,
+    differs: Vec<Difference>,
 }
 
 impl Judge for RecordJudge {
@@ -136,17 +208,21 @@ impl Judge for RecordJudge {
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
-        let measures = match (&self.context.state.settings.verify, exact) {
-            (_, true) => Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0) },
+        let mut template = false;
+        let measures = match (&self.context.verifier, exact) {
+            (_, true) => {
+                Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0), ..Measures::default() }
+            }
             (None, false) => Measures::default(),
-            (Some(verify), false) => {
-                let measured = self.measure(candidate, &other, verify.shingle);
-                if !confirmed && !same_address && !measured.satisfies(verify) {
-                    return None;
+            (Some(verifier), false) => {
+                let verified = self.verified(candidate, &other, verifier);
+                if !confirmed && !same_address && !verified.accepted {
+                    if !verified.template {
+                        return None;
+                    }
+                    template = true;
                 }
-                let Resemblance { jaccard, containment } = measured;
-                let (jaccard, containment) = (rounded(jaccard), rounded(containment));
-                Measures { jaccard: Some(jaccard), containment: Some(containment), similarity: Some(jaccard) }
+                verified.measures
             }
         };
         let ours = self.subject.signed.fingerprint();
@@ -161,27 +237,28 @@ impl Judge for RecordJudge {
             similarity: measures.similarity,
             relation: relation(&self.subject.document, &other),
             time: other.time.map(|time| time.to_string()),
+            differs: measures.differs,
+            template,
         })
     }
 
     fn dismisses(&self, seq: Seq, via: Via) -> bool {
-        let Some(verify) = &self.context.state.settings.verify else { return false };
+        let Some(verifier) = &self.context.verifier else { return false };
         // What was found by its digest or address, or was decided by a person, needs no resemblance.
         let addresses = self.context.profile.schemes().iter().position(|scheme| scheme.name() == VIA_URL);
         let by_address = addresses.is_some_and(|position| via.contains(Via::channel(position as u8)));
-        if by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
+        if self.templates || by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
-        let ours = || self.sieve(verify.shingle);
-        let ruled_out = |theirs: &[u64]| ours().rules_out(theirs, verify);
+        let ruled_out = |theirs: &[u64]| self.sieve(verifier).rules_out(theirs, verifier);
         self.context.sketches.compare(self.context.owner, seq, ruled_out).unwrap_or(false)
     }
 
     fn stored(&self, seq: Seq) {
-        let Some(verify) = &self.context.state.settings.verify else { return };
+        let Some(verifier) = &self.context.verifier else { return };
         // A long text's shingles are not made here, where other requests wait; the first who verifies it does.
         if self.sieve.get().is_some() || self.subject.is_short() {
-            self.context.sketches.remember(self.context.owner, seq, || sketch(self.sieve(verify.shingle).set()));
+            self.context.sketches.remember(self.context.owner, seq, || sketch(self.sieve(verifier).weighed()));
         }
     }
 
@@ -197,6 +274,7 @@ impl Judge for RecordJudge {
                 too_short: signed.too_short,
                 fingerprint: signed.fingerprint(),
                 generation: self.context.state.generation,
+                statistics: self.context.statistics(),
                 truncated,
             },
         )
@@ -238,7 +316,8 @@ impl Judge for FingerprintJudge {
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         let generation = self.context.state.generation;
-        let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, truncated };
+        let statistics = self.context.statistics();
+        let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, statistics, truncated };
         Verdict::conclude(matches, facts)
     }
 }

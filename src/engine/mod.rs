@@ -10,6 +10,7 @@ pub mod compare;
 mod context;
 pub mod decisions;
 mod explain;
+mod frequencies;
 pub mod generations;
 pub mod groups;
 mod judge;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::collection::{CollectionName, Settings};
 use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
+use crate::engine::frequencies::count;
 use crate::engine::judge::RecordJudge;
 use crate::engine::{Error, Result};
 use crate::index::{GenerationIndex, Proposals};
@@ -17,9 +18,13 @@ use crate::record::{RecordId, Row};
 use crate::schemes::Signature;
 use crate::schemes::profile::{Digest, Profile, Signed};
 use crate::schemes::statistics::Statistics;
+use crate::similarity::{Counter, Frequencies};
 use crate::store::{Candidate, CollectionSpec, CollectionState, Found, Judge, Seq, StoreError, StoredRecord};
 use crate::text::Document;
 use crate::verdict::{Facts, Verdict};
+
+/// Records whose pieces of text are in memory together while they are counted.
+const COUNTED_AT_ONCE: usize = 256;
 
 /// Records on their way through an index of their own. Safe to share.
 pub struct Replay {
@@ -57,12 +62,17 @@ impl Replay {
     ///
     /// # Errors
     /// None that validated settings give rise to.
-    pub fn new(settings: Settings, statistics: Option<Arc<Statistics>>, sketch_bytes: usize) -> Result<Self> {
+    pub fn new(
+        settings: Settings,
+        statistics: Option<Arc<Statistics>>,
+        frequencies: Arc<Frequencies>,
+        sketch_bytes: usize,
+    ) -> Result<Self> {
         let profile = Profile::compile(&settings, statistics);
         let name = CollectionName::new("batch").map_err(|reason| Error::Store(StoreError::Internal(reason)))?;
         let digest = profile.digest().to_owned();
         let state = CollectionState::first(CollectionSpec { name, settings, profile: digest, now: String::new() });
-        let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), sketch_bytes));
+        let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), frequencies, sketch_bytes));
         Ok(Self { context, index: GenerationIndex::new() })
     }
 
@@ -92,6 +102,14 @@ impl Replay {
     /// Counts the words of `document`.
     pub fn observe(&self, document: &Document, statistics: &mut Statistics) {
         statistics.observe(&self.context.profile.cut(document));
+    }
+
+    /// How common pieces of text are in `rows`, a sample of a batch of `records`; `None` where verification does not ask.
+    pub fn count_frequencies(&self, rows: &[Arc<str>], records: u64) -> Option<Arc<Frequencies>> {
+        let verify = self.context.state.settings.verify.as_ref().filter(|verify| verify.rarity)?;
+        let mut counter = Counter::default();
+        rows.chunks(COUNTED_AT_ONCE).for_each(|rows| count(&self.context.profile, verify, rows, &mut counter));
+        Frequencies::decode(1, &counter.encode(records)).map(Arc::new)
     }
 
     /// Reads and signs a row. O(length).
@@ -158,7 +176,10 @@ impl Subjected {
 
 /// No rule looks at the verdict of a candidate.
 fn blank_verdict() -> Verdict {
-    Verdict::conclude(Vec::new(), Facts { too_short: false, fingerprint: None, generation: 1, truncated: false })
+    Verdict::conclude(
+        Vec::new(),
+        Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated: false },
+    )
 }
 
 #[cfg(test)]
@@ -175,7 +196,7 @@ mod tests {
 
     #[test]
     fn each_record_matches_those_before_it_as_in_the_service() {
-        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
+        let replay = Replay::new(Settings::preset(Preset::Default), None, Frequencies::built_in(), 1 << 20).unwrap();
         let mut kept: Vec<Earlier> = Vec::new();
         let mut found = Vec::new();
         for (row, seq) in ROWS.iter().zip(1..) {
@@ -193,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_row_that_says_nothing_is_refused() {
-        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
+        let replay = Replay::new(Settings::preset(Preset::Default), None, Frequencies::built_in(), 1 << 20).unwrap();
         let row = Row::parse(br#"{"id":"a","title":" "}"#).unwrap();
         assert!(matches!(replay.read(&row), Err(Error::Invalid(found)) if found[0].code == "no_content"));
     }

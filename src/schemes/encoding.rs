@@ -122,11 +122,11 @@ fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
     }
 }
 
-pub(super) fn put_number(out: &mut Vec<u8>, number: u32) {
+pub(crate) fn put_number(out: &mut Vec<u8>, number: u32) {
     put_long(out, number.into());
 }
 
-pub(super) fn put_long(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_long(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -135,7 +135,7 @@ pub(super) fn put_long(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// The bytes not read yet.
-pub(super) struct Input<'a>(pub(super) &'a [u8]);
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl Input<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -144,15 +144,15 @@ impl Input<'_> {
         Some(*head)
     }
 
-    pub(super) fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         self.take::<1>().map(|[byte]| byte)
     }
 
-    pub(super) fn number(&mut self) -> Option<u32> {
+    pub(crate) fn number(&mut self) -> Option<u32> {
         self.long().and_then(|number| u32::try_from(number).ok())
     }
 
-    pub(super) fn long(&mut self) -> Option<u64> {
+    pub(crate) fn long(&mut self) -> Option<u64> {
         let mut number = 0_u128;
         for shift in (0..70).step_by(7) {
             let byte = self.byte()?;

@@ -30,6 +30,7 @@ use super::vsm::Vsm;
 use super::{Scheme, Signature};
 use crate::collection::{Channel, Field, Role, Settings};
 use crate::record::{RecordId, Row};
+use crate::text::objects::NamedObject;
 use crate::text::words::Words;
 use crate::text::{self, Document, Reader};
 use crate::verdict::Fingerprint;
@@ -120,6 +121,11 @@ impl Profile {
     /// The exact stage's digest of a document that is not empty, without signing it. O(length).
     pub fn exact_digest(&self, document: &Document) -> Digest {
         exact::digest(document, &self.fields)
+    }
+
+    /// What a normalised text names, by this profile's dictionary. O(length).
+    pub fn objects(&self, text: &str) -> Vec<NamedObject> {
+        self.words.objects(text)
     }
 
     /// Cuts a document into words.

@@ -1,17 +1,24 @@
-//! Verification: how alike two texts really are, and why.
+//! Verification: whether two texts are about one matter, and why.
 //!
-//! Channels propose; this module reads both texts and measures. [`ShingleSet`] gives the two numbers that decide
-//! ([`Resemblance`]), `passages` and `diff` show a person what the numbers rest on. Pure functions of normalised
-//! text; every cost is stated and bounded. Most pairs never come so far: a [`sketch()`] of a text in some hundred bytes tells
-//! that they are not alike, without the text.
+//! Channels propose; this module reads both texts and measures. [`ShingleSet`]s are what is compared, [`Frequencies`] say how
+//! common their members are, [`Contrast`] what the texts name, and [`Verifier`] decides. `passages` and `diff` show a person
+//! what the numbers rest on. Pure functions of normalised text; every cost is stated and bounded. Most pairs never come so far:
+//! a [`sketch()`] of a text in some hundred bytes tells that they are not alike, without the text.
 
+mod built_in;
+mod contrast;
 mod diff;
+mod evidence;
+mod frequencies;
 mod passages;
 mod shingles;
 mod sketch;
 mod sketches;
 
+pub use contrast::{Contrast, Named, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
+pub use evidence::{Evidence, Overlap, Verifier, Weighed};
+pub use frequencies::{Counter, Frequencies, SAMPLE_RECORDS, name_code};
 pub use passages::{MAX_PASSAGES, MIN_PASSAGE_CHARS, SharedPassage, shared_passages};
 pub use shingles::{Resemblance, ShingleSet};
 pub use sketch::{Sieve, sketch};

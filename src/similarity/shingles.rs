@@ -65,7 +65,7 @@ impl ShingleSet {
     }
 
     /// The shingles as numbers, ascending.
-    pub(super) fn codes(&self) -> &[u64] {
+    pub fn codes(&self) -> &[u64] {
         &self.codes
     }
 

@@ -18,8 +18,7 @@
 
 use std::sync::OnceLock;
 
-use super::shingles::{Resemblance, ShingleSet};
-use crate::collection::Verify;
+use super::evidence::{Verifier, Weighed};
 
 /// Bits of the smallest universe, and of the largest: a map of 8 KiB. Texts of more than 32,768 shingles crowd it.
 const UNIVERSE_BITS: [u32; 2] = [12, 16];
@@ -74,8 +73,9 @@ fn high_words(shingles: usize, universe_bits: u32, low_bits: u32) -> usize {
     (shingles + (1 << (universe_bits - low_bits))).div_ceil(64)
 }
 
-/// The sketch of `set`, in words. O(n log n) for n shingles.
-pub fn sketch(set: &ShingleSet) -> Vec<u64> {
+/// The sketch of a weighed set, in words. O(n log n) for n shingles.
+pub fn sketch(weighed: &Weighed) -> Vec<u64> {
+    let set = weighed.set();
     let shingles = set.len();
     let wanted = usize::BITS - (2 * shingles).saturating_sub(1).leading_zeros();
     let universe_bits = wanted.clamp(UNIVERSE_BITS[0], UNIVERSE_BITS[1]);
@@ -88,15 +88,15 @@ pub fn sketch(set: &ShingleSet) -> Vec<u64> {
     let map = (1 << universe_bits) / 64;
     let mut head = Head { shingles: shingles as u32, occupied, universe_bits, low_bits: Some(low_bits) };
     if high + low < map {
-        let mut words = vec![0; 1 + high + low];
-        words[0] = head.word();
-        write_list(&places, low_bits, words[1..].split_at_mut(high));
+        let mut words = vec![0; HEAD_WORDS + high + low];
+        [words[0], words[1]] = [head.word(), weighed.total().to_bits()];
+        write_list(&places, low_bits, words[HEAD_WORDS..].split_at_mut(high));
         return words;
     }
     head.low_bits = None;
-    let mut words = vec![0; 1 + map];
-    words[0] = head.word();
-    places.iter().for_each(|&place| set_bit(&mut words[1..], place.into()));
+    let mut words = vec![0; HEAD_WORDS + map];
+    [words[0], words[1]] = [head.word(), weighed.total().to_bits()];
+    places.iter().for_each(|&place| set_bit(&mut words[HEAD_WORDS..], place.into()));
     words
 }
 
@@ -111,75 +111,97 @@ fn write_list(places: &[u16], low_bits: u32, (high, low): (&mut [u64], &mut [u64
     }
 }
 
-/// No fewer shared shingles than this can satisfy `verify`: a little less than the least that do, against rounding.
-fn least_accepted(a: usize, b: usize, verify: &Verify) -> usize {
-    let by_jaccard = verify.jaccard * (a + b) as f64 / (1.0 + verify.jaccard);
-    let by_containment = verify.containment * a.min(b) as f64;
-    (by_jaccard.min(by_containment) as usize).saturating_sub(1)
-}
+/// Words before the list or the map.
+const HEAD_WORDS: usize = 2;
 
 fn set_bit(words: &mut [u64], at: usize) {
     words[at / 64] |= 1 << (at % 64);
 }
 
-/// A set and its maps: ready to be compared with many sketches.
+/// What our shingles weigh on each place of a universe, in units of 1/[`WEIGHT_UNITS`], rounded up.
+#[derive(Debug)]
+struct Places {
+    weights: Box<[u16]>,
+    /// The most of any place.
+    most: u64,
+}
+
+/// Units of a weight of one. A place holds 63 such at most; more count as that many, in both directions of rounding up.
+const WEIGHT_UNITS: f32 = 1024.0;
+
+/// A weighed set and what it weighs place by place: ready to be compared with many sketches.
 #[derive(Debug)]
 pub struct Sieve {
-    set: ShingleSet,
-    /// Its map in each universe and the number of places it occupies, made when first needed.
-    maps: [OnceLock<(Box<[u64]>, usize)>; UNIVERSES],
+    weighed: Weighed,
+    /// By universe, made when first needed.
+    places: [OnceLock<Places>; UNIVERSES],
 }
 
 impl Sieve {
-    /// Makes `set` ready.
-    pub fn new(set: ShingleSet) -> Self {
-        Self { set, maps: Default::default() }
+    /// Makes a set ready.
+    pub fn new(weighed: Weighed) -> Self {
+        Self { weighed, places: Default::default() }
     }
 
     /// The set itself.
-    pub fn set(&self) -> &ShingleSet {
-        &self.set
+    pub fn weighed(&self) -> &Weighed {
+        &self.weighed
     }
 
-    /// Whether the set that was sketched as `sketch`, of shingles as wide as these, resembles this one too little for `verify`.
-    /// `true` is certain; `false` means that the texts must be compared. O(shingles of the other), at most a map of 8 KiB.
-    pub fn rules_out(&self, sketch: &[u64], verify: &Verify) -> bool {
-        let Some((&head, body)) = sketch.split_first() else { return false };
-        let head = Head::of(head);
-        let refuses =
-            |shared: usize| !Resemblance::of(shared, self.set.len(), head.shingles as usize).satisfies(verify);
-        match head.low_bits {
-            Some(low_bits) => {
-                let needed = least_accepted(self.set.len(), head.shingles as usize, verify);
-                refuses(self.shared_with_list(head, low_bits, body, needed))
-            }
-            None => refuses(self.shared_with_map(head, body)) || refuses(self.on_places_of(head, body)),
-        }
+    /// Whether the text that was sketched as `sketch`, weighed by `verifier`, cannot be accepted beside this one, whatever both
+    /// name. `true` is certain; `false` means that the texts must be compared. O(shingles of the other), at most a map of 8 KiB.
+    pub fn rules_out(&self, sketch: &[u64], verifier: &Verifier) -> bool {
+        let [head, total, body @ ..] = sketch else { return false };
+        let (head, total) = (Head::of(*head), f64::from_bits(*total));
+        let Some(places) = self.places(head.universe_bits) else { return false };
+        let (count, weight) = match head.low_bits {
+            Some(low_bits) => places.shared_with_list(head, low_bits, body),
+            None => self.shared_with_map(head, body),
+        };
+        // A place may have overflowed: nothing is known then.
+        weight < OVERFLOW && verifier.refuses(&self.weighed, (head.shingles as usize, total), (count, weight))
     }
 
-    fn map(&self, universe_bits: u32) -> Option<&(Box<[u64]>, usize)> {
-        let kept = self.maps.get(universe_bits.checked_sub(UNIVERSE_BITS[0])? as usize)?;
+    fn places(&self, universe_bits: u32) -> Option<&Places> {
+        let kept = self.places.get(universe_bits.checked_sub(UNIVERSE_BITS[0])? as usize)?;
         Some(kept.get_or_init(|| {
-            let mut map = vec![0; (1 << universe_bits) / 64].into_boxed_slice();
-            self.set.codes().iter().for_each(|&code| set_bit(&mut map, place(code, universe_bits)));
-            let occupied = map.iter().map(|word: &u64| word.count_ones() as usize).sum();
-            (map, occupied)
+            let mut weights = vec![0_u16; 1 << universe_bits].into_boxed_slice();
+            for (code, weight) in self.weighed.iter() {
+                let at = &mut weights[place(code, universe_bits)];
+                *at = at.saturating_add((weight * WEIGHT_UNITS).ceil().max(1.0) as u16);
+            }
+            let most = weights.iter().copied().max().unwrap_or(0).into();
+            Places { weights, most }
         }))
     }
 
-    /// How many of theirs are on a place of ours; at most that many, once it is clear that they are fewer than `needed`.
-    fn shared_with_list(&self, head: Head, low_bits: u32, body: &[u64], needed: usize) -> usize {
-        let Some((map, _)) = self.map(head.universe_bits) else { return usize::MAX };
+    /// How many of ours are on a place of theirs, and what those weigh.
+    fn shared_with_map(&self, head: Head, theirs: &[u64]) -> (usize, f64) {
+        let on = |code: u64| {
+            let place = place(code, head.universe_bits);
+            theirs.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 1)
+        };
+        let shared = self.weighed.iter().filter(|(code, _)| on(*code));
+        let (count, weight) = shared.fold((0, 0.0), |(count, sum), (_, weight)| (count + 1, sum + f64::from(weight)));
+        (count, weight * (1.0 + 1e-6))
+    }
+}
+
+/// Weights from here on say that a place holds more than it can say.
+const OVERFLOW: f64 = 1e12;
+
+impl Places {
+    /// How many of theirs are on a place of ours, and what ours weigh on those places.
+    fn shared_with_list(&self, head: Head, low_bits: u32, body: &[u64]) -> (usize, f64) {
+        if self.most == u64::from(u16::MAX) {
+            return (usize::MAX, f64::MAX);
+        }
         let (high, low) =
             body.split_at(high_words(head.shingles as usize, head.universe_bits, low_bits).min(body.len()));
         let (per_word, low_mask) = (lows_per_word(low_bits), (1 << low_bits) - 1);
-        let (mut shared, mut seen) = (0, 0);
+        let (mut count, mut weight, mut seen) = (0, 0_u64, 0);
         let (mut lows, mut left, mut next) = (0, 0, low.iter());
         for (number, &word) in high.iter().enumerate() {
-            let possible = shared + (head.shingles as usize - seen);
-            if possible < needed {
-                return possible;
-            }
             let mut rest = word;
             while rest != 0 {
                 let bucket = number * 64 + rest.trailing_zeros() as usize - seen;
@@ -192,48 +214,45 @@ impl Sieve {
                 let place = bucket << low_bits | (lows & low_mask) as usize;
                 lows >>= low_bits;
                 left = left.wrapping_sub(1);
-                shared += (map[(place / 64) & (map.len() - 1)] >> (place % 64) & 1) as usize;
+                let ours = self.weights[place & (self.weights.len() - 1)];
+                count += usize::from(ours > 0);
+                weight += u64::from(ours);
             }
         }
-        shared
-    }
-
-    /// Shared places; where several shingles may share one, as many more as there are on either side at most.
-    fn shared_with_map(&self, head: Head, theirs: &[u64]) -> usize {
-        let Some((ours, occupied)) = self.map(head.universe_bits) else { return usize::MAX };
-        let common: usize = ours.iter().zip(theirs).map(|(a, b)| (a & b).count_ones() as usize).sum();
-        common + (self.set.len() - occupied).min((head.shingles - head.occupied) as usize)
-    }
-
-    /// How many of ours are on a place of theirs.
-    fn on_places_of(&self, head: Head, theirs: &[u64]) -> usize {
-        let on = |code: &&u64| {
-            let place = place(**code, head.universe_bits);
-            theirs.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 1)
-        };
-        self.set.codes().iter().filter(on).count()
+        (count, weight as f64 / f64::from(WEIGHT_UNITS))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::collection::Verify;
+    use crate::similarity::contrast::Contrast;
+    use crate::similarity::frequencies::{Counter, Frequencies};
+    use crate::similarity::shingles::ShingleSet;
 
     /// `count` made-up shingles, the same for the same `seed`.
     fn shingles(seed: u64, count: usize) -> impl Iterator<Item = u64> {
         (0..count as u64).map(move |n| (seed << 32 | n).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 1)
     }
 
+    fn verifier(verify: Verify) -> Verifier {
+        Verifier::new(verify, Frequencies::built_in())
+    }
+
     fn sieve(parts: &[(u64, usize)]) -> Sieve {
-        Sieve::new(ShingleSet::from_codes(parts.iter().flat_map(|&(seed, count)| shingles(seed, count)).collect()))
+        let codes = parts.iter().flat_map(|&(seed, count)| shingles(seed, count)).collect();
+        Sieve::new(verifier(Verify::default()).weigh(ShingleSet::from_codes(codes)))
     }
 
     #[test]
     fn sketches_are_small_and_lists_and_maps_tell_the_same() {
-        for (count, bytes) in [(0, 32), (1, 32), (50, 80), (280, 230), (1_000, 520), (5_000, 2_060), (100_000, 8_200)] {
-            let words = sketch(sieve(&[(1, count)]).set());
+        for (count, bytes) in [(0, 40), (1, 40), (50, 88), (280, 238), (1_000, 528), (5_000, 2_068), (100_000, 8_208)] {
+            let words = sketch(sieve(&[(1, count)]).weighed());
             assert!(words.len() * 8 <= bytes, "{count} shingles take {} bytes", words.len() * 8);
             let head = Head::of(words[0]);
             assert_eq!((head.shingles as usize, Head::of(head.word())), (count, head));
@@ -242,44 +261,71 @@ mod tests {
 
     #[test]
     fn unlike_texts_are_ruled_out_whatever_their_lengths() {
-        let verify = Verify::default();
+        let verifier = verifier(Verify::default());
         for (ours, theirs) in [(50, 50), (50, 1_000), (900, 60), (300, 300), (700, 280), (1_500, 1_400), (300, 3_000)] {
             let shared = ours.min(theirs) / 10;
-            let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).set());
+            let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).weighed());
             let own = sieve(&[(2, shared), (4, ours - shared)]);
-            assert!(own.rules_out(&words, &verify), "{ours} against {theirs}");
+            assert!(own.rules_out(&words, &verifier), "{ours} against {theirs}");
         }
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
-        #[test]
-        fn whatever_verification_accepts_is_never_ruled_out(
-            shared in 0usize..3_000, ours in 0usize..3_000, theirs in 0usize..6_000, scale in 0u32..7,
-            jaccard in 0.0..=1.0, containment in 0.0..=1.0,
-        ) {
-            let (shared, ours, theirs) = (shared >> scale, ours >> scale, theirs >> scale);
-            let (a, b) = (sieve(&[(1, shared), (2, ours)]), sieve(&[(1, shared), (3, theirs)]));
-            let exact = a.set().resemblance(b.set());
-            let words = sketch(b.set());
-            // At the given thresholds, and at those that are met exactly.
-            for (jaccard, containment) in [(jaccard, containment), (exact.jaccard, 1.0), (1.0, exact.containment)] {
-                let verify = Verify { shingle: 3, jaccard, containment };
-                let wrong = exact.satisfies(&verify) && a.rules_out(&words, &verify);
-                prop_assert!(!wrong);
-            }
-            let strictest = Verify { shingle: 3, jaccard: 1.0, containment: 1.0 };
-            prop_assert!(!b.rules_out(&words, &strictest));
+    /// Frequencies under which a third of the made-up shingles are common, each in its own way.
+    fn uneven() -> Arc<Frequencies> {
+        let mut counter = Counter::default();
+        for record in 0..1_000_u64 {
+            counter.observe(
+                (1..4).flat_map(|seed| shingles(seed, 3_000)).filter(|code| code % 3 == 0 && code % 997 > record),
+            );
         }
+        Arc::new(Frequencies::decode(1, &counter.encode(1_000)).unwrap())
+    }
 
+    #[test]
+    fn whatever_verification_accepts_is_never_ruled_out() {
+        let frequencies = uneven();
+        let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(300));
+        let settings = (any::<bool>(), any::<bool>(), 0.0..=1.0, 0.0..=1.0, 0.0..40.0);
+        let sizes = (0usize..3_000, 0usize..3_000, 0usize..6_000, 0u32..7);
+        let result = runner.run(
+            &(sizes, settings),
+            |((shared, ours, theirs, scale), (rarity, objects, jaccard, containment, evidence))| {
+                let (shared, ours, theirs) = (shared >> scale, ours >> scale, theirs >> scale);
+                let verify = Verify { rarity, objects, evidence, ..Verify::default() };
+                let set = |parts: [(u64, usize); 2]| {
+                    ShingleSet::from_codes(parts.iter().flat_map(|&(seed, n)| shingles(seed, n)).collect())
+                };
+                let (a, b) = (set([(1, shared), (2, ours)]), set([(1, shared), (3, theirs)]));
+                let weigher = Verifier::new(verify.clone(), frequencies.clone());
+                let (a, words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone())));
+                let overlap = weigher.overlap(a.weighed(), &b);
+                let agreeing = Contrast { agreeing: if objects { 9.0 } else { 0.0 }, ..Contrast::default() };
+                let exact = weigher.evidence(&overlap, &agreeing);
+                // At the given thresholds, and at those that are met exactly.
+                for (jaccard, containment) in
+                    [(jaccard, containment), (exact.similarity, 1.0), (1.0, exact.containment)]
+                {
+                    let at = Verifier::new(Verify { jaccard, containment, ..verify.clone() }, frequencies.clone());
+                    let wrong = at.evidence(&overlap, &agreeing).accepted && a.rules_out(&words, &at);
+                    prop_assert!(!wrong, "{overlap:?}");
+                }
+                Ok(())
+            },
+        );
+        result.unwrap();
+    }
+
+    proptest! {
         #[test]
         fn texts_are_never_ruled_out_wrongly(
-            a in "[一二三四ab ,。]{0,40}", b in "[一二三四ab ,。]{0,40}", width in 1u8..6,
+            a in "[一二三四ab ,。]{0,40}", b in "[一二三四ab ,。]{0,40}", shingle in 1u8..6,
         ) {
-            let (a, b) = (Sieve::new(ShingleSet::of(&a, width)), ShingleSet::of(&b, width));
-            let exact = a.set().resemblance(&b);
-            let verify = Verify { shingle: width, jaccard: exact.jaccard, containment: exact.containment };
-            prop_assert!(!a.rules_out(&sketch(&b), &verify));
+            let base = Verify { shingle, evidence: 0.0, ..Verify::default() };
+            let weigher = verifier(base.clone());
+            let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a))), weigher.shingles(&b));
+            let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &Contrast::default());
+            let at = verifier(Verify { jaccard: exact.similarity, containment: exact.containment, ..base });
+            prop_assert!(!a.rules_out(&sketch(&weigher.weigh(b)), &at));
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod convert;
 pub mod lexicon;
 pub mod normalise;
+pub mod objects;
 pub mod reader;
 pub mod segment;
 pub mod time;

@@ -64,6 +64,14 @@ impl Segmenter {
         })
     }
 
+    /// The dictionary with its word classes: its own, or the shared one where it cuts otherwise or adds nothing.
+    pub fn dictionary(&self) -> &Jieba {
+        match &self.0 {
+            Kind::Jieba { own: Some(own), .. } => own,
+            _ => &SHARED,
+        }
+    }
+
     /// Calls `word` for every word of `text` in order, with its length in characters.
     pub fn for_each_word<'a>(&self, text: &'a str, mut word: impl FnMut(&'a str, u32)) {
         match &self.0 {

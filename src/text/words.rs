@@ -3,6 +3,7 @@
 
 use super::lexicon::{Fate, Lexicon};
 use super::normalise::Normaliser;
+use super::objects::{NamedObject, objects};
 use super::segment::Segmenter;
 use crate::collection::TextSettings;
 
@@ -18,6 +19,11 @@ impl Words {
     pub fn new(settings: &TextSettings) -> Self {
         let normaliser = Normaliser::new(settings.simplify);
         Self { segmenter: Segmenter::new(settings, normaliser), lexicon: Lexicon::new(settings, normaliser) }
+    }
+
+    /// What a normalised text names, see [`objects`](super::objects). O(length).
+    pub fn objects(&self, text: &str) -> Vec<NamedObject> {
+        objects(self.segmenter.dictionary(), text)
     }
 
     /// Calls `word` for every word of a normalised text in order, with its length in characters. O(length).

@@ -22,9 +22,10 @@ use crate::engine::replay::{Placed, Replay};
 use crate::index::groups::Group;
 use crate::record::Row;
 use crate::schemes::statistics::Statistics;
+use crate::similarity::{Frequencies, SAMPLE_RECORDS};
 use crate::store::Found;
 use crate::text::Document;
-use crate::verdict::{Match, Relation};
+use crate::verdict::{Difference, Match, Relation};
 
 /// Records signed and judged together.
 const BATCH: u32 = 4096;
@@ -46,10 +47,13 @@ pub(super) fn run(args: &Args, config: &Config, dir: &Path, rejects: &mut Reject
     let mut summary = Summary { unit: "records", ..Summary::default() };
 
     progress.phase("reading", input.total_bytes());
-    let mut replay = Replay::new(settings.clone(), None, for_sketches)?;
+    let mut replay = Replay::new(settings.clone(), None, Frequencies::built_in(), for_sketches)?;
     let mut stock = Stock::new(dir, for_rows);
-    if let Some(statistics) = read_all(input, &replay, &mut stock, rejects, &mut progress)? {
-        replay = Replay::new(settings, Some(Arc::new(statistics)), for_sketches)?;
+    let statistics = read_all(input, &replay, &mut stock, rejects, &mut progress)?;
+    let frequencies = count(&replay, &stock)?;
+    if statistics.is_some() || frequencies.is_some() {
+        let frequencies = frequencies.unwrap_or_else(Frequencies::built_in);
+        replay = Replay::new(settings, statistics.map(Arc::new), frequencies, for_sketches)?;
     }
     for (scheme, reason) in replay.inactive_channels() {
         progress.say(&format!("the channel {scheme} does not run: {reason}"));
@@ -116,6 +120,14 @@ fn read_all(
     }
     stock.close();
     Ok(statistics)
+}
+
+/// How common pieces of text are among the records, where verification asks for it.
+fn count(replay: &Replay, stock: &Stock) -> anyhow::Result<Option<Arc<Frequencies>>> {
+    let sampled = stock.len().min(SAMPLE_RECORDS);
+    let positions = (0..sampled).map(|number| (number as u64 * stock.len() as u64 / sampled as u64) as u32);
+    let rows: Vec<Arc<str>> = positions.map(|at| Ok(stock.row(at)?.into())).collect::<anyhow::Result<_>>()?;
+    Ok(replay.count_frequencies(&rows, stock.len() as u64))
 }
 
 /// Keeps a record, unless its id is taken; gives back its document.
@@ -283,11 +295,25 @@ struct PairLine<'a> {
     containment: Option<f64>,
     similarity: Option<f64>,
     relation: Option<Relation>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    differs: &'a [Difference],
 }
 
 impl<'a> PairLine<'a> {
     fn new(found: &'a Match, b: &'a str) -> Self {
-        let Match { id, seq: _, via, distance, jaccard, containment, similarity, relation, time: _ } = found;
+        let Match {
+            id,
+            seq: _,
+            via,
+            distance,
+            jaccard,
+            containment,
+            similarity,
+            relation,
+            time: _,
+            differs,
+            template: _,
+        } = found;
         Self {
             a: id.as_str(),
             b,
@@ -297,6 +323,7 @@ impl<'a> PairLine<'a> {
             containment: *containment,
             similarity: *similarity,
             relation: *relation,
+            differs,
         }
     }
 }

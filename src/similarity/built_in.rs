@@ -1,0 +1,46 @@
+//! What letters to authorities and hotline orders always say: stands in for statistics before there are any.
+//!
+//! `official_phrases.txt` holds phrases of our own, one a line behind the number of records in a thousand that are taken to
+//! hold it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use super::frequencies::name_code;
+use super::shingles::ShingleSet;
+
+const PHRASES: &str = include_str!("official_phrases.txt");
+/// Shingles of this width are counted: what verification uses unless told otherwise.
+const SHINGLE: u8 = 3;
+
+/// How many of a thousand records hold each code: shingles of the phrases, and those of their lines that are names.
+pub(super) fn counts() -> &'static HashMap<u64, f64> {
+    static COUNTS: LazyLock<HashMap<u64, f64>> = LazyLock::new(|| {
+        let mut counts = HashMap::new();
+        for line in PHRASES.lines().filter(|line| !line.starts_with('#')) {
+            let Some((number, phrase)) = line.split_once(' ') else { continue };
+            let number: f64 = number.parse().unwrap_or_default();
+            let codes: HashSet<u64> = ShingleSet::of(phrase, SHINGLE).codes().iter().copied().collect();
+            for code in codes.into_iter().chain([name_code(phrase)]) {
+                let count: &mut f64 = counts.entry(code).or_default();
+                *count = count.max(number);
+            }
+        }
+        counts
+    });
+    &COUNTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_a_number_and_a_phrase() {
+        for line in PHRASES.lines().filter(|line| !line.starts_with('#')) {
+            let (number, phrase) = line.split_once(' ').unwrap();
+            assert!((1..=500).contains(&number.parse::<u32>().unwrap()) && phrase.chars().count() >= 2, "{line}");
+        }
+        assert!(counts().len() > 500);
+    }
+}

@@ -1,0 +1,184 @@
+//! Contrast: what two texts both name, and what one names where the other names something else.
+//!
+//! Names are compared leniently: people abbreviate, mistype, and leave districts out. A name counts as shared when it, or what
+//! stands before its ending, occurs anywhere in the other text, or when the other text has one like it. Only where *each* text
+//! names something that the other does not is there a difference: the longer of two letters may always say more. Names weigh
+//! what their document frequency says, so that the city that everybody lives in is neither evidence for nor against.
+
+use std::collections::HashSet;
+
+use super::frequencies::{Frequencies, name_code};
+use crate::text::objects::NamedObject;
+use crate::verdict::{Difference, ObjectKind};
+
+/// Most that names count for, in rare names, on either side.
+const MOST_NAMES: f64 = 2.0;
+/// A number that both texts hold: strong evidence.
+const SAME_NUMBER: f64 = 1.0;
+/// Numbers of one kind, none of them the same.
+const OTHER_NUMBER: f64 = 1.5;
+/// Districts, none of them the same.
+const OTHER_DISTRICT: f64 = 1.0;
+/// Most differences that are named.
+const MAX_DIFFERENCES: usize = 8;
+/// Names at least so long may differ by one character.
+const TYPO_CHARS: usize = 4;
+
+/// Names that weigh less than this are not shown as differences: everybody names them.
+const TELLING: f64 = 0.2;
+
+/// Whether it names something in particular, not where in the country it is.
+fn is_particular(object: &&NamedObject) -> bool {
+    object.kind != ObjectKind::District
+}
+
+/// Kinds whose names are numbers: the same or not.
+const NUMBERS: [ObjectKind; 3] = [ObjectKind::Plate, ObjectKind::Number, ObjectKind::Line];
+
+/// What two texts name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contrast {
+    /// What both name, in rare names.
+    pub agreeing: f64,
+    /// What each names instead of the other's, in rare names.
+    pub differing: f64,
+    /// The differences, most telling first.
+    pub differs: Vec<Difference>,
+}
+
+/// A text and the things it names.
+#[derive(Clone, Debug)]
+pub struct Named {
+    objects: Vec<NamedObject>,
+    /// Letters and digits of the text, nothing else.
+    compact: String,
+}
+
+impl Named {
+    /// A text in normal form with what it names.
+    pub fn new(text: &str, objects: Vec<NamedObject>) -> Self {
+        Self { objects, compact: text.chars().filter(|c| c.is_alphanumeric()).collect() }
+    }
+
+    /// The things named.
+    pub fn objects(&self) -> &[NamedObject] {
+        &self.objects
+    }
+
+    fn names(&self, object: &NamedObject) -> bool {
+        let core = object.core();
+        self.compact.contains(&object.name)
+            || (core.chars().nth(1).is_some() && self.compact.contains(core))
+            || self.objects.iter().any(|other| is_alike(object, other))
+    }
+}
+
+/// Whether two names may well be of one thing.
+fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
+    let ([core_a, core_b], [chars_a, chars_b]) =
+        ([a.core(), b.core()], [&a.name, &b.name].map(|name| name.chars().count()));
+    let long = |core: &str| core.chars().nth(1).is_some();
+    if long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a)) {
+        return true;
+    }
+    if a.kind != b.kind || core_a.is_empty() || core_b.is_empty() {
+        return false;
+    }
+    let abbreviated = a.name.chars().last() == b.name.chars().last()
+        && (is_subsequence(&a.name, &b.name) || is_subsequence(&b.name, &a.name));
+    let mistyped = chars_a.min(chars_b) >= TYPO_CHARS && is_one_edit(&a.name, &b.name);
+    let swapped = a.kind == ObjectKind::Organisation && chars_a == chars_b && chars_a >= TYPO_CHARS && {
+        let sorted = |name: &str| {
+            let mut chars: Vec<char> = name.chars().collect();
+            chars.sort_unstable();
+            chars
+        };
+        sorted(&a.name) == sorted(&b.name)
+    };
+    abbreviated || mistyped || swapped
+}
+
+/// Whether the characters of `short` occur in `long` in their order.
+fn is_subsequence(short: &str, long: &str) -> bool {
+    let mut long = long.chars();
+    short.chars().all(|c| long.any(|other| other == c))
+}
+
+/// Whether one character replaced, added or left out makes one of the other.
+fn is_one_edit(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let front = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let back = a[front..].iter().rev().zip(b[front..].iter().rev()).take_while(|(x, y)| x == y).count();
+    a.len().max(b.len()) - front - back <= 1
+}
+
+/// Compares what two texts name. O(names × (names + length)).
+pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
+    let weight = |object: &&NamedObject| {
+        f64::from(frequencies.map_or(1.0, |frequencies| frequencies.weight(name_code(&object.name))))
+    };
+    let mut found = Contrast::default();
+    let is_name = |object: &&NamedObject| !NUMBERS.contains(&object.kind) && object.kind != ObjectKind::Amount;
+    let split = |of: &'_ Named, other: &Named| {
+        let names = of.objects.iter().filter(is_name).cloned();
+        names.partition::<Vec<_>, _>(|object| other.names(object))
+    };
+    let ((shared_a, only_a), (shared_b, only_b)) = (split(a, b), split(b, a));
+    let sum = |objects: &[NamedObject]| objects.iter().filter(is_particular).map(|object| weight(&object)).sum::<f64>();
+    found.agreeing = sum(&shared_a).max(sum(&shared_b)).min(MOST_NAMES);
+    found.differing = sum(&only_a).min(sum(&only_b)).min(MOST_NAMES);
+    if found.differing > 0.0 {
+        pair_up(&only_a, &only_b, is_particular, weight, &mut found.differs);
+    }
+    let district = |object: &&NamedObject| !is_particular(object);
+    if only_a.iter().any(|object| district(&object)) && only_b.iter().any(|object| district(&object)) {
+        found.differing += OTHER_DISTRICT;
+        pair_up(&only_a, &only_b, district, weight, &mut found.differs);
+    }
+    for kind in NUMBERS {
+        compare_numbers(kind, a, b, &mut found);
+    }
+    found.differs.truncate(MAX_DIFFERENCES);
+    found
+}
+
+/// Names of both lists side by side: of one kind as far as possible, those that weigh most first.
+fn pair_up(
+    only_a: &[NamedObject],
+    only_b: &[NamedObject],
+    chosen: impl Fn(&&NamedObject) -> bool,
+    weight: impl Fn(&&NamedObject) -> f64,
+    differs: &mut Vec<Difference>,
+) {
+    let by_weight = |objects: &'_ [NamedObject]| {
+        let telling = |object: &&NamedObject| chosen(object) && (weight(object) >= TELLING || !is_particular(object));
+        let mut sorted: Vec<NamedObject> = objects.iter().filter(telling).cloned().collect();
+        sorted.sort_by(|x, y| weight(&y).total_cmp(&weight(&x)));
+        sorted
+    };
+    let (sorted_a, mut sorted_b) = (by_weight(only_a), by_weight(only_b));
+    for a in sorted_a {
+        if sorted_b.is_empty() {
+            return;
+        }
+        let b = sorted_b.remove(sorted_b.iter().position(|b| b.kind == a.kind).unwrap_or(0));
+        differs.push(Difference { kind: a.kind, a: a.name, b: b.name });
+    }
+}
+
+fn compare_numbers(kind: ObjectKind, a: &Named, b: &Named, found: &mut Contrast) {
+    let of = |named: &'_ Named| -> Vec<String> {
+        named.objects.iter().filter(|object| object.kind == kind).map(|object| object.name.clone()).collect()
+    };
+    let (in_a, in_b) = (of(a), of(b));
+    if in_a.is_empty() || in_b.is_empty() {
+        return;
+    }
+    let known: HashSet<&String> = in_a.iter().collect();
+    if in_b.iter().any(|number| known.contains(number)) {
+        found.agreeing += SAME_NUMBER;
+    } else {
+        found.differing += OTHER_NUMBER;
+        found.differs.insert(0, Difference { kind, a: in_a[0].clone(), b: in_b[0].clone() });
+    }
+}

@@ -1,0 +1,187 @@
+//! Verification: is the text that two records share evidence that they are about one matter?
+//!
+//! Evidence is shared text that is *rare here*, about the *same object*. Two texts are compared as weighted sets of shingles
+//! (character runs, [`ShingleSet`]), each weighing what its document frequency says ([`Frequencies`]). On top stand the things
+//! that both name ([`Contrast`]): what both name counts like many shared shingles, different things named in the same place of
+//! a form like many that are not shared.
+//!
+//! With `s` the weight of the shared shingles, `a` and `b` those of either text, `A` what both name and `D` what either names
+//! instead:
+//!
+//! ```text
+//! bonus       = min(6·A, s)           a name alone proves nothing: it at most doubles what the texts share
+//! similarity  = (s + bonus) / (a + b − s + bonus + 30·D)
+//! containment = (s + bonus) / (min(a, b) + bonus + 30·D)
+//! accepted    : (similarity ≥ t or containment − u ≥ t − similarity) and s + bonus ≥ evidence
+//! ```
+//! The thresholds t, u and `evidence` are settings. A text that quotes another may fall short of t, if it holds as much more of
+//! it than u: a sentence that stands in a letter ten times as long proves less than one in a letter twice as long. `evidence` is
+//! in shingles that are rare: two enquiries of twenty characters, nearly all of them a form's, share too little to be called one
+//! matter, however alike. Copies of one text that name nothing different are accepted in any case.
+
+use std::sync::Arc;
+
+use super::contrast::Contrast;
+use super::frequencies::Frequencies;
+use super::shingles::{Resemblance, ShingleSet};
+use crate::collection::Verify;
+
+/// Rare shingles that one name counts for which both texts hold.
+const AGREEING_NAME: f64 = 6.0;
+/// Rare shingles that one difference counts for.
+const DIFFERING_NAME: f64 = 30.0;
+/// Plain Jaccard similarity from which two texts are copies of one ...
+const COPY_JACCARD: f64 = 0.8;
+/// ... if the shorter has so many shingles.
+const COPY_SHINGLES: usize = 25;
+
+/// A text's shingles with their weights.
+#[derive(Clone, Debug)]
+pub struct Weighed {
+    set: ShingleSet,
+    /// One for each shingle of the set, in its order.
+    weights: Box<[f32]>,
+    total: f64,
+}
+
+impl Weighed {
+    /// The shingles.
+    pub fn set(&self) -> &ShingleSet {
+        &self.set
+    }
+
+    /// The sum of their weights.
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// The shingles' codes, ascending, with their weights.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, f32)> + '_ {
+        self.set.codes().iter().copied().zip(self.weights.iter().copied())
+    }
+}
+
+/// What two texts share, counted and weighed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overlap {
+    /// Shingles counted alike.
+    pub plain: Resemblance,
+    /// The fewer of the two texts' shingles.
+    pub fewer: usize,
+    /// Weight of the shared shingles.
+    pub shared: f64,
+    /// Weight of the one text's.
+    pub a: f64,
+    /// Weight of the other's.
+    pub b: f64,
+}
+
+/// Why two texts are, or are not, about one matter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evidence {
+    /// Weighted Jaccard similarity with the names in it, 0 to 1.
+    pub similarity: f64,
+    /// Weighted containment with the names in it, 0 to 1.
+    pub containment: f64,
+    /// What is shared, in rare shingles.
+    pub amount: f64,
+    /// Whether it is enough.
+    pub accepted: bool,
+}
+
+/// What a collection verifies by: its thresholds, and what is common in it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Verifier {
+    verify: Verify,
+    frequencies: Arc<Frequencies>,
+}
+
+impl Verifier {
+    /// With thresholds and document frequencies; these are left aside where the settings say so.
+    pub fn new(verify: Verify, frequencies: Arc<Frequencies>) -> Self {
+        Self { verify, frequencies }
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Verify {
+        &self.verify
+    }
+
+    /// What is common.
+    pub fn frequencies(&self) -> &Frequencies {
+        &self.frequencies
+    }
+
+    #[inline]
+    fn weight(&self, code: u64) -> f32 {
+        if self.verify.rarity { self.frequencies.weight(code) } else { 1.0 }
+    }
+
+    /// The shingles of a text. O(L log L).
+    pub fn shingles(&self, text: &str) -> ShingleSet {
+        ShingleSet::of(text, self.verify.shingle)
+    }
+
+    /// Weighs a set. O(n).
+    pub fn weigh(&self, set: ShingleSet) -> Weighed {
+        let weights: Box<[f32]> = set.codes().iter().map(|&code| self.weight(code)).collect();
+        let total = weights.iter().map(|&weight| f64::from(weight)).sum();
+        Weighed { set, weights, total }
+    }
+
+    /// Compares two texts. O(n + m).
+    pub fn overlap(&self, ours: &Weighed, theirs: &ShingleSet) -> Overlap {
+        let (mine, others) = (ours.set.codes(), theirs.codes());
+        let (mut i, mut j, mut count) = (0, 0, 0);
+        let (mut shared, mut b) = (0.0, 0.0);
+        while j < others.len() {
+            let code = others[j];
+            while i < mine.len() && mine[i] < code {
+                i += 1;
+            }
+            if i < mine.len() && mine[i] == code {
+                let weight = f64::from(ours.weights[i]);
+                count += 1;
+                shared += weight;
+                b += weight;
+            } else {
+                b += f64::from(self.weight(code));
+            }
+            j += 1;
+        }
+        let (a, fewer) = (ours.total, mine.len().min(others.len()));
+        Overlap { plain: Resemblance::of(count, mine.len(), others.len()), fewer, shared, a, b }
+    }
+
+    /// What the names of both texts, and nothing else, could still turn into a match.
+    pub fn could_accept(&self, overlap: &Overlap) -> bool {
+        let agreeing = if self.verify.objects { f64::INFINITY } else { 0.0 };
+        self.evidence(overlap, &Contrast { agreeing, ..Contrast::default() }).accepted
+    }
+
+    /// Decides.
+    pub fn evidence(&self, overlap: &Overlap, contrast: &Contrast) -> Evidence {
+        let Overlap { plain, fewer, shared, a, b } = *overlap;
+        let bonus = (AGREEING_NAME * contrast.agreeing).min(shared);
+        let against = DIFFERING_NAME * contrast.differing;
+        let amount = shared + bonus;
+        let share = |of: f64| if of > 0.0 { (amount / of).min(1.0) } else { 0.0 };
+        let (similarity, containment) = (share(a + b - shared + bonus + against), share(a.min(b) + bonus + against));
+        let Verify { jaccard, containment: contained, evidence, .. } = self.verify;
+        let quoted = containment - contained >= jaccard - similarity;
+        let enough = (similarity >= jaccard || quoted) && amount >= evidence;
+        let copy = fewer >= COPY_SHINGLES && plain.jaccard >= COPY_JACCARD.max(jaccard) && contrast.differing == 0.0;
+        let similarity = if copy { similarity.max(plain.jaccard) } else { similarity };
+        Evidence { similarity, containment, amount, accepted: enough || copy }
+    }
+
+    /// Whether no set of `theirs` shingles that weigh `b` and share at most `count` shingles, of at most weight `shared`, with
+    /// `ours` can be accepted.
+    pub(super) fn refuses(&self, ours: &Weighed, (theirs, b): (usize, f64), (count, shared): (usize, f64)) -> bool {
+        let mine = ours.set.len();
+        let shared = shared.min(ours.total).min(b);
+        let overlap =
+            Overlap { plain: Resemblance::of(count, mine, theirs), fewer: mine.min(theirs), shared, a: ours.total, b };
+        !self.could_accept(&overlap)
+    }
+}

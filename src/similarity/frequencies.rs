@@ -1,0 +1,326 @@
+//! How common pieces of text are in a collection: document frequencies of shingles and of the names of things.
+//!
+//! What a collection repeats everywhere is no evidence that two records are about one matter. Only what is *frequent* need be
+//! known for that: everything that fewer than one record in [`RARE_RECORDS`] holds weighs the same, and is not kept. Counted
+//! over a sample of at most [`SAMPLE_RECORDS`] records with lossy counting (Manku and Motwani 2002), so that neither memory nor
+//! the time to count grows with the collection.
+//!
+//! Until enough is counted, a built-in list of what letters and orders always say stands for [`BUILT_IN_RECORDS`] records.
+//! It is added to what is counted, and so is soon outweighed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use super::built_in;
+use crate::schemes::hash::city64;
+
+/// One record in so many holds what weighs most.
+pub const RARE_RECORDS: f64 = 1024.0;
+/// Above this share of the records, weight falls faster than with the logarithm.
+const COMMON_SHARE: f64 = 0.005;
+/// Records counted at most: 8 of them hold what is just not rare, which tells common from rare by a factor of about 1.4.
+pub const SAMPLE_RECORDS: usize = 8_192;
+/// Records that the built-in list stands for.
+const BUILT_IN_RECORDS: f64 = 1_000.0;
+/// Most entries kept, the most common ones: about a megabyte in memory, two thirds of one on disk.
+pub const MAX_ENTRIES: usize = 1 << 17;
+/// Records between two prunings while counting. What is counted in fewer is exact.
+const PRUNED_EVERY: u32 = 2_048;
+
+/// A level is this many times −log2 of a share, plus one: 241 at [`RARE_RECORDS`].
+const LEVELS_PER_BIT: f64 = 24.0;
+/// First byte of [`Frequencies::encode`].
+const FORMAT: u8 = 1;
+/// Bits of an entry's hash; two entries of a full table meet with a probability of 1 in 10^7.
+const HASH_BITS: u32 = 40;
+const TAG_BITS: u32 = 24;
+
+/// The code under which a name of something is counted; shingles are counted under their own codes.
+pub fn name_code(name: &str) -> u64 {
+    city64(name) ^ 0x6e61_6d65
+}
+
+fn mixed(code: u64) -> u64 {
+    let mixed = (code ^ code >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - HASH_BITS)
+}
+
+/// Weights by level: the logarithm of rarity, 1 for what is rare; of what is common, falling with its share as well.
+static WEIGHTS: LazyLock<[f32; 256]> = LazyLock::new(|| {
+    std::array::from_fn(|level| {
+        let share = share_of(level as u8);
+        let rarity = (-share.ln() / RARE_RECORDS.ln()).min(1.0);
+        (rarity * (COMMON_SHARE / share).min(1.0)).max(MIN_WEIGHT) as f32
+    })
+});
+/// What stands in every record still counts for something, so that texts of nothing else can be compared.
+const MIN_WEIGHT: f64 = 1e-4;
+
+fn level_of(share: f64) -> u8 {
+    (1.0 - LEVELS_PER_BIT * share.clamp(1e-9, 1.0).log2()).round().min(255.0) as u8
+}
+
+fn share_of(level: u8) -> f64 {
+    (-(f64::from(level) - 1.0).max(0.0) / LEVELS_PER_BIT).exp2()
+}
+
+/// Document frequencies of a collection, in one version. Read by all threads, never changed.
+#[derive(Clone, Debug)]
+pub struct Frequencies {
+    version: u32,
+    /// Records counted.
+    sampled: u32,
+    /// Records that the collection had then.
+    records: u64,
+    /// Open addressing: a tag of the hash (24 bits) and a level (8 bits, never 0); 0 is free. Half empty.
+    table: Box<[u32]>,
+    entries: usize,
+}
+
+impl Frequencies {
+    /// What is known before anything is counted: version 0.
+    pub fn built_in() -> Arc<Self> {
+        static BUILT_IN: LazyLock<Arc<Frequencies>> =
+            LazyLock::new(|| Arc::new(Frequencies::of(0, (0, 0), Counter::default().entries())));
+        Arc::clone(&BUILT_IN)
+    }
+
+    fn of(version: u32, (sampled, records): (u32, u64), entries: impl ExactSizeIterator<Item = (u64, u8)>) -> Self {
+        let slots = (entries.len() * 2).next_power_of_two().max(64);
+        let mut table = vec![0; slots].into_boxed_slice();
+        let count = entries.len();
+        for (hash, level) in entries {
+            let (mut at, tag) = place(hash, slots);
+            while table[at] != 0 {
+                at = (at + 1) & (slots - 1);
+            }
+            table[at] = tag << 8 | u32::from(level);
+        }
+        Self { version, sampled, records, table, entries: count }
+    }
+
+    fn level(&self, code: u64) -> Option<u8> {
+        let (mut at, tag) = place(mixed(code), self.table.len());
+        loop {
+            match self.table[at] {
+                0 => return None,
+                entry if entry >> 8 == tag => return Some(entry as u8),
+                _ => at = (at + 1) & (self.table.len() - 1),
+            }
+        }
+    }
+
+    /// The weight of what has this code, above 0 to 1: 1 for what at most one record in [`RARE_RECORDS`] holds. Some
+    /// nanoseconds.
+    #[inline]
+    pub fn weight(&self, code: u64) -> f32 {
+        self.level(code).map_or(1.0, |level| WEIGHTS[usize::from(level)])
+    }
+
+    /// The share of the records that hold it, as far as it is known to be frequent; `None` for what is rare.
+    pub fn share(&self, code: u64) -> Option<f64> {
+        self.level(code).map(share_of)
+    }
+
+    /// Which version of its collection's frequencies this is; 0: the built-in one.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Records that the collection had when they were counted.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Records that were counted.
+    pub fn sampled(&self) -> u32 {
+        self.sampled
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether nothing is frequent.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Bytes in memory.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.table)
+    }
+
+    /// What [`Counter::encode`] wrote, as version `version`; `None` for anything else. Never panics, and allocates no more than
+    /// the bytes given account for.
+    pub fn decode(version: u32, bytes: &[u8]) -> Option<Self> {
+        use crate::schemes::encoding::Input;
+        let mut input = Input(bytes);
+        if input.byte()? != FORMAT {
+            return None;
+        }
+        let (sampled, records, count) = (input.number()?, input.long()?, input.number()? as usize);
+        if count > MAX_ENTRIES || count > input.0.len() / 2 {
+            return None;
+        }
+        let mut entries = Vec::with_capacity(count);
+        let mut hash = 0_u64;
+        for number in 0..count {
+            let step = input.long().filter(|step| number == 0 || *step > 0)?;
+            hash = hash.checked_add(step).filter(|hash| hash >> HASH_BITS == 0)?;
+            entries.push((hash, input.byte().filter(|level| *level > 0)?));
+        }
+        input.0.is_empty().then(|| Self::of(version, (sampled, records), entries.into_iter()))
+    }
+}
+
+/// Where a hash is looked for first, and its tag: bits of both ends, so that one says little of the other.
+fn place(hash: u64, slots: usize) -> (usize, u32) {
+    (hash as usize & (slots - 1), (hash >> (HASH_BITS - TAG_BITS)) as u32)
+}
+
+/// Counts in how many records things occur.
+#[derive(Debug, Default)]
+pub struct Counter {
+    records: u32,
+    /// How often, and how many may have been pruned before.
+    counts: HashMap<u64, (u32, u32)>,
+}
+
+impl Counter {
+    /// Counts one more record, which holds these codes, each once.
+    pub fn observe(&mut self, codes: impl IntoIterator<Item = u64>) {
+        let pruned = self.records / PRUNED_EVERY;
+        for code in codes {
+            self.counts.entry(code).or_insert((0, pruned)).0 += 1;
+        }
+        self.records += 1;
+        if self.records.is_multiple_of(PRUNED_EVERY) {
+            let pruned = self.records / PRUNED_EVERY;
+            self.counts.retain(|_, (count, missed)| *count + *missed > pruned);
+        }
+    }
+
+    /// Number of records counted.
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// What is frequent, built-in list included: hashes ascending, with levels.
+    fn entries(&self) -> std::vec::IntoIter<(u64, u8)> {
+        let all = f64::from(self.records) + BUILT_IN_RECORDS;
+        let share = |count: f64| Some(count / all).filter(|share| share * RARE_RECORDS > 1.0);
+        let built_in = built_in::counts();
+        let counted = self.counts.iter().filter_map(|(code, (count, _))| {
+            let before = built_in.get(code).copied().unwrap_or_default();
+            Some((*code, share(f64::from(*count) + before)?))
+        });
+        let others = built_in.iter().filter(|(code, _)| !self.counts.contains_key(code));
+        let others = others.filter_map(|(code, count)| Some((*code, share(*count)?)));
+        let mut entries: Vec<(u64, f64)> = counted.chain(others).map(|(code, share)| (mixed(code), share)).collect();
+        entries.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        entries.truncate(MAX_ENTRIES);
+        entries.sort_unstable_by_key(|(hash, _)| *hash);
+        entries.dedup_by_key(|(hash, _)| *hash);
+        let entries: Vec<_> = entries.into_iter().map(|(hash, share)| (hash, level_of(share))).collect();
+        entries.into_iter()
+    }
+
+    /// In bytes: a format byte, then numbers in LEB128: records counted, records of the collection, entries, and for each
+    /// entry in ascending order of its hash the difference from the one before (the first from 0), and its level (a byte). Some
+    /// five bytes an entry; equal counts give equal bytes.
+    pub fn encode(&self, records: u64) -> Vec<u8> {
+        use crate::schemes::encoding::{put_long, put_number};
+        let entries = self.entries();
+        let mut out = Vec::with_capacity(16 + 5 * entries.len());
+        out.push(FORMAT);
+        put_number(&mut out, self.records);
+        put_long(&mut out, records);
+        put_number(&mut out, entries.len() as u32);
+        let mut before = 0;
+        for (hash, level) in entries {
+            put_long(&mut out, hash - before);
+            out.push(level);
+            before = hash;
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counted(records: u32, each: impl Fn(u32) -> Vec<u64>) -> Frequencies {
+        let mut counter = Counter::default();
+        (0..records).for_each(|number| counter.observe(each(number)));
+        Frequencies::decode(1, &counter.encode(records.into())).unwrap()
+    }
+
+    #[test]
+    fn what_is_common_weighs_little_and_what_is_rare_weighs_one() {
+        let found = counted(5_000, |n| {
+            let tenth = if n % 10 == 0 { 2 } else { 1 << 40 | u64::from(n) };
+            let hundredth = if n % 100 == 0 { 3 } else { 2 << 40 | u64::from(n) };
+            vec![1, tenth, hundredth, 3 << 40 | u64::from(n)]
+        });
+        let weights = [1, 2, 3, 3 << 40 | 77].map(|code| found.weight(code));
+        assert!(weights[0] < 0.001 && weights[1] < 0.03 && weights[2] > 0.2 && weights[2] < 0.5, "{weights:?}");
+        assert_eq!(weights[3], 1.0);
+        assert!((found.share(2).unwrap() - 500.0 / 6_000.0).abs() < 0.003);
+        assert_eq!(found.share(3 << 40 | 77), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_is_counted() {
+        let mut counter = Counter::default();
+        for record in 0..SAMPLE_RECORDS as u64 {
+            counter.observe((0..200).map(|n| if n < 100 { n } else { record << 20 | n }));
+        }
+        assert!(counter.counts.len() < 250_000, "{}", counter.counts.len());
+        let found = Frequencies::decode(1, &counter.encode(1 << 40)).unwrap();
+        assert!((0..100).all(|code| found.share(code).unwrap() > 0.8));
+        assert!(found.memory_usage() < 1 << 20);
+    }
+
+    #[test]
+    fn before_anything_is_counted_official_phrases_are_common_and_the_rest_is_rare() {
+        use crate::similarity::ShingleSet;
+        let built_in = Frequencies::built_in();
+        let mean = |text: &str| {
+            let set = ShingleSet::of(text, 3);
+            set.codes().iter().map(|&code| built_in.weight(code)).sum::<f32>() / set.len() as f32
+        };
+        assert!(mean("请有关部门核实处理") < 0.3, "{}", mean("请有关部门核实处理"));
+        assert!(mean("红石坡水塔后墙裂缝") > 0.95);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn garbage_is_refused_and_what_was_written_is_read(
+            codes in prop::collection::vec(prop::collection::hash_set(0u64..300, 0..20), 0..50),
+            cut: prop::sample::Index, garbage: Vec<u8>,
+        ) {
+            let mut counter = Counter::default();
+            codes.iter().for_each(|codes| counter.observe(codes.iter().copied()));
+            let bytes = counter.encode(7);
+            let read = Frequencies::decode(3, &bytes).unwrap();
+            prop_assert_eq!((read.version(), read.records(), read.sampled()), (3, 7, codes.len() as u32));
+            for code in 0..300 {
+                let count = codes.iter().filter(|codes| codes.contains(&code)).count() as f64;
+                let share = count / (codes.len() as f64 + BUILT_IN_RECORDS);
+                match read.share(code) {
+                    Some(known) => prop_assert!((known / share - 1.0).abs() < 0.03),
+                    None => prop_assert!(share * RARE_RECORDS <= 1.0),
+                }
+            }
+            prop_assert!(Frequencies::decode(3, &bytes[..cut.index(bytes.len())]).is_none());
+            prop_assert!(Frequencies::decode(3, &[&bytes[..], &[0]].concat()).is_none());
+            let _ = Frequencies::decode(3, &[&[FORMAT], &garbage[..]].concat());
+        }
+    }
+}

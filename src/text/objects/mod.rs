@@ -1,0 +1,139 @@
+//! Named objects: the places, roads, organisations, plates and numbers that a text is about.
+//!
+//! Two letters written by one form differ in little else. Names are recognised by rules and lists of our own over the words
+//! and word classes of the dictionary: a word that *ends* like a name (road, estate, school, company, river …) is taken with
+//! what stands before it, up to a word that cannot belong to it. Numbers are found by what stands around them. What is found
+//! is evidence, not truth: a name too many or too few must not decide alone.
+//!
+//! O(length): one pass over the words, one over the characters.
+
+mod lists;
+mod numbers;
+
+use std::collections::HashSet;
+
+use jieba_rs::{Jieba, Tag};
+
+use super::units::is_han;
+use crate::verdict::ObjectKind;
+
+/// Most characters that are added to an ending on its left.
+const MAX_NAME_CHARS: usize = 8;
+/// Most objects taken of a text: more are a list, not what the letter is about.
+pub const MAX_OBJECTS: usize = 128;
+
+/// Something that a text names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamedObject {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// The name as it stands in the normalised text, without white space.
+    pub name: String,
+    /// Bytes of the name before its ending: what is left of it when people abbreviate. All of it for numbers.
+    pub core: usize,
+}
+
+impl NamedObject {
+    /// The name without its ending.
+    pub fn core(&self) -> &str {
+        &self.name[..self.core]
+    }
+}
+
+/// The objects that a normalised text names, each once, in order: at most [`MAX_OBJECTS`].
+pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut add = |object: NamedObject| {
+        if found.len() < MAX_OBJECTS && seen.insert(object.name.clone()) {
+            found.push(object);
+        }
+    };
+    let tags = jieba.tag(text, false);
+    for clause in tags.split(|tag| !tag.word.chars().any(char::is_alphanumeric)) {
+        names(clause, &mut add);
+    }
+    brands(text, &mut add);
+    numbers::numbers(text, &mut add);
+    found
+}
+
+fn brands(text: &str, add: &mut impl FnMut(NamedObject)) {
+    for brand in lists::BRANDS.iter().filter(|brand| text.contains(**brand)) {
+        add(NamedObject { kind: ObjectKind::Organisation, name: (*brand).to_owned(), core: brand.len() });
+    }
+}
+
+/// The names among the words of a clause.
+fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
+    // Words before this one belong to another name.
+    let mut free = 0;
+    for (at, tag) in clause.iter().enumerate() {
+        let next_joins = clause.get(at + 1).is_some_and(|next| lists::joins(next.word));
+        if next_joins || !tag.word.chars().all(is_han) {
+            continue;
+        }
+        let Some((ending, kind)) = lists::ending(tag.word) else { continue };
+        if let Some(before) = name_before(&clause[free..at], tag, ending, kind) {
+            let name = format!("{before}{ending}");
+            add(NamedObject { kind, name, core: before.len() });
+            free = at + 1;
+        }
+    }
+}
+
+/// Word classes of the dictionary that are no part of a name when they are longer than a character.
+fn is_no_name(class: &str) -> bool {
+    class.starts_with(['v', 'd', 'a', 'c', 'p', 'r', 'm', 't', 'i', 'l', 'q'])
+}
+
+/// What stands before `ending` and belongs to the name, from the word itself and those before it; `None` if it names nothing.
+fn name_before(before: &[Tag<'_>], word: &Tag<'_>, ending: &str, kind: ObjectKind) -> Option<String> {
+    let core = &word.word[..word.word.len() - ending.len()];
+    let proper = !core.is_empty() && ["ns", "nt", "nz", "nr"].iter().any(|class| word.tag.starts_with(class));
+    if proper {
+        // The dictionary may know the end of a longer name only.
+        let longer = before.last().filter(|tag| tag.word.chars().count() == 1 && tag.word.chars().all(is_han));
+        let longer = longer.map_or("", |tag| if lists::is_boundary(tag.word) { "" } else { tag.word });
+        return (!lists::is_vague(core)).then(|| format!("{longer}{core}"));
+    }
+    if !core.is_empty() && is_no_name(word.tag) {
+        return None;
+    }
+    let prefix = prefix(before, core, kind);
+    let name = format!("{prefix}{core}");
+    let chars = name.chars().count();
+    let lone_core = prefix.is_empty() && (core.chars().count() < 2 || !word.tag.starts_with('n'));
+    let nothing = name.is_empty()
+        || lists::is_vague(&name)
+        || name.chars().all(|c| lists::COUNTING.contains(c))
+        || lone_core
+        || (chars == 1 && kind == ObjectKind::Organisation)
+        || lists::is_ending(&name);
+    (!nothing).then_some(name)
+}
+
+/// The words before a name's own that belong to it.
+fn prefix(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> String {
+    let mut prefix = String::new();
+    for (left, tag) in before.iter().enumerate().rev() {
+        let (word, chars) = (tag.word, tag.word.chars().count());
+        if prefix.chars().count() >= MAX_NAME_CHARS || lists::is_boundary(word) {
+            break;
+        }
+        if word.chars().all(|c| c.is_ascii_alphanumeric()) {
+            // "a2" of a district; a house number before a road is none of its name.
+            let begins = prefix.is_empty() && core.is_empty() && kind != ObjectKind::Road;
+            if begins || (kind == ObjectKind::District && chars <= 3) {
+                prefix.insert_str(0, word);
+            }
+            break;
+        }
+        let opens_clause = left == 0 && chars <= 2;
+        if !word.chars().all(is_han) || (chars > 1 && is_no_name(tag.tag) && !opens_clause) {
+            break;
+        }
+        prefix.insert_str(0, word);
+    }
+    prefix
+}
