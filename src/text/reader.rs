@@ -73,7 +73,7 @@ impl Reader {
                     document.fields.push(DocumentField { position: position as u8, role: *role, text, line_ends });
                 }
                 Role::Identity => identity.push(text),
-                Role::Time => match time::parse(&text.to_ascii_uppercase(), &self.zone) {
+                Role::Time => match time::parse(&text, &self.zone) {
                     Some(instant) => document.time = document.time.or(Some(instant)),
                     None => found.push(Violation::new(child("", name), "invalid_time", time::ACCEPTED)),
                 },
