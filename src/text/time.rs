@@ -11,10 +11,14 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
-/// What [`parse`] reads, in words for the client.
-pub const ACCEPTED: &str = "give RFC 3339 (2019-03-05T08:01:00+08:00), YYYY-MM-DD, YYYY/MM/DD, YYYY.MM.DD, YYYYMMDD or \
-                            YYYY年M月D日, alone or \
-     with a time of day (8:01, 08:01:30, 8时1分, 下午3:05), read in the collection's time zone";
+/// The code of the warning for a value that [`parse`] does not read.
+pub const UNREADABLE: &str = "unreadable_time";
+
+/// What [`parse`] reads, and what became of a value that it does not, in words for the client.
+pub const ACCEPTED: &str = "no time can be read from the value: it is kept in the row, and time is null unless another field gives one; read \
+     are RFC 3339 (2019-03-05T08:01:00+08:00), YYYY-MM-DD, YYYY/MM/DD, YYYY.MM.DD, YYYYMMDD and YYYY年M月D日, alone or \
+     with a time of day (8:01, 08:01:30, 8时1分, 下午3:05), in the collection's time zone; not read are years of two \
+     digits, dates with the day first, and seconds since 1970";
 
 /// Years of dates without separators: other numbers of eight digits and more are mostly no dates.
 const COMPACT_YEARS: RangeInclusive<i16> = 1900..=2099;
