@@ -15,6 +15,7 @@ use super::{Args, Files, GroupLine, Leave, Lines, survivors};
 use crate::cli::import::input::{Input, Line, Source};
 use crate::cli::import::report::{Refused, Rejects};
 use crate::cli::progress::Progress;
+use crate::cli::warned::{Warned, Warning};
 use crate::cli::{eval, usage};
 use crate::config::Config;
 use crate::engine::Error;
@@ -48,7 +49,7 @@ pub(super) fn run(args: &Args, config: &Config, dir: &Path, rejects: &mut Reject
     progress.phase("reading", input.total_bytes());
     let mut replay = Replay::new(settings.clone(), None, for_sketches)?;
     let mut stock = Stock::new(dir, for_rows);
-    if let Some(statistics) = read_all(input, &replay, &mut stock, rejects, &mut progress)? {
+    if let Some(statistics) = read_all(input, &replay, &mut stock, (rejects, &mut summary.warned), &mut progress)? {
         replay = Replay::new(settings, Some(Arc::new(statistics)), for_sketches)?;
     }
     for (scheme, reason) in replay.inactive_channels() {
@@ -82,12 +83,12 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
     })
 }
 
-/// Reads all lines into `stock`; the statistics of their words, if the profile wants them.
+/// Reads all lines into `stock`, noting those that are refused or warned of; the statistics of their words, if the profile wants them.
 fn read_all(
     input: Input,
     replay: &Replay,
     stock: &mut Stock,
-    rejects: &mut Rejects,
+    (rejects, warned): (&mut Rejects, &mut Warned),
     progress: &mut Progress,
 ) -> anyhow::Result<Option<Statistics>> {
     let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
@@ -102,6 +103,8 @@ fn read_all(
             };
             match kept {
                 Ok(document) => {
+                    let warnings = document.warnings.iter().map(Warning::from);
+                    warned.note((&names[line.file], line.number), warnings, |text| progress.say(text));
                     if let Some(statistics) = &mut statistics {
                         replay.observe(&document, statistics);
                     }
