@@ -71,7 +71,7 @@ pub struct SimilarList {
     pub similar: Vec<Match>,
     /// Whether a limit cut the search or the list short.
     pub truncated: bool,
-    /// Where a row was given: what was left unread and is no reason to refuse the row: `unreadable_time`.
+    /// Of a row given with the question, what was left unread and is no reason to refuse it: `unreadable_time`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Violation>,
 }
