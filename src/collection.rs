@@ -71,6 +71,17 @@ impl<'de> Deserialize<'de> for CollectionName {
 }
 
 /// What a field is for.
+///
+/// * `text`: running text, segmented into words.
+/// * `whole`: a short value that counts as one feature of its weight.
+/// * `identity`: names the petitioner: decides `relation`, never in a signature.
+/// * `time`: when the matter was submitted. Read are RFC 3339, and year, month, day as `2018-01-05`, `2018/1/5`, `2018.1.5`,
+///   `20180105` or `2018年1月5日`, alone or with a time of day (`8:30`, `08:30:15`, `8时30分`, `下午3:05`, `3:05 PM`; 24:00 is
+///   midnight of the next day), in the collection's `time_zone`. Of several such fields the first that can be read counts. A
+///   value that cannot be read (two digits of the year, the day first, seconds since 1970) stays in the row, gives no time,
+///   and is answered with the warning `unreadable_time`.
+/// * `url`: a web address.
+/// * `ignore`: stored, otherwise ignored; the same as not being named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -80,7 +91,7 @@ pub enum Role {
     Whole,
     /// Names the petitioner: decides `relation`, never in a signature.
     Identity,
-    /// When the matter was submitted.
+    /// When the matter was submitted. Forms that are read: see above.
     Time,
     /// A web address.
     Url,

@@ -1,12 +1,13 @@
 //! What is wrong with a request, said so that its author can mend it.
 //!
 //! A [`Violation`] names one place and one reason. It never repeats the offending text: petitions are personal data,
-//! and violations travel into logs and answers.
+//! and violations travel into logs and answers. Some things wrong are no reason to refuse: their violations come as
+//! warnings beside the answer.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// One thing wrong with well-formed input.
+/// One thing wrong with well-formed input: why it is refused, or a warning about what is accepted all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Violation {
     /// Where, as a JSON pointer (RFC 6901) into the request body, or `?name` for a query parameter, or `/path/name` style

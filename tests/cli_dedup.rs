@@ -202,9 +202,10 @@ fn bad_lines_are_rejected_with_their_numbers_and_the_rest_compared() {
     let file = write(dir.path(), "letters.jsonl", &broken.join("\n"));
     let rejects = at(dir.path(), "rejects.jsonl");
     let sum = summary(&["--rejects", &rejects, &file], 3);
-    assert_eq!((&sum["records"], &sum["rejected"], &sum["pairs"]), (&2.into(), &5.into(), &1.into()));
+    assert_eq!((&sum["records"], &sum["rejected"], &sum["pairs"]), (&3.into(), &4.into(), &3.into()));
+    assert_eq!(sum["warned"], json!({"unreadable_time": {"records": 1, "first": [format!("{file}:6")]}}));
     let said: Vec<_> = lines(&rejects).iter().map(|reject| (reject["line"].as_u64(), reject["code"].clone())).collect();
-    let expected = [(2, "malformed_line"), (3, "no_content"), (4, "no_id"), (5, "repeated_id"), (6, "invalid_time")];
+    let expected = [(2, "malformed_line"), (3, "no_content"), (4, "no_id"), (5, "repeated_id")];
     assert_eq!(said, expected.map(|(line, code)| (Some(line), json!(code))));
     assert!(!fs::read_to_string(&rejects).unwrap().contains("夜市"), "a text is in the rejects file");
     // Without a file they are said, and with made-up ids a row needs none.

@@ -177,6 +177,30 @@ fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
 }
 
 #[test]
+fn records_whose_time_cannot_be_read_are_stored_and_counted_as_warned() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let line = |n: u32, time: &str| format!("{n},第{n}件来信谈的是另一件事,{time}\n");
+    let odd = (1..=7).map(|n| line(n, "secret day")).collect::<String>();
+    let file = write(dir.path(), "times.csv", format!("id,title,time\n{}{odd}", line(9, "2018年1月5日 星期五")));
+    let output = import(&["--to", server.url(), &file]);
+    let places: Vec<String> = (3..=7).map(|line| format!("{file}:{line}")).collect();
+    let counted = format!("warned    7 unreadable_time ({} …)\nrejected  0\n", places.join(", "));
+    says(&output, 0, &["read      8 lines", "8 new", &counted]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("unreadable_time").count(), 1, "explained once:\n{said}");
+    assert!(
+        said.contains(&format!("{file}:3: warning: unreadable_time at /time: ")) && said.contains("RFC 3339"),
+        "{said}"
+    );
+    assert!(!said.contains("secret"), "{said}");
+    let record = server.send("GET", "/v1/collections/letters/records/1", &Value::Null).json();
+    assert_eq!(record["row"]["time"], "secret day");
+    let data = dir.path().join("directory");
+    says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &[&counted]);
+}
+
+#[test]
 fn without_a_rejects_file_the_reasons_are_shown_and_never_the_text() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");

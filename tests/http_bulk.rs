@@ -88,6 +88,20 @@ fn every_line_is_answered_in_order_and_a_bad_one_harms_no_other() {
 }
 
 #[test]
+fn a_line_whose_time_cannot_be_read_is_registered_with_a_warning() {
+    let (_folder, server) = start(&[]);
+    let line = |id: &str, time: Value| json!({"id": id, "content": text(7), "time": time}).to_string() + "\n";
+    let body =
+        [line("a", json!("昨天下午")), line("b", json!("2018年1月5日 下午3:05")), line("c", json!(1_551_744_060))];
+    let answers = send(&server, &bulk_of("warned"), body.concat().as_bytes());
+    let found: Vec<_> = answers.iter().map(|line| (summary(line).1, line["warnings"][0]["code"].as_str())).collect();
+    assert_eq!(found, [(201, Some("unreadable_time")), (201, None), (201, Some("unreadable_time"))]);
+    assert!(answers[1].get("warnings").is_none(), "{}", answers[1]);
+    let times: Vec<_> = answers[2]["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();
+    assert_eq!(times, [&Value::Null, &json!("2018-01-05T07:05:00Z")]);
+}
+
+#[test]
 fn bodies_without_lines_give_no_answers() {
     let (_folder, server) = start(&[]);
     for body in ["\n", "\r\n\r\n", "  \n\n"] {

@@ -287,6 +287,57 @@ fn a_match_says_who_and_when() {
 }
 
 #[test]
+fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
+    let desk = Desk::new("unreadable-time");
+    let with = |time: Value, date: Value| json!({"title": "来信", "content": LAMPS, "time": time, "date": date});
+    let warned = |answer: &Value| -> Vec<(String, String)> {
+        let part = |warning: &Value, name: &str| warning[name].as_str().expect("a text").to_owned();
+        let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
+        warnings.iter().map(|warning| (part(warning, "pointer"), part(warning, "code"))).collect()
+    };
+    let at = |field: &str| (field.to_owned(), "unreadable_time".to_owned());
+    let given = with(json!("上个月初五"), Value::Null);
+    let first = desk.register("a", &given);
+    assert_eq!((&first["verdict"], warned(&first)), (&json!("original"), vec![at("/time")]));
+    let detail = first["warnings"][0]["detail"].as_str().expect("a text");
+    assert!(
+        detail.contains("RFC 3339") && detail.contains("YYYY-MM-DD") && detail.contains("kept in the row"),
+        "{detail}"
+    );
+    assert!(!detail.contains("初五"), "{detail}");
+    let stored = desk.get("a");
+    assert_eq!((&stored["row"], stored.get("warnings")), (&given, None), "the value is kept");
+    assert_eq!(warned(&desk.put_again("a", &given, "unchanged")), [at("/time")]);
+    assert_eq!(
+        warned(&desk.put_again("a", &with(json!("初五"), json!("5/1/2018")), "updated")),
+        [at("/time"), at("/date")]
+    );
+
+    for (path, row) in [("/check", &given), ("/similar", &with(json!("18-1-5"), json!(20_180_105)))] {
+        let answer = desk.ask("POST", path, row);
+        let found = answer.get("match").unwrap_or(&answer["similar"][0]);
+        assert_eq!((warned(&answer), &found["id"], &found["time"]), (vec![at("/time")], &json!("a"), &Value::Null));
+    }
+    let skipped = desk.ask("POST", "/records?if_duplicate=skip", &given);
+    assert_eq!((&skipped["outcome"], warned(&skipped)), (&json!("skipped"), vec![at("/time")]));
+    for answer in [
+        desk.ask("GET", "/records/a/similar", &Value::Null),
+        desk.register("b", &with(json!("2018-1-5 8:30"), Value::Null)),
+        desk.ask("POST", "/check", &with(Value::Null, json!(" "))),
+    ] {
+        assert!(answer.get("warnings").is_none(), "{answer}");
+    }
+    // The first that can be read counts.
+    desk.register("c", &with(json!("初五"), json!("2018年1月5日 上午8:30")));
+    let list = desk.ask("POST", "/similar", &row(LAMPS));
+    let times: Vec<_> = list["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();
+    let read = json!("2018-01-05T00:30:00Z");
+    assert_eq!((ids(&list["similar"]), times), (vec!["a", "b", "c"], vec![&Value::Null, &read, &read]));
+    let asked = json!({"a": {"id": "a"}, "b": {"row": given}});
+    assert_eq!(desk.ask("POST", "/explain", &asked)["exact"], true);
+}
+
+#[test]
 fn the_256_earliest_of_many_equal_texts_are_found_and_the_cut_is_said() {
     let desk = Desk::new("many");
     let equal = json!({"content": "三号楼电梯停运半个月，高层老人买菜看病都要爬楼梯"});

@@ -19,6 +19,7 @@ pub mod sample;
 pub mod serve;
 pub mod store;
 pub mod transfer;
+mod warned;
 
 use std::io::Write;
 use std::path::Path;

@@ -8,6 +8,7 @@ use crate::collection::{CollectionName, Settings};
 use crate::record::RecordId;
 use crate::store::Seq;
 use crate::verdict::{Match, Verdict};
+use crate::violation::Violation;
 
 /// How a registration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -40,6 +41,9 @@ pub struct Registration {
     /// replaced; `duplicate_of` is then `null`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_gone: bool,
+    /// What was left unread and is no reason to refuse the row: `unreadable_time`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Violation>,
 }
 
 /// The answer to "is this a duplicate?".
@@ -50,6 +54,9 @@ pub struct Check {
     /// One match, the first found; not necessarily the best or the earliest.
     #[serde(rename = "match")]
     pub found: Option<Match>,
+    /// What was left unread and is no reason to refuse the row: `unreadable_time`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Violation>,
 }
 
 /// The answer to "what is similar?".
@@ -64,6 +71,9 @@ pub struct SimilarList {
     pub similar: Vec<Match>,
     /// Whether a limit cut the search or the list short.
     pub truncated: bool,
+    /// Of a row given with the question, what was left unread and is no reason to refuse it: `unreadable_time`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Violation>,
 }
 
 /// A stored record with its verdict.

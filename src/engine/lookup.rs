@@ -13,6 +13,16 @@ use crate::store::{self, Query, StoreError, Until};
 use crate::verdict::{Fingerprint, sort_best_first};
 use crate::violation::Violation;
 
+/// What a row asks of the store.
+struct Question {
+    query: Query,
+    /// Who judges what the store proposes.
+    judge: Arc<RecordJudge>,
+    fingerprint: Option<Fingerprint>,
+    /// What was left unread of the row.
+    warnings: Vec<Violation>,
+}
+
 impl Engine {
     /// "Is this a duplicate?" Stops at the first match, stores nothing.
     pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
@@ -32,9 +42,9 @@ impl Engine {
 
     async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
         let except = row.id().cloned();
-        let (query, judge, _) = self.question(collection, row, except).await?;
+        let Question { query, judge, warnings, .. } = self.question(collection, row, except).await?;
         let found = self.store.find(query, judge, Until::FirstMatch).await?.matches.into_iter().next();
-        Ok(Check { duplicate: found.is_some(), found })
+        Ok(Check { duplicate: found.is_some(), found, warnings })
     }
 
     /// All records similar to `row`, best first, at most `limit`. Stores nothing. A row whose id is stored does not find
@@ -47,7 +57,9 @@ impl Engine {
     /// All records similar to a stored one, best first, at most `limit`.
     pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, limit: usize) -> Result<SimilarList> {
         let row = self.stored_row(collection, id).await?;
-        self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), limit)).await
+        let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), limit)).await?;
+        // Who stored it was told.
+        Ok(SimilarList { warnings: Vec::new(), ..list })
     }
 
     async fn similar_once(
@@ -57,23 +69,19 @@ impl Engine {
         except: Option<RecordId>,
         limit: usize,
     ) -> Result<SimilarList> {
-        let (query, judge, fingerprint) = self.question(collection, row, except).await?;
-        self.list(query, judge, fingerprint, limit).await
+        let Question { query, judge, fingerprint, warnings } = self.question(collection, row, except).await?;
+        Ok(SimilarList { warnings, ..self.list(query, judge, fingerprint, limit).await? })
     }
 
-    /// What the store is asked for `row`, who judges what it proposes, and the row's fingerprint.
-    async fn question(
-        &self,
-        collection: &CollectionName,
-        row: Row,
-        except: Option<RecordId>,
-    ) -> Result<(Query, Arc<RecordJudge>, Option<Fingerprint>)> {
+    /// Reads and signs `row`, and says what the store is asked for it.
+    async fn question(&self, collection: &CollectionName, row: Row, except: Option<RecordId>) -> Result<Question> {
         let context = self.context(collection).await?;
-        let subject = self.subject(&context, row).await?;
+        let mut subject = self.subject(&context, row).await?;
+        let warnings = std::mem::take(&mut subject.document.warnings);
         let rulings = self.rulings(collection, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
         let fingerprint = subject.signed.fingerprint();
-        Ok((query, Arc::new(RecordJudge::new(context, subject, rulings)), fingerprint))
+        Ok(Question { query, judge: Arc::new(RecordJudge::new(context, subject, rulings)), fingerprint, warnings })
     }
 
     /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
@@ -127,7 +135,7 @@ impl Engine {
         sort_best_first(&mut similar);
         let cut = similar.len() > limit;
         similar.truncate(limit);
-        Ok(SimilarList { fingerprint, generation, similar, truncated: truncated || cut })
+        Ok(SimilarList { fingerprint, generation, similar, truncated: truncated || cut, warnings: Vec::new() })
     }
 
     /// What two records share and where they differ.

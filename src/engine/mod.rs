@@ -218,7 +218,7 @@ impl Engine {
             IfDuplicate::Skip => Mode::SkipDuplicate,
         };
         let mut attempts = 0;
-        let registered = loop {
+        let (registered, warnings) = loop {
             let context = self.context_or_create(collection, &row).await?;
             match self.register_in(context, &id, &row, mode, turn).await {
                 Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
@@ -227,10 +227,10 @@ impl Engine {
                 other => break other?,
             }
         };
-        self.answer(collection, id, registered).await
+        self.answer(collection, id, registered, warnings).await
     }
 
-    /// One attempt, signed for the generations that `context` knows of.
+    /// One attempt, signed for the generations that `context` knows of; and the warnings about the row.
     async fn register_in(
         &self,
         context: Arc<Context>,
@@ -238,9 +238,10 @@ impl Engine {
         row: &Row,
         mode: Mode,
         turn: &mut Turn,
-    ) -> Result<Registered> {
+    ) -> Result<(Registered, Vec<Violation>)> {
         let collection = &context.state.name;
-        let subject = self.subject(&context, row.clone()).await?;
+        let mut subject = self.subject(&context, row.clone()).await?;
+        let warnings = std::mem::take(&mut subject.document.warnings);
         let others = self.sign_beside(&context, id, row).await?;
         let rulings = self.rulings(collection, Some(id)).await?;
         let registration = store::Registration {
@@ -257,7 +258,7 @@ impl Engine {
         };
         let judge = Arc::new(RecordJudge::new(context, subject, rulings));
         turn.come().await;
-        Ok(self.store.register(registration, judge).await?)
+        Ok((self.store.register(registration, judge).await?, warnings))
     }
 
     fn settle_id(&self, id: Option<RecordId>, row: &Row) -> Result<RecordId> {

@@ -9,6 +9,7 @@ use crate::engine::{Engine, Error, Result};
 use crate::record::RecordId;
 use crate::store::{Registered, Seq, StoreError, StoredRecord};
 use crate::verdict::Verdict;
+use crate::violation::Violation;
 
 impl Engine {
     /// The answer to a registration.
@@ -17,17 +18,18 @@ impl Engine {
         collection: &CollectionName,
         id: RecordId,
         registered: Registered,
+        warnings: Vec<Violation>,
     ) -> Result<Registration> {
         let (outcome, record) = match registered {
             Registered::Skipped(verdict) => {
-                return Ok(Registration { id, outcome: Outcome::Skipped, verdict, original_gone: false });
+                return Ok(Registration { id, outcome: Outcome::Skipped, verdict, original_gone: false, warnings });
             }
             Registered::Created(StoredRecord { verdict, .. }) => {
-                return Ok(Registration { id, outcome: Outcome::Created, verdict, original_gone: false });
+                return Ok(Registration { id, outcome: Outcome::Created, verdict, original_gone: false, warnings });
             }
             Registered::Replaced(StoredRecord { verdict, .. }) => {
                 self.groups.touch(collection, &id);
-                return Ok(Registration { id, outcome: Outcome::Replaced, verdict, original_gone: false });
+                return Ok(Registration { id, outcome: Outcome::Replaced, verdict, original_gone: false, warnings });
             }
             Registered::Updated(record) => {
                 self.groups.touch(collection, &id);
@@ -36,7 +38,7 @@ impl Engine {
             Registered::Unchanged(record) => (Outcome::Unchanged, record),
         };
         let (verdict, original_gone) = self.as_it_is_now(collection, record.verdict, record.duplicate_of_seq).await?;
-        Ok(Registration { id, outcome, verdict, original_gone })
+        Ok(Registration { id, outcome, verdict, original_gone, warnings })
     }
 
     /// A record with its verdict.

@@ -22,7 +22,8 @@ pub fn head() -> OpenApi {
     let description = "Tells, for every petition that comes in, whether the same matter was submitted before, and where.\n\n\
         The body of a record request is the row itself: a flat JSON object of its fields. Options go in the query string; \
         unknown parameters are refused. Errors are `application/problem+json` with a stable `code`, and `errors` names \
-        every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. Where `retryable` \
+        every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. What is left unread \
+        and is no reason to refuse a row (a time in no known form) is named the same way in the answer's `warnings`. Where `retryable` \
         is true the same request may succeed later; every request may be repeated safely.";
     let info = InfoBuilder::new()
         .title("doppel")

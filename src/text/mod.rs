@@ -18,6 +18,7 @@ pub mod words;
 use sha2::{Digest, Sha256};
 
 use crate::collection::{SegmenterKind, StopList, StopWords, TextSettings};
+use crate::violation::Violation;
 
 pub use reader::Reader;
 
@@ -52,6 +53,8 @@ pub struct Document {
     pub identity: Option<String>,
     /// When the matter was submitted, if the row says so.
     pub time: Option<jiff::Timestamp>,
+    /// What was left unread, and is no reason to refuse the row. No record text.
+    pub warnings: Vec<Violation>,
 }
 
 /// A content field of a document.

@@ -40,10 +40,11 @@ impl Reader {
     }
 
     /// Reads the fields that have a role. NULL, absent and empty are the same; numbers and booleans count as their JSON
-    /// text. Where several `time` fields have a value, the first counts. O(bytes of the row).
+    /// text. Of several `time` fields the first that can be read counts. A time that cannot be read is none, and one of the
+    /// document's warnings (`unreadable_time`). O(bytes of the row).
     ///
     /// # Errors
-    /// All that is wrong: `nested_value` for an array or object in a field with a role, `invalid_time`.
+    /// All that is wrong: `nested_value` for an array or object in a field with a role.
     pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
         let mut document = Document::default();
         let mut identity: Vec<String> = Vec::new();
@@ -73,9 +74,9 @@ impl Reader {
                     document.fields.push(DocumentField { position: position as u8, role: *role, text, line_ends });
                 }
                 Role::Identity => identity.push(text),
-                Role::Time => match time::parse(&text.to_ascii_uppercase(), &self.zone) {
+                Role::Time => match time::parse(&text, &self.zone) {
                     Some(instant) => document.time = document.time.or(Some(instant)),
-                    None => found.push(Violation::new(child("", name), "invalid_time", time::ACCEPTED)),
+                    None => document.warnings.push(Violation::new(child("", name), time::UNREADABLE, time::ACCEPTED)),
                 },
                 Role::Ignore => {}
             }
@@ -169,17 +170,32 @@ mod tests {
 
     #[test]
     fn all_that_is_wrong_is_named_at_once_and_without_the_values() {
-        let found = read(r#"{"标题":["secret"],"内容":{"a":"secret"},"time":"secret","at":5}"#).unwrap_err();
+        let found = read(r#"{"标题":["secret"],"内容":{"a":"secret"},"time":["secret"],"at":5}"#).unwrap_err();
         let named: Vec<_> = found.iter().map(|v| (v.pointer.as_str(), v.code)).collect();
-        let expected =
-            [("/标题", "nested_value"), ("/内容", "nested_value"), ("/time", "invalid_time"), ("/at", "invalid_time")];
+        let expected = [("/标题", "nested_value"), ("/内容", "nested_value"), ("/time", "nested_value")];
         assert_eq!(named, expected);
         assert!(found.iter().all(|violation| !violation.detail.contains("secret")));
     }
 
     #[test]
-    fn the_first_time_that_is_given_counts() {
+    fn the_first_time_that_can_be_read_counts() {
         let document = read(r#"{"at":"2020-01-01T00:00:00Z","time":"2019-01-01T00:00:00Z"}"#).unwrap();
         assert_eq!(document.time.unwrap().to_string(), "2019-01-01T00:00:00Z");
+        assert_eq!(document.warnings, []);
+        let document = read(r#"{"at":20200101,"time":"secret"}"#).unwrap();
+        assert_eq!(document.time.unwrap().to_string(), "2019-12-31T16:00:00Z");
+        assert_eq!(document.warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_read_is_none_with_a_warning_that_does_not_repeat_it() {
+        let document = read(r#"{"内容":"夜市噪音","name":"李","time":"secret","at":1551744060}"#).unwrap();
+        assert_eq!(
+            (document.time, document.identity.as_deref(), document.joined().as_str()),
+            (None, Some("李"), "夜市噪音")
+        );
+        let named: Vec<_> = document.warnings.iter().map(|v| (v.pointer.as_str(), v.code)).collect();
+        assert_eq!(named, [("/time", "unreadable_time"), ("/at", "unreadable_time")]);
+        assert!(document.warnings.iter().all(|warning| !warning.detail.contains("secret")));
     }
 }

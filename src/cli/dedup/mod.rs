@@ -32,9 +32,10 @@ use crate::sources::Format;
 const EXAMPLES: &str = "\
 Input, records:
   JSON lines or CSV, as for doppel import; every row needs an id of its own (field \"id\"), or give --make-ids. A line that
-  cannot be read, says nothing, or has the id of an earlier line is rejected with its number, and the rest go on. Records
-  are taken in the order of the files, each compared with those before it, by the rules of the service under the same
-  settings: exact duplicates, all channels, verification, limits. It finds what a service would have found that had
+  cannot be read, says nothing, or has the id of an earlier line is rejected with its number, and the rest go on. A record
+  whose time cannot be read is compared as one without a time, and counted as warned.
+  Records are taken in the order of the files, each compared with those before it, by the rules of the service under the
+  same settings: exact duplicates, all channels, verification, limits. It finds what a service would have found that had
   registered them in this order.
 Input, fingerprints (--fingerprints):
   one a line, 16 lower-case hexadecimal digits; after a tab an id may follow, else the line number is the id.

@@ -15,6 +15,7 @@ use super::{Args, Files, GroupLine, Leave, Lines, survivors};
 use crate::cli::import::input::{Input, Line, Source};
 use crate::cli::import::report::{Refused, Rejects};
 use crate::cli::progress::Progress;
+use crate::cli::warned::{Warned, Warning};
 use crate::cli::{eval, usage};
 use crate::config::Config;
 use crate::engine::Error;
@@ -49,7 +50,7 @@ pub(super) fn run(args: &Args, config: &Config, dir: &Path, rejects: &mut Reject
     progress.phase("reading", input.total_bytes());
     let mut replay = Replay::new(settings.clone(), None, Frequencies::built_in(), for_sketches)?;
     let mut stock = Stock::new(dir, for_rows);
-    let statistics = read_all(input, &replay, &mut stock, rejects, &mut progress)?;
+    let statistics = read_all(input, &replay, &mut stock, (rejects, &mut summary.warned), &mut progress)?;
     let frequencies = count(&replay, &stock)?;
     if statistics.is_some() || frequencies.is_some() {
         let frequencies = frequencies.unwrap_or_else(Frequencies::built_in);
@@ -86,12 +87,12 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
     })
 }
 
-/// Reads all lines into `stock`; the statistics of their words, if the profile wants them.
+/// Reads all lines into `stock`, noting those that are refused or warned of; the statistics of their words, if the profile wants them.
 fn read_all(
     input: Input,
     replay: &Replay,
     stock: &mut Stock,
-    rejects: &mut Rejects,
+    (rejects, warned): (&mut Rejects, &mut Warned),
     progress: &mut Progress,
 ) -> anyhow::Result<Option<Statistics>> {
     let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
@@ -106,6 +107,8 @@ fn read_all(
             };
             match kept {
                 Ok(document) => {
+                    let warnings = document.warnings.iter().map(Warning::from);
+                    warned.note((&names[line.file], line.number), warnings, |text| progress.say(text));
                     if let Some(statistics) = &mut statistics {
                         replay.observe(&document, statistics);
                     }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::cli::warned::Warned;
+
 /// What was found.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Summary {
@@ -11,6 +13,9 @@ pub(super) struct Summary {
     pub(super) records: u64,
     /// Lines refused.
     pub(super) rejected: u64,
+    /// Records compared with a warning, by code.
+    #[serde(skip_serializing_if = "Warned::is_empty")]
+    pub(super) warned: Warned,
     /// Pairs found; of fingerprints, between different ones.
     pub(super) pairs: u64,
     /// Pairs of exact duplicates; of fingerprints, those that have an equal one.
@@ -50,8 +55,10 @@ impl Summary {
             "records" => format!("{exact} of exact duplicates"),
             _ => format!("besides, {exact} fingerprints have an equal one"),
         };
-        let mut text =
-            format!("read       {records} {unit}\nrejected   {rejected}{listed}\npairs      {pairs}; {exact}\n");
+        let warned: String = self.warned.lines().map(|line| format!("warned     {line}\n")).collect();
+        let mut text = format!(
+            "read       {records} {unit}\n{warned}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n"
+        );
         text += &format!("groups     {groups} with {grouped} {unit}, the largest with {largest}");
         text += &if *chained == 0 { "\n".to_owned() } else { format!("; {chained} chained: look at their bridges\n") };
         if self.truncated > 0 {

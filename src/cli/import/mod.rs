@@ -32,7 +32,8 @@ Input:
   CSV         a header row names the fields; UTF-8, values separated by commas, quoted values may hold line ends; every
               value is taken as text, an empty cell as no value
   Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
-  A line that cannot be read or is refused is reported, and the rest go on.
+  A line that cannot be read or is refused is reported, and the rest go on. A record whose time cannot be read is stored
+  without it, and counted as warned.
 
 Examples:
   doppel import --to http://127.0.0.1:8080 --collection letters letters.csv

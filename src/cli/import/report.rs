@@ -1,4 +1,4 @@
-//! What the user sees: progress while it runs, refused lines, and the sum at the end. No record text, unless the rejects
+//! What the user sees: progress while it runs, refused lines, warnings, and the sum at the end. No record text, unless the rejects
 //! file was asked to hold it.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use serde::Serialize;
 
 use super::deliver::Answers;
 use super::input::Batch;
+use super::target;
+use crate::cli::warned::{Warned, Warning};
 use crate::engine::answers::Outcome;
 use crate::verdict::VerdictKind;
 
@@ -109,6 +111,7 @@ pub(super) struct Report {
     lines: u64,
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
+    warned: Warned,
     rejects: Rejects,
     bar: Option<ProgressBar>,
     said: Instant,
@@ -129,6 +132,7 @@ impl Report {
             lines: 0,
             verdicts: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            warned: Warned::default(),
             rejects,
             bar,
             said: now,
@@ -145,7 +149,10 @@ impl Report {
                     self.reject((line.file, line.number), why.code, pointer, &why.detail, text)?;
                 }
                 (Ok(json), Some(answer)) => match (answer.outcome, answer.verdict) {
-                    (Some(outcome), Some(verdict)) => self.stored(outcome, verdict),
+                    (Some(outcome), Some(verdict)) => {
+                        self.stored(outcome, verdict);
+                        self.warn((line.file, line.number), &answer.warnings);
+                    }
                     _ => {
                         let refusal = &answer.refusal;
                         let pointer = refusal.errors.first().map_or("", |at| at.pointer.as_str());
@@ -164,6 +171,12 @@ impl Report {
     fn stored(&mut self, outcome: Outcome, verdict: VerdictKind) {
         *self.verdicts.entry(verdict_name(verdict)).or_default() += 1;
         *self.outcomes.entry(outcome_name(outcome)).or_default() += 1;
+    }
+
+    fn warn(&mut self, (file, line): (usize, u64), warnings: &[target::Warning]) {
+        let warnings =
+            warnings.iter().map(|target::Warning { pointer, code, detail }| Warning { code, pointer, detail });
+        self.warned.note((&self.names[file], line), warnings, |text| say_beside(self.bar.as_ref(), text));
     }
 
     fn reject(
@@ -225,8 +238,9 @@ impl Report {
         let verdicts = VERDICTS.map(verdict_name);
         let outcomes = OUTCOMES.map(outcome_name);
         let (rejected, into) = (self.rejects.count, self.rejects.listed());
+        let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
         format!(
-            "read      {} lines in {:.1} s, {:.0} records/s\nstored    {}\nof these  {}\nrejected  {rejected}{into}\n",
+            "read      {} lines in {:.1} s, {:.0} records/s\nstored    {}\nof these  {}\n{warned}rejected  {rejected}{into}\n",
             self.lines,
             self.began.elapsed().as_secs_f64(),
             self.rate(),

@@ -77,8 +77,18 @@ pub(super) struct Answer {
     pub(super) line: u64,
     pub(super) outcome: Option<Outcome>,
     pub(super) verdict: Option<VerdictKind>,
+    #[serde(default)]
+    pub(super) warnings: Vec<Warning>,
     #[serde(flatten)]
     pub(super) refusal: Refusal,
+}
+
+/// What was left unread of a line that was taken.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Warning {
+    pub(super) pointer: String,
+    pub(super) code: String,
+    pub(super) detail: String,
 }
 
 /// Why a line or a request was refused; empty when it was not.

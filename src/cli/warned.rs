@@ -1,0 +1,103 @@
+//! Records that are taken with a warning: how many by code, and where the first of them stand.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::violation::Violation;
+
+/// Places kept of each code: enough to look at some.
+const PLACES: usize = 5;
+
+/// Counts records with warnings. Holds no record text; constant memory, since codes are few.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Warned(BTreeMap<String, Kind>);
+
+/// Records with warnings of one code.
+#[derive(Debug, Default, Serialize)]
+struct Kind {
+    records: u64,
+    /// The first few, as `FILE:LINE`.
+    first: Vec<String>,
+}
+
+/// What a warning says, whoever gave it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Warning<'a> {
+    pub(super) code: &'a str,
+    pub(super) pointer: &'a str,
+    pub(super) detail: &'a str,
+}
+
+impl<'a> From<&'a Violation> for Warning<'a> {
+    fn from(Violation { pointer, code, detail }: &'a Violation) -> Self {
+        Self { code, pointer, detail }
+    }
+}
+
+impl Warned {
+    /// Notes the warnings about the record at a line of the file called `name`. The first of each code is said in full.
+    pub(super) fn note<'a>(
+        &mut self,
+        (name, line): (&str, u64),
+        warnings: impl IntoIterator<Item = Warning<'a>>,
+        say: impl Fn(&str),
+    ) {
+        let mut codes: Vec<&str> = Vec::new();
+        for Warning { code, pointer, detail } in warnings {
+            // A record counts once, however many of its fields are meant.
+            if codes.contains(&code) {
+                continue;
+            }
+            codes.push(code);
+            let kind = self.0.entry(code.to_owned()).or_default();
+            kind.records += 1;
+            if kind.records == 1 {
+                say(&format!("{name}:{line}: warning: {code} at {pointer}: {detail}"));
+            }
+            if kind.first.len() < PLACES {
+                kind.first.push(format!("{name}:{line}"));
+            }
+        }
+    }
+
+    /// Whether there were none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// For the sum at the end: a line for each code, without line end.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(code, Kind { records, first })| {
+            let more = if *records > first.len() as u64 { " …" } else { "" };
+            format!("{records} {code} ({}{more})", first.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_counted_by_code_with_the_first_places_and_one_explanation() {
+        let said = std::cell::RefCell::new(Vec::new());
+        let mut warned = Warned::default();
+        assert!(warned.is_empty());
+        for line in 1..=7 {
+            let warning = |code, pointer| Warning { code, pointer, detail: "why" };
+            let both = [warning("unreadable_time", "/time"), warning("unreadable_time", "/at")];
+            warned.note(("a.csv", line), both, |text| said.borrow_mut().push(text.to_owned()));
+        }
+        warned.note(("b.csv", 9), [], |_| panic!("there is nothing to say"));
+        assert_eq!(*said.borrow(), ["a.csv:1: warning: unreadable_time at /time: why"]);
+        let expected = "7 unreadable_time (a.csv:1, a.csv:2, a.csv:3, a.csv:4, a.csv:5 …)";
+        assert_eq!(warned.lines().collect::<Vec<_>>(), [expected]);
+        let json = serde_json::to_value(&warned).unwrap();
+        assert_eq!(
+            (&json["unreadable_time"]["records"], &json["unreadable_time"]["first"][4]),
+            (&7.into(), &"a.csv:5".into())
+        );
+    }
+}
