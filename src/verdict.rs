@@ -103,6 +103,47 @@ pub struct Match {
     pub relation: Option<Relation>,
     /// When the matching record was submitted, as far as it says so (RFC 3339, UTC).
     pub time: Option<String>,
+    /// What the two texts name differently.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<Difference>,
+    /// The same form about another matter: only in `similar` with `templates=true`, never `duplicate_of`, never in a group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub template: bool,
+}
+
+/// An object that two texts name differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Difference {
+    /// What kind of object.
+    pub kind: ObjectKind,
+    /// As the record asked about names it.
+    pub a: String,
+    /// As the match names it.
+    pub b: String,
+}
+
+/// Kinds of objects that a text names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// A place: a district, town, village, estate.
+    Place,
+    /// A road or street.
+    Road,
+    /// A river, lake or other water.
+    Water,
+    /// An authority, company, school or other organisation.
+    Organisation,
+    /// A number that names something: of a telephone, a file, a line.
+    Number,
+    /// A vehicle's number plate.
+    Plate,
+    /// A house, building, unit or room.
+    House,
+    /// An amount of money.
+    Amount,
+    /// A person.
+    Person,
 }
 
 impl Match {
@@ -118,6 +159,8 @@ impl Match {
             similarity: None,
             relation: None,
             time: None,
+            differs: Vec::new(),
+            template: false,
         }
     }
 
@@ -163,6 +206,9 @@ pub struct Verdict {
     pub similar: Vec<Match>,
     /// Whether a limit cut the search short (see the limits in the documentation).
     pub truncated: bool,
+    /// Version of the collection's document frequencies it was judged by; 0: none counted yet.
+    #[serde(default)]
+    pub statistics: u32,
 }
 
 /// Most matches a verdict lists. `similar` lists more.
@@ -172,7 +218,7 @@ impl Verdict {
     /// Draws the verdict from `matches`: exact before near before too short before original; `duplicate_of` is the match
     /// with the lowest seq.
     pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {
-        let Facts { too_short, fingerprint, generation, truncated } = facts;
+        let Facts { too_short, fingerprint, generation, truncated, statistics } = facts;
         let kind = match (matches.iter().any(Match::is_exact), matches.is_empty(), too_short) {
             (true, ..) => VerdictKind::ExactDuplicate,
             (false, false, _) => VerdictKind::NearDuplicate,
@@ -182,7 +228,7 @@ impl Verdict {
         let duplicate_of = matches.iter().min_by_key(|m| m.seq).map(|m| m.id.clone());
         sort_best_first(&mut matches);
         matches.truncate(VERDICT_SIMILAR);
-        Self { kind, duplicate_of, fingerprint, generation, similar: matches, truncated }
+        Self { kind, duplicate_of, fingerprint, generation, similar: matches, truncated, statistics }
     }
 }
 
@@ -197,4 +243,39 @@ pub struct Facts {
     pub generation: u32,
     /// Whether a limit cut the search short.
     pub truncated: bool,
+    /// Version of the document frequencies judged by.
+    pub statistics: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(matches: Vec<Match>) -> Verdict {
+        let facts = Facts { too_short: false, fingerprint: None, generation: 1, truncated: false, statistics: 7 };
+        Verdict::conclude(matches, facts)
+    }
+
+    #[test]
+    fn a_verdict_stored_before_there_were_document_frequencies_is_read_as_judged_by_none() {
+        let found = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let mut stored = serde_json::to_value(verdict(vec![found])).unwrap();
+        assert_eq!(stored["statistics"], 7);
+        stored.as_object_mut().unwrap().remove("statistics");
+        let read: Verdict = serde_json::from_value(stored).unwrap();
+        assert_eq!((read.statistics, &read.similar[0].differs, read.similar[0].template), (0, &Vec::new(), false));
+    }
+
+    #[test]
+    fn a_match_names_differences_and_templates_only_where_there_are_any() {
+        let plain = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let shown = serde_json::to_value(&plain).unwrap();
+        assert!(shown.get("differs").is_none() && shown.get("template").is_none(), "{shown}");
+        let differs = vec![Difference { kind: ObjectKind::Road, a: "一号路".into(), b: "二号路".into() }];
+        let form = Match { differs, template: true, ..plain };
+        let shown = serde_json::to_value(&form).unwrap();
+        let expected = serde_json::json!([{ "kind": "road", "a": "一号路", "b": "二号路" }]);
+        assert_eq!((&shown["differs"], &shown["template"]), (&expected, &serde_json::json!(true)));
+        assert_eq!(serde_json::from_value::<Match>(shown).unwrap(), form);
+    }
 }

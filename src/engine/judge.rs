@@ -161,6 +161,8 @@ impl Judge for RecordJudge {
             similarity: measures.similarity,
             relation: relation(&self.subject.document, &other),
             time: other.time.map(|time| time.to_string()),
+            differs: Vec::new(),
+            template: false,
         })
     }
 
@@ -198,6 +200,7 @@ impl Judge for RecordJudge {
                 fingerprint: signed.fingerprint(),
                 generation: self.context.state.generation,
                 truncated,
+                statistics: self.context.state.frequencies,
             },
         )
     }
@@ -237,8 +240,8 @@ impl Judge for FingerprintJudge {
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        let generation = self.context.state.generation;
-        let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, truncated };
+        let (generation, statistics) = (self.context.state.generation, self.context.state.frequencies);
+        let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, truncated, statistics };
         Verdict::conclude(matches, facts)
     }
 }

@@ -158,7 +158,10 @@ impl Subjected {
 
 /// No rule looks at the verdict of a candidate.
 fn blank_verdict() -> Verdict {
-    Verdict::conclude(Vec::new(), Facts { too_short: false, fingerprint: None, generation: 1, truncated: false })
+    Verdict::conclude(
+        Vec::new(),
+        Facts { too_short: false, fingerprint: None, generation: 1, truncated: false, statistics: 0 },
+    )
 }
 
 #[cfg(test)]

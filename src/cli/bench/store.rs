@@ -161,6 +161,9 @@ impl Judge for Nothing {
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint: None, generation: 1, truncated })
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 1, truncated, statistics: 0 },
+        )
     }
 }

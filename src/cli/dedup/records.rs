@@ -287,7 +287,19 @@ struct PairLine<'a> {
 
 impl<'a> PairLine<'a> {
     fn new(found: &'a Match, b: &'a str) -> Self {
-        let Match { id, seq: _, via, distance, jaccard, containment, similarity, relation, time: _ } = found;
+        let Match {
+            id,
+            seq: _,
+            via,
+            distance,
+            jaccard,
+            containment,
+            similarity,
+            relation,
+            time: _,
+            differs: _,
+            template: _,
+        } = found;
         Self {
             a: id.as_str(),
             b,

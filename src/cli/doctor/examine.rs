@@ -242,6 +242,9 @@ impl Judge for Itself {
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint: None, generation: 0, truncated })
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 0, truncated, statistics: 0 },
+        )
     }
 }

@@ -261,7 +261,10 @@ impl Judge for Near {
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint: Some(self.0), generation: 1, truncated })
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: Some(self.0), generation: 1, truncated, statistics: 0 },
+        )
     }
 }
 

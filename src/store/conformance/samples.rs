@@ -205,6 +205,6 @@ impl Judge for SampleJudge {
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         let (fingerprint, generation) = (self.signed.fingerprint(), self.generation);
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint, generation, truncated })
+        Verdict::conclude(matches, Facts { too_short: false, fingerprint, generation, truncated, statistics: 0 })
     }
 }

@@ -47,7 +47,10 @@ impl Judge for SchemeJudge {
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint: None, generation: 1, truncated })
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 1, truncated, statistics: 0 },
+        )
     }
 }
 

@@ -191,7 +191,15 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
 /// Stands where a verdict is not known or not wanted.
 pub(super) fn blank_verdict() -> Verdict {
     let kind = crate::verdict::VerdictKind::Original;
-    Verdict { kind, duplicate_of: None, fingerprint: None, generation: 0, similar: Vec::new(), truncated: false }
+    Verdict {
+        kind,
+        duplicate_of: None,
+        fingerprint: None,
+        generation: 0,
+        similar: Vec::new(),
+        truncated: false,
+        statistics: 0,
+    }
 }
 
 const HAS_FINGERPRINT: u8 = 1;

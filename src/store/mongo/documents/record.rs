@@ -31,7 +31,15 @@ pub(in super::super) fn verdict_content(seq: Seq, verdict: &Verdict, original: O
 /// A verdict that says nothing yet.
 pub(in super::super) fn blank_verdict() -> Verdict {
     let kind = VerdictKind::Original;
-    Verdict { kind, duplicate_of: None, fingerprint: None, generation: 0, similar: Vec::new(), truncated: false }
+    Verdict {
+        kind,
+        duplicate_of: None,
+        fingerprint: None,
+        generation: 0,
+        similar: Vec::new(),
+        truncated: false,
+        statistics: 0,
+    }
 }
 
 /// A record, and the fingerprint that the generation of its digest gave it.
