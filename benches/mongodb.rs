@@ -51,15 +51,9 @@ impl Judge for Near {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let distance = self.0.distance(candidate.fingerprint?);
         (distance <= RADIUS).then(|| Match {
-            id: candidate.record.id.clone(),
-            seq: candidate.record.seq,
             via: vec!["simhash".into()],
             distance: Some(distance),
-            jaccard: None,
-            containment: None,
-            similarity: None,
-            relation: None,
-            time: None,
+            ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
         })
     }
 
@@ -68,7 +62,10 @@ impl Judge for Near {
     }
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint: Some(self.0), generation: 1, truncated })
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: Some(self.0), generation: 1, truncated, statistics: 0 },
+        )
     }
 }
 

@@ -248,3 +248,35 @@ pub struct Facts {
     /// Whether a limit cut the search short.
     pub truncated: bool,
 }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(matches: Vec<Match>) -> Verdict {
+        let facts = Facts { too_short: false, fingerprint: None, generation: 1, truncated: false, statistics: 7 };
+        Verdict::conclude(matches, facts)
+    }
+
+    #[test]
+    fn a_verdict_stored_before_there_were_document_frequencies_is_read_as_judged_by_none() {
+        let found = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let mut stored = serde_json::to_value(verdict(vec![found])).unwrap();
+        assert_eq!(stored["statistics"], 7);
+        stored.as_object_mut().unwrap().remove("statistics");
+        let read: Verdict = serde_json::from_value(stored).unwrap();
+        assert_eq!((read.statistics, &read.similar[0].differs, read.similar[0].template), (0, &Vec::new(), false));
+    }
+
+    #[test]
+    fn a_match_names_differences_and_templates_only_where_there_are_any() {
+        let plain = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let shown = serde_json::to_value(&plain).unwrap();
+        assert!(shown.get("differs").is_none() && shown.get("template").is_none(), "{shown}");
+        let differs = vec![Difference { kind: ObjectKind::Road, a: "一号路".into(), b: "二号路".into() }];
+        let form = Match { differs, template: true, ..plain };
+        let shown = serde_json::to_value(&form).unwrap();
+        let expected = serde_json::json!([{ "kind": "road", "a": "一号路", "b": "二号路" }]);
+        assert_eq!((&shown["differs"], &shown["template"]), (&expected, &serde_json::json!(true)));
+        assert_eq!(serde_json::from_value::<Match>(shown).unwrap(), form);
+    }
+}

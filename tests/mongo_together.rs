@@ -71,7 +71,10 @@ impl Judge for Unlucky {
 
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         assert_ne!(self.0.as_str(), "r13", "a judge without luck");
-        Verdict::conclude(matches, Facts { too_short: false, fingerprint: None, generation: 1, truncated })
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 1, truncated, statistics: 0 },
+        )
     }
 }
 

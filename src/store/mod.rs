@@ -65,9 +65,16 @@ pub struct CollectionState {
     /// [`GenerationState::scan_end`] of the live generation: 0 for the first.
     #[serde(default)]
     pub scan_end: Seq,
+    /// Version of its document frequencies in force; 0: none were counted yet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub frequencies: u32,
     /// The generations beside the live one, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<GenerationState>,
+}
+
+fn is_zero(version: &u32) -> bool {
+    *version == 0
 }
 
 impl CollectionState {
@@ -82,6 +89,7 @@ impl CollectionState {
             created_at: now,
             live_since: None,
             scan_end: 0,
+            frequencies: 0,
             others: Vec::new(),
         }
     }

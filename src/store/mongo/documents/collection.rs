@@ -24,7 +24,17 @@ pub(in super::super) struct CollectionDocument {
 impl CollectionDocument {
     pub(in super::super) fn encode(&self) -> Result<Document> {
         let Self { number, state, last_generation, empty } = self;
-        let CollectionState { name, settings, generation, profile, created_at, live_since, scan_end, others } = state;
+        let CollectionState {
+            name,
+            settings,
+            generation,
+            profile,
+            created_at,
+            live_since,
+            scan_end,
+            frequencies,
+            others,
+        } = state;
         let others = others.iter().map(|other| encode_other(other).map(Bson::from)).collect::<Result<Vec<_>>>()?;
         let mut document = doc! {
             "_id": name.as_str(), "number": number, "generation": *generation as i32,
@@ -33,6 +43,9 @@ impl CollectionDocument {
         };
         if let Some(live_since) = live_since {
             document.insert("live_since", live_since);
+        }
+        if *frequencies > 0 {
+            document.insert("frequencies", *frequencies as i32);
         }
         Ok(document)
     }
@@ -48,6 +61,7 @@ impl CollectionDocument {
             created_at: text("created_at")?.to_owned(),
             live_since: document.get_str("live_since").ok().map(str::to_owned),
             scan_end: document.get_i64("scan_end").unwrap_or(0) as Seq,
+            frequencies: document.get_i32("frequencies").unwrap_or(0) as u32,
             others: others.iter().map(decode_other).collect::<Result<_>>()?,
         };
         let highest = state.others.iter().map(|other| other.id).max().unwrap_or(0).max(state.generation);
