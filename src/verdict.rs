@@ -179,13 +179,14 @@ pub const VIA_DECISION: &str = "decision";
 /// [`Match::via`] of equal addresses in a field of role `url`.
 pub const VIA_URL: &str = "url";
 
-/// Sorts matches best first: by similarity, then by distance, then earliest first. Where nothing was verified the
+/// Sorts matches best first, templates behind all: by similarity, then by distance, then earliest first. Where nothing was verified the
 /// distance alone decides.
 pub fn sort_best_first(matches: &mut [Match]) {
     matches.sort_by(|a, b| {
         let similarity = |m: &Match| m.similarity.unwrap_or(-1.0);
         let distance = |m: &Match| m.distance.unwrap_or(u8::MAX);
         let by_similarity = similarity(b).total_cmp(&similarity(a));
+        let by_similarity = a.template.cmp(&b.template).then(by_similarity);
         by_similarity.then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
     });
 }

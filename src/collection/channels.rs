@@ -68,6 +68,24 @@ pub enum Marks {
     Any,
 }
 
+/// Which shingles of a text a sample holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Prefer {
+    /// Those with the smallest hashes: any is as likely as any other.
+    #[default]
+    Any,
+    /// Those of rare text, as far as the generation's document frequencies know: keys of what everybody writes would propose
+    /// everybody.
+    Rare,
+}
+
+impl Prefer {
+    fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
+}
+
 /// How a lookup key is made of the first fingerprints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -163,6 +181,9 @@ parameters! {
         modulus: Option<u8> = None,
         /// Least resemblance of the samples; 0 accepts any shared shingle, which makes sense under verification.
         t: f64 = 0.1,
+        /// Which shingles are kept first; not with `mod`.
+        #[serde(skip_serializing_if = "Prefer::is_any")]
+        prefer: Prefer = Prefer::Any,
     }
 
     /// Parameters of the `md5` scheme.

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::collection::{CollectionName, Settings};
 use crate::record::RecordId;
 use crate::store::Seq;
-use crate::verdict::{Match, Verdict};
+use crate::verdict::{Difference, Match, Verdict};
 use crate::violation::Violation;
 
 /// How a registration ended.
@@ -148,6 +148,14 @@ pub struct Explanation {
     pub jaccard: f64,
     /// Share of the smaller shingle set found in the larger.
     pub containment: f64,
+    /// The verified similarity: as `jaccard`, but rare text and what both name count for more.
+    pub similarity: f64,
+    /// What both texts share, in shingles that are rare in the collection: how much the similarity rests on.
+    pub evidence: f64,
+    /// What one names where the other names something else.
+    pub differs: Vec<Difference>,
+    /// Version of the collection's document frequencies, which say what is rare; 0: none were counted yet.
+    pub statistics: u32,
     /// Fingerprints and the bits in which they differ.
     pub fingerprints: Option<FingerprintComparison>,
     /// Features both have, heaviest first.
@@ -223,6 +231,10 @@ pub struct Passage {
     pub at_b: usize,
     /// Its length in characters.
     pub chars: usize,
+    /// What it counts for, 0 to 1: 1 for text that hardly any record of the collection holds.
+    pub weight: f64,
+    /// The share of the collection's records that hold its rarest three characters; `null` where fewer than one in a thousand do.
+    pub common: Option<f64>,
 }
 
 /// A piece of the alignment.

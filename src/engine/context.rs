@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
@@ -12,9 +12,10 @@ use crate::engine::answers::InactiveChannel;
 use crate::engine::{Error, Result, off_thread};
 use crate::index::{Probe, Via};
 use crate::record::{RecordId, Row};
+use crate::schemes::frequencies::Frequencies;
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
-use crate::similarity::{Frequencies, Named, Sketches, Verifier};
+use crate::similarity::{Named, Sketches, Verifier};
 use crate::store::{CollectionState, GenerationId, Store, StoreError};
 use crate::text::Document;
 use crate::verdict::Fingerprint;
@@ -37,6 +38,39 @@ pub(super) struct Context {
     pub(super) others: Vec<Beside>,
     /// How many contexts had been made when it was last used.
     used: AtomicU32,
+    /// How it grows.
+    pub(super) growth: Growth,
+    /// Whether something goes by document frequencies of text.
+    pub(super) counts_text: bool,
+}
+
+/// How much a collection has grown since its document frequencies were counted.
+#[derive(Debug, Default)]
+pub(super) struct Growth {
+    /// Records that it had more when the context was made.
+    before: u64,
+    /// Records registered through this process since.
+    since: AtomicU64,
+    /// Whether somebody is counting.
+    counting: AtomicBool,
+}
+
+impl Growth {
+    fn of(records: u64, frequencies: &Frequencies) -> Self {
+        Self { before: records.saturating_sub(frequencies.records()), ..Self::default() }
+    }
+
+    /// Notes one more record; whether whoever asks is to count, now that there are `enough` more.
+    pub(super) fn is_enough(&self, enough: u64) -> bool {
+        let grown = self.before + self.since.fetch_add(1, Ordering::Relaxed) + 1;
+        grown >= enough && !self.counting.swap(true, Ordering::AcqRel)
+    }
+
+    /// Nothing came of counting: the next try is after as many records again.
+    pub(super) fn postpone(&self) {
+        self.since.store(0, Ordering::Relaxed);
+        self.counting.store(false, Ordering::Release);
+    }
 }
 
 /// A generation beside the live one, compiled.
@@ -133,6 +167,8 @@ impl Context {
             sketches: Arc::clone(&self.sketches),
             others: Vec::new(),
             used: AtomicU32::new(0),
+            growth: Growth::default(),
+            counts_text: false,
         })
     }
 
@@ -151,7 +187,8 @@ impl Context {
     ) -> Self {
         let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
         let verifier = verifier(&state.settings, &frequencies);
-        Self { state, profile, verifier, frequencies, owner: 0, sketches, others: Vec::new(), used: AtomicU32::new(0) }
+        let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Growth::default());
+        Self { state, profile, verifier, frequencies, owner: 0, sketches, others, used, growth, counts_text: false }
     }
 
     /// Reads `row`, which must say something that can be compared.
@@ -259,17 +296,27 @@ impl Contexts {
         let cached = self.by_name.load().get(&state.name).cloned();
         // Another collection may have had the name before.
         let before = cached.filter(|before| before.state.created_at == state.created_at);
-        let Beside { profile, owner, .. } =
-            self.compiled(store, &state.name, (state.generation, &state.settings), before.as_deref()).await?;
+        let before = before.as_deref();
+        let mut live = self.compiled(store, &state.name, (state.generation, &state.settings), before).await?;
         let mut others = Vec::with_capacity(state.others.len());
         for other in &state.others {
-            others.push(self.compiled(store, &state.name, (other.id, &other.settings), before.as_deref()).await?);
+            others.push(self.compiled(store, &state.name, (other.id, &other.settings), before).await?);
         }
+        let frequencies = frequencies(store, state, before).await?;
+        if before.is_some_and(|before| before.frequencies.version() != frequencies.version()) {
+            // A sketch says what a text weighs, and that is other now.
+            self.forget_sketches(std::iter::once(&mut live).chain(&mut others));
+        }
+        let growth = Growth::of(store.count(&state.name).await.unwrap_or(0), &frequencies);
+        let Beside { profile, owner, .. } = live;
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
-        let frequencies = Frequencies::built_in();
         let verifier = verifier(&state.settings, &frequencies);
-        let context = Arc::new(Context { state, profile, verifier, frequencies, owner, sketches, others, used });
+        let weighs = verifier.as_ref().is_some_and(|verifier| verifier.settings().rarity);
+        let counts_text = weighs || profile.wants_text_frequencies();
+        let context =
+            Context { state, profile, verifier, frequencies, owner, sketches, others, used, growth, counts_text };
+        let context = Arc::new(context);
         let state = &context.state;
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
@@ -317,6 +364,15 @@ impl Contexts {
         Ok(Beside { generation, profile, owner })
     }
 
+    /// Gives generations new owners of sketches, those that shared one before one together.
+    fn forget_sketches<'a>(&self, generations: impl Iterator<Item = &'a mut Beside>) {
+        let mut renamed = HashMap::new();
+        for generation in generations {
+            let next = || self.next_owner.fetch_add(1, Ordering::Relaxed);
+            generation.owner = *renamed.entry(generation.owner).or_insert_with(next);
+        }
+    }
+
     /// Bytes of all remembered sketches.
     pub(super) fn sketch_bytes(&self) -> u64 {
         self.sketches.memory_usage() as u64
@@ -329,6 +385,30 @@ impl Contexts {
             contexts.remove(name);
             contexts
         });
+    }
+}
+
+/// The document frequencies in force: those known before, or read now.
+async fn frequencies(store: &dyn Store, state: &CollectionState, before: Option<&Context>) -> Result<Arc<Frequencies>> {
+    if let Some(before) = before.filter(|before| before.frequencies.version() == state.frequencies) {
+        return Ok(Arc::clone(&before.frequencies));
+    }
+    if state.frequencies == 0 {
+        return Ok(Frequencies::built_in());
+    }
+    match store.frequencies(&state.name, state.frequencies).await {
+        Ok(Some(bytes)) => Ok(Frequencies::decode(state.frequencies, &bytes).map_or_else(
+            || {
+                tracing::error!(collection = %state.name, "the document frequencies are damaged; they are counted anew");
+                Frequencies::built_in()
+            },
+            Arc::new,
+        )),
+        // Superseded or dropped meanwhile: nobody sees this state again.
+        Ok(None) | Err(StoreError::UnknownCollection(_)) => {
+            Ok(before.map_or_else(Frequencies::built_in, |before| Arc::clone(&before.frequencies)))
+        }
+        Err(other) => Err(other.into()),
     }
 }
 

@@ -2,16 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::collection::Verify;
 use crate::engine::Result;
 use crate::engine::answers::{
     DiffPiece, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature, WeightedFeature,
 };
 use crate::engine::context::{Context, Subject};
-use crate::engine::judge::rounded;
+use crate::engine::judge::{contrasted, rounded};
 use crate::schemes::profile::Signed;
-use crate::similarity::{MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, ShingleSet, align, shared_passages};
+use crate::similarity::{
+    MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, SharedPassage, ShingleSet, Verifier, align, shared_passages,
+};
 use crate::text::Document;
 use crate::verdict::VIA_EXACT;
 
@@ -28,15 +30,17 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
     let settings = &context.state.settings;
     let exact = a.signed.digest == b.signed.digest;
     let via = agreeing_channels(context, &a.signed, &b.signed);
-    // Where a collection does not verify, the measures are shown all the same, with the usual shingle.
-    let width = settings.verify.clone().unwrap_or_default().shingle;
+    // Where a collection does not verify, the measures are shown all the same, as they usually are.
+    let unverified = || Verifier::new(settings.verify.clone().unwrap_or_default(), Arc::clone(&context.frequencies));
+    let verifier = context.verifier.clone().unwrap_or_else(unverified);
+    let width = verifier.settings().shingle;
     let (text_a, text_b) = (a.document.joined(), b.document.joined());
-    let measured = match exact {
-        // As the verdict says it, also where there is nothing but punctuation.
-        true => Resemblance { jaccard: 1.0, containment: 1.0 },
-        false => ShingleSet::of(&text_a, width).resemblance(&ShingleSet::of(&text_b, width)),
-    };
-    let verified = settings.verify.as_ref().is_none_or(|verify: &Verify| measured.satisfies(verify));
+    let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&text_a)), &verifier.shingles(&text_b));
+    let contrast = contrasted(&verifier, &context.named(&text_a), &context.named(&text_b));
+    let evidence = verifier.evidence(&overlap, &contrast);
+    // Exact ones as the verdict says it, also where there is nothing but punctuation.
+    let whole = |measure: f64| if exact { 1.0 } else { rounded(measure) };
+    let verified = settings.verify.is_none() || evidence.accepted;
     let (shown_a, cut_a) = beginning(&a.document);
     let (shown_b, cut_b) = beginning(&b.document);
     let Features { shared, only_a, only_b } = compare_features(context, &shown_a, &shown_b);
@@ -45,11 +49,10 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
     let (chars_a, chars_b) = (readable(&text_a), readable(&text_b));
     let passages: Vec<Passage> = shared_passages(&chars_a, &chars_b)
         .into_iter()
-        .map(|p| Passage {
-            text: chars_b[p.at_b..p.at_b + p.chars].iter().collect(),
-            at_a: p.at_a,
-            at_b: p.at_b,
-            chars: p.chars,
+        .map(|SharedPassage { at_a, at_b, chars }| {
+            let text: String = chars_b[at_b..at_b + chars].iter().collect();
+            let (weight, common) = verifier.commonness(&text);
+            Passage { text, at_a, at_b, chars, weight: rounded(weight), common: common.map(rounded) }
         })
         .collect();
     let truncated = [&shared.len(), &only_a.len(), &only_b.len()].iter().any(|len| **len > MAX_FEATURES)
@@ -61,8 +64,12 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         matches: exact || a.document.shares_address(&b.document) || (!via.is_empty() && verified),
         via: exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(via).collect(),
         exact,
-        jaccard: rounded(measured.jaccard),
-        containment: rounded(measured.containment),
+        jaccard: whole(overlap.plain.jaccard),
+        containment: whole(overlap.plain.containment),
+        similarity: whole(evidence.similarity),
+        evidence: rounded(evidence.amount),
+        differs: contrast.differs,
+        statistics: context.statistics(),
         fingerprints: compare_fingerprints(&a.signed, &b.signed),
         shared_features: first(shared),
         only_a: first(only_a),

@@ -6,45 +6,167 @@
 //! again, so that groups follow (see `rejudge`). It is begun by whoever registers the record with which the collection has
 //! grown by half since the last, whatever instance that is: of two that count at the same time, one is kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rayon::prelude::*;
 
-use crate::collection::{CollectionName, Verify};
+use crate::collection::CollectionName;
 use crate::engine::context::Context;
 use crate::engine::rebuild::{on_pool, pool};
-use crate::engine::{Engine, READ_AT_ONCE, Result};
+use crate::engine::{Engine, READ_AT_ONCE, Result, judge};
 use crate::record::Row;
+use crate::schemes::frequencies::{Counter, Frequencies, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
 use crate::schemes::profile::Profile;
-use crate::similarity::{Counter, Frequencies, SAMPLE_RECORDS, ShingleSet, name_code};
-use crate::text::Document;
+use crate::store::generations::Pairs;
+use crate::store::{Seq, StoredRecord};
+use crate::text::shingles;
 
 /// Records with which a collection is counted first: fewer say little that the built-in list does not.
 const FIRST_COUNT: u64 = 64;
+
+/// Records whose pairs are judged again together.
+const PAIRS_AT_ONCE: usize = 64;
 
 /// How many records a collection has when it is to be counted again.
 fn due_at(counted: u64) -> u64 {
     (counted + counted / 2).max(FIRST_COUNT)
 }
 
-/// What is counted of a document, each once: its shingles, and the names of things.
-pub(super) fn codes(profile: &Profile, verify: &Verify, document: &Document) -> BTreeSet<u64> {
-    let text = document.joined();
-    let mut codes: BTreeSet<u64> = ShingleSet::of(&text, verify.shingle).codes().iter().copied().collect();
-    if verify.objects {
-        codes.extend(profile.objects(&text).iter().map(|object| name_code(&object.name)));
-    }
-    codes
+/// What is counted of a collection's records.
+#[derive(Clone)]
+pub(super) struct Counted {
+    profile: Arc<Profile>,
+    /// Widths of the shingles.
+    widths: BTreeSet<u8>,
+    /// Whether the names of things are counted too.
+    objects: bool,
 }
 
-/// Counts documents, which are read from `rows`, on all threads of the pool it runs on.
-pub(super) fn count(profile: &Profile, verify: &Verify, rows: &[Arc<str>], counter: &mut Counter) {
-    let codes = |row: &Arc<str>| {
-        let document = profile.read(&Row::parse(row.as_bytes()).ok()?).ok()?;
-        Some(codes(profile, verify, &document))
-    };
-    let counted: Vec<_> = rows.par_iter().filter_map(codes).collect();
-    counted.into_iter().for_each(|codes| counter.observe(codes));
+impl Context {
+    /// What is counted of its records; `None` where nothing goes by document frequencies of text.
+    pub(super) fn counted(&self) -> Option<Counted> {
+        let verify = self.verifier.as_ref().map(|verifier| verifier.settings()).filter(|verify| verify.rarity);
+        let sampled = self.profile.wants_text_frequencies().then_some(SAMPLED_SHINGLE);
+        let widths: BTreeSet<u8> = verify.map(|verify| verify.shingle).into_iter().chain(sampled).collect();
+        let objects = verify.is_some_and(|verify| verify.objects);
+        (!widths.is_empty()).then(|| Counted { profile: Arc::clone(&self.profile), widths, objects })
+    }
+}
+
+impl Counted {
+    /// The codes of a row, each once.
+    fn codes(&self, row: &str) -> Option<BTreeSet<u64>> {
+        let text = self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()?.joined();
+        let mut codes: BTreeSet<u64> = self.widths.iter().flat_map(|&width| shingles::codes(&text, width)).collect();
+        if self.objects {
+            codes.extend(self.profile.objects(&text).iter().map(|object| name_code(&object.name)));
+        }
+        Some(codes)
+    }
+
+    /// Counts rows, on all threads of the pool it runs on.
+    pub(super) fn count(&self, rows: &[Arc<str>], counter: &mut Counter) {
+        let counted: Vec<_> = rows.par_iter().filter_map(|row| self.codes(row)).collect();
+        counted.into_iter().for_each(|codes| counter.observe(codes));
+    }
+}
+
+impl Engine {
+    /// Counts a collection's document frequencies anew and puts them in force; `None` where the collection does not weigh by
+    /// them, or another instance was faster. O(sample), then O(recorded pairs).
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub async fn refresh_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
+        let context = self.context(collection).await?;
+        let Some(counted) = context.counted() else { return Ok(None) };
+        let records = self.store.count(collection).await?;
+        let sample = self.store.sample(collection, SAMPLE_RECORDS).await?;
+        let mut counter = Counter::default();
+        for seqs in sample.chunks(READ_AT_ONCE) {
+            let rows: Vec<_> =
+                self.store.records_at(collection, seqs).await?.into_iter().map(|record| record.row).collect();
+            let counted = counted.clone();
+            counter = on_pool(pool()?, move || {
+                counted.count(&rows, &mut counter);
+                counter
+            })
+            .await?;
+        }
+        let version = context.state.frequencies + 1;
+        if !self.store.put_frequencies(collection, version, counter.encode(records)).await? {
+            return Ok(None);
+        }
+        let begun = std::time::Instant::now();
+        let refused = self.rejudge(collection).await?;
+        self.remember_records(collection).await?;
+        let ms = begun.elapsed().as_millis() as u64;
+        tracing::info!(%collection, version, records, refused, ms, "document frequencies are counted");
+        Ok(Some(Arc::clone(&self.context(collection).await?.frequencies)))
+    }
+
+    /// The document frequencies of a collection, counted now, as the store keeps them.
+    pub(super) async fn fresh_frequencies(&self, collection: &CollectionName) -> Result<Option<Vec<u8>>> {
+        self.refresh_frequencies(collection).await?;
+        let version = self.context(collection).await?.state.frequencies;
+        Ok(self.store.frequencies(collection, version).await?)
+    }
+
+    /// Notes that a record was registered, and has the collection counted again where it has grown enough.
+    pub(super) fn grown(&self, context: &Arc<Context>) {
+        if !context.counts_text {
+            return;
+        }
+        let counted = context.frequencies.records();
+        if !context.growth.is_enough(due_at(counted) - counted) {
+            return;
+        }
+        let (engine, context) = (self.clone(), Arc::clone(context));
+        tokio::spawn(async move {
+            if let Err(error) = engine.refresh_frequencies(&context.state.name).await {
+                tracing::warn!(collection = %context.state.name, %error, "document frequencies were not counted");
+                context.growth.postpone();
+            }
+        });
+    }
+
+    /// Judges the recorded pairs of the live generation again by the document frequencies in force; how many no longer match.
+    /// What a person decided is no recorded pair and stands. O(pairs).
+    async fn rejudge(&self, collection: &CollectionName) -> Result<u64> {
+        let (mut after, mut refused) = (0, 0);
+        loop {
+            // Looked up anew for each piece: another generation may have gone live.
+            let context = self.context(collection).await?;
+            let _pairing = self.pairing.lock().await;
+            let generation = context.state.generation;
+            let piece = self.store.pairs(collection, generation, after, PAIRS_AT_ONCE).await?;
+            let Some(last) = piece.last() else { break };
+            after = last.seq;
+            let mut records = HashMap::new();
+            let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq])).collect();
+            self.each_at(collection, seqs, |record| drop(records.insert(record.seq, record))).await?;
+            let judge = |pairs| without_refused(&context, pairs, &records);
+            let changed: Vec<(Pairs, u64)> =
+                on_pool(pool()?, move || piece.into_par_iter().filter_map(judge).collect()).await?;
+            refused += changed.iter().map(|(_, refused)| refused).sum::<u64>();
+            let changed: Vec<Pairs> = changed.into_iter().map(|(pairs, _)| pairs).collect();
+            if !changed.is_empty() {
+                self.store.put_pairs(collection, generation, changed).await?;
+                self.groups.outdate(collection);
+            }
+        }
+        Ok(refused)
+    }
+}
+
+/// A record's pairs without those that are refused now, and how many these are; `None` where none is.
+fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, StoredRecord>) -> Option<(Pairs, u64)> {
+    let record = records.get(&pairs.seq)?;
+    let before = pairs.earlier.len();
+    let judge = judge::Rejudge::new(context, record)?;
+    let stays = |seq: &Seq| records.get(seq).is_none_or(|earlier| judge.matches(earlier));
+    let earlier: Vec<Seq> = pairs.earlier.into_iter().filter(stays).collect();
+    let refused = (before - earlier.len()) as u64;
+    (refused > 0).then_some((Pairs { seq: pairs.seq, earlier }, refused))
 }

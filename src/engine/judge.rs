@@ -4,12 +4,13 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
+use crate::collection::Verify;
 use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
 use crate::index::{GenerationIndex, Proposal, Via};
 use crate::record::Row;
 use crate::schemes::Signature;
-use crate::similarity::{Contrast, Named, Overlap, Sieve, Verifier, contrast, sketch};
+use crate::similarity::{Contrast, Named, Overlap, Sieve, Verifier, Weighed, contrast, sketch};
 use crate::store::{Candidate, Judge, Seq, StoredRecord};
 use crate::text::Document;
 use crate::verdict::{Difference, Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
@@ -119,7 +120,7 @@ impl RecordJudge {
         // What stands in both letters is found by the record's own names.
         let others: Vec<&str> = sentences(text).filter(|sentence| !own.sentences.contains(*sentence)).collect();
         let theirs = Named::new(text, self.context.profile.objects(&others.join("\n")));
-        contrast(&own.named, &theirs, verifier.settings().rarity.then(|| verifier.frequencies()))
+        contrasted(verifier, &own.named, &theirs)
     }
 
     /// Measures a candidate by its text.
@@ -175,11 +176,57 @@ pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier
     judge.judge(&candidate).is_some()
 }
 
+/// Judges recorded pairs again, where nothing but what is common can have changed since.
+pub(super) struct Rejudge<'a> {
+    context: &'a Context,
+    document: Document,
+    sieve: OnceLock<(Weighed, Named)>,
+}
+
+impl<'a> Rejudge<'a> {
+    /// For the pairs of one record; `None` where it cannot be read.
+    pub(super) fn new(context: &'a Context, record: &StoredRecord) -> Option<Self> {
+        Some(Self { context, document: read(context, record)?, sieve: OnceLock::new() })
+    }
+
+    /// Whether the record and an earlier one still match.
+    pub(super) fn matches(&self, earlier: &StoredRecord) -> bool {
+        let Some(verifier) = &self.context.verifier else { return true };
+        let Some(other) = read(self.context, earlier) else { return true };
+        let digest = |document| self.context.profile.exact_digest(document);
+        if self.document.shares_address(&other) || digest(&self.document) == digest(&other) {
+            return true;
+        }
+        let (weighed, named) = self.sieve.get_or_init(|| {
+            let text = self.document.joined();
+            (verifier.weigh(verifier.shingles(&text)), self.context.named(&text))
+        });
+        let text = other.joined();
+        let overlap = verifier.overlap(weighed, &verifier.shingles(&text));
+        verifier.could_accept(&overlap) && {
+            let theirs = self.context.named(&text);
+            verifier.evidence(&overlap, &contrasted(verifier, named, &theirs)).accepted
+        }
+    }
+}
+
+fn read(context: &Context, record: &StoredRecord) -> Option<Document> {
+    context.profile.read(&Row::parse(record.row.as_bytes()).ok()?).ok()
+}
+
+/// What two texts name, as far as the collection asks.
+pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> Contrast {
+    let Verify { objects, rarity, .. } = verifier.settings();
+    if !objects {
+        return Contrast::default();
+    }
+    contrast(ours, theirs, rarity.then(|| verifier.frequencies()))
+}
+
 /// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
 pub(super) fn remember(context: &Context, record: &StoredRecord) {
     let Some(verifier) = &context.verifier else { return };
-    let Ok(row) = Row::parse(record.row.as_bytes()) else { return };
-    let Ok(document) = context.profile.read(&row) else { return };
+    let Some(document) = read(context, record) else { return };
     let weighed = || sketch(&verifier.weigh(verifier.shingles(&document.joined())));
     context.sketches.remember(context.owner, record.seq, weighed);
 }

@@ -13,11 +13,27 @@ use crate::store::{self, Query, StoreError, Until};
 use crate::verdict::{Fingerprint, sort_best_first};
 use crate::violation::Violation;
 
+/// Which similar records are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// At most so many, the best.
+    pub limit: usize,
+    /// Also those that share the form and are about another matter, behind the matches.
+    pub templates: bool,
+}
+
+impl Wanted {
+    /// Matches only, at most `limit`.
+    pub fn matches(limit: usize) -> Self {
+        Self { limit, templates: false }
+    }
+}
+
 /// What a row asks of the store.
 struct Question {
     query: Query,
     /// Who judges what the store proposes.
-    judge: Arc<RecordJudge>,
+    judge: RecordJudge,
     fingerprint: Option<Fingerprint>,
     /// What was left unread of the row.
     warnings: Vec<Violation>,
@@ -43,21 +59,21 @@ impl Engine {
     async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
         let except = row.id().cloned();
         let Question { query, judge, warnings, .. } = self.question(collection, row, except).await?;
-        let found = self.store.find(query, judge, Until::FirstMatch).await?.matches.into_iter().next();
+        let found = self.store.find(query, Arc::new(judge), Until::FirstMatch).await?.matches.into_iter().next();
         Ok(Check { duplicate: found.is_some(), found, warnings })
     }
 
-    /// All records similar to `row`, best first, at most `limit`. Stores nothing. A row whose id is stored does not find
+    /// All records similar to `row`, best first, as far as `wanted`. Stores nothing. A row whose id is stored does not find
     /// itself.
-    pub async fn similar(&self, collection: &CollectionName, row: Row, limit: usize) -> Result<SimilarList> {
+    pub async fn similar(&self, collection: &CollectionName, row: Row, wanted: Wanted) -> Result<SimilarList> {
         let except = row.id().cloned();
-        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), limit)).await
+        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), wanted)).await
     }
 
-    /// All records similar to a stored one, best first, at most `limit`.
-    pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, limit: usize) -> Result<SimilarList> {
+    /// All records similar to a stored one, best first, as far as `wanted`.
+    pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, wanted: Wanted) -> Result<SimilarList> {
         let row = self.stored_row(collection, id).await?;
-        let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), limit)).await?;
+        let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), wanted)).await?;
         // Who stored it was told.
         Ok(SimilarList { warnings: Vec::new(), ..list })
     }
@@ -67,9 +83,11 @@ impl Engine {
         collection: &CollectionName,
         row: Row,
         except: Option<RecordId>,
-        limit: usize,
+        Wanted { limit, templates }: Wanted,
     ) -> Result<SimilarList> {
-        let Question { query, judge, fingerprint, warnings } = self.question(collection, row, except).await?;
+        let question = self.question(collection, row, except).await?;
+        let Question { query, judge, fingerprint, warnings } = question;
+        let judge = Arc::new(judge.showing_templates(templates));
         Ok(SimilarList { warnings, ..self.list(query, judge, fingerprint, limit).await? })
     }
 
@@ -81,7 +99,7 @@ impl Engine {
         let rulings = self.rulings(collection, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
         let fingerprint = subject.signed.fingerprint();
-        Ok(Question { query, judge: Arc::new(RecordJudge::new(context, subject, rulings)), fingerprint, warnings })
+        Ok(Question { query, judge: RecordJudge::new(context, subject, rulings), fingerprint, warnings })
     }
 
     /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,

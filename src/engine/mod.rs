@@ -32,6 +32,7 @@ use crate::engine::answers::{Page, RecordView, Registration};
 use crate::engine::context::{Context, Contexts, Subject};
 use crate::engine::groups::AllGroups;
 use crate::engine::judge::RecordJudge;
+pub use crate::engine::lookup::Wanted;
 pub use crate::engine::turns::{Turn, Turns};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::Signed;

@@ -97,7 +97,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Counts in how many records each word occurs, where a channel of `settings` weighs by that; empty otherwise. `told` hears
+    /// What a new generation freezes: in how many records each word occurs, where a channel of `settings` weighs by that, and
+    /// how common text is, where one prefers rare text; empty otherwise. `told` hears
     /// how many records are read.
     pub async fn count_words(
         &self,
@@ -107,13 +108,18 @@ impl Engine {
     ) -> Result<Vec<u8>> {
         let settings = settings.clone();
         let profile = off_thread(move || Ok(Arc::new(Profile::compile(&settings, None)))).await?;
+        let text = if profile.wants_text_frequencies() { self.fresh_frequencies(collection).await? } else { None };
+        let with_text = |words: Statistics| match &text {
+            Some(text) => words.with_text(text),
+            None => words,
+        };
         if !profile.needs_statistics() {
-            return Ok(Vec::new());
+            return Ok(if text.is_some() { with_text(Statistics::default()).encode() } else { Vec::new() });
         }
         let (mut last, mut read, mut statistics) = (0, 0, Statistics::default());
         loop {
             let records = self.store.records(collection, last, PIECE).await?;
-            let Some(end) = records.last() else { return Ok(statistics.encode()) };
+            let Some(end) = records.last() else { return Ok(with_text(statistics).encode()) };
             last = end.seq;
             read += records.len() as u64;
             let profile = Arc::clone(&profile);

@@ -10,15 +10,14 @@ use std::sync::Arc;
 use crate::collection::{CollectionName, Settings};
 use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
-use crate::engine::frequencies::count;
 use crate::engine::judge::RecordJudge;
 use crate::engine::{Error, Result};
 use crate::index::{GenerationIndex, Proposals};
 use crate::record::{RecordId, Row};
 use crate::schemes::Signature;
+use crate::schemes::frequencies::{Counter, Frequencies};
 use crate::schemes::profile::{Digest, Profile, Signed};
 use crate::schemes::statistics::Statistics;
-use crate::similarity::{Counter, Frequencies};
 use crate::store::{Candidate, CollectionSpec, CollectionState, Found, Judge, Seq, StoreError, StoredRecord};
 use crate::text::Document;
 use crate::verdict::{Facts, Verdict};
@@ -56,18 +55,15 @@ pub struct Earlier {
 }
 
 impl Replay {
-    /// An empty index for validated settings. `statistics` are those of the batch, where the profile
-    /// [needs](Replay::needs_statistics) them; `sketch_bytes` bounds what is remembered of texts, to refuse candidates without
+    /// An empty index for validated settings. `statistics` are those of the batch, as far as the profile
+    /// [needs](Replay::needs_statistics) them and they were [counted](Replay::count_text); `sketch_bytes` bounds what is remembered of texts, to refuse candidates without
     /// reading them.
     ///
     /// # Errors
     /// None that validated settings give rise to.
-    pub fn new(
-        settings: Settings,
-        statistics: Option<Arc<Statistics>>,
-        frequencies: Arc<Frequencies>,
-        sketch_bytes: usize,
-    ) -> Result<Self> {
+    pub fn new(settings: Settings, statistics: Option<Arc<Statistics>>, sketch_bytes: usize) -> Result<Self> {
+        let text = statistics.as_ref().and_then(|statistics| statistics.text());
+        let frequencies = text.unwrap_or_else(Frequencies::built_in);
         let profile = Profile::compile(&settings, statistics);
         let name = CollectionName::new("batch").map_err(|reason| Error::Store(StoreError::Internal(reason)))?;
         let digest = profile.digest().to_owned();
@@ -104,12 +100,13 @@ impl Replay {
         statistics.observe(&self.context.profile.cut(document));
     }
 
-    /// How common pieces of text are in `rows`, a sample of a batch of `records`; `None` where verification does not ask.
-    pub fn count_frequencies(&self, rows: &[Arc<str>], records: u64) -> Option<Arc<Frequencies>> {
-        let verify = self.context.state.settings.verify.as_ref().filter(|verify| verify.rarity)?;
+    /// How common pieces of text are in `rows`, a sample of a batch of `records`, for [`Statistics::with_text`]; `None` where
+    /// nothing goes by that.
+    pub fn count_text(&self, rows: &[Arc<str>], records: u64) -> Option<Vec<u8>> {
+        let counted = self.context.counted()?;
         let mut counter = Counter::default();
-        rows.chunks(COUNTED_AT_ONCE).for_each(|rows| count(&self.context.profile, verify, rows, &mut counter));
-        Frequencies::decode(1, &counter.encode(records)).map(Arc::new)
+        rows.chunks(COUNTED_AT_ONCE).for_each(|rows| counted.count(rows, &mut counter));
+        Some(counter.encode(records))
     }
 
     /// Reads and signs a row. O(length).
@@ -196,7 +193,7 @@ mod tests {
 
     #[test]
     fn each_record_matches_those_before_it_as_in_the_service() {
-        let replay = Replay::new(Settings::preset(Preset::Default), None, Frequencies::built_in(), 1 << 20).unwrap();
+        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
         let mut kept: Vec<Earlier> = Vec::new();
         let mut found = Vec::new();
         for (row, seq) in ROWS.iter().zip(1..) {
@@ -214,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_row_that_says_nothing_is_refused() {
-        let replay = Replay::new(Settings::preset(Preset::Default), None, Frequencies::built_in(), 1 << 20).unwrap();
+        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();
         let row = Row::parse(br#"{"id":"a","title":" "}"#).unwrap();
         assert!(matches!(replay.read(&row), Err(Error::Invalid(found)) if found[0].code == "no_content"));
     }

@@ -9,7 +9,7 @@ use super::dataset::Dataset;
 use super::direct::{self, Examined};
 use super::metrics::{self, CurvePoint, FoundPairs, KindQuality, Pair, Quality};
 use crate::collection::{CollectionName, Settings};
-use crate::engine::{Engine, Error, IfDuplicate};
+use crate::engine::{Engine, Error, IfDuplicate, Wanted};
 use crate::eval::metrics::FoundPair;
 use crate::index::MAX_CANDIDATES;
 use crate::record::RecordId;
@@ -92,11 +92,12 @@ pub async fn evaluate(
         }
         progress(position + 1);
     }
+    engine.refresh_frequencies(name).await?;
     let register_s = begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     let mut found = FoundPairs::new();
     for (done, (position, id)) in registered.iter().enumerate() {
-        for other in engine.similar_to(name, id, MAX_CANDIDATES * 2).await?.similar {
+        for other in engine.similar_to(name, id, Wanted::matches(MAX_CANDIDATES * 2)).await?.similar {
             let pair = Pair::new(*position as u32, set.positions[&other.id]);
             let entry = found.entry(pair).or_insert_with(|| FoundPair { via: [].into(), similarity: other.similarity });
             entry.via.extend(other.via);

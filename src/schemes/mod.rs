@@ -7,9 +7,11 @@ pub mod bits;
 pub mod boolean;
 #[cfg(test)]
 mod brute;
+mod built_in;
 pub mod encoding;
 pub mod exact;
 pub mod feature_code;
+pub mod frequencies;
 #[cfg(test)]
 mod golden;
 pub mod hash;

@@ -28,7 +28,7 @@ use super::tianwang::{Abstract, Keywords};
 use super::url::{self, EqualUrl};
 use super::vsm::Vsm;
 use super::{Scheme, Signature};
-use crate::collection::{Channel, Field, Role, Settings};
+use crate::collection::{Channel, Field, Prefer, Role, Settings};
 use crate::record::{RecordId, Row};
 use crate::text::objects::NamedObject;
 use crate::text::words::Words;
@@ -49,6 +49,8 @@ pub struct Profile {
     words: Words,
     schemes: Vec<Box<dyn Scheme>>,
     statistics: Option<Arc<Statistics>>,
+    /// See [`Profile::wants_text_frequencies`].
+    prefers_rare: bool,
     /// What weighs features for [`Profile::features`]: as the `simhash` channel does.
     weigher: Simhash,
 }
@@ -70,6 +72,7 @@ impl Profile {
             weights: settings.fields.iter().map(Field::weight).collect(),
             min_features: settings.min_features.into(),
             reader: Reader::new(settings),
+            prefers_rare: settings.channels.iter().any(prefers_rare),
             words: Words::new(&settings.text),
             schemes,
             statistics,
@@ -102,6 +105,11 @@ impl Profile {
     /// fewer than [`LEAST_DOCUMENTS`](super::statistics::LEAST_DOCUMENTS) records.
     pub fn needs_statistics(&self) -> bool {
         self.schemes.iter().any(|scheme| scheme.needs_statistics())
+    }
+
+    /// Whether a channel goes by how common text is in the collection ([`Statistics::with_text`]).
+    pub fn wants_text_frequencies(&self) -> bool {
+        self.prefers_rare
     }
 
     /// The channels that cannot run, by position, and why.
@@ -207,7 +215,7 @@ fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statis
     let counted = || statistics.cloned();
     match channel {
         Channel::Simhash(params) => Box::new(Simhash::new(params, counted())),
-        Channel::Shingle(params) => Box::new(Shingle::new(params)),
+        Channel::Shingle(params) => Box::new(Shingle::new(params, statistics.and_then(|counted| counted.text()))),
         Channel::Md5(params) => Box::new(WholeMd5::new(params, &settings.fields)),
         Channel::MultiMd5(params) => Box::new(MultiMd5::new(params, &settings.fields)),
         Channel::SuperShingle(params) => Box::new(SuperShingle::new(params)),
@@ -224,6 +232,10 @@ fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statis
         Channel::Boolean(params) => Box::new(Boolean::new(params, counted())),
         Channel::Scam(params) => Box::new(Scam::new(params, counted())),
     }
+}
+
+fn prefers_rare(channel: &Channel) -> bool {
+    matches!(channel, Channel::Shingle(params) if params.prefer == Prefer::Rare)
 }
 
 /// Whether records of the collection name web addresses.

@@ -1,6 +1,8 @@
 //! Shingles: runs of consecutive units (see [`units`](crate::text::units)) within one field, the whole field if it has fewer.
 //! The hash of a run is CityHash64 of its units joined by U+001F. What `shingle`, `super_shingle` and `minhash` sample.
 
+use std::ops::Range;
+
 use super::hash::city64_bytes;
 use crate::text::units::for_each_unit;
 
@@ -46,13 +48,19 @@ impl Runs {
 
     /// Calls `hash` with the hash of every run of `run` units, in order, repetitions included.
     pub(super) fn for_each(&self, run: usize, mut hash: impl FnMut(u64)) {
+        self.for_each_at(run, |value, _| hash(value));
+    }
+
+    /// Calls `hash` with the hash of every run of `run` units, in order, and the units that it is of.
+    pub(super) fn for_each_at(&self, run: usize, mut hash: impl FnMut(u64, Range<usize>)) {
         let mut start = 0;
         for &end in &self.ends {
             let field = &self.units[start..end];
             if !field.is_empty() {
                 let run = run.min(field.len());
-                for (&(from, _), &(_, to)) in field.iter().zip(&field[run - 1..]) {
-                    hash(city64_bytes(&self.bytes[from as usize..to as usize]));
+                for (at, (&(from, _), &(_, to))) in field.iter().zip(&field[run - 1..]).enumerate() {
+                    let units = start + at..start + at + run;
+                    hash(city64_bytes(&self.bytes[from as usize..to as usize]), units);
                 }
             }
             start = end;

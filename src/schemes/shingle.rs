@@ -6,32 +6,46 @@
 //! that is 0 modulo m instead, at most the [`MAX_HASHES`] smallest. Copies of a passage thus sample the same shingles,
 //! wherever it stands and whatever its punctuation.
 //!
+//! With `prefer: "rare"` the two highest bits of a hash say how common its text is, by the document frequencies frozen with
+//! the generation ([`Frequencies`](super::frequencies::Frequencies); the built-in ones where it has none): the smallest hashes
+//! are then those of rare text, and a form that thousands fill in lends its keys only to letters that say nothing else.
+//!
 //! Every kept hash is a key. Two samples match when they share a hash and their resemblance is at least `t`: of the k
 //! smallest hashes of both, the share found in both. k is the smaller sample's size, but at least `keep[0]`, below which a
 //! sample holds all there is. With `mod`: the Jaccard similarity of the samples.
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::frequencies::{Frequencies, SAMPLED_SHINGLE};
 use super::reading::Reading;
 use super::runs::Runs;
 use super::{Scheme, Signature};
-use crate::collection::ShingleParams;
+use crate::collection::{Prefer, ShingleParams};
+use crate::text::shingles::{codes, counts};
+use crate::text::units::units;
 
 /// Units of a record for each hash kept, between the bounds of `keep`.
 const UNITS_PER_HASH: usize = 25;
 /// Most hashes kept under `mod`, which has no bound of its own: a text of some megabytes.
 pub const MAX_HASHES: usize = 1 << 16;
 
+/// Mean weight of a run's characters from which it is of the first, second and third class; below, it is of the last.
+const CLASSES: [f64; 3] = [0.8, 0.5, 0.2];
+
 /// The `shingle` scheme of a collection.
 #[derive(Clone, Debug)]
 pub struct Shingle {
     params: ShingleParams,
+    frequencies: Arc<Frequencies>,
 }
 
 impl Shingle {
     /// The scheme that `params` describe.
-    pub fn new(params: &ShingleParams) -> Self {
-        Self { params: params.clone() }
+    pub fn new(params: &ShingleParams, frequencies: Option<Arc<Frequencies>>) -> Self {
+        Self { params: params.clone(), frequencies: frequencies.unwrap_or_else(Frequencies::built_in) }
     }
 
     fn is_modular(&self) -> bool {
@@ -63,7 +77,13 @@ impl Scheme for Shingle {
             None => {
                 let [least, most] = self.params.keep.map(usize::from);
                 let mut smallest = Smallest::new((runs.units() / UNITS_PER_HASH).clamp(least, most));
-                runs.for_each(run, |hash| smallest.offer(hash));
+                match self.params.prefer {
+                    Prefer::Any => runs.for_each(run, |hash| smallest.offer(hash)),
+                    Prefer::Rare => {
+                        let rarity = Rarity::of(reading.input(), &self.frequencies);
+                        runs.for_each_at(run, |hash, units| smallest.offer(rarity.class(units) << 62 | hash >> 2));
+                    }
+                }
                 smallest.kept
             }
         };
@@ -91,6 +111,48 @@ impl Scheme for Shingle {
 
     fn key_implies_match(&self) -> bool {
         self.params.t == 0.0
+    }
+}
+
+/// How common the text of each unit is.
+struct Rarity {
+    /// Where each unit begins, in characters over all fields; then where the last one ends.
+    starts: Vec<u32>,
+    /// Sums of the weights of the shingles that begin before each character.
+    sums: Vec<f64>,
+}
+
+impl Rarity {
+    fn of<'a>(fields: impl Iterator<Item = &'a str>, frequencies: &Frequencies) -> Self {
+        let mut rarity = Self { starts: Vec::new(), sums: vec![0.0] };
+        let (mut begin, mut sum) = (0, 0.0);
+        for text in fields {
+            let mut end = begin;
+            for unit in units(text) {
+                rarity.starts.push(end);
+                end += text[unit].chars().filter(|&c| counts(c)).count() as u32;
+            }
+            let mut weights = codes(text, SAMPLED_SHINGLE).into_iter().map(|code| f64::from(frequencies.weight(code)));
+            // The last characters of a field begin no shingle.
+            for _ in begin..end {
+                sum += weights.next().unwrap_or_default();
+                rarity.sums.push(sum);
+            }
+            begin = end;
+        }
+        rarity.starts.push(begin);
+        rarity
+    }
+
+    /// 0 for a run of rare text to 3 for what everybody writes.
+    fn class(&self, units: Range<usize>) -> u64 {
+        let (from, to) = (self.starts[units.start] as usize, self.starts[units.end] as usize);
+        let shingles = (to - from).saturating_sub(usize::from(SAMPLED_SHINGLE) - 1);
+        if shingles == 0 {
+            return 0;
+        }
+        let mean = (self.sums[from + shingles] - self.sums[from]) / shingles as f64;
+        CLASSES.iter().take_while(|least| mean < **least).count() as u64
     }
 }
 
@@ -183,7 +245,7 @@ mod tests {
     fn sign(fields: &[&str], params: &ShingleParams) -> Option<Vec<u64>> {
         let words = Words::new(&TextSettings::default());
         let document = document(&fields.iter().map(|text| (Role::Text, *text)).collect::<Vec<_>>());
-        match Shingle::new(params).sign(&reading(&document, &words, &[1, 1])) {
+        match Shingle::new(params, None).sign(&reading(&document, &words, &[1, 1])) {
             Some(Signature::Hashes(hashes)) => Some(hashes.into()),
             Some(_) => unreachable!("shingle gives hashes"),
             None => None,
@@ -197,7 +259,7 @@ mod tests {
             a in "[小区楼下夜市噪音扰民物业ab1, 。]{0,120}", b in "[小区楼下夜市噪音扰民]{0,20}",
             run in 1..12_u8, least in 1..20_u16, more in 0..20_u16, modulus in prop::option::of(2..6_u8),
         ) {
-            let params = ShingleParams { units: run, keep: [least, least + more], modulus, t: 0.1 };
+            let params = ShingleParams { units: run, keep: [least, least + more], modulus, t: 0.1, prefer: Prefer::Any };
             let expected = naive(&[&a, &b], &params);
             prop_assert_eq!(sign(&[&a, &b], &params).unwrap_or_default(), expected);
         }
@@ -207,7 +269,7 @@ mod tests {
             a in prop::collection::btree_set(0..40_u64, 1..20), b in prop::collection::btree_set(0..40_u64, 1..20),
             t in prop::sample::select(vec![0.0, 0.1, 0.5, 1.0]), modulus in prop::option::of(2..3_u8),
         ) {
-            let scheme = Shingle::new(&ShingleParams { t, modulus, keep: [4, 20], ..ShingleParams::default() });
+            let scheme = Shingle::new(&ShingleParams { t, modulus, keep: [4, 20], ..ShingleParams::default() }, None);
             let signature = |set: &BTreeSet<u64>| Signature::Hashes(set.iter().copied().collect());
             let found = scheme.compare(&signature(&a), &signature(&b));
             prop_assert_eq!(found, scheme.compare(&signature(&b), &signature(&a)));

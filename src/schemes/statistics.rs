@@ -3,9 +3,12 @@
 //! Frozen per generation: a signature is a function of the document and of the statistics its generation began with. Words
 //! are known by their hash H alone; two words with one hash (about one pair in 2^64) would share their count.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use super::encoding::{Input, put_long, put_number};
+use super::frequencies::Frequencies;
 use super::reading::Reading;
 
 /// Fewer records than this say nothing about which words are rare.
@@ -13,18 +16,33 @@ pub const LEAST_DOCUMENTS: u64 = 100;
 
 /// First byte of [`Statistics::encode`].
 const VERSION: u8 = 1;
+/// ... where document frequencies of text follow.
+const VERSION_WITH_TEXT: u8 = 2;
 
 /// Document frequencies by H(word).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
     documents: u64,
     frequencies: HashMap<u64, u32>,
+    /// Document frequencies of text, encoded.
+    text: Option<Arc<[u8]>>,
 }
 
 impl Statistics {
+    /// The same, with document frequencies of text ([`Counter::encode`](super::frequencies::Counter::encode)).
+    #[must_use]
+    pub fn with_text(self, encoded: &[u8]) -> Self {
+        Self { text: Some(encoded.into()), ..self }
+    }
+
+    /// The document frequencies of text, where they were counted.
+    pub fn text(&self) -> Option<Arc<Frequencies>> {
+        Frequencies::decode(0, self.text.as_deref()?).map(Arc::new)
+    }
+
     /// Statistics as they were when [`Statistics::documents`] and [`Statistics::iter`] were read.
     pub fn from_parts(documents: u64, frequencies: impl IntoIterator<Item = (u64, u32)>) -> Self {
-        Self { documents, frequencies: frequencies.into_iter().collect() }
+        Self { documents, frequencies: frequencies.into_iter().collect(), text: None }
     }
 
     /// Counts one more record, each of its words once.
@@ -63,13 +81,13 @@ impl Statistics {
     }
 
     /// In bytes: a version (1), then numbers in LEB128: records, words, and for each word in ascending order of its hash the
-    /// difference from the hash before (the first from 0) and its frequency. Some eight bytes a word; equal statistics give
-    /// equal bytes.
+    /// difference from the hash before (the first from 0) and its frequency. Some eight bytes a word. With document frequencies of
+    /// text another version stands in front, and they follow to the end. Equal statistics give equal bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut words: Vec<_> = self.iter().collect();
         words.sort_unstable();
         let mut out = Vec::with_capacity(16 + 8 * words.len());
-        out.push(VERSION);
+        out.push(if self.text.is_some() { VERSION_WITH_TEXT } else { VERSION });
         put_long(&mut out, self.documents);
         put_long(&mut out, words.len() as u64);
         let mut before = 0;
@@ -78,6 +96,7 @@ impl Statistics {
             put_number(&mut out, frequency);
             before = hash;
         }
+        out.extend_from_slice(self.text.as_deref().unwrap_or_default());
         out
     }
 
@@ -85,9 +104,11 @@ impl Statistics {
     /// given account for.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = Input(bytes);
-        if input.byte()? != VERSION {
-            return None;
-        }
+        let has_text = match input.byte()? {
+            VERSION => false,
+            VERSION_WITH_TEXT => true,
+            _ => return None,
+        };
         let (documents, count) = (input.long()?, input.long()?);
         if count > input.0.len() as u64 / 2 {
             return None;
@@ -99,7 +120,11 @@ impl Statistics {
             hash = hash.checked_add(step)?;
             frequencies.insert(hash, input.number()?);
         }
-        input.0.is_empty().then_some(Self { documents, frequencies })
+        let text = match has_text {
+            true => Some(Arc::from(Frequencies::decode(0, input.0).map(|_| input.0)?)),
+            false => input.0.is_empty().then_some(None)?,
+        };
+        Some(Self { documents, frequencies, text })
     }
 }
 
@@ -133,6 +158,7 @@ mod tests {
             prop_assert_eq!(Statistics::decode(&bytes[..cut.index(bytes.len())]), None);
             prop_assert_eq!(Statistics::decode(&[&bytes[..], &[0]].concat()), None);
             let _ = Statistics::decode(&[&[VERSION], &garbage[..]].concat());
+            let _ = Statistics::decode(&[&[VERSION_WITH_TEXT], &garbage[..]].concat());
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use super::frequencies::{Frequencies, name_code};
+use crate::schemes::frequencies::{Frequencies, name_code};
 use crate::text::objects::NamedObject;
 use crate::verdict::{Difference, ObjectKind};
 

@@ -22,9 +22,9 @@
 use std::sync::Arc;
 
 use super::contrast::Contrast;
-use super::frequencies::Frequencies;
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
+use crate::schemes::frequencies::Frequencies;
 
 /// Rare shingles that one name counts for which both texts hold.
 const AGREEING_NAME: f64 = 6.0;
@@ -127,6 +127,18 @@ impl Verifier {
         let weights: Box<[f32]> = set.codes().iter().map(|&code| self.weight(code)).collect();
         let total = weights.iter().map(|&weight| f64::from(weight)).sum();
         Weighed { set, weights, total }
+    }
+
+    /// How common a passage is: the mean weight of its shingles, and the share of the records that hold the rarest of them,
+    /// `None` where fewer than one in a thousand do. O(length).
+    pub fn commonness(&self, passage: &str) -> (f64, Option<f64>) {
+        let set = self.shingles(passage);
+        let rarest = set.codes().iter().map(|&code| self.frequencies.share(code)).min_by(|a, b| {
+            let share = |share: &Option<f64>| share.unwrap_or(0.0);
+            share(a).total_cmp(&share(b))
+        });
+        let sum: f64 = set.codes().iter().map(|&code| f64::from(self.weight(code))).sum();
+        (sum / set.len().max(1) as f64, rarest.flatten())
     }
 
     /// Compares two texts. O(n + m).

@@ -5,11 +5,9 @@
 //! what the numbers rest on. Pure functions of normalised text; every cost is stated and bounded. Most pairs never come so far:
 //! a [`sketch()`] of a text in some hundred bytes tells that they are not alike, without the text.
 
-mod built_in;
 mod contrast;
 mod diff;
 mod evidence;
-mod frequencies;
 mod passages;
 mod shingles;
 mod sketch;
@@ -18,7 +16,6 @@ mod sketches;
 pub use contrast::{Contrast, Named, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, Weighed};
-pub use frequencies::{Counter, Frequencies, SAMPLE_RECORDS, name_code};
 pub use passages::{MAX_PASSAGES, MIN_PASSAGE_CHARS, SharedPassage, shared_passages};
 pub use shingles::{Resemblance, ShingleSet};
 pub use sketch::{Sieve, sketch};

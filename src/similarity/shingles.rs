@@ -1,12 +1,7 @@
 //! Sets of character shingles and the two measures over them (Broder 1997).
 
 use crate::collection::Verify;
-
-/// Characters packed exactly into a 64-bit shingle: three of 21 bits. Longer shingles are hashed.
-const PACKED_CHARS: usize = 3;
-const BITS_PER_CHAR: u32 = 21;
-/// Odd multiplier of the polynomial hash of longer shingles (2^64 divided by the golden ratio).
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+use crate::text::shingles;
 
 /// The distinct runs of `width` letters, digits and Han characters of a text; punctuation and white space are skipped,
 /// so that they can change freely.
@@ -20,23 +15,10 @@ pub struct ShingleSet {
     codes: Vec<u64>,
 }
 
-/// Whether `c` is a letter, a digit or a Han character. Nearly all are of one block, every character of which is; the table
-/// of the others costs more than all else that is done with a character.
-#[inline]
-fn counts(c: char) -> bool {
-    matches!(c, '\u{4E00}'..='\u{9FFF}') || c.is_alphanumeric()
-}
-
 impl ShingleSet {
     /// The shingles of `text`, `width` characters each (at least 1).
     pub fn of(text: &str, width: u8) -> Self {
-        let width = usize::from(width.max(1));
-        let chars: Vec<u64> = text.chars().filter(|&c| counts(c)).map(u64::from).collect();
-        let mut codes: Vec<u64> = match chars.len() {
-            0 => Vec::new(),
-            n if n < width => vec![code(&chars)],
-            _ => chars.windows(width).map(code).collect(),
-        };
+        let mut codes = shingles::codes(text, width);
         codes.sort_unstable();
         codes.dedup();
         codes.shrink_to_fit();
@@ -76,14 +58,6 @@ impl ShingleSet {
         codes.dedup();
         Self { codes }
     }
-}
-
-fn code(chars: &[u64]) -> u64 {
-    if chars.len() <= PACKED_CHARS {
-        // A leading one keeps runs of different lengths apart.
-        return chars.iter().fold(1, |code, char| (code << BITS_PER_CHAR) | char);
-    }
-    chars.iter().fold(0, |code, char| (code ^ char).wrapping_mul(MULTIPLIER).rotate_left(29))
 }
 
 fn intersection(a: &[u64], b: &[u64]) -> usize {

@@ -231,8 +231,8 @@ mod tests {
 
     use super::*;
     use crate::collection::Verify;
+    use crate::schemes::frequencies::{Counter, Frequencies};
     use crate::similarity::contrast::Contrast;
-    use crate::similarity::frequencies::{Counter, Frequencies};
     use crate::similarity::shingles::ShingleSet;
 
     /// `count` made-up shingles, the same for the same `seed`.

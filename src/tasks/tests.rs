@@ -10,7 +10,7 @@ use crate::collection::{Channel, CollectionName, Field, Preset, Role, Settings};
 use crate::engine::decisions::Opinion;
 use crate::engine::groups::Order;
 use crate::engine::tasks::{Activate, Purge, Reindex, Survivor, Task, Work};
-use crate::engine::{Engine, Error, IfDuplicate, Options};
+use crate::engine::{Engine, Error, IfDuplicate, Options, Wanted};
 use crate::record::{RecordId, Row};
 use crate::shutdown::{Phase, Shutdown};
 use crate::store::decisions::Judgement;
@@ -67,7 +67,7 @@ impl Office {
     async fn answers(&self, ids: &[String]) -> Vec<(String, BTreeSet<String>)> {
         let mut answers = Vec::new();
         for id in ids {
-            let list = self.engine.similar_to(&self.name, &id_of(id), 1000).await.unwrap();
+            let list = self.engine.similar_to(&self.name, &id_of(id), Wanted::matches(1000)).await.unwrap();
             answers.push((id.clone(), list.similar.iter().map(|found| found.id.to_string()).collect()));
         }
         answers
@@ -235,7 +235,7 @@ async fn rows_that_new_settings_cannot_read_are_kept_and_match_nothing() {
     settings.fields.push(field);
     let task = office.done(reindex(settings, true)).await;
     assert_eq!((task.status, &task.result["unreadable"]), (TaskStatus::Succeeded, &json!(1)));
-    let similar = office.engine.similar_to(&office.name, &id_of("b"), 10).await.unwrap();
+    let similar = office.engine.similar_to(&office.name, &id_of("b"), Wanted::matches(10)).await.unwrap();
     assert!(similar.similar.is_empty(), "{similar:?}");
     assert!(office.engine.record(&office.name, &id_of("a")).await.is_ok());
 }
@@ -320,7 +320,7 @@ async fn exact_means_what_the_generation_that_answers_reads() {
     office.put("b", &text, json!({ "district": "城西" })).await;
     office.put("c", &text, json!({ "district": "城东" })).await;
     let via = || async {
-        let list = office.engine.similar_to(&office.name, &id_of("c"), 10).await.unwrap();
+        let list = office.engine.similar_to(&office.name, &id_of("c"), Wanted::matches(10)).await.unwrap();
         let exact = |id: &str| list.similar.iter().any(|m| m.id.as_str() == id && m.via.contains(&"exact".to_owned()));
         (exact("a"), exact("b"))
     };
@@ -415,6 +415,6 @@ async fn statistics_are_counted_for_channels_that_weigh_by_them() {
     assert!(collection.inactive_channels.is_empty(), "{:?}", collection.inactive_channels);
     let record = office.engine.record(&office.name, &id_of(&ids[0])).await.unwrap();
     assert!(record.verdict.fingerprint.is_some());
-    let similar = office.engine.similar_to(&office.name, &id_of(&ids[0]), 10).await.unwrap();
+    let similar = office.engine.similar_to(&office.name, &id_of(&ids[0]), Wanted::matches(10)).await.unwrap();
     assert!(similar.fingerprint.is_some(), "the channel signs with the statistics");
 }

@@ -10,6 +10,7 @@ pub mod normalise;
 pub mod objects;
 pub mod reader;
 pub mod segment;
+pub mod shingles;
 pub mod time;
 pub mod units;
 pub mod url;

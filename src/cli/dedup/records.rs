@@ -22,8 +22,8 @@ use crate::engine::Error;
 use crate::engine::replay::{Placed, Replay};
 use crate::index::groups::Group;
 use crate::record::Row;
+use crate::schemes::frequencies::SAMPLE_RECORDS;
 use crate::schemes::statistics::Statistics;
-use crate::similarity::{Frequencies, SAMPLE_RECORDS};
 use crate::store::Found;
 use crate::text::Document;
 use crate::verdict::{Difference, Match, Relation};
@@ -48,13 +48,14 @@ pub(super) fn run(args: &Args, config: &Config, dir: &Path, rejects: &mut Reject
     let mut summary = Summary { unit: "records", ..Summary::default() };
 
     progress.phase("reading", input.total_bytes());
-    let mut replay = Replay::new(settings.clone(), None, Frequencies::built_in(), for_sketches)?;
+    let mut replay = Replay::new(settings.clone(), None, for_sketches)?;
     let mut stock = Stock::new(dir, for_rows);
-    let statistics = read_all(input, &replay, &mut stock, (rejects, &mut summary.warned), &mut progress)?;
-    let frequencies = count(&replay, &stock)?;
-    if statistics.is_some() || frequencies.is_some() {
-        let frequencies = frequencies.unwrap_or_else(Frequencies::built_in);
-        replay = Replay::new(settings, statistics.map(Arc::new), frequencies, for_sketches)?;
+    let words = read_all(input, &replay, &mut stock, (rejects, &mut summary.warned), &mut progress)?;
+    let text = count_text(&replay, &stock)?;
+    if words.is_some() || text.is_some() {
+        let words = words.unwrap_or_default();
+        let statistics = text.map_or_else(|| words.clone(), |text| words.clone().with_text(&text));
+        replay = Replay::new(settings, Some(Arc::new(statistics)), for_sketches)?;
     }
     for (scheme, reason) in replay.inactive_channels() {
         progress.say(&format!("the channel {scheme} does not run: {reason}"));
@@ -125,12 +126,12 @@ fn read_all(
     Ok(statistics)
 }
 
-/// How common pieces of text are among the records, where verification asks for it.
-fn count(replay: &Replay, stock: &Stock) -> anyhow::Result<Option<Arc<Frequencies>>> {
+/// How common pieces of text are among the records, where something goes by that.
+fn count_text(replay: &Replay, stock: &Stock) -> anyhow::Result<Option<Vec<u8>>> {
     let sampled = stock.len().min(SAMPLE_RECORDS);
     let positions = (0..sampled).map(|number| (number as u64 * stock.len() as u64 / sampled as u64) as u32);
     let rows: Vec<Arc<str>> = positions.map(|at| Ok(stock.row(at)?.into())).collect::<anyhow::Result<_>>()?;
-    Ok(replay.count_frequencies(&rows, stock.len() as u64))
+    Ok(replay.count_text(&rows, stock.len() as u64))
 }
 
 /// Keeps a record, unless its id is taken; gives back its document.

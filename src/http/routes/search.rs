@@ -9,6 +9,7 @@ use axum::extract::State;
 use utoipa::IntoParams;
 
 use crate::collection::CollectionName;
+use crate::engine::Wanted;
 use crate::engine::answers::{Check, SimilarList};
 use crate::http::auth::Reader;
 use crate::http::extract::{InCollection, InRecord, RowBody};
@@ -47,11 +48,25 @@ pub struct SimilarParams {
     /// Most records in the answer, 1 to 256; 20 unless given.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
+    /// `true`: also records of the same form about another matter, behind the matches and marked `template`.
+    #[param(value_type = Option<bool>)]
+    pub templates: bool,
 }
 
 impl Parameters for SimilarParams {
     fn read(query: &mut Query) -> Self {
-        Self { limit: query.number("limit", 1, SIMILAR_LIMITS.1).unwrap_or(SIMILAR_LIMITS.0) }
+        let templates = query.parsed("templates", "invalid_parameter", "give true or false");
+        Self { limit: limit(query), templates: templates.unwrap_or(false) }
+    }
+}
+
+fn limit(query: &mut Query) -> u64 {
+    query.number("limit", 1, SIMILAR_LIMITS.1).unwrap_or(SIMILAR_LIMITS.0)
+}
+
+impl SimilarParams {
+    fn wanted(self) -> Wanted {
+        Wanted { limit: self.limit as usize, templates: self.templates }
     }
 }
 
@@ -70,7 +85,7 @@ pub async fn similar(
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
-    let answer = app.engine.similar(&collection, row, params.limit as usize).await?;
+    let answer = app.engine.similar(&collection, row, params.wanted()).await?;
     Ok(Json(Timed::since(started, answer)))
 }
 
@@ -85,7 +100,7 @@ pub async fn similar_to(
     Params(params): Params<SimilarParams>,
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
-    let answer = app.engine.similar_to(&collection, &id, params.limit as usize).await?;
+    let answer = app.engine.similar_to(&collection, &id, params.wanted()).await?;
     Ok(Json(Timed::since(started, answer)))
 }
 
@@ -118,7 +133,7 @@ impl Parameters for FingerprintParams {
             // A refused one never reaches the handler.
             fingerprint: fingerprint.unwrap_or(Fingerprint(0)),
             radius: query.number("radius", 0, 15).map(|radius| radius as u8),
-            limit: SimilarParams::read(query).limit,
+            limit: limit(query),
         }
     }
 }

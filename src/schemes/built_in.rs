@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::frequencies::name_code;
-use super::shingles::ShingleSet;
+use crate::text::shingles;
 
 const PHRASES: &str = include_str!("official_phrases.txt");
 /// Shingles of this width are counted: what verification uses unless told otherwise.
@@ -20,7 +20,7 @@ pub(super) fn counts() -> &'static HashMap<u64, f64> {
         for line in PHRASES.lines().filter(|line| !line.starts_with('#')) {
             let Some((number, phrase)) = line.split_once(' ') else { continue };
             let number: f64 = number.parse().unwrap_or_default();
-            let codes: HashSet<u64> = ShingleSet::of(phrase, SHINGLE).codes().iter().copied().collect();
+            let codes: HashSet<u64> = shingles::codes(phrase, SHINGLE).into_iter().collect();
             for code in codes.into_iter().chain([name_code(phrase)]) {
                 let count: &mut f64 = counts.entry(code).or_default();
                 *count = count.max(number);

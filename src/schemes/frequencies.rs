@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use super::built_in;
-use crate::schemes::hash::city64;
+use super::encoding::{Input, put_long, put_number};
+use super::hash::city64;
 
 /// One record in so many holds what weighs most.
 pub const RARE_RECORDS: f64 = 1024.0;
@@ -22,6 +23,8 @@ const COMMON_SHARE: f64 = 0.005;
 pub const SAMPLE_RECORDS: usize = 8_192;
 /// Records that the built-in list stands for.
 const BUILT_IN_RECORDS: f64 = 1_000.0;
+/// Characters of the shingles by which sampled shingles are told rare from common.
+pub const SAMPLED_SHINGLE: u8 = 3;
 /// Most entries kept, the most common ones: about a megabyte in memory, two thirds of one on disk.
 pub const MAX_ENTRIES: usize = 1 << 17;
 /// Records between two prunings while counting. What is counted in fewer is exact.
@@ -155,7 +158,6 @@ impl Frequencies {
     /// What [`Counter::encode`] wrote, as version `version`; `None` for anything else. Never panics, and allocates no more than
     /// the bytes given account for.
     pub fn decode(version: u32, bytes: &[u8]) -> Option<Self> {
-        use crate::schemes::encoding::Input;
         let mut input = Input(bytes);
         if input.byte()? != FORMAT {
             return None;
@@ -231,7 +233,6 @@ impl Counter {
     /// entry in ascending order of its hash the difference from the one before (the first from 0), and its level (a byte). Some
     /// five bytes an entry; equal counts give equal bytes.
     pub fn encode(&self, records: u64) -> Vec<u8> {
-        use crate::schemes::encoding::{put_long, put_number};
         let entries = self.entries();
         let mut out = Vec::with_capacity(16 + 5 * entries.len());
         out.push(FORMAT);
@@ -288,11 +289,10 @@ mod tests {
 
     #[test]
     fn before_anything_is_counted_official_phrases_are_common_and_the_rest_is_rare() {
-        use crate::similarity::ShingleSet;
         let built_in = Frequencies::built_in();
         let mean = |text: &str| {
-            let set = ShingleSet::of(text, 3);
-            set.codes().iter().map(|&code| built_in.weight(code)).sum::<f32>() / set.len() as f32
+            let codes = crate::text::shingles::codes(text, 3);
+            codes.iter().map(|&code| built_in.weight(code)).sum::<f32>() / codes.len() as f32
         };
         assert!(mean("请有关部门核实处理") < 0.3, "{}", mean("请有关部门核实处理"));
         assert!(mean("红石坡水塔后墙裂缝") > 0.95);
