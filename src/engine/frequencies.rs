@@ -146,9 +146,11 @@ impl Engine {
             let mut records = HashMap::new();
             let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq])).collect();
             self.each_at(collection, seqs, |record| drop(records.insert(record.seq, record))).await?;
-            let judge = |pairs| without_refused(&context, pairs, &records);
-            let changed: Vec<(Pairs, u64)> =
-                on_pool(pool()?, move || piece.into_par_iter().filter_map(judge).collect()).await?;
+            let judged = move || {
+                let judge = |pairs| without_refused(&context, pairs, &records);
+                piece.into_par_iter().filter_map(judge).collect::<Vec<_>>()
+            };
+            let changed = on_pool(pool()?, judged).await?;
             refused += changed.iter().map(|(_, refused)| refused).sum::<u64>();
             let changed: Vec<Pairs> = changed.into_iter().map(|(pairs, _)| pairs).collect();
             if !changed.is_empty() {

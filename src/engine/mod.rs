@@ -257,9 +257,13 @@ impl Engine {
             confirmed: rulings.confirmed(),
             placed: turn.placed(),
         };
-        let judge = Arc::new(RecordJudge::new(context, subject, rulings));
+        let judge = Arc::new(RecordJudge::new(Arc::clone(&context), subject, rulings));
         turn.come().await;
-        Ok((self.store.register(registration, judge).await?, warnings))
+        let registered = self.store.register(registration, judge).await?;
+        if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
+            self.grown(&context);
+        }
+        Ok((registered, warnings))
     }
 
     fn settle_id(&self, id: Option<RecordId>, row: &Row) -> Result<RecordId> {
