@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel::store::conformance::{ALL, DECISIONS, Desk, GENERATIONS, SCHEMES, Sample, TASKS, id, stored};
+use doppel::store::conformance::{ALL, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id, stored};
 use doppel::store::mongo::{MongoStore, Options, State};
 use doppel::store::{Mode, Registered, Store, StoreError};
 use doppel::verdict::VerdictKind;
@@ -45,7 +45,7 @@ fn originals(outcomes: &HashMap<String, Registered>) -> usize {
 async fn the_mongodb_store_keeps_the_promises() {
     let pair = Pair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
-    for (name, check) in ALL.iter().chain(SCHEMES).chain(DECISIONS).chain(TASKS) {
+    for (name, check) in ALL.iter().chain(SCHEMES).chain(DECISIONS).chain(TASKS).chain(FREQUENCIES) {
         let start = Instant::now();
         println!("{name}");
         check(Arc::clone(&store)).await;
@@ -231,6 +231,76 @@ async fn a_new_profile_beside_first_registrations_leaves_no_record_in_the_old_ge
             other => panic!("both or neither: {other:?}"),
         }
     }
+    pair.end().await;
+}
+
+/// Whether it becomes so within some seconds.
+async fn becomes(mut so: impl AsyncFnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        if so().await {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn document_frequencies_are_the_same_for_every_instance_and_go_with_the_collection() {
+    let pair = Pair::start("frequencies").await;
+    let [here, there] = pair.desks("frequencies").await;
+    let database = pair.client().await;
+    let collections = database.collection::<Document>("collections");
+    let kept =
+        async || collections.find_one(doc! { "_id": "frequencies" }).await.expect("a read").expect("it is there");
+    assert!(kept().await.get("frequencies").is_none(), "as of before there were any");
+    let put = async |desk: &Desk, version: u32, byte: u8| {
+        desk.store.put_frequencies(&desk.name, version, vec![byte; 9]).await.expect("a put")
+    };
+    let look = async |desk: &Desk, version| desk.store.frequencies(&desk.name, version).await.expect("a look");
+    for version in 1..=3 {
+        let before = version - 1;
+        assert_eq!(there.state().await.frequencies, before);
+        let (first, second) = tokio::join!(put(&here, version, 1), put(&there, version, 2));
+        assert!(first != second, "exactly one of them");
+        let winner = if first { 1 } else { 2 };
+        for desk in [&here, &there] {
+            assert!(desk.state().await.frequencies >= before);
+            assert!(before == 0 || look(desk, before).await.is_some(), "who has not heard yet can read those before");
+            assert_eq!(look(desk, version).await, Some(vec![winner; 9]));
+            assert!(becomes(async || desk.state().await.frequencies == version).await);
+        }
+    }
+    assert_eq!(kept().await.get_i32("frequencies").ok(), Some(3));
+    let statistics = database.collection::<Document>("statistics");
+    let left = async || statistics.count_documents(doc! {}).await.expect("a count");
+    assert_eq!(left().await, 2, "one that is in force and the one before");
+    assert!(here.store.drop_collection(&here.name).await.expect("a drop"));
+    assert!(becomes(async || left().await == 0).await, "they are swept");
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
+    let pair = Pair::start("sample").await;
+    let [here, _] = pair.desks("sample").await;
+    for number in 0..120 {
+        patient_put(&here, &near(format!("r{number}"), spread(number))).await;
+    }
+    let database = pair.client().await;
+    database.run_command(doc! { "profile": 2 }).await.expect("it can be told to note what it reads");
+    assert_eq!(here.store.sample(&here.name, 30).await.expect("a sample").len(), 30);
+    database.run_command(doc! { "profile": 0 }).await.expect("and not to");
+    let noted = database.collection::<Document>("system.profile");
+    let mut noted = noted.find(doc! { "command.find": "signatures" }).await.expect("a list");
+    let (mut keys, mut documents) = (0, 0);
+    while noted.advance().await.expect("a list") {
+        let one = noted.deserialize_current().expect("a document");
+        keys += one.get_i32("keysExamined").expect("a number");
+        documents += one.get_i32("docsExamined").expect("a number");
+    }
+    assert!((30..=32).contains(&keys) && documents == 0, "{keys} keys and {documents} documents for 30 records");
     pair.end().await;
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use doppel::store::conformance::{ALL, Check, DECISIONS, Desk, GENERATIONS, SCHEMES, Sample, TASKS, id};
+use doppel::store::conformance::{ALL, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id};
 use doppel::store::embedded::{EmbeddedStore, Options};
 use doppel::store::model::ModelStore;
 use doppel::store::{Store, StoreError};
@@ -22,26 +22,26 @@ async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_model_keeps_the_promises() {
-    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS]).await;
+    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_keeps_the_promises() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_keeps_the_promises_on_one_thread() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn everything_is_there_after_opening_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let first: Arc<dyn Store> = open(dir.path());
-    run(Arc::clone(&first), &[ALL, DECISIONS, TASKS, GENERATIONS]).await;
+    run(Arc::clone(&first), &[ALL, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
     let before = contents(&first).await;
     first.close().await.expect("an orderly end");
     assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store says so");
@@ -49,7 +49,7 @@ async fn everything_is_there_after_opening_again() {
     assert_eq!(contents(&second).await, before);
 }
 
-/// Everything a client can see: tasks, states, counts, decisions, records, what a lookup of each record finds, and what
+/// Everything a client can see: tasks, states, counts, decisions, document frequencies, records, what a lookup of each record finds, and what
 /// each generation has filed.
 async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
     let mut seen = vec![format!("{:?}", store.tasks().await.expect("a list"))];
@@ -57,6 +57,11 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
         let desk = Desk::existing(store, state.name.as_str());
         seen.push(format!("{state:?} {}", store.count(&desk.name).await.expect("a count")));
         seen.push(format!("{:?}", store.decisions(&desk.name, None, usize::MAX).await.expect("a list")));
+        for version in 0..=state.frequencies + 1 {
+            let kept = store.frequencies(&desk.name, version).await.expect("a look");
+            seen.push(format!("{version} {:?}", kept.map(|bytes| (bytes.len(), bytes.first().copied()))));
+        }
+        seen.push(format!("{:?}", store.sample(&desk.name, 20).await.expect("a sample")));
         for generation in state.others.iter().map(|other| other.id).chain([state.generation]) {
             let statistics = store.statistics(&desk.name, generation).await.expect("a look").map(|bytes| bytes.len());
             let pairs = store.pairs(&desk.name, generation, 0, usize::MAX).await.expect("a page");

@@ -264,3 +264,72 @@ async fn a_disk_that_stays_full_does_not_keep_the_store_from_opening_again() {
     fail::remove("store::disk_full");
     stored(insist(&desk, &sample(2)).await);
 }
+
+/// The version of the document frequencies in force, and what is kept of the first two.
+async fn frequencies_of(desk: &Desk) -> (u32, Option<Vec<u8>>, Option<Vec<u8>>) {
+    let look = async |version| desk.store.frequencies(&desk.name, version).await.expect("a look");
+    (desk.state().await.frequencies, look(1).await, look(2).await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_crash_leaves_document_frequencies_of_the_version_before_or_of_this_one_whole() {
+    let _scenario = FailScenario::setup();
+    let (one, two) = (vec![1; 100_000], vec![2; 100_000]);
+    for (point, after_crash) in [("store::before_append", 1), ("store::before_publish", 2)] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let crashed = tempfile::tempdir().expect("a temporary directory");
+        let desk = Desk::new(&open(dir.path()), "desk").await;
+        assert!(desk.store.put_frequencies(&desk.name, 1, one.clone()).await.expect("a put"));
+        let (arrived, go) = gate(point);
+        let (writer, bytes) = (desk.clone(), two.clone());
+        let put = tokio::spawn(async move { writer.store.put_frequencies(&writer.name, 2, bytes).await });
+        tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+        copy(dir.path(), crashed.path());
+        assert_eq!(frequencies_of(&desk).await, (1, Some(one.clone()), None), "nothing is seen before {point}");
+        fail::remove(point);
+        drop(go);
+        assert!(put.await.expect("no panic").expect("a put"));
+        assert_eq!(frequencies_of(&desk).await, (2, Some(one.clone()), Some(two.clone())));
+        let desk = Desk::existing(&open(crashed.path()), "desk");
+        let second = (after_crash == 2).then(|| two.clone());
+        assert_eq!(frequencies_of(&desk).await, (after_crash, Some(one.clone()), second), "a crash at {point}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn document_frequencies_are_refused_on_a_full_disk_and_a_failed_commit_leaves_those_before() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    let put = async |version, byte: u8| store.put_frequencies(&desk.name, version, vec![byte; 9]).await;
+    assert!(put(1, 1).await.expect("a put"));
+    fail::cfg("store::disk_full", "return").expect("a failpoint");
+    assert!(matches!(put(2, 2).await, Err(StoreError::DiskFull { .. })));
+    assert_eq!(frequencies_of(&desk).await, (1, Some(vec![1; 9]), None), "reads go on");
+    fail::remove("store::disk_full");
+    fail::cfg("store::commit_error", "1*return").expect("a failpoint");
+    let failed = put(2, 2).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))), "{failed:?}");
+    stored(insist(&desk, &sample(1)).await);
+    assert_eq!(frequencies_of(&desk).await, (1, Some(vec![1; 9]), None));
+    assert!(put(2, 3).await.expect("a put"));
+    assert_eq!(frequencies_of(&desk).await, (2, Some(vec![1; 9]), Some(vec![3; 9])));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_sample_names_no_record_that_is_not_published() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = Desk::new(&open(dir.path()), "desk").await;
+    let first = stored(desk.put(&sample(1)).await).seq;
+    let (arrived, go) = gate("store::before_publish");
+    let writer = desk.clone();
+    let put = tokio::spawn(async move { writer.put(&sample(2)).await });
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    assert_eq!(desk.store.sample(&desk.name, 9).await.expect("a sample"), [first]);
+    fail::remove("store::before_publish");
+    drop(go);
+    let second = stored(put.await.expect("no panic")).seq;
+    assert_eq!(desk.store.sample(&desk.name, 9).await.expect("a sample"), [first, second]);
+}

@@ -11,7 +11,7 @@ use doppel::store::embedded::{EmbeddedStore, Options};
 use doppel::store::generations::{Filed, Filing, Pairs, Phase};
 use doppel::store::model::ModelStore;
 use doppel::store::mongo::MongoStore;
-use doppel::store::{GenerationId, Mode, Registered, Store, StoreError, StoredRecord};
+use doppel::store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
 use doppel::verdict::{Match, Verdict};
 use proptest::prelude::*;
 
@@ -37,6 +37,7 @@ enum Beside {
     Pairs(String, Vec<String>),
     Decide(String, String, Judgement),
     Profile(bool),
+    Frequencies(u32),
     Look,
 }
 
@@ -74,6 +75,7 @@ fn ops_with_generations() -> impl Strategy<Value = Op> {
         1 => (id(), proptest::collection::vec(id(), 0..3)).prop_map(|(id, earlier)| Beside::Pairs(id, earlier)),
         2 => (id(), id(), judgement()).prop_map(|(a, b, judgement)| Beside::Decide(a, b, judgement)),
         1 => any::<bool>().prop_map(Beside::Profile),
+        2 => (0..4u32).prop_map(Beside::Frequencies),
         2 => Just(Beside::Look),
     ];
     prop_oneof![3 => ops(), 2 => beside.prop_map(Op::Beside)]
@@ -178,6 +180,9 @@ async fn apply_beside(desk: &Desk, change: &Beside) -> String {
         Beside::Profile(noted) => {
             outcome(store.update_collection(desk.spec(profile(noted))).await.map(|state| state.generation))
         }
+        Beside::Frequencies(version) => {
+            outcome(store.put_frequencies(name, *version, format!("version {version}").into_bytes()).await)
+        }
     }
 }
 
@@ -187,7 +192,12 @@ async fn beside(desk: &Desk) -> Vec<String> {
     let records = desk.all().await;
     let id_of = |seq| records.iter().find(|record| record.seq == seq).map_or("gone", |record| record.id.as_str());
     let others: Vec<_> = state.others.iter().map(|other| (other.id, other.phase, &other.profile)).collect();
-    let mut shown = vec![format!("{} {} {others:?}", state.generation, state.profile)];
+    let mut shown = vec![format!("{} {} {} {others:?}", state.generation, state.profile, state.frequencies)];
+    for version in 0..5 {
+        shown.push(format!("{:?}", desk.store.frequencies(&desk.name, version).await.expect("a look")));
+    }
+    let all: Vec<Seq> = records.iter().map(|record| record.seq).collect();
+    assert_eq!(desk.store.sample(&desk.name, all.len()).await.expect("a sample"), all);
     for generation in 1..8 {
         for filed in desk.filed(generation).await {
             let Filed { seq, digest_key, fingerprint, keys } = filed;

@@ -163,6 +163,13 @@ impl GenerationIndex {
         self.slots.read(slot.0).is_some_and(|(state, _)| state.live())
     }
 
+    /// The seqs of all records, ascending. Some nanoseconds a slot; of records that come or go meanwhile it may show either state.
+    pub fn live_seqs(&self) -> impl Iterator<Item = u64> + '_ {
+        let end = self.end.load(Ordering::Acquire);
+        let states = (0..end).filter_map(|slot| self.slots.read(slot)).map(|(state, _)| state);
+        states.filter(|state| state.live()).map(|state| state.seq())
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed)

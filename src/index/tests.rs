@@ -344,6 +344,7 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
     assert_eq!(index.len(), 250);
+    assert!(index.live_seqs().is_sorted_by(|a, b| a < b) && index.live_seqs().count() == 250);
 }
 
 #[test]

@@ -17,6 +17,7 @@
 pub mod conformance;
 pub mod decisions;
 pub mod embedded;
+pub mod frequencies;
 pub mod generations;
 pub mod model;
 pub mod mongo;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 pub use self::decisions::Decisions;
+pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
 pub use self::tasks::Tasks;
 
@@ -364,7 +366,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Keeps records and answers lookups; see the module for its promises.
 #[async_trait]
-pub trait Store: Generations + Decisions + Tasks + Send + Sync + 'static {
+pub trait Store: Generations + Decisions + Tasks + Frequencies + Send + Sync + 'static {
     /// Creates a collection with its first generation (1).
     async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 

@@ -1,13 +1,14 @@
 //! One suite for every store: what [`super`] promises, as checks that any implementation must pass.
 //!
-//! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`SCHEMES`] those of channels, [`GENERATIONS`], [`DECISIONS`]
-//! and [`TASKS`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
+//! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`SCHEMES`] those of channels,
+//! [`GENERATIONS`], [`DECISIONS`], [`TASKS`] and [`FREQUENCIES`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
 //! here is the store's and nobody else's. Collections they create carry the check's name, so that several checks may share
 //! one store; those of [`TASKS`] are for a store without other tasks.
 
 mod basics;
 mod decisions;
 mod desk;
+mod frequencies;
 mod generations;
 mod races;
 mod samples;
@@ -108,6 +109,18 @@ checks! {
     decisions::confirmed_records_that_are_not_there_are_left_out,
     decisions::a_confirmed_record_counts_once,
     decisions::confirmed_pairs_put_at_once_name_each_other,
+}
+
+checks! {
+    /// The checks of [`Frequencies`](super::Frequencies).
+    FREQUENCIES:
+    frequencies::versions_follow_each_other_and_the_one_before_stays_readable,
+    frequencies::of_puts_at_once_exactly_one_is_in_force,
+    frequencies::they_outlast_all_other_changes_of_the_collection,
+    frequencies::a_collection_made_again_has_none,
+    frequencies::what_is_too_large_is_refused_with_the_limit,
+    frequencies::of_few_records_all_are_sampled,
+    frequencies::of_many_records_some_are_sampled_from_everywhere,
 }
 
 checks! {

@@ -21,7 +21,7 @@ use crate::store::{CollectionSpec, CollectionState, GenerationId, Result, StoreE
 
 /// Held while a collection is being created, changed or dropped.
 pub(super) type Turn = OwnedMutexGuard<()>;
-type Answer = oneshot::Receiver<Result<Outcome>>;
+pub(super) type Answer = oneshot::Receiver<Result<Outcome>>;
 
 impl Core {
     /// Begins to create a collection.
@@ -114,7 +114,7 @@ impl Core {
         Ok(Some(answer))
     }
 
-    fn send_apart(&self, ops: Vec<Op>, then: Box<dyn FnOnce() + Send>) -> Answer {
+    pub(super) fn send_apart(&self, ops: Vec<Op>, then: Box<dyn FnOnce() + Send>) -> Answer {
         let (reply, answer) = oneshot::channel();
         // Without a writer the answer channel closes, and the caller hears that the store is gone.
         let _ = self.writer.send(Arrival::Apart { ops, then, reply });

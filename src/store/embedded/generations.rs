@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use super::EmbeddedStore;
-use super::admin::{Turn, put_state, tombstone};
+use super::admin::{Answer, Turn, put_state, tombstone};
 use super::alone::{Change, check_there};
 use super::candidates::blocking;
 use super::core::Core;
@@ -23,7 +23,7 @@ use super::layout::{self, IndexEntry};
 use super::line::{Collection, Undo};
 use super::space::Reserve;
 use super::sweep::{self, Swept};
-use super::writer::{Job, Outcome};
+use super::writer::Job;
 use crate::collection::{Channel, CollectionName, Settings};
 use crate::store::generations::{
     Filed, Filing, GenerationSpec, GenerationState, Generations, MAX_GENERATIONS, Pairs, Phase,
@@ -34,8 +34,6 @@ use crate::store::{CollectionState, GenerationId, Result, Seq, StoreError};
 const MAX_FILED: usize = 256;
 /// ... or so many bytes of them.
 const MAX_FILED_BYTES: usize = 1 << 20;
-
-type Answer = oneshot::Receiver<Result<Outcome>>;
 
 /// Whether signatures are stored in a generation beside the live one, not only keys. Judges know what they need, but none is
 /// asked about it: so they are kept unless it is plain that the keys are enough.
@@ -242,7 +240,8 @@ fn put_pairs(
 const SETTLING: Duration = Duration::from_secs(2);
 
 impl EmbeddedStore {
-    async fn settle(&self, begun: Option<Answer>) -> Result<bool> {
+    /// Waits for the writer's answer; whether there was anything to do.
+    pub(super) async fn settle(&self, begun: Option<Answer>) -> Result<bool> {
         match begun {
             Some(answer) => self.answered(answer).await.map(|_| true),
             None => Ok(false),

@@ -1,10 +1,11 @@
-//! How what stands beside the records looks on disk: generations, pairs, decisions, tasks. What `layout` is for records.
+//! How what stands beside the records looks on disk: generations, pairs, decisions, tasks, document frequencies. What `layout` is for records.
 //!
 //! Integers in keys are big-endian. The collection's number leads every key of its own, so that dropping it is deleting ranges.
 //!
 //! | keyspace | key | value |
 //! |---|---|---|
 //! | `meta` | `s/` number u32, generation u32 | statistics the generation was begun with, as given |
+//! | `meta` | `f/` number u32, version u32 | document frequencies of the collection, as given |
 //! | `meta` | `g/` number u32, generation u32 | empty: the generation is dropped, its ranges are still to be deleted |
 //! | `pairs` | number u32, generation u32, seq u64 | see [`encode_pairs`] |
 //! | `decisions` | number u32, 0, lower id, 0, higher id | JSON: the rulings, in order |
@@ -19,12 +20,13 @@ use crate::store::{GenerationId, Result, Seq, StoreError};
 
 pub(super) const PREFIX_GENERATION_TOMBSTONE: &[u8] = b"g/";
 const PREFIX_STATISTICS: &[u8] = b"s/";
+const PREFIX_FREQUENCIES: &[u8] = b"f/";
 const PAIRS: u8 = 1;
 const BY_LOWER: u8 = 0;
 const BY_HIGHER: u8 = 1;
 
-fn numbered(prefix: &[u8], number: u32, generation: GenerationId) -> Vec<u8> {
-    [prefix, &number.to_be_bytes(), &generation.to_be_bytes()].concat()
+fn numbered(prefix: &[u8], number: u32, of: u32) -> Vec<u8> {
+    [prefix, &number.to_be_bytes(), &of.to_be_bytes()].concat()
 }
 
 pub(super) fn statistics_key(number: u32, generation: GenerationId) -> Vec<u8> {
@@ -35,9 +37,20 @@ pub(super) fn generation_tombstone_key(number: u32, generation: GenerationId) ->
     numbered(PREFIX_GENERATION_TOMBSTONE, number, generation)
 }
 
+/// Where a version of a collection's document frequencies is.
+pub(super) fn frequencies_key(number: u32, version: u32) -> Vec<u8> {
+    numbered(PREFIX_FREQUENCIES, number, version)
+}
+
+/// What the keys of all versions begin with.
+pub(super) fn frequencies_prefix(number: u32) -> Vec<u8> {
+    [PREFIX_FREQUENCIES, &number.to_be_bytes()].concat()
+}
+
 /// What all such keys of a collection begin with.
-pub(super) fn meta_prefixes(number: u32) -> [Vec<u8>; 2] {
-    [PREFIX_STATISTICS, PREFIX_GENERATION_TOMBSTONE].map(|prefix| [prefix, &number.to_be_bytes()].concat())
+pub(super) fn meta_prefixes(number: u32) -> [Vec<u8>; 3] {
+    [PREFIX_STATISTICS, PREFIX_GENERATION_TOMBSTONE, PREFIX_FREQUENCIES]
+        .map(|prefix| [prefix, &number.to_be_bytes()].concat())
 }
 
 /// The collection and the generation of a tombstone; `None` for anything else.
@@ -141,6 +154,18 @@ mod tests {
             assert!(key.starts_with(&lower) && decision_backlink(7, pair).starts_with(&higher) && *key < higher);
         }
         assert!(pair_of_key(&keys[0][..6]).is_err());
+    }
+
+    #[test]
+    fn the_prefixes_of_a_collection_cover_its_own_keys_in_meta_and_no_others() {
+        let covered =
+            |number, key: &[u8]| meta_prefixes(number).iter().filter(|prefix| key.starts_with(prefix)).count();
+        for key in [statistics_key(7, 1), generation_tombstone_key(7, 1), frequencies_key(7, 1)] {
+            assert_eq!((covered(7, &key), covered(6, &key), covered(8, &key)), (1, 0, 0));
+        }
+        let all = frequencies_prefix(7);
+        assert!(frequencies_key(7, u32::MAX).starts_with(&all) && !statistics_key(7, 1).starts_with(&all));
+        assert!(frequencies_key(7, 255) < frequencies_key(7, 256));
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //!
 //! Generations beside the live one are on disk only (`generations`), which a registration's batch and a removal's keep as
 //! complete as the live one; the index of one that is to go live is built beside the other, and the two are changed over in
-//! the writer, between two batches (`activate`). Decisions and tasks are small (`decisions`, `tasks`); what reads before it
-//! writes has a batch of its own (`alone`).
+//! the writer, between two batches (`activate`). Decisions and tasks are small (`decisions`, `tasks`), and so are document
+//! frequencies (`frequencies`); what reads before it writes has a batch of its own (`alone`).
 //!
 //! A failed commit throws the open database away and opens it again in the background; until then writes answer
 //! [`StoreError::Unavailable`] and lookups go on against the last published state, but for the seconds of the opening
@@ -38,6 +38,7 @@ mod core;
 mod decisions;
 mod disk;
 mod find;
+mod frequencies;
 mod generations;
 mod keys;
 mod layout;

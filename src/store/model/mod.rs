@@ -6,6 +6,7 @@
 //! It knows no limits: a key proposes all its records, unless its channel's rule is that a crowded one proposes none.
 
 mod decisions;
+mod frequencies;
 mod generations;
 mod tasks;
 
@@ -42,6 +43,8 @@ struct Collection {
     /// Every generation that there was, the live one included; those that are gone are empty.
     generations: BTreeMap<GenerationId, Generation>,
     decisions: BTreeMap<Pair, Vec<Ruling>>,
+    /// Document frequencies by version: the one in force and the one before.
+    frequencies: BTreeMap<u32, Vec<u8>>,
 }
 
 /// One generation: what it has filed of each record.
@@ -230,6 +233,7 @@ impl Store for ModelStore {
             records: Vec::new(),
             generations: BTreeMap::from([(1, Generation::default())]),
             decisions: BTreeMap::new(),
+            frequencies: BTreeMap::new(),
         };
         collections.insert(name, collection);
         Ok(state)

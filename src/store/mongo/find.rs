@@ -90,7 +90,7 @@ impl Shared {
     }
 
     /// A session whose reads all show the same instant.
-    async fn snapshot(&self) -> std::result::Result<ClientSession, Trouble> {
+    pub(super) async fn snapshot(&self) -> std::result::Result<ClientSession, Trouble> {
         let options = SessionOptions::builder().snapshot(true).build();
         Ok(self.client.start_session().with_options(options).await?)
     }

@@ -124,7 +124,7 @@ impl Shared {
             document.state.others.push(state);
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
             let chunks = chunks.map(|(n, bytes)| (STATISTICS, statistics_chunk(document.number, id, n as i32, bytes)));
-            Ok(Change { answer: id, put: true, also: chunks.collect() })
+            Ok(Change { answer: id, put: true, gone: Vec::new(), also: chunks.collect() })
         });
         let id = begun.await?;
         self.settle(&spec.collection, id).await
@@ -153,7 +153,7 @@ impl Shared {
             if put {
                 other.scan_end = end;
             }
-            Ok(Change { answer: other.clone(), put, also: Vec::new() })
+            Ok(Change { answer: other.clone(), put, gone: Vec::new(), also: Vec::new() })
         });
         settled.await
     }
@@ -183,7 +183,7 @@ impl Shared {
             let other = other.ok_or_else(|| missing(generation))?;
             let put = other.phase != Phase::Ready;
             other.phase = Phase::Ready;
-            Ok(Change { answer: (), put, also: Vec::new() })
+            Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
         });
         completed.await
     }
@@ -199,7 +199,7 @@ impl Shared {
                 let found = document.state.others.iter().find(|other| other.id == generation);
                 document.state = document.state.with_live(found.ok_or_else(|| missing(generation))?)?;
             }
-            Ok(Change { answer: document.clone(), put, also: Vec::new() })
+            Ok(Change { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
         });
         Ok(Arc::clone(&self.cache.put(activated.await?).state))
     }
@@ -277,7 +277,7 @@ impl Shared {
     }
 
     /// Changes a collection's document in one transaction.
-    async fn change<T, F>(&self, name: &CollectionName, change: F) -> Result<T>
+    pub(super) async fn change<T, F>(&self, name: &CollectionName, change: F) -> Result<T>
     where
         T: Send,
         F: FnMut(&mut CollectionDocument) -> Result<Change<T>> + Send,
@@ -299,7 +299,7 @@ async fn drop_generation(shared: Arc<Shared>, name: &CollectionName, generation:
         document.state.others.retain(|other| other.id != generation);
         let put = document.state.others.len() < before;
         let note = put.then(|| (DROPPED, sweep::note(document.number, Some(generation))));
-        Ok(Change { answer: put.then_some(document.number), put, also: note.into_iter().collect() })
+        Ok(Change { answer: put.then_some(document.number), put, gone: Vec::new(), also: note.into_iter().collect() })
     });
     let dropped = dropped.await?;
     if let Some(number) = dropped {
@@ -315,12 +315,14 @@ fn statistics_chunk(number: Number, generation: GenerationId, n: i32, bytes: &[u
 }
 
 /// What became of a collection's document.
-struct Change<T> {
-    answer: T,
+pub(super) struct Change<T> {
+    pub(super) answer: T,
     /// Whether it differs.
-    put: bool,
-    /// Documents to be inserted with it.
-    also: Vec<(&'static str, Document)>,
+    pub(super) put: bool,
+    /// Filters of documents to be deleted with it.
+    pub(super) gone: Vec<(&'static str, Document)>,
+    /// Documents to be inserted with it, after that.
+    pub(super) also: Vec<(&'static str, Document)>,
 }
 
 struct Changing<'a, F> {
@@ -344,11 +346,14 @@ where
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
         let mut document = CollectionDocument::decode(&found)?;
-        let Change { answer, put, also } = (self.change)(&mut document)?;
+        let Change { answer, put, gone, also } = (self.change)(&mut document)?;
         if !put {
             return Ok(End::Abort(answer));
         }
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
+        for (name, filter) in gone {
+            self.shared.documents(name).delete_many(filter).session(&mut *session).await?;
+        }
         for (name, document) in also {
             self.shared.documents(name).insert_one(document).session(&mut *session).await?;
         }

@@ -33,6 +33,7 @@ mod documents;
 mod filing;
 mod fill;
 mod find;
+mod frequencies;
 mod generations;
 mod latches;
 mod mend;

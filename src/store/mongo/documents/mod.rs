@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, empty,
-//!              others: [{id, settings, profile, phase, created_at, scan_end}]}
+//!              frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
 //! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at, filed?}
 //! signatures  {_id: {c, g, id}, seq, digest, fingerprint?, keys: [Int64], key_counts: [Int32], pages?: [4], pairs?: [Int64],
 //!              signed}
 //! blocks      {c, g, b, p, blockName, n, info: [{hashcode: Int64, textname: id}]}
 //! latches     {_id: {c, g, k}, n}
-//! statistics  {_id: {c, g, n}, data}
+//! statistics  {_id: {c, g, n}, data}, {_id: {c, f: version}, data}
 //! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at}]}
 //! tasks       {_id: id, collection, kind, status, open, version, state}
 //! dropped     {_id: number or {c, g}}
@@ -16,6 +16,9 @@
 //! `c` is the collection's number, given once and never again, so that nothing of a dropped collection can come back under
 //! its name; `g` is the generation; `b` = block × 65,536 + value; `p` numbers the pages of a bucket from 0. 64-bit values are
 //! Int64 in two's complement. `row` is the client's JSON, byte for byte; `signed` is the encoding of `schemes::encoding`.
+//! `statistics` holds the word frequencies that generations were begun with, in pieces, and the document frequencies of collections
+//! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
+//! meets them, and both are in the range of their collection.
 //! `filed` is the generation that the record was last filed in by a reindex: written so that filing and removing conflict.
 
 mod beside;
@@ -34,7 +37,8 @@ use crate::store::{GenerationId, Result, StoreError};
 use crate::verdict::Fingerprint;
 
 pub(super) use self::beside::{
-    decision_key, decode_decision, decode_task, encode_ruling, encode_task, naming_first, naming_second,
+    decision_key, decode_decision, decode_task, encode_frequencies, encode_ruling, encode_task, frequencies_except,
+    frequencies_key, naming_first, naming_second,
 };
 pub(super) use self::collection::{CollectionDocument, SCAN_END_OPEN};
 pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
@@ -46,7 +50,7 @@ pub(super) const RECORDS: &str = "records";
 pub(super) const SIGNATURES: &str = "signatures";
 pub(super) const BLOCKS: &str = "blocks";
 pub(super) const LATCHES: &str = "latches";
-/// What generations were begun with.
+/// What generations were begun with, and document frequencies.
 pub(super) const STATISTICS: &str = "statistics";
 pub(super) const DECISIONS: &str = "decisions";
 pub(super) const TASKS: &str = "tasks";
