@@ -21,7 +21,7 @@ const SLICE: usize = 50;
 const PASSES: usize = 40;
 
 fn main() {
-    let sample = Sample::new(&Options { records: RECORDS as u64, seed: 7, duplicates: 0.2, labels: false });
+    let sample = Sample::new(&Options { records: RECORDS as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false });
     let texts: Vec<String> = sample.records().map(|record| record.content).collect();
     let profile = |preset| Profile::compile(&Settings::preset(preset), None);
     let (default, paper) = (profile(Preset::Default), profile(Preset::Paper));

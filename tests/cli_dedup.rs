@@ -69,7 +69,10 @@ fn strings(value: &Value) -> Vec<&str> {
 
 fn generated(dir: &Path, records: &str) -> (String, String) {
     let out = at(dir, "sample");
-    ended(&doppel(&["sample", "--records", records, "--seed", "7", "--duplicates", "0.2", "--out", &out]), 0);
+    ended(
+        &doppel(&["sample", "--records", records, "--seed", "7", "--duplicates", "0.2", "--forms", "0", "--out", &out]),
+        0,
+    );
     (format!("{out}/records.jsonl"), format!("{out}/groups.jsonl"))
 }
 

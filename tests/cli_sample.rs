@@ -15,7 +15,7 @@ fn the_same_seed_writes_the_same_files() {
         let out = dir.path().to_str().unwrap();
         doppel(&["sample", "--records", "200", "--seed", "5", "--out", out, "--labels"]).success();
     }
-    for file in ["records.jsonl", "groups.jsonl", "hard_negatives.jsonl"] {
+    for file in ["records.jsonl", "groups.jsonl", "hard_negatives.jsonl", "pairs.jsonl"] {
         let [a, b] = dirs.each_ref().map(|dir| fs::read(dir.path().join(file)).unwrap());
         assert_eq!(a, b, "{file}");
     }
@@ -27,6 +27,34 @@ fn a_share_beyond_one_half_is_wrong_usage() {
     let args = ["sample", "--records", "5", "--seed", "1", "--out", "unused", "--duplicates", "0.9"];
     let output = doppel(&args).code(2).get_output().clone();
     assert!(String::from_utf8(output.stderr).unwrap().contains("0 to 0.5"));
+}
+
+#[test]
+fn without_forms_there_are_letters_alone_and_labelled_pairs_of_orders_otherwise() {
+    let pairs = |forms: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().to_str().unwrap();
+        doppel(&["sample", "--records", "150", "--seed", "5", "--forms", forms, "--out", out]).success();
+        fs::read_to_string(dir.path().join("pairs.jsonl")).unwrap()
+    };
+    assert_eq!(pairs("0"), "");
+    let labelled = pairs("0.5");
+    assert!(labelled.contains("\"label\":\"same\"") && labelled.contains("\"label\":\"template\""), "{labelled}");
+    assert!(labelled.contains("\"signs\":["), "{labelled}");
+    let output = doppel(&["sample", "--records", "5", "--seed", "1", "--out", "unused", "--forms", "1.1"]).code(2);
+    assert!(String::from_utf8_lossy(&output.get_output().stderr).contains("0 to 1"));
+}
+
+#[test]
+fn what_is_written_is_a_set_to_evaluate() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    doppel(&["sample", "--records", "200", "--seed", "5", "--out", out]).success();
+    let output = doppel(&["eval", out, "--format", "json"]).success().get_output().clone();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let set = &report["sets"][0];
+    assert!(set["records"] == 200 && set["by_kind"].get("order").is_some(), "{set}");
+    assert!(set["labelled"]["by_sign"].get("place").is_some(), "{set}");
 }
 
 #[test]

@@ -80,7 +80,8 @@ fn letters(folder: &Path, records: u64) -> (String, Vec<String>) {
     let make = |name: &str, records: u64, seed: &str| {
         let out = folder.join(name);
         let out = out.to_str().expect("a plain path");
-        let made = run(&["sample", "--records", &records.to_string(), "--seed", seed, "--out", out], &[]);
+        let made =
+            run(&["sample", "--records", &records.to_string(), "--seed", seed, "--forms", "0", "--out", out], &[]);
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         format!("{out}/records.jsonl")
     };

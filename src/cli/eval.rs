@@ -1,8 +1,9 @@
-//! `doppel eval`: recall and precision of pairs on a labelled set, measured on the engine over a store of its own.
+//! `doppel eval`: recall and precision of pairs on labelled sets, measured on the engine over a store of its own.
 
 mod all;
+mod table;
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -10,29 +11,36 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
 use crate::cli::{PARTLY, store};
 use crate::collection::{CollectionName, Preset, Settings};
 use crate::config::{self, Flags, StoreKind};
 use crate::engine::{Engine, Options};
 use crate::eval::dataset::Dataset;
-use crate::eval::run::{NamedPair, Report, evaluate, evaluate_with_statistics};
+use crate::eval::metrics::Quality;
+use crate::eval::run::{Report, evaluate, evaluate_with_statistics};
 use crate::eval::svg::{Line, chart};
 use crate::schemes::profile::Profile;
-
-/// Pairs of each list that the table shows; the JSON holds all.
-const PAIRS_SHOWN: usize = 20;
 
 const EXAMPLES: &str = "\
 RECORDS is one record a line, each with an id; GROUPS is one group a line, with the ids of its members:
   {\"group\": \"g1\", \"members\": [\"a\", \"b\"], \"kind\": \"natural\"}
 Two records are a true pair when they share a group. A pair is found when either record lists the other as a match.
 
+PAIRS is one labelled pair a line; jaccard (of 3-grams, measured where it is not given) and signs may be left out:
+  {\"a\": \"r1\", \"b\": \"r7\", \"label\": \"template\", \"jaccard\": 0.41, \"signs\": [\"place\"]}
+Pairs labelled \"same\" should be found, pairs labelled \"template\" (one form about another place, number, person) should not.
+
+SET is a folder with records.jsonl, groups.jsonl and, if there are labelled pairs, pairs.jsonl.
+
 Examples:
   doppel sample --records 5000 --seed 1 --out sample
-  doppel eval --records sample/records.jsonl --groups sample/groups.jsonl
+  doppel eval sample
+  doppel eval letters hotline sample --svg curves.svg
+  doppel eval --records r.jsonl --groups g.jsonl --pairs p.jsonl
   doppel eval --records r.jsonl --groups g.jsonl --preset paper --format json > paper.json
-  doppel eval --records r.jsonl --groups g.jsonl --settings my-settings.json --svg curve.svg
+  doppel eval --records r.jsonl --groups g.jsonl --settings my-settings.json
   doppel eval --records r.jsonl --groups g.jsonl --all --preset paper --svg schemes.svg
 
 With --all every scheme is measured alone, without the exact stage and verification; --preset or --settings say which fields the
@@ -45,12 +53,18 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some records were refused (they c
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    /// Folders of labelled sets, measured one after the other
+    #[arg(value_name = "SET", conflicts_with_all = ["records", "groups", "pairs", "all"])]
+    pub sets: Vec<PathBuf>,
     /// The records, JSON lines
-    #[arg(long, value_name = "FILE")]
-    pub records: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "sets", requires = "groups")]
+    pub records: Option<PathBuf>,
     /// The groups of duplicates, JSON lines
-    #[arg(long, value_name = "FILE")]
-    pub groups: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "sets", requires = "records")]
+    pub groups: Option<PathBuf>,
+    /// Labelled pairs, JSON lines
+    #[arg(long, value_name = "FILE", requires = "records", conflicts_with = "all")]
+    pub pairs: Option<PathBuf>,
     /// Ready-made settings to measure
     #[arg(long, value_enum, default_value_t = Preset::Default, conflicts_with = "settings")]
     pub preset: Preset,
@@ -66,7 +80,7 @@ pub struct Args {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Also draw recall and precision: over the similarity threshold, or with --all of every scheme
+    /// Also draw recall against precision: over thresholds of the similarity, or with --all of every scheme
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -89,6 +103,14 @@ pub enum Format {
     Json,
 }
 
+/// What was measured on a set.
+#[derive(Debug, Serialize)]
+struct Measured {
+    name: String,
+    #[serde(flatten)]
+    report: Report,
+}
+
 /// Measures and prints.
 ///
 /// # Errors
@@ -96,27 +118,80 @@ pub enum Format {
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
-    let set = Dataset::read(
-        (&args.records.display().to_string(), open(&args.records)?),
-        (&args.groups.display().to_string(), open(&args.groups)?),
-    )?;
+    let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
+        return run_sets(&args, &settings);
+    };
+    let set = read_set(records, groups, args.pairs.as_deref())?;
     if args.all {
         return all::run(&args, &set, &settings);
     }
-    let needs_statistics = Profile::compile(&settings, None).needs_statistics();
-    let report = match (needs_statistics, args.store) {
-        (false, store) => measure(&set, settings, store)?,
-        (true, Over::Embedded) => evaluate_with_statistics(&settings, &set),
+    let measured = Measured { name: "all records".into(), report: measure(&set, &settings, args.store)? };
+    let text = match args.format {
+        Format::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
+        Format::Table => table::one(&measured.report),
+    };
+    print(&args, &[measured], &text)
+}
+
+fn run_sets(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let mut measured = Vec::with_capacity(args.sets.len());
+    for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
+        let pairs = Some(folder.join("pairs.jsonl")).filter(|file| file.exists());
+        let set = read_set(&folder.join("records.jsonl"), &folder.join("groups.jsonl"), pairs.as_deref())?;
+        measured.push(Measured { name, report: measure(&set, settings, args.store)? });
+    }
+    let text = match args.format {
+        Format::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
+        Format::Table => table::sets(&measured),
+    };
+    print(args, &measured, &text)
+}
+
+/// Writes the chart that is asked for, then `text`.
+fn print(args: &Args, measured: &[Measured], text: &str) -> anyhow::Result<ExitCode> {
+    write_svg(args, || draw(measured))?;
+    super::answer(text)?;
+    let refused = measured.iter().any(|set| !set.report.refused.is_empty());
+    Ok(if refused { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
+}
+
+/// The last parts of the paths, or the whole paths where two of those are equal.
+fn names(folders: &[PathBuf]) -> Vec<String> {
+    let last = |folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let short: Vec<_> = folders.iter().filter_map(last).collect();
+    let distinct: BTreeSet<_> = short.iter().collect();
+    if distinct.len() == folders.len() { short } else { folders.iter().map(|f| f.display().to_string()).collect() }
+}
+
+fn read_set(records: &Path, groups: &Path, pairs: Option<&Path>) -> anyhow::Result<Dataset> {
+    let name = |file: &Path| file.display().to_string();
+    let mut set = Dataset::read((&name(records), open(records)?), (&name(groups), open(groups)?))?;
+    if let Some(pairs) = pairs {
+        set.read_pairs((&name(pairs), open(pairs)?))?;
+    }
+    Ok(set)
+}
+
+/// Measures over a store, or in memory where the settings need statistics of the collection.
+fn measure(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Result<Report> {
+    let needs_statistics = Profile::compile(settings, None).needs_statistics();
+    match (needs_statistics, over) {
+        (false, over) => measure_over(set, settings, over),
+        (true, Over::Embedded) => Ok(evaluate_with_statistics(settings, set)),
         (true, Over::Mongodb) => {
             bail!("a channel needs statistics of the collection; that is measured in memory: leave --store out")
         }
-    };
-    write_svg(&args, || draw(&report))?;
-    match args.format {
-        Format::Json => super::answer(&(serde_json::to_string_pretty(&report)? + "\n"))?,
-        Format::Table => super::answer(&table(&report))?,
     }
-    Ok(if report.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
+}
+
+fn draw(measured: &[Measured]) -> String {
+    let line = |Measured { name, report }: &Measured| {
+        let point = |quality: &Quality| (quality.recall, quality.precision);
+        let points = report.curve.iter().map(|at| point(&at.quality)).collect();
+        (Line { name: name.clone(), points }, point(&report.quality))
+    };
+    let lines: Vec<_> = measured.iter().map(line).collect();
+    chart("Recall and precision of pairs over thresholds of the similarity", "recall", "precision", &lines)
 }
 
 fn write_svg(args: &Args, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
@@ -140,7 +215,7 @@ pub(super) fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     Ok(BufReader::new(opened))
 }
 
-fn measure(set: &Dataset, settings: Settings, over: Over) -> anyhow::Result<Report> {
+fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Result<Report> {
     let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
     let options = Options {
         auto_create: false,
@@ -162,7 +237,7 @@ fn measure(set: &Dataset, settings: Settings, over: Over) -> anyhow::Result<Repo
         // In a database there may be others.
         let name =
             CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
-        let report = evaluate(&engine, &name, settings, set, |done| bar.set_position(done as u64)).await;
+        let report = evaluate(&engine, &name, settings.clone(), set, |done| bar.set_position(done as u64)).await;
         if over == Over::Mongodb {
             engine.drop_collection(&name).await?;
         }
@@ -180,69 +255,4 @@ fn progress_bar(steps: u64) -> ProgressBar {
     }
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta}").unwrap_or(ProgressStyle::default_bar());
     ProgressBar::new(steps).with_style(style)
-}
-
-fn draw(report: &Report) -> String {
-    let line = |name: &str, value: fn(&crate::eval::metrics::Quality) -> f64| Line {
-        name: name.into(),
-        points: report.curve.iter().map(|point| (point.threshold, value(&point.quality))).collect(),
-    };
-    let lines = [line("recall", |q| q.recall), line("precision", |q| q.precision)];
-    chart("Recall and precision of pairs", "least similarity", "share", &lines)
-}
-
-fn table(report: &Report) -> String {
-    let mut out = String::new();
-    let quality = &report.quality;
-    let mut line = |text: std::fmt::Arguments<'_>| {
-        // Writing to a string cannot fail.
-        let _ = out.write_fmt(text);
-        out.push('\n');
-    };
-    line(format_args!("recall     {:.4}   {} of {} true pairs", quality.recall, quality.pairs_hit, quality.pairs_true));
-    line(format_args!("precision  {:.4}   {} pairs found", quality.precision, quality.pairs_found));
-    line(format_args!("f1         {:.4}", quality.f1));
-    line(format_args!("\n{:<28} {:>7} {:>7}", "kind", "recall", "pairs"));
-    for (kind, found) in &report.by_kind {
-        line(format_args!("{kind:<28} {:>7.4} {:>7}", found.recall, found.pairs_true));
-    }
-    line(format_args!("\n{:<28} {:>7} {:>9} {:>7}", "found by", "recall", "precision", "pairs"));
-    for (channel, found) in &report.by_channel {
-        line(format_args!("{channel:<28} {:>7.4} {:>9.4} {:>7}", found.recall, found.precision, found.pairs_found));
-    }
-    if !report.curve.is_empty() {
-        line(format_args!("\n{:<28} {:>7} {:>9}", "similarity at least", "recall", "precision"));
-    }
-    for point in &report.curve {
-        line(format_args!("{:<28.2} {:>7.4} {:>9.4}", point.threshold, point.quality.recall, point.quality.precision));
-    }
-    pairs(&mut line, "false pairs", &report.false_pairs);
-    pairs(&mut line, "missed pairs", &report.missed_pairs);
-    let verdicts = report.verdicts.iter().map(|(kind, n)| format!("{kind} {n}")).collect::<Vec<_>>().join(", ");
-    let verdicts = if verdicts.is_empty() { "no verdicts, for nothing was stored".into() } else { verdicts };
-    line(format_args!("\n{} records: {verdicts}", report.records));
-    for (reason, count) in &report.refused {
-        line(format_args!("refused as {reason}: {count} records; pairs with them count as missed"));
-    }
-    let rate = |seconds: f64| report.records as f64 / seconds.max(1e-9);
-    line(format_args!(
-        "one after the other: registered {:.0}/s, asked {:.0}/s",
-        rate(report.register_s),
-        rate(report.similar_s)
-    ));
-    out
-}
-
-fn pairs(line: &mut impl FnMut(std::fmt::Arguments<'_>), title: &str, pairs: &[NamedPair]) {
-    if pairs.is_empty() {
-        return;
-    }
-    line(format_args!("\n{} {title}", pairs.len()));
-    for pair in pairs.iter().take(PAIRS_SHOWN) {
-        let similarity = pair.similarity.map(|s| format!("  similarity {s:.3}")).unwrap_or_default();
-        line(format_args!("  {}  {}{similarity}  {}", pair.a, pair.b, pair.via.join("+")));
-    }
-    if pairs.len() > PAIRS_SHOWN {
-        line(format_args!("  … and {} more (all with --format json)", pairs.len() - PAIRS_SHOWN));
-    }
 }

@@ -73,7 +73,7 @@ enum Command {
     Experiment(experiment::Args),
     /// Measure this build on this machine
     Bench(bench::Args),
-    /// Write made-up petitions with known duplicates, for trying out and measuring
+    /// Write made-up letters and orders with known duplicates, for trying out and measuring
     Sample(sample::Args),
 }
 

@@ -1,6 +1,6 @@
-//! `doppel sample`: writes made-up petitions with known duplicates.
+//! `doppel sample`: writes made-up letters and hotline orders with known duplicates and known look-alikes.
 //!
-//! Constant memory: records are made one at a time and written as they are made. The same options give the same bytes.
+//! Constant memory: records are made one at a time, pairs some dozens, and written as they are made. The same options give the same bytes.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -14,13 +14,17 @@ use crate::sample::{Options, Sample};
 
 const EXAMPLES: &str = "\
 Files written to DIR:
-  records.jsonl         one record a line: id, title, content, user, time (and label with --labels)
+  records.jsonl         one record a line: id, title, content, user, time (and label with --labels). Letters as citizens write
+                        them, and orders as hotline operators fill in their forms
   groups.jsonl          one group of records about the same matter a line: members, kind, strength 1 to 5
-  hard_negatives.jsonl  pairs in much the same phrases that are not about the same matter
+  hard_negatives.jsonl  pairs of letters in much the same phrases that are not about the same matter
+  pairs.jsonl           labelled pairs of orders: same matter, or template (one form about another place, number, person,
+                        company or question, named as signs)
 
 Examples:
   doppel sample --records 1000 --seed 1 --out sample
-  doppel eval --records sample/records.jsonl --groups sample/groups.jsonl
+  doppel eval sample
+  doppel sample --records 1000 --seed 1 --forms 0 --out letters
   doppel import --to http://127.0.0.1:8080 --collection demo sample/records.jsonl
 
 The same options give the same files, byte for byte, on every machine.";
@@ -39,17 +43,28 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// About which share of the records repeats another, 0 to 0.5
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = half)]
     pub duplicates: f64,
-    /// Give every record a `label` that names its topic
+    /// Which share of the records are orders on forms, 0 to 1; 0 gives letters alone
+    #[arg(long, value_name = "SHARE", default_value = "0.4", value_parser = share)]
+    pub forms: f64,
+    /// Give every record a `label` that names its topic or form
     #[arg(long)]
     pub labels: bool,
 }
 
+fn half(text: &str) -> Result<f64, String> {
+    up_to(text, 0.5)
+}
+
 fn share(text: &str) -> Result<f64, String> {
+    up_to(text, 1.0)
+}
+
+fn up_to(text: &str, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(share) if (0.0..=0.5).contains(&share) => Ok(share),
-        _ => Err("give a number from 0 to 0.5".into()),
+        Ok(share) if (0.0..=most).contains(&share) => Ok(share),
+        _ => Err(format!("give a number from 0 to {most}")),
     }
 }
 
@@ -58,13 +73,15 @@ fn share(text: &str) -> Result<f64, String> {
 /// # Errors
 /// When the directory or a file cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { records, seed, out, duplicates, labels } = args;
-    let sample = Sample::new(&Options { records, seed, duplicates, labels });
+    let Args { records, seed, out, duplicates, forms, labels } = args;
+    let sample = Sample::new(&Options { records, seed, duplicates, forms, labels });
     fs::create_dir_all(&out).with_context(|| format!("cannot create the directory {}", out.display()))?;
     let written = write_lines(&out.join("records.jsonl"), sample.records())?;
     let groups = write_lines(&out.join("groups.jsonl"), sample.groups())?;
-    let pairs = write_lines(&out.join("hard_negatives.jsonl"), sample.hard_negatives())?;
-    tell(&format!("{written} records, {groups} groups, {pairs} look-alike pairs in {}", out.display()));
+    let alike = write_lines(&out.join("hard_negatives.jsonl"), sample.hard_negatives())?;
+    let pairs = write_lines(&out.join("pairs.jsonl"), sample.pairs())?;
+    let out = out.display();
+    tell(&format!("{written} records, {groups} groups, {alike} look-alike letters, {pairs} labelled orders in {out}"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,5 @@
 //! Labelled sets: `records.jsonl` with one record a line, `groups.jsonl` with one group of records about the same matter
-//! a line.
+//! a line, and perhaps `pairs.jsonl` with one labelled pair of records a line.
 //!
 //! The whole set is held in memory: labelled sets are small. Errors name the file and the line, never the text.
 
@@ -8,6 +8,7 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 
+use super::labelled::{LabelledPair, Line};
 use super::metrics::Pair;
 use crate::record::{RecordId, Row};
 
@@ -22,6 +23,8 @@ pub struct Dataset {
     pub truth: BTreeSet<Pair>,
     /// The same per kind of group, and per kind and subkind as `kind/subkind`.
     pub truth_by_kind: BTreeMap<String, BTreeSet<Pair>>,
+    /// Pairs that people labelled, each once.
+    pub labelled: Vec<LabelledPair>,
 }
 
 /// Why a labelled set cannot be used.
@@ -58,6 +61,39 @@ impl Dataset {
         each_line(records_name, records, |line| set.add_record(line))?;
         each_line(groups_name, groups, |line| set.add_group(line))?;
         Ok(set)
+    }
+
+    /// Adds the labelled pairs of a file; the name is for messages.
+    ///
+    /// # Errors
+    /// The first line that cannot be read, is no pair of two different records of the set with a label, or repeats a pair.
+    pub fn read_pairs(&mut self, (name, pairs): (&str, impl BufRead)) -> Result<(), DatasetError> {
+        let mut seen: BTreeSet<Pair> = self.labelled.iter().map(|labelled| labelled.pair).collect();
+        each_line(name, pairs, |line| {
+            let labelled = self.labelled_pair(line)?;
+            if !seen.insert(labelled.pair) {
+                let [a, b] = [labelled.pair.0, labelled.pair.1].map(|position| &self.records[position as usize].0);
+                return Err(format!("the pair {a}, {b} occurs twice; give every pair one label"));
+            }
+            self.labelled.push(labelled);
+            Ok(())
+        })
+    }
+
+    fn labelled_pair(&self, line: &[u8]) -> Result<LabelledPair, String> {
+        let Line { a, b, label, jaccard, signs } = serde_json::from_slice(line)
+            .map_err(|error| format!("not a pair with \"a\", \"b\" and \"label\" (column {})", error.column()))?;
+        let position = |id: &RecordId| {
+            self.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
+        };
+        let pair = Pair::new(position(&a)?, position(&b)?);
+        if pair.0 == pair.1 {
+            return Err(format!("{a} is paired with itself; give two records"));
+        }
+        if jaccard.is_some_and(|jaccard| !(0.0..=1.0).contains(&jaccard)) {
+            return Err("\"jaccard\" is a share; give a number from 0 to 1, or leave it out".into());
+        }
+        Ok(LabelledPair { pair, label, jaccard, signs })
     }
 
     fn add_record(&mut self, line: &[u8]) -> Result<(), String> {
@@ -102,13 +138,13 @@ impl Dataset {
         self.truth.extend(pairs.filter(|pair| pair.0 != pair.1));
     }
 
-    /// The first `count` records, and the pairs among them. Kinds of groups are left out.
+    /// The first `count` records, and the pairs among them. Kinds of groups and labelled pairs are left out.
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         self.these(0..self.records.len().min(count) as u32)
     }
 
-    /// The records at ascending `positions`, and the pairs among them. Kinds of groups are left out.
+    /// The records at ascending `positions`, and the pairs among them. Kinds of groups and labelled pairs are left out.
     #[must_use]
     pub fn these(&self, positions: impl IntoIterator<Item = u32>) -> Self {
         let mut part = Self::default();

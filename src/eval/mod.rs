@@ -6,6 +6,7 @@ pub mod dataset;
 pub mod direct;
 pub mod experiments;
 pub mod grid;
+pub mod labelled;
 pub mod metrics;
 pub mod plot;
 pub mod run;

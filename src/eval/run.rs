@@ -7,12 +7,15 @@ use serde::Serialize;
 
 use super::dataset::Dataset;
 use super::direct::{self, Examined};
+use super::labelled::Labelled;
 use super::metrics::{self, CurvePoint, FoundPairs, KindQuality, Pair, Quality};
 use crate::collection::{CollectionName, Settings};
 use crate::engine::{Engine, Error, IfDuplicate, Wanted};
 use crate::eval::metrics::FoundPair;
 use crate::index::MAX_CANDIDATES;
+use crate::index::groups::GroupSet;
 use crate::record::RecordId;
+use crate::schemes::profile::Profile;
 use crate::verdict::VerdictKind;
 
 /// Steps of the curve over the similarity threshold.
@@ -30,6 +33,13 @@ pub struct Report {
     pub by_channel: BTreeMap<String, Quality>,
     /// Quality over thresholds of the similarity.
     pub curve: Vec<CurvePoint>,
+    /// How the labelled pairs of the set fared, where it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labelled: Option<Labelled>,
+    /// Groups of records that hang together by found pairs.
+    pub groups_found: usize,
+    /// Records of the largest of them; 0 when there are none.
+    pub largest_group: usize,
     /// Pairs found that share no group.
     pub false_pairs: Vec<NamedPair>,
     /// Pairs that share a group and were not found.
@@ -74,6 +84,7 @@ pub async fn evaluate(
     set: &Dataset,
     mut progress: impl FnMut(usize),
 ) -> Result<Report, Error> {
+    let profile = Profile::compile(&settings, None);
     engine.put_collection(name, settings).await?;
     let (mut verdicts, mut refused) = (BTreeMap::new(), BTreeMap::new());
     let mut registered = Vec::with_capacity(set.records.len());
@@ -106,25 +117,36 @@ pub async fn evaluate(
     }
     let similar_s = begun.elapsed().as_secs_f64();
     let seconds = (register_s, similar_s);
-    Ok(Report { verdicts, refused, ..Report::of(set, &found, registered.len(), seconds) })
+    Ok(Report { verdicts, refused, ..Report::of(set, &profile, &found, registered.len(), seconds) })
 }
 
 /// What [`evaluate`] measures, for settings that need statistics of the collection: they are counted over the set, as a
 /// reindex would, and the records signed and looked up without a store. Verdicts are none.
 pub fn evaluate_with_statistics(settings: &Settings, set: &Dataset) -> Report {
     let Examined { refused, records, sign_s, looked } = direct::examine(set, settings, true);
-    Report { refused, ..Report::of(set, &looked.pairs, records, (sign_s, looked.lookup_s)) }
+    let (profile, seconds) = (Profile::compile(settings, None), (sign_s, looked.lookup_s));
+    Report { refused, ..Report::of(set, &profile, &looked.pairs, records, seconds) }
 }
 
 impl Report {
-    fn of(set: &Dataset, found: &FoundPairs, records: usize, (register_s, similar_s): (f64, f64)) -> Self {
+    fn of(
+        set: &Dataset,
+        profile: &Profile,
+        found: &FoundPairs,
+        records: usize,
+        (register_s, similar_s): (f64, f64),
+    ) -> Self {
         let wrong = found.iter().filter(|(pair, _)| !set.truth.contains(pair));
         let missed = set.truth.iter().filter(|pair| !found.contains_key(pair));
+        let (groups_found, largest_group) = groups(found);
         Self {
             quality: Quality::of(&set.truth, found.keys()),
             by_kind: metrics::by_kind(&set.truth_by_kind, found),
             by_channel: metrics::by_channel(&set.truth, found),
             curve: metrics::curve(&set.truth, found, CURVE_STEPS),
+            labelled: Labelled::of(set, profile, found),
+            groups_found,
+            largest_group,
             false_pairs: wrong.map(|(pair, found)| named(set, pair, Some(found))).collect(),
             missed_pairs: missed.map(|pair| named(set, pair, None)).collect(),
             verdicts: BTreeMap::new(),
@@ -134,6 +156,13 @@ impl Report {
             similar_s,
         }
     }
+}
+
+/// Number of groups that hang together by `found`, and the records of the largest.
+fn groups(found: &FoundPairs) -> (usize, usize) {
+    let mut groups = GroupSet::new();
+    found.keys().for_each(|Pair(a, b)| groups.add_pair(u64::from(*a), u64::from(*b)));
+    (groups.len(), groups.summaries(0).map(|group| group.size).max().unwrap_or(0))
 }
 
 fn named(set: &Dataset, pair: &Pair, found: Option<&FoundPair>) -> NamedPair {
@@ -154,4 +183,19 @@ fn word(kind: VerdictKind) -> String {
         VerdictKind::TooShort => "too_short",
     }
     .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_what_found_pairs_connect() {
+        let found = |pairs: &[(u32, u32)]| {
+            let nothing = FoundPair { via: [].into(), similarity: None };
+            pairs.iter().map(|(a, b)| (Pair::new(*a, *b), nothing.clone())).collect()
+        };
+        assert_eq!(groups(&found(&[(0, 1), (2, 3), (3, 4), (7, 2)])), (2, 4));
+        assert_eq!(groups(&found(&[])), (0, 0));
+    }
 }

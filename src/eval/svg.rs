@@ -20,12 +20,14 @@ pub(super) const PLOT_HEIGHT: f64 = 320.0;
 /// Told apart also by people who do not see red and green alike.
 pub(super) const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-/// The chart of `lines`.
-pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> String {
-    let mut svg = begin(title, lines.iter().map(|line| &*line.name));
+/// The chart of `lines`, each with a point of its own that is marked.
+pub fn chart(title: &str, x_label: &str, y_label: &str, lines: &[(Line, (f64, f64))]) -> String {
+    let mut svg = begin(title, lines.iter().map(|(line, _)| &*line.name));
     axes(&mut svg, x_label, y_label);
-    for (number, line) in lines.iter().enumerate() {
+    for (number, (line, marked)) in lines.iter().enumerate() {
         draw(&mut svg, number, line);
+        let ((x, y), colour) = (place(*marked), COLOURS[number % COLOURS.len()]);
+        push(&mut svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>\n"));
     }
     svg.push_str("</svg>\n");
     svg
@@ -152,8 +154,8 @@ mod tests {
     fn a_chart_is_well_formed_and_labelled() {
         let line =
             Line { name: "a < b & c".into(), points: vec![(0.0, 1.0), (0.5, 0.25), (f64::NAN, 1.0), (9.0, -1.0)] };
-        let svg = chart("quality", "threshold", "share", &[line]);
-        assert!(tags_balance(&svg));
+        let svg = chart("quality", "threshold", "share", &[(line, (0.5, 1.0))]);
+        assert!(tags_balance(&svg) && svg.contains("<circle cx=\"290.0\" cy=\"40.0\" r=\"5\""));
         assert!(svg.contains(">threshold</text>") && svg.contains(">share</text>") && svg.contains("a &lt; b &amp; c"));
         let svg_of_points =
             scatter("a & b", "recall", "precision", &[("x<y".into(), (0.5, 1.0)), ("z".into(), (f64::NAN, 0.0))]);

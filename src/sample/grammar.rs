@@ -83,7 +83,7 @@ pub(super) fn expand(template: &str, scene: &Scene, voice: &mut Voice, out: &mut
 }
 
 /// The alternatives of a bracket that has just been opened, and what follows its end.
-fn alternatives(inner: &str) -> (Vec<&str>, &str) {
+pub(super) fn alternatives(inner: &str) -> (Vec<&str>, &str) {
     let (mut depth, mut from, mut found) = (0usize, 0, Vec::new());
     for (at, byte) in inner.bytes().enumerate() {
         match byte {
@@ -207,7 +207,7 @@ fn date(scene: &Scene, rng: &mut Rng, out: &mut String) {
     });
 }
 
-fn clock_time(rng: &mut Rng, out: &mut String) {
+pub(super) fn clock_time(rng: &mut Rng, out: &mut String) {
     let half = rng.pick(&["点", "点半", "点多", "点钟"]);
     let (part, hour) = match rng.below(4) {
         0 => ("凌晨", rng.between(1, 5)),
@@ -218,7 +218,7 @@ fn clock_time(rng: &mut Rng, out: &mut String) {
     out.push_str(&format!("{part}{hour}{half}"));
 }
 
-fn money(rng: &mut Rng, out: &mut String) {
+pub(super) fn money(rng: &mut Rng, out: &mut String) {
     out.push_str(&match rng.below(4) {
         0 => format!("{}", rng.between(3, 99) * 10),
         1 => format!("{}", rng.between(1000, 9999)),

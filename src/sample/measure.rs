@@ -3,8 +3,6 @@
 //! The sample's own measure, apart from verification's, so that what the sample says of itself changes with nothing
 //! else. O(characters) time and memory.
 
-use std::collections::BTreeSet;
-
 /// Two views of what two texts share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overlap {
@@ -17,15 +15,40 @@ pub struct Overlap {
 /// Overlap of the sets of character 3-grams, without white space and punctuation, rounded to four digits. Texts too
 /// short for a 3-gram overlap with nothing.
 pub fn overlap(a: &str, b: &str) -> Overlap {
-    let (a, b) = (trigrams(a), trigrams(b));
-    let shared = a.intersection(&b).count();
-    let share = |of: usize| if of == 0 { 0.0 } else { (shared as f64 / of as f64 * 1e4).round() / 1e4 };
-    Overlap { jaccard: share(a.len() + b.len() - shared), containment: share(a.len().min(b.len())) }
+    Grams::of(a).overlap(&Grams::of(b))
 }
 
-fn trigrams(text: &str) -> BTreeSet<[char; 3]> {
-    let chars: Vec<char> = text.chars().filter(|c| c.is_alphanumeric()).collect();
-    chars.windows(3).map(|window| [window[0], window[1], window[2]]).collect()
+/// The character 3-grams of a text, ascending, each once: for texts that are compared with several others.
+#[derive(Clone, Debug)]
+pub(super) struct Grams(Vec<[char; 3]>);
+
+impl Grams {
+    /// Those of `text`.
+    pub(super) fn of(text: &str) -> Self {
+        let chars: Vec<char> = text.chars().filter(|c| c.is_alphanumeric()).collect();
+        let mut grams: Vec<_> = chars.windows(3).map(|window| [window[0], window[1], window[2]]).collect();
+        grams.sort_unstable();
+        grams.dedup();
+        Self(grams)
+    }
+
+    /// See [`overlap`].
+    pub(super) fn overlap(&self, other: &Self) -> Overlap {
+        let (a, b) = (self.0.len(), other.0.len());
+        let shared = self.shared(other);
+        let share = |of: usize| if of == 0 { 0.0 } else { (shared as f64 / of as f64 * 1e4).round() / 1e4 };
+        Overlap { jaccard: share(a + b - shared), containment: share(a.min(b)) }
+    }
+
+    fn shared(&self, other: &Self) -> usize {
+        let (mut i, mut j, mut shared) = (0, 0, 0);
+        while let (Some(x), Some(y)) = (self.0.get(i), other.0.get(j)) {
+            shared += usize::from(x == y);
+            i += usize::from(x <= y);
+            j += usize::from(y <= x);
+        }
+        shared
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! A seeded generator of petition-like Chinese records with known duplicates of graded difficulty.
+//! A seeded generator of Chinese records with known duplicates of graded difficulty: letters as citizens write them, and
+//! orders as operators of a hotline fill in their forms, of which most that look alike are about different matters.
 //!
-//! Every record is a pure function of (records, seed, share of duplicates, position): memory is constant at any size, any part can be
+//! Every record is a pure function of (records, seed, share of duplicates, share of orders, position): memory is constant at any size, any part can be
 //! made alone, and the same parameters give the same bytes for ever (a test holds the digest). All names and phrases
 //! are made up. Nothing here does I/O; `doppel sample` writes the files.
 //!
-//! What is promised of the records: unrelated ones rarely reach a Jaccard similarity of 0.3 of their character 3-grams and
+//! What is promised of the letters: unrelated ones rarely reach a Jaccard similarity of 0.3 of their character 3-grams and
 //! seldom use the same eight characters running, as in a real mailbox, where shared phrases are the exception; a
 //! twelfth are a line or two, the median content has 220 to 330 characters, the longest thousands; about a
 //! fifth have no title, user and time.
@@ -13,7 +14,9 @@ mod copy;
 mod generic;
 mod grammar;
 mod measure;
+mod mixture;
 mod notices;
+mod orders;
 mod permute;
 mod phrases;
 mod plan;
@@ -31,6 +34,9 @@ pub use notices::{Notice, Notices, Repeat};
 use serde::{Deserialize, Serialize};
 
 use grammar::person;
+use measure::Grams;
+use mixture::{Mixture, Place};
+use orders::{Order, Orders, Related, Repeated};
 use plan::{Bond, Cluster, Plan};
 use rng::Rng;
 use story::{Length, Story};
@@ -44,11 +50,13 @@ pub struct Options {
     pub seed: u64,
     /// About which share of the records repeats another, 0 to 0.5.
     pub duplicates: f64,
-    /// Whether records name their topic.
+    /// About which share of the records are orders on forms, 0 to 1.
+    pub forms: f64,
+    /// Whether letters name their topic, and orders their form.
     pub labels: bool,
 }
 
-/// A made-up petition.
+/// A made-up letter or order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Its id: `s` and its position in the file, from 1.
@@ -61,7 +69,7 @@ pub struct Record {
     pub user: String,
     /// `YYYY-MM-DD HH:MM:SS`, or empty.
     pub time: String,
-    /// The topic, where asked for.
+    /// The topic of a letter or the form of an order, where asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -106,12 +114,36 @@ pub struct HardNegative {
     pub note: &'static str,
 }
 
+/// Two orders on one form.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LabelledPair {
+    /// The one that comes first in the file.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// `same` where they are about the same matter, else `template`.
+    pub label: &'static str,
+    /// Jaccard similarity of their 3-grams.
+    pub jaccard: f64,
+    /// Share of the smaller set found in the larger.
+    pub containment: f64,
+    /// What tells them apart: `company`, `number`, `person`, `place`, `question`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signs: Vec<&'static str>,
+}
+
 /// The records of one sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    plan: Plan,
+    mixture: Mixture,
+    letters: Plan,
+    orders: Orders,
+    seed: u64,
     labels: bool,
 }
+
+/// How orders are called as a kind of group.
+const ORDER: &str = "order";
 
 /// Strongest overlap that look-alikes may have: what verification by default accepts, less a margin.
 const LOOK_ALIKE: Overlap = Overlap { jaccard: 0.27, containment: 0.52 };
@@ -119,38 +151,52 @@ const LOOK_ALIKE: Overlap = Overlap { jaccard: 0.27, containment: 0.52 };
 impl Sample {
     /// The sample that belongs to `options`.
     pub fn new(options: &Options) -> Self {
-        Self { plan: Plan::new(options.records, options.seed, options.duplicates), labels: options.labels }
+        let Options { records, seed, duplicates, forms, labels } = *options;
+        let mixture = Mixture::new(records, forms);
+        let letters = Plan::new(mixture.letters(), seed, duplicates);
+        Self { mixture, letters, orders: Orders::new(mixture.orders, seed, duplicates), seed, labels }
     }
 
     /// The record at `position`, counted from 0.
     pub fn record(&self, position: u64) -> Record {
-        let item = self.plan.item(position);
-        self.record_of(position, item, self.plan.cluster_of(item))
+        match self.mixture.place(position) {
+            Place::Order(index) => self.order_of(index),
+            Place::Letter(index) => {
+                let item = self.letters.item(index);
+                self.letter_of(index, item, self.letters.cluster_of(item))
+            }
+        }
     }
 
     /// All records in the order of the file.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
-        (0..self.plan.records).map(|position| self.record(position))
+        (0..self.mixture.records).map(|position| self.record(position))
     }
 
-    /// All groups of records about the same matter.
+    /// All groups of records about the same matter: of letters, then of orders.
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
-        let of_kind = self.plan.clusters().filter_map(|cluster| match cluster.bond {
+        let of_kind = self.letters.clusters().filter_map(|cluster| match cluster.bond {
             Bond::Copies(kind) => Some((cluster, kind)),
             _ => None,
         });
-        of_kind.zip(1u64..).map(|((cluster, kind), number)| self.group(cluster, kind, number))
+        let letters = of_kind.zip(1u64..).map(|((cluster, kind), number)| self.group(cluster, kind, number));
+        letters
+            .chain(self.orders.repeated().zip(1u64..).map(|(repeated, number)| self.group_of_orders(repeated, number)))
     }
 
     /// The members of every group of [`Sample::groups`], by their positions in the file, without measuring them.
     pub fn families(&self) -> impl Iterator<Item = Vec<u64>> + '_ {
-        let copied = self.plan.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
-        copied.map(|cluster| self.plan.members(cluster).into_iter().map(|(position, _)| position).collect())
+        let copied = self.letters.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
+        let letter = |(index, _): (u64, u64)| self.mixture.letter(index);
+        let letters = copied.map(move |cluster| self.letters.members(cluster).into_iter().map(letter).collect());
+        let order = |index| self.mixture.order(index);
+        let repeated = self.orders.repeated();
+        letters.chain(repeated.map(move |matter| matter.positions.into_iter().map(order).collect()))
     }
 
-    /// All pairs that look alike and are not about the same matter.
+    /// All pairs of letters that look alike and are not about the same matter.
     pub fn hard_negatives(&self) -> impl Iterator<Item = HardNegative> + '_ {
-        self.plan.clusters().filter(|cluster| cluster.bond == Bond::LookAlike).map(|cluster| {
+        self.letters.clusters().filter(|cluster| cluster.bond == Bond::LookAlike).map(|cluster| {
             let records = self.members(cluster);
             let Overlap { jaccard, containment } = overlap(&text(&records[0]), &text(&records[1]));
             let [a, b] = [records[0].id.clone(), records[1].id.clone()];
@@ -158,41 +204,55 @@ impl Sample {
         })
     }
 
+    /// Labelled pairs of orders: all about the same matter, and for each order up to three on its form that are most like it
+    /// among some dozen nearby and about another.
+    pub fn pairs(&self) -> impl Iterator<Item = LabelledPair> + '_ {
+        self.orders.related().map(|Related { positions, overlap: Overlap { jaccard, containment }, signs }| {
+            let [a, b] = positions.map(|index| id(self.mixture.order(index)));
+            LabelledPair {
+                a,
+                b,
+                label: if signs.is_empty() { "same" } else { "template" },
+                jaccard,
+                containment,
+                signs,
+            }
+        })
+    }
+
     fn members(&self, cluster: Cluster) -> Vec<Record> {
-        let members = self.plan.members(cluster);
-        members.into_iter().map(|(position, item)| self.record_of(position, item, cluster)).collect()
+        let members = self.letters.members(cluster);
+        members.into_iter().map(|(index, item)| self.letter_of(index, item, cluster)).collect()
     }
 
     fn group(&self, cluster: Cluster, kind: Kind, number: u64) -> Group {
-        let members = self.members(cluster);
-        let texts: Vec<_> = members.iter().map(text).collect();
-        let pairs = (0..texts.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
-        let similarities = pairs.map(|(a, b)| overlap(&texts[a], &texts[b]).jaccard);
-        let (min_jaccard, max_jaccard) = similarities.fold((1.0f64, 0.0f64), |(min, max), j| (min.min(j), max.max(j)));
-        let copies = self.plan.members(cluster).into_iter().skip(1);
+        let copies = self.letters.members(cluster).into_iter().skip(1);
         let strength = copies.map(|(_, item)| self.strength(kind, item)).max().unwrap_or(1);
-        let members: Vec<_> = members.into_iter().map(|record| record.id).collect();
-        Group {
-            group: format!("g{number:07}"),
-            original: members[0].clone(),
-            members,
-            kind: kind.name(),
-            subkind: format!("{}-{strength}", kind.name()),
-            min_jaccard,
-            max_jaccard,
-            edits: if kind == Kind::Exact { vec![] } else { vec![kind.name()] },
-            strength,
-        }
+        let edits = if kind == Kind::Exact { vec![] } else { vec![kind.name()] };
+        group(format!("g{number:07}"), &self.members(cluster), kind.name(), edits, strength)
+    }
+
+    fn group_of_orders(&self, Repeated { positions, edits, strength }: Repeated, number: u64) -> Group {
+        let members: Vec<_> = positions.into_iter().map(|index| self.order_of(index)).collect();
+        group(format!("o{number:07}"), &members, ORDER, edits, strength)
     }
 
     fn strength(&self, kind: Kind, item: u64) -> usize {
-        if kind == Kind::Exact { 1 } else { Rng::of(&[self.plan.seed, item, 20]).between(1, 5) }
+        if kind == Kind::Exact { 1 } else { Rng::of(&[self.seed, item, 20]).between(1, 5) }
     }
 
-    fn record_of(&self, position: u64, item: u64, cluster: Cluster) -> Record {
-        let seed = |parts: &[u64]| Rng::of(&[&[self.plan.seed], parts].concat()).next();
+    fn order_of(&self, index: u64) -> Record {
+        let Order { title, content, user, form } = self.orders.order(index);
+        let position = self.mixture.order(index);
+        let label = self.labels.then(|| form.to_owned());
+        Record { id: id(position), title, content, user, time: self.time(position), label }
+    }
+
+    fn letter_of(&self, index: u64, item: u64, cluster: Cluster) -> Record {
+        let position = self.mixture.letter(index);
+        let seed = |parts: &[u64]| Rng::of(&[&[self.seed], parts].concat()).next();
         let shared = seed(&[cluster.first, 30]);
-        let original = if cluster.size == 1 { item } else { self.plan.members(cluster)[0].1 };
+        let original = if cluster.size == 1 { item } else { self.letters.members(cluster)[0].1 };
         let (title, content, label) = match cluster.bond {
             Bond::Alone => whole(&Story::new(shared, Length::Any)),
             Bond::LookAlike if item != original => {
@@ -215,7 +275,7 @@ impl Sample {
         person(&mut rng, &mut user);
         let or_empty = |text: String| if bare { String::new() } else { text };
         Record {
-            id: format!("s{:08}", position + 1),
+            id: id(position),
             title: or_empty(title),
             content,
             user: or_empty(user),
@@ -227,13 +287,28 @@ impl Sample {
     /// Records come in the order of their time, spread over ten years.
     fn time(&self, position: u64) -> String {
         const TEN_YEARS: u64 = 3652 * 86_400;
-        let step = TEN_YEARS / self.plan.records.max(1);
-        let jitter = Rng::of(&[self.plan.seed, position, 35]).below(step.max(1) as usize) as u64;
-        let seconds = (u128::from(position) * u128::from(TEN_YEARS) / u128::from(self.plan.records.max(1))) as u64;
+        let step = TEN_YEARS / self.mixture.records.max(1);
+        let jitter = Rng::of(&[self.seed, position, 35]).below(step.max(1) as usize) as u64;
+        let seconds = (u128::from(position) * u128::from(TEN_YEARS) / u128::from(self.mixture.records.max(1))) as u64;
         let start = jiff::civil::date(2012, 1, 1).at(0, 0, 0, 0);
         let time = start.saturating_add(jiff::SignedDuration::from_secs((seconds + jitter) as i64));
         time.strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
+}
+
+fn id(position: u64) -> String {
+    format!("s{:08}", position + 1)
+}
+
+/// The group of these records, the original first.
+fn group(name: String, members: &[Record], kind: &'static str, edits: Vec<&'static str>, strength: usize) -> Group {
+    let grams: Vec<_> = members.iter().map(|record| Grams::of(&text(record))).collect();
+    let pairs = (0..grams.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    let similarities = pairs.map(|(a, b)| grams[a].overlap(&grams[b]).jaccard);
+    let (min_jaccard, max_jaccard) = similarities.fold((1.0f64, 0.0f64), |(min, max), j| (min.min(j), max.max(j)));
+    let members: Vec<_> = members.iter().map(|record| record.id.clone()).collect();
+    let (original, subkind) = (members[0].clone(), format!("{kind}-{strength}"));
+    Group { group: name, members, kind, subkind, min_jaccard, max_jaccard, edits, strength, original }
 }
 
 /// What the overlap of two records is measured on.

@@ -43,16 +43,28 @@ pub(super) struct Plan {
     permutation: Permutation,
 }
 
+/// Sizes of a group, each as likely.
+pub(super) const GROUP_SIZES: [u64; 11] = [2, 2, 2, 2, 2, 2, 2, 3, 3, 4, 5];
+
+/// The chance in millionths that a matter comes in more than once, at which copies make up about the share `duplicates`.
+pub(super) fn group_millionths(duplicates: f64) -> usize {
+    // A group has 2.64 members in the mean.
+    let share = duplicates.clamp(0.0, 0.55);
+    (share / (1.636 * (1.0 - share)) * 1e6).round().min(985_000.0) as usize
+}
+
 /// Chance in millionths that a cluster is a pair of look-alikes.
 const LOOK_ALIKE_MILLIONTHS: usize = 10_000;
 
 impl Plan {
     /// A layout of `records` records in which about `duplicates` of them are copies of another.
     pub(super) fn new(records: u64, seed: u64, duplicates: f64) -> Self {
-        // A group has 2.64 members in the mean; solved for the chance at which the copies make up the share asked for.
-        let share = duplicates.clamp(0.0, 0.55);
-        let group_millionths = (share / (1.636 * (1.0 - share)) * 1e6).round().min(985_000.0) as usize;
-        Self { records, seed, group_millionths, permutation: Permutation::new(records.max(1), seed) }
+        Self {
+            records,
+            seed,
+            group_millionths: group_millionths(duplicates),
+            permutation: Permutation::new(records.max(1), seed),
+        }
     }
 
     /// Where `item` stands in the file.
@@ -88,7 +100,7 @@ impl Plan {
             }
             let draw = rng.below(1_000_000);
             let (size, bond) = if draw < groups && room >= 2 {
-                let size = [2, 2, 2, 2, 2, 2, 2, 3, 3, 4, 5][rng.below(11)];
+                let size = GROUP_SIZES[rng.below(GROUP_SIZES.len())];
                 (size.min(room), Bond::Copies(Kind::ALL[rng.below(Kind::ALL.len())]))
             } else if groups > 0 && draw >= 1_000_000 - LOOK_ALIKE_MILLIONTHS && room >= 2 {
                 (2, Bond::LookAlike)

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::*;
 
 fn sample(records: u64, seed: u64) -> Sample {
-    Sample::new(&Options { records, seed, duplicates: 0.1, labels: true })
+    Sample::new(&Options { records, seed, duplicates: 0.1, forms: 0.0, labels: true })
 }
 
 fn digest<T: Serialize>(items: impl Iterator<Item = T>) -> String {
@@ -49,8 +49,8 @@ fn another_seed_gives_other_records() {
 #[test]
 fn about_the_share_asked_for_repeats_another_record() {
     for share in [0.0, 0.1, 0.4] {
-        let sample = Sample::new(&Options { records: 10_000, seed: 5, duplicates: share, labels: false });
-        let clusters = sample.plan.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
+        let sample = Sample::new(&Options { records: 10_000, seed: 5, duplicates: share, forms: 0.0, labels: false });
+        let clusters = sample.letters.clusters().filter(|cluster| matches!(cluster.bond, Bond::Copies(_)));
         let copies = clusters.map(|cluster| cluster.size - 1).sum::<u64>() as f64 / 10_000.0;
         assert!((copies - share).abs() < 0.02, "asked for {share}, got {copies}");
     }
@@ -77,7 +77,7 @@ fn copies_overlap_with_their_originals_and_exact_ones_wholly() {
 
 #[test]
 fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
-    let sample = Sample::new(&Options { records: 500, seed: 17, duplicates: 0.0, labels: true });
+    let sample = Sample::new(&Options { records: 500, seed: 17, duplicates: 0.0, forms: 0.0, labels: true });
     let mut topics: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for record in sample.records() {
         topics.entry(record.label.clone().unwrap()).or_default().push(text(&record));
@@ -96,7 +96,7 @@ fn unrelated_records_rarely_overlap_even_on_the_same_topic() {
 
 #[test]
 fn few_runs_of_eight_characters_are_found_in_another_record() {
-    let sample = Sample::new(&Options { records: 1_000, seed: 29, duplicates: 0.0, labels: false });
+    let sample = Sample::new(&Options { records: 1_000, seed: 29, duplicates: 0.0, forms: 0.0, labels: false });
     let mut records_with: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for record in sample.records() {
         let units = units(&record.content);
@@ -133,9 +133,79 @@ fn look_alikes_stay_below_what_verification_accepts() {
 
 #[test]
 fn lengths_are_those_of_a_mailbox() {
-    let sample = Sample::new(&Options { records: 2_000, seed: 23, duplicates: 0.0, labels: false });
+    let sample = Sample::new(&Options { records: 2_000, seed: 23, duplicates: 0.0, forms: 0.0, labels: false });
     let mut lengths: Vec<_> = sample.records().map(|record| record.content.chars().count()).collect();
     lengths.sort_unstable();
     let (short, median, longest) = (lengths[100], lengths[1_000], lengths[1_999]);
     assert!(short < 80 && (220..=330).contains(&median) && longest > 2_000, "{short} {median} {longest}");
+}
+
+fn orders(records: u64, seed: u64, forms: f64) -> Sample {
+    Sample::new(&Options { records, seed, duplicates: 0.1, forms, labels: true })
+}
+
+#[test]
+fn the_same_share_of_orders_gives_the_same_bytes_for_ever() {
+    let sample = orders(400, 7, 0.4);
+    let digests = [digest(sample.records()), digest(sample.groups()), digest(sample.pairs())];
+    let golden = [
+        "1b898a4197efbc9ce12809d3545a4aa6ae7f0b266ff468bae39f1e23354bede1",
+        "09dca14d022f63f3b9d93d8cfd66ce17bd77aea3137807ecef0be4a853b18ba4",
+        "fd1ceed396d833d9d886debbb08ab839af43bfcdd85072d9d1b685568e359e5f",
+    ];
+    assert_eq!(digests, golden);
+}
+
+#[test]
+fn the_share_asked_for_are_orders_and_none_are_labelled_without_them() {
+    let form = |label: &str| label.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    for (share, expected) in [(0.0, 0), (0.25, 100), (1.0, 400)] {
+        let sample = orders(400, 3, share);
+        let found = sample.records().filter(|record| record.label.as_deref().is_some_and(form)).count();
+        assert_eq!((found, sample.pairs().count() > 0), (expected, share > 0.0), "{share}");
+    }
+}
+
+#[test]
+fn an_order_does_not_depend_on_the_records_made_before_it() {
+    let sample = orders(300, 3, 0.5);
+    let in_order: Vec<_> = sample.records().collect();
+    assert!((0..300).rev().all(|position| sample.record(position) == in_order[position as usize]));
+}
+
+#[test]
+fn pairs_labelled_same_are_those_of_the_groups_of_orders_and_templates_share_a_form_and_no_group() {
+    let sample = orders(3_000, 11, 0.6);
+    let forms: BTreeMap<_, _> = sample.records().map(|record| (record.id, record.label)).collect();
+    let mut grouped = std::collections::BTreeSet::new();
+    for group in sample.groups().filter(|group| group.kind == ORDER) {
+        assert!(group.members.is_sorted() && group.members[0] == group.original && group.strength >= 1);
+        for (n, b) in group.members.iter().enumerate() {
+            grouped.extend(group.members[..n].iter().map(|a| (a.clone(), b.clone())));
+        }
+    }
+    let (same, templates): (Vec<_>, Vec<_>) = sample.pairs().partition(|pair| pair.label == "same");
+    assert_eq!(same.into_iter().map(|pair| (pair.a, pair.b)).collect::<std::collections::BTreeSet<_>>(), grouped);
+    assert!(grouped.len() > 100 && templates.len() > 3_000);
+    let signs = ["company", "number", "person", "place", "question"];
+    for pair in templates {
+        assert!(pair.label == "template" && pair.a < pair.b && forms[&pair.a] == forms[&pair.b], "{pair:?}");
+        assert!(!pair.signs.is_empty() && pair.signs.iter().all(|sign| signs.contains(sign)), "{pair:?}");
+        assert!(!grouped.contains(&(pair.a, pair.b)));
+    }
+}
+
+#[test]
+fn most_orders_that_share_much_text_are_about_different_matters() {
+    let alike = |pair: &LabelledPair| pair.jaccard >= 0.3;
+    let pairs: Vec<_> = orders(2_000, 5, 1.0).pairs().filter(alike).collect();
+    let same = pairs.iter().filter(|pair| pair.label == "same").count();
+    assert!(same > 100 && pairs.len() > 2 * same, "{same} of {}", pairs.len());
+}
+
+#[test]
+fn families_are_the_members_of_the_groups_of_letters_and_orders() {
+    let sample = orders(600, 13, 0.5);
+    let ids = |family: Vec<u64>| family.into_iter().map(id).collect::<Vec<_>>();
+    assert!(sample.families().map(ids).eq(sample.groups().map(|group| group.members)));
 }

@@ -31,7 +31,7 @@ pub(super) struct Filled {
 /// Made-up petitions; `series` 0 is what the directory is filled with, others are new ones.
 pub(super) fn petitions(setup: &Setup, series: u64) -> Sample {
     let seed = setup.seed ^ series << 32;
-    Sample::new(&sample::Options { records: setup.records, seed, duplicates: 0.1, labels: false })
+    Sample::new(&sample::Options { records: setup.records, seed, duplicates: 0.1, forms: 0.0, labels: false })
 }
 
 /// An engine over the store in `dir`.

@@ -18,7 +18,8 @@ const BASELINE: &str = "cutting alone (jieba)";
 
 pub(super) fn measure(setup: &Setup) -> Vec<Figure> {
     let count = TEXTS.min(setup.records);
-    let sample = Sample::new(&Options { records: setup.records, seed: setup.seed, duplicates: 0.1, labels: false });
+    let sample =
+        Sample::new(&Options { records: setup.records, seed: setup.seed, duplicates: 0.1, forms: 0.0, labels: false });
     let records: Vec<_> = (0..count).map(|position| sample.record(position)).collect();
     let chars: usize = records.iter().map(|record| record.title.chars().count() + record.content.chars().count()).sum();
     let bodies: Vec<String> = records.iter().filter_map(|record| serde_json::to_string(record).ok()).collect();

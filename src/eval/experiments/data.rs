@@ -28,7 +28,8 @@ impl Setup {
             Some(set) if set.records.len() as u64 <= most => Ok(Cow::Borrowed(set)),
             Some(set) => Ok(Cow::Owned(set.first(most as usize))),
             None => {
-                let options = Options { records: most, seed: self.seed, duplicates: REPEATS, labels: false };
+                let options =
+                    Options { records: most, seed: self.seed, duplicates: REPEATS, forms: 0.0, labels: false };
                 made_up(&options, progress).map(Cow::Owned)
             }
         }
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_made_up_set_is_what_sample_writes() {
-        let options = Options { records: 300, seed: 3, duplicates: 0.1, labels: false };
+        let options = Options { records: 300, seed: 3, duplicates: 0.1, forms: 0.0, labels: false };
         let set = made_up(&options, &Progress::silent()).unwrap();
         let sample = Sample::new(&options);
         let groups: Vec<_> = sample.groups().collect();

@@ -156,7 +156,10 @@ fn topics(setup: &Setup, progress: &Progress) -> Result<Vec<Topic>> {
         Some(set) => set,
         None => {
             let records = MADE_UP * (similar + others) as u64;
-            made = made_up(&Options { records, seed: setup.seed, duplicates: REPEATS, labels: true }, progress)?;
+            made = made_up(
+                &Options { records, seed: setup.seed, duplicates: REPEATS, forms: 0.0, labels: true },
+                progress,
+            )?;
             &made
         }
     };

@@ -156,7 +156,8 @@ fn fingerprints(setup: &Setup, most: u64, progress: &Progress) -> Result<Vec<Fin
     let sign = |row: &Row| {
         profile.read(row).ok().filter(|document| !document.is_empty()).and_then(|d| profile.sign(&d).fingerprint())
     };
-    let sample = Sample::new(&Options { records: most, seed: setup.seed, duplicates: REPEATS, labels: false });
+    let sample =
+        Sample::new(&Options { records: most, seed: setup.seed, duplicates: REPEATS, forms: 0.0, labels: false });
     let all = setup.set.as_ref().map_or(most, |set| most.min(set.records.len() as u64));
     let mut prints = Vec::with_capacity(all as usize);
     for first in (0..all).step_by(PIECE as usize) {

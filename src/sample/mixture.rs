@@ -1,0 +1,84 @@
+//! Where letters and orders stand in one file: evenly mixed, without a table.
+//!
+//! Of every run of positions the share of orders is that of the whole, give or take one. O(1), no memory.
+
+/// What stands at a position, with its place among its like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A letter.
+    Letter(u64),
+    /// An order.
+    Order(u64),
+}
+
+/// A file of letters and orders.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mixture {
+    pub(super) records: u64,
+    pub(super) orders: u64,
+}
+
+impl Mixture {
+    /// A mixture of `records` records, a share of `orders` of them orders.
+    pub(super) fn new(records: u64, orders: f64) -> Self {
+        Self { records, orders: (records as f64 * orders.clamp(0.0, 1.0)).round() as u64 }
+    }
+
+    /// Number of letters.
+    pub(super) fn letters(self) -> u64 {
+        self.records - self.orders
+    }
+
+    /// What stands at `position`, below the number of records.
+    pub(super) fn place(self, position: u64) -> Place {
+        let before = self.orders_before(position);
+        if self.orders_before(position + 1) > before { Place::Order(before) } else { Place::Letter(position - before) }
+    }
+
+    /// Where the order `index`, below the number of orders, stands.
+    pub(super) fn order(self, index: u64) -> u64 {
+        let end = (u128::from(index) + 1) * u128::from(self.records);
+        end.div_ceil(u128::from(self.orders)) as u64 - 1
+    }
+
+    /// Where the letter `index`, below the number of letters, stands.
+    pub(super) fn letter(self, index: u64) -> u64 {
+        (u128::from(index) * u128::from(self.records) / u128::from(self.letters())) as u64
+    }
+
+    fn orders_before(self, position: u64) -> u64 {
+        (u128::from(position) * u128::from(self.orders) / u128::from(self.records.max(1))) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_letter_and_every_order_has_one_place_in_its_order() {
+        for (records, share) in [(1, 0.0), (1, 1.0), (7, 0.4), (100, 0.33), (1000, 0.999), (64, 0.5), (10, 0.0)] {
+            let mixture = Mixture::new(records, share);
+            let (mut letters, mut orders) = (0, 0);
+            for position in 0..records {
+                match mixture.place(position) {
+                    Place::Letter(index) => {
+                        assert!(index == letters && mixture.letter(index) == position);
+                        letters += 1;
+                    }
+                    Place::Order(index) => {
+                        assert!(index == orders && mixture.order(index) == position);
+                        orders += 1;
+                    }
+                }
+            }
+            assert_eq!((letters, orders), (mixture.letters(), mixture.orders), "{records} {share}");
+        }
+    }
+
+    #[test]
+    fn without_orders_letters_stand_where_they_are() {
+        let mixture = Mixture::new(50, 0.0);
+        assert!((0..50).all(|at| mixture.place(at) == Place::Letter(at) && mixture.letter(at) == at));
+    }
+}

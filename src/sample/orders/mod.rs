@@ -1,0 +1,167 @@
+//! Orders as operators of a hotline write them: forms filled in with a place, a number, a person or a question.
+//!
+//! Two orders on one form look alike and are mostly about different matters; that is what they are for. Some matters are
+//! called in again. An order is a pure function of (orders, seed, share of duplicates, position), as letters are.
+
+mod again;
+mod forms;
+mod forms_service;
+mod forms_street;
+mod frame;
+mod names;
+mod plan;
+mod tell;
+
+use std::collections::BTreeSet;
+
+use super::grammar::person;
+use super::measure::{Grams, Overlap};
+use super::rng::Rng;
+use again::{Edit, edits};
+use plan::{Matter, Plan};
+use tell::Filled;
+
+/// Look-alikes that are labelled for each order.
+const NEAREST: usize = 3;
+/// Percent of matters without a title, and of orders without the caller's name.
+const UNTITLED: usize = 20;
+const UNNAMED: usize = 30;
+
+/// An order without id and time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) title: String,
+    pub(super) content: String,
+    pub(super) user: String,
+    pub(super) form: &'static str,
+}
+
+/// A matter that came in more than once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repeated {
+    /// Where its orders stand, ascending; the first is the original.
+    pub(super) positions: Vec<u64>,
+    /// What was done to the copies, each once.
+    pub(super) edits: Vec<&'static str>,
+    /// Most edits of a copy, at least 1.
+    pub(super) strength: usize,
+}
+
+/// Two orders by position, the earlier first.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Related {
+    pub(super) positions: [u64; 2],
+    pub(super) overlap: Overlap,
+    /// What tells them apart; empty where they are about the same matter.
+    pub(super) signs: Vec<&'static str>,
+}
+
+/// The orders of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Orders {
+    plan: Plan,
+}
+
+impl Orders {
+    /// `orders` of them; about a share of `duplicates` is called in again.
+    pub(super) fn new(orders: u64, seed: u64, duplicates: f64) -> Self {
+        Self { plan: Plan::new(orders, seed, duplicates) }
+    }
+
+    /// The order at `position`, below the number of orders.
+    pub(super) fn order(&self, position: u64) -> Order {
+        let item = self.plan.item(position);
+        let matter = self.plan.matter_of(item);
+        let original = self.plan.members(matter)[0].1;
+        self.written(&Filled::new(matter, self.plan.seed), item, original)
+    }
+
+    /// All matters that came in more than once.
+    pub(super) fn repeated(&self) -> impl Iterator<Item = Repeated> + '_ {
+        let matters = (0..self.plan.cells()).flat_map(|cell| self.plan.cell(cell)).filter(|matter| matter.size > 1);
+        matters.map(|matter| {
+            let members = self.plan.members(matter);
+            let copies: Vec<_> = members.iter().skip(1).map(|(_, item)| self.edits_of(*item)).collect();
+            let edits: BTreeSet<Edit> = copies.iter().flatten().copied().collect();
+            Repeated {
+                positions: members.into_iter().map(|(position, _)| position).collect(),
+                edits: edits.into_iter().map(Edit::name).collect(),
+                strength: copies.iter().map(Vec::len).max().unwrap_or(1).max(1),
+            }
+        })
+    }
+
+    /// All pairs of orders about the same matter and, of each order, the nearest on its form in its cell that are about
+    /// another. A cell is held in memory at a time.
+    pub(super) fn related(&self) -> impl Iterator<Item = Related> + '_ {
+        (0..self.plan.cells()).flat_map(|cell| self.related_in(cell))
+    }
+
+    fn related_in(&self, cell: u64) -> Vec<Related> {
+        let written: Vec<Written> =
+            self.plan.cell(cell).into_iter().flat_map(|matter| self.all_about(matter)).collect();
+        let mut related = Vec::new();
+        let mut nearest = vec![Vec::new(); written.len()];
+        for (b, later) in written.iter().enumerate() {
+            for (a, earlier) in written[..b].iter().enumerate() {
+                if earlier.filled.matter.form != later.filled.matter.form {
+                    continue;
+                }
+                let signs = earlier.filled.signs(&later.filled);
+                let overlap = earlier.grams.overlap(&later.grams);
+                let positions = [earlier.position.min(later.position), earlier.position.max(later.position)];
+                let pair = Related { positions, overlap, signs };
+                if earlier.filled.matter == later.filled.matter {
+                    related.push(pair);
+                } else if !pair.signs.is_empty() {
+                    nearest[a].push(pair.clone());
+                    nearest[b].push(pair);
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for mut pairs in nearest {
+            pairs.sort_by(|a, b| b.overlap.jaccard.total_cmp(&a.overlap.jaccard).then(a.positions.cmp(&b.positions)));
+            pairs.truncate(NEAREST);
+            related.extend(pairs.into_iter().filter(|pair| seen.insert(pair.positions)));
+        }
+        related
+    }
+
+    fn all_about(&self, matter: Matter) -> Vec<Written> {
+        let filled = Filled::new(matter, self.plan.seed);
+        let members = self.plan.members(matter);
+        let write = |&(position, item): &(u64, u64)| {
+            let Order { title, content, .. } = self.written(&filled, item, members[0].1);
+            Written { position, filled: filled.clone(), grams: Grams::of(&format!("{title}\n{content}")) }
+        };
+        members.iter().map(write).collect()
+    }
+
+    fn edits_of(&self, item: u64) -> Vec<Edit> {
+        edits(Rng::of(&[self.plan.seed, item, 61]).next())
+    }
+
+    fn written(&self, filled: &Filled, item: u64, original: u64) -> Order {
+        let first = filled.matter.first;
+        let (title, content) =
+            if item == original { filled.tell(first, &[]) } else { filled.tell(item, &self.edits_of(item)) };
+        let mut of_matter = Rng::of(&[self.plan.seed, first, 62]);
+        // A record without title has copies without title, or an exact copy would not be one.
+        let untitled = of_matter.chance(UNTITLED);
+        let mut of_order = Rng::of(&[self.plan.seed, item, 63]);
+        let mut user = String::new();
+        if !of_order.chance(UNNAMED) {
+            let another = item != original && of_order.chance(50);
+            person(if another { &mut of_order } else { &mut of_matter }, &mut user);
+        }
+        Order { title: if untitled { String::new() } else { title }, content, user, form: filled.form.name }
+    }
+}
+
+/// An order with what is measured of it.
+struct Written {
+    position: u64,
+    filled: Filled,
+    grams: Grams,
+}

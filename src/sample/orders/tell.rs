@@ -1,0 +1,315 @@
+//! A matter written down as an order: the form filled in, with what the desk puts around it.
+//!
+//! A pure function of the seeds. What a slot is filled with depends on the matter and the slot's name alone, so rewording
+//! never changes a name or a number.
+
+use super::super::grammar::{alternatives, clock_time, money, person};
+use super::super::rng::Rng;
+use super::again::Edit;
+use super::forms::{Form, form};
+use super::frame::{CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, REMARKS, SLIPS, TITLES};
+use super::names::{Name, Slot, plain};
+use super::plan::Matter;
+
+/// A matter with its slots filled.
+#[derive(Clone, Debug)]
+pub(super) struct Filled {
+    pub(super) matter: Matter,
+    pub(super) form: &'static Form,
+    /// In the order of the form's slots.
+    names: Vec<Name>,
+    /// Where the first of them is: always the same for the same name.
+    district: Name,
+    seed: u64,
+}
+
+impl Filled {
+    /// `matter` of the plan with this `seed`. Of a family all but the first have at least one slot of their own.
+    pub(super) fn new(matter: Matter, seed: u64) -> Self {
+        let form = form(matter.form);
+        let slots = form.slots;
+        let free = slots.iter().filter(|slot| **slot != Slot::Chased).count();
+        let own = Rng::of(&[seed, matter.first, 42]).below(free);
+        let changed = |n: usize| {
+            let chance = || Rng::of(&[seed, matter.first, n as u64, 43]).chance(40);
+            n == own || slots[n] == Slot::Chased || chance()
+        };
+        let source = |n: usize| {
+            let of = if changed(n) { matter.first } else { matter.family };
+            Rng::of(&[seed, of, n as u64, 44]).next()
+        };
+        let fill = |(n, slot): (usize, &Slot)| match slot {
+            Slot::Question => {
+                // Another place in the list, so that siblings never ask the same by chance.
+                let shift = if changed(n) { (matter.first - matter.family) as usize } else { 0 };
+                let base = Rng::of(&[seed, matter.family, 53]).below(form.questions.len());
+                plain(form.questions[(base + shift) % form.questions.len()].to_owned())
+            }
+            // A name that many matters share must not be all that a matter is told by.
+            _ => slot.fill(source(n), slots.iter().enumerate().any(|(m, other)| m != n && other.tells())),
+        };
+        let names: Vec<Name> = slots.iter().enumerate().map(fill).collect();
+        let place: Vec<u64> = names[0].full.chars().map(u64::from).collect();
+        Self { matter, form, district: Slot::District.fill(Rng::of(&place).next(), false), names, seed }
+    }
+
+    /// What tells `self` from `other`, on the same form, each once; nothing when they are about the same matter.
+    pub(super) fn signs(&self, other: &Self) -> Vec<&'static str> {
+        let both = self.form.slots.iter().zip(self.names.iter().zip(&other.names));
+        let differing = both.filter(|(_, (own, theirs))| own != theirs).map(|(slot, _)| slot.sign());
+        let signs: std::collections::BTreeSet<_> = differing.collect();
+        signs.into_iter().collect()
+    }
+
+    fn name(&self, slot: Slot) -> &Name {
+        let own = self.form.slots.iter().position(|own| *own == slot);
+        own.map_or(&self.district, |at| &self.names[at])
+    }
+
+    /// Title and content of the order `item` about this matter; the original has no edits.
+    pub(super) fn tell(&self, item: u64, edits: &[Edit]) -> (String, String) {
+        let mut teller = Teller::new(self, item, edits);
+        let form = self.form;
+        let titles = if form.enquiry { ENQUIRY_TITLES } else { TITLES };
+        let (mut title, mut content) = (String::new(), String::new());
+        let titled = teller.pick(titles);
+        teller.expand(titled, &mut title);
+        let (_, body) = teller.fact;
+        let (head, tail) = teller.desk;
+        let remarks = teller.remarks();
+        for part in [head, body].into_iter().chain(remarks).chain([tail]) {
+            teller.expand(part, &mut content);
+        }
+        if edits.contains(&Edit::Slips) {
+            content = slipped(&content, &mut teller.rng);
+        }
+        (title, content)
+    }
+}
+
+/// One operator at one order.
+struct Teller<'a> {
+    filled: &'a Filled,
+    /// Where words come from: the last of those that has a say in a choice, each in so many percent of choices.
+    voices: [(Rng, usize); 3],
+    desk: (&'static str, &'static str),
+    /// Subject and text.
+    fact: (&'static str, &'static str),
+    /// What details are drawn from, and dates.
+    details: u64,
+    dates: u64,
+    /// Percent of mentions that are shortened.
+    shortened: usize,
+    /// Seed and number of remarks.
+    remarks: (u64, usize),
+    rng: Rng,
+}
+
+impl<'a> Teller<'a> {
+    fn new(filled: &'a Filled, item: u64, edits: &[Edit]) -> Self {
+        let Matter { first, family, .. } = filled.matter;
+        let seed = |of: u64, purpose: u64| Rng::of(&[filled.seed, of, purpose]).next();
+        let mut habits = Rng::of(&[filled.seed, first, 45]);
+        let mut mine = |percent: usize| if habits.chance(percent) { first } else { family };
+        let edited = |edit: Edit| edits.contains(&edit);
+        let (own_words, desk, details, remarks, fact) = (mine(40) == first, mine(50), mine(80), mine(90), mine(30));
+        let desk = if edited(Edit::Desk) { item } else { desk };
+        let voice = |of: u64, percent: usize| (Rng::of(&[filled.seed, of, 46]), percent);
+        let mut rng = Rng::of(&[filled.seed, item, 47]);
+        let dates = if !edits.is_empty() && rng.chance(40) { item } else { details };
+        let remarked = [0, 0, 0, 0, 1, 1, 2][Rng::of(&[seed(remarks, 48)]).below(7)];
+        Self {
+            filled,
+            voices: [
+                voice(family, 100),
+                voice(first, if own_words { 100 } else { 10 }),
+                voice(item, if edited(Edit::Words) { 30 } else { 0 }),
+            ],
+            desk: desk_of(filled.form, seed(desk, 49), edited(Edit::Chased)),
+            fact: filled.form.facts[Rng::of(&[seed(fact, 52)]).below(filled.form.facts.len())],
+            details: seed(details, 50),
+            dates: seed(dates, 50),
+            shortened: if edited(Edit::Shortened) { 80 } else { 0 },
+            remarks: (seed(remarks, 48), remarked + usize::from(edited(Edit::Added))),
+            rng,
+        }
+    }
+
+    fn pick(&mut self, items: &[&'static str]) -> &'static str {
+        items[self.choose(items.len())]
+    }
+
+    fn choose(&mut self, count: usize) -> usize {
+        let mut chosen = 0;
+        for (voice, percent) in &mut self.voices {
+            let draw = voice.below(count);
+            if voice.chance(*percent) {
+                chosen = draw;
+            }
+        }
+        chosen
+    }
+
+    /// What is told besides, in this order; questions stand alone.
+    fn remarks(&self) -> Vec<&'static str> {
+        let (seed, count) = self.remarks;
+        let mut remarks = REMARKS.to_vec();
+        Rng::of(&[seed, 51]).shuffle(&mut remarks);
+        remarks.truncate(if self.filled.form.enquiry { 0 } else { count });
+        remarks
+    }
+
+    fn expand(&mut self, template: &str, out: &mut String) {
+        let mut rest = template;
+        while let Some(at) = rest.find(['[', '{']) {
+            out.push_str(&rest[..at]);
+            let inner = &rest[at + 1..];
+            if rest.as_bytes()[at] == b'{' {
+                let end = inner.find('}').unwrap_or(inner.len());
+                self.slot(&inner[..end], out);
+                rest = inner.get(end + 1..).unwrap_or("");
+            } else {
+                let (alternatives, after) = alternatives(inner);
+                let chosen = self.choose(alternatives.len());
+                self.expand(alternatives[chosen], out);
+                rest = after;
+            }
+        }
+        out.push_str(rest);
+    }
+
+    fn slot(&mut self, name: &str, out: &mut String) {
+        if let Some(slot) = Slot::named(name) {
+            let name = self.filled.name(slot);
+            out.push_str(if self.rng.chance(self.shortened) { &name.short } else { &name.full });
+            return;
+        }
+        if name == "题" {
+            return self.expand(self.fact.0, out);
+        }
+        let dated = matches!(name, "当日" | "天");
+        let mut rng = Rng::of(&[if dated { self.dates } else { self.details }, slot_number(name)]);
+        detail(name, self.filled.form, &mut rng, out);
+    }
+}
+
+/// The habit of the desk at which the order is taken: some desks take more than others.
+fn desk_of(form: &Form, seed: u64, chased: bool) -> (&'static str, &'static str) {
+    let mut rng = Rng::of(&[seed]);
+    let desks = match (chased, form.enquiry) {
+        (true, true) => return ENQUIRY_CHASES[rng.below(ENQUIRY_CHASES.len())],
+        (true, false) => return CHASES[rng.below(CHASES.len())],
+        (false, true) => ENQUIRY_DESKS,
+        (false, false) => DESKS,
+    };
+    desks[rng.below(desks.len()).min(rng.below(desks.len()))]
+}
+
+/// A number for the name of a slot.
+fn slot_number(name: &str) -> u64 {
+    name.bytes().fold(0, |number, byte| number << 8 | u64::from(byte))
+}
+
+/// What is in an order and tells no matter from another.
+fn detail(name: &str, form: &Form, rng: &mut Rng, out: &mut String) {
+    match name {
+        "局" => {
+            let offices: Vec<&str> = form.offices.split('|').collect();
+            out.push_str(rng.pick(&offices));
+        }
+        "时限" => {
+            out.push_str(rng.pick(&["1个工作日", "2个工作日", "3个工作日", "24小时", "48小时", "2小时", "当日"]));
+        }
+        "称呼" => person(rng, out),
+        "钟点" => clock_time(rng, out),
+        "深夜" => {
+            let hour = rng.pick(&["晚上10点", "晚上11点", "凌晨1点", "凌晨2点", "凌晨3点", "半夜12点"]);
+            out.push_str(&format!("{hour}{}", rng.pick(&["", "半", "多"])));
+        }
+        "日期" | "当日" => out.push_str(&format!("{}月{}日", rng.between(1, 12), rng.between(1, 28))),
+        "钱" => money(rng, out),
+        "元" => out.push_str(&rng.between(20, 6_800).to_string()),
+        "几" => out.push_str(&rng.between(1, 4).to_string()),
+        "数" => out.push_str(&rng.between(2, 19).to_string()),
+        "天" => out.push_str(&rng.between(2, 45).to_string()),
+        "户" => out.push_str(&rng.between(14, 900).to_string()),
+        "岁" => out.push_str(&rng.between(60, 95).to_string()),
+        other => out.push_str(&format!("{{{other}}}")),
+    }
+}
+
+/// One to three slips of the hand.
+fn slipped(text: &str, rng: &mut Rng) -> String {
+    let mut out = text.to_owned();
+    for _ in 0..rng.between(1, 3) {
+        let possible: Vec<_> = SLIPS.iter().filter(|(right, _)| out.contains(right)).collect();
+        if possible.is_empty() {
+            return out;
+        }
+        let (right, wrong) = possible[rng.below(possible.len())];
+        out = out.replacen(right, wrong, 1);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::forms;
+    use super::*;
+
+    fn matters() -> impl Iterator<Item = Filled> {
+        (0..forms::count()).flat_map(|form| {
+            (0..20).map(move |n| Filled::new(Matter { first: n * 64 + 1, size: 1, family: n * 64, form }, 9))
+        })
+    }
+
+    #[test]
+    fn every_template_is_well_formed_and_names_only_known_slots() {
+        let edits: [&[Edit]; 4] =
+            [&[], &[Edit::Desk, Edit::Words], &[Edit::Chased, Edit::Added], &[Edit::Shortened, Edit::Slips]];
+        for filled in matters() {
+            for (item, edits) in (0..).zip(edits.iter().cycle().take(40)) {
+                let (title, content) = filled.tell(item, edits);
+                let marks = ['[', ']', '{', '}', '|'];
+                assert!(!title.contains(marks) && !content.contains(marks), "{title} / {content}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_text_of_a_form_names_all_its_slots_and_no_others() {
+        let named = |template: &str| {
+            let names = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+            names.filter_map(Slot::named).filter(|slot| *slot != Slot::District).collect::<Vec<_>>()
+        };
+        for form in (0..forms::count()).map(form) {
+            for (subject, body) in form.facts {
+                assert!(form.slots.iter().all(|slot| named(body).contains(slot)), "{}: {body}", form.name);
+                let known = named(body).into_iter().chain(named(subject)).all(|slot| form.slots.contains(&slot));
+                assert!(known && form.slots.contains(&Slot::Question) != form.questions.is_empty(), "{}", form.name);
+            }
+        }
+    }
+
+    #[test]
+    fn rewording_and_slips_keep_every_number_of_a_matter() {
+        let plates = matters().filter(|filled| filled.form.name == "parked_car");
+        for filled in plates {
+            let plate = &filled.name(Slot::Plate).full;
+            for item in 0..20 {
+                let (_, content) = filled.tell(item, &[Edit::Words, Edit::Desk, Edit::Slips, Edit::Chased]);
+                assert!(content.contains(plate.as_str()), "{content} lacks {plate}");
+            }
+        }
+    }
+
+    #[test]
+    fn siblings_differ_in_a_slot_and_a_matter_from_itself_in_none() {
+        for filled in matters() {
+            let Matter { family, form, .. } = filled.matter;
+            let head = Filled::new(Matter { first: family, size: 1, family, form }, 9);
+            assert!(filled.signs(&filled).is_empty());
+            assert!(!filled.signs(&head).is_empty(), "{}", filled.form.name);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What `doppel eval` promises on the command line: labelled pairs, several sets, JSON with stable names, a chart.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Two calls about one matter, one by the same form about another place, one about something else.
+const RECORDS: &str = r#"{"id":"a","content":"来电人称枫叶里小区南门外的路灯连续三晚没有亮,夜间行人看不清台阶,请尽快安排检修"}
+{"id":"b","content":"来电人称枫叶里小区南门外的路灯连续三晚没有亮,夜间行人看不清台阶,盼回电"}
+{"id":"c","content":"来电人称石榴湾小区西门外的路灯连续三晚没有亮,夜间行人看不清台阶,请尽快安排检修"}
+{"id":"d","content":"咨询图书馆周末闭馆时间以及借书证挂失怎样补办,是否收费"}
+"#;
+const GROUPS: &str = "{\"members\":[\"a\",\"b\"]}\n";
+const PAIRS: &str = r#"{"a":"a","b":"b","label":"same"}
+{"a":"a","b":"d","label":"unsure"}
+{"a":"c","b":"a","label":"template","signs":["place"]}
+"#;
+
+fn eval(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_doppel")).arg("eval").args(arguments).output().expect("doppel eval runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn json(arguments: &[&str]) -> Value {
+    let output = eval(&[arguments, &["--format", "json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one object")
+}
+
+/// A set in a folder of its own; its path.
+fn set(folder: &Path, name: &str, with_pairs: bool) -> String {
+    let set = folder.join(name);
+    fs::create_dir(&set).expect("a folder");
+    let files = [("records.jsonl", RECORDS), ("groups.jsonl", GROUPS), ("pairs.jsonl", PAIRS)];
+    for (file, content) in files.into_iter().take(if with_pairs { 3 } else { 2 }) {
+        fs::write(set.join(file), content).expect("a file");
+    }
+    set.to_str().expect("a plain path").to_owned()
+}
+
+#[test]
+fn labelled_pairs_are_counted_by_label_band_and_sign_beside_the_figures_of_one_set() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = set(folder.path(), "set", true);
+    let [records, groups, pairs] = ["records", "groups", "pairs"].map(|name| format!("{set}/{name}.jsonl"));
+    let plain = json(&["--records", &records, "--groups", &groups]);
+    assert!(plain["recall"] == 1.0 && plain["pairs_true"] == 1 && plain["curve"].is_array(), "{plain}");
+    assert!(plain.get("labelled").is_none());
+    let (found, groups_found, largest) = (&plain["pairs_found"], &plain["groups_found"], &plain["largest_group"]);
+    assert!(found.as_u64() >= Some(1) && groups_found == 1 && largest.as_u64() >= Some(2), "{plain}");
+
+    let report = json(&["--records", &records, "--groups", &groups, "--pairs", &pairs]);
+    let labelled = &report["labelled"];
+    let tally = |labels: &Value, label: &str| (labels[label]["pairs"].clone(), labels[label]["found"].clone());
+    assert_eq!(tally(&labelled["labels"], "same"), (1.into(), 1.into()));
+    assert_eq!(tally(&labelled["labels"], "unsure"), (1.into(), 0.into()));
+    assert_eq!(labelled["labels"]["template"]["pairs"], 1);
+    assert_eq!(labelled["by_sign"]["place"]["template"], labelled["labels"]["template"]);
+    assert_eq!(labelled["recall"], 1.0);
+    assert!(labelled["precision"].is_number() && labelled["template_share"].is_number(), "{labelled}");
+    let bands = labelled["by_jaccard"].as_array().expect("bands");
+    let of_label = |label: &str| bands.iter().filter(|band| band["labels"].get(label).is_some()).collect::<Vec<_>>();
+    assert!(bands.len() == 10 && bands[9]["to"] == 1.0, "{labelled}");
+    assert!(of_label("unsure")[0]["from"] == 0.0 && of_label("same")[0]["from"].as_f64() > Some(0.5), "{labelled}");
+}
+
+#[test]
+fn several_sets_make_one_table_one_object_and_one_chart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = (set(folder.path(), "first", true), set(folder.path(), "second", false));
+    let report = json(&[&first, &second]);
+    let sets = report["sets"].as_array().expect("sets");
+    assert_eq!(sets.iter().map(|set| &set["name"]).collect::<Vec<_>>(), ["first", "second"]);
+    assert!(sets.iter().all(|set| set["recall"] == 1.0 && set["records"] == 4), "{report}");
+    assert!(sets[0].get("labelled").is_some() && sets[1].get("labelled").is_none(), "{report}");
+
+    let svg = folder.path().join("curve.svg");
+    let output = eval(&[&first, &second, "--svg", svg.to_str().expect("a plain path")]);
+    let table = text(&output.stdout);
+    assert!(output.status.success() && table.starts_with("set "), "{table}");
+    assert!(table.contains("template share") && table.contains("== first\nrecall") && table.contains("== second\n"));
+    let chart = fs::read_to_string(svg).expect("the chart");
+    assert!(chart.matches("<polyline").count() == 2 && chart.matches("<circle").count() == 2, "{chart}");
+    assert!(chart.contains(">first</text>") && chart.contains(">precision</text>"), "{chart}");
+}
+
+#[test]
+fn sets_of_one_name_are_told_apart_by_their_paths() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sets = ["x", "y"].map(|name| {
+        let outer = folder.path().join(name);
+        fs::create_dir(&outer).expect("a folder");
+        set(&outer, "set", false)
+    });
+    let report = json(&[&sets[0], &sets[1]]);
+    assert_eq!([&report["sets"][0]["name"], &report["sets"][1]["name"]], [&sets[0], &sets[1]]);
+}
+
+#[test]
+fn what_cannot_be_measured_together_is_wrong_usage_and_a_bad_line_a_failure_that_names_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = set(folder.path(), "set", true);
+    let records = format!("{set}/records.jsonl");
+    assert_eq!(eval(&[]).status.code(), Some(2));
+    assert_eq!(eval(&[&set, "--records", &records]).status.code(), Some(2));
+    assert_eq!(eval(&[&set, "--all"]).status.code(), Some(2));
+    fs::write(format!("{set}/pairs.jsonl"), r#"{"a":"a","b":"nobody","label":"same"}"#).expect("a file");
+    let output = eval(&[&set]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("line 1: the record nobody is not among"), "{said}");
+}
