@@ -274,7 +274,12 @@ impl Settings {
                 // Verification reads the texts themselves, so one shared shingle is enough to propose.
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),
-                    Channel::Shingle(ShingleParams { units: 6, t: 0.0, prefer: Prefer::Rare, ..ShingleParams::default() }),
+                    Channel::Shingle(ShingleParams {
+                        units: 6,
+                        t: 0.0,
+                        prefer: Prefer::Rare,
+                        ..ShingleParams::default()
+                    }),
                 ],
             },
             verify: (!paper).then(Verify::default),

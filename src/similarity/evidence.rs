@@ -9,7 +9,7 @@
 //! instead:
 //!
 //! ```text
-//! bonus       = min(7·A, s)           a name alone proves nothing: it at most doubles what the texts share
+//! bonus       = min(8·A, s)           a name alone proves nothing: it at most doubles what the texts share
 //! similarity  = (s + bonus) / (a + b − s + bonus + 30·D)
 //! containment = (s + bonus) / (min(a, b) + bonus + 30·D)
 //! accepted    : (similarity ≥ t or containment − u ≥ t − similarity) and s + bonus ≥ evidence
@@ -27,7 +27,7 @@ use crate::collection::Verify;
 use crate::schemes::frequencies::Frequencies;
 
 /// Rare shingles that one name counts for which both texts hold.
-const AGREEING_NAME: f64 = 7.0;
+const AGREEING_NAME: f64 = 8.0;
 /// Rare shingles that one difference counts for.
 const DIFFERING_NAME: f64 = 30.0;
 /// Plain Jaccard similarity from which two texts are copies of one ...
