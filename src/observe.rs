@@ -54,6 +54,11 @@ fn describe() {
     describe_gauge!("doppel_http_requests_waiting", "requests waiting for their turn");
     describe_counter!("doppel_http_requests_rejected_total", "requests and connections refused for a limit, by reason");
     describe_counter!("doppel_verdicts_total", "verdicts given to registrations, by kind");
+    describe_counter!("doppel_verdicts_truncated_total", "verdicts for which a limit cut the search short");
+    describe_counter!(
+        "doppel_candidates_total",
+        "records that channels proposed, by result: dismissed (unread), refused (read), accepted"
+    );
     describe_counter!("doppel_registrations_total", "registrations, by outcome");
     describe_counter!("doppel_store_writes_failed_total", "writes that the store refused or failed, by code");
     describe_counter!("doppel_bulk_lines_total", "lines of _bulk bodies, by status");

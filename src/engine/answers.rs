@@ -135,6 +135,21 @@ pub struct InactiveChannel {
     pub reason: String,
 }
 
+/// How common text is in a collection: its document frequencies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct TextStatistics {
+    /// Which version is in force; 0: none was counted yet, a built-in one is.
+    pub version: u32,
+    /// Records that the collection had when it was counted.
+    pub records: u64,
+    /// Records that were counted: a sample of large collections.
+    pub sampled: u32,
+    /// Pieces of text and names that are known to be frequent.
+    pub entries: usize,
+    /// Bytes they take in memory.
+    pub bytes: usize,
+}
+
 /// What two records share and where they differ.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Explanation {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::collection::CollectionName;
+use crate::engine::answers::TextStatistics;
 use crate::engine::context::Context;
 use crate::engine::rebuild::{on_pool, pool};
 use crate::engine::{Engine, READ_AT_ONCE, Result, judge};
@@ -73,12 +74,24 @@ impl Counted {
 }
 
 impl Engine {
-    /// Counts a collection's document frequencies anew and puts them in force; `None` where the collection does not weigh by
-    /// them, or another instance was faster. O(sample), then O(recorded pairs).
+    /// Counts a collection's document frequencies anew, puts them in force, and has what depends on them follow.
+    ///
+    /// # Errors
+    /// As [`Engine::count_frequencies`].
+    pub async fn refresh_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
+        let counted = self.count_frequencies(collection).await?;
+        if counted.is_some() {
+            self.follow_frequencies(collection).await?;
+        }
+        Ok(counted)
+    }
+
+    /// Counts a collection's document frequencies anew and puts them in force; `None` where nothing goes by them, or another
+    /// instance was faster. O(sample).
     ///
     /// # Errors
     /// What the store refuses.
-    pub async fn refresh_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
+    pub async fn count_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
         let context = self.context(collection).await?;
         let Some(counted) = context.counted() else { return Ok(None) };
         let records = self.store.count(collection).await?;
@@ -98,12 +111,31 @@ impl Engine {
         if !self.store.put_frequencies(collection, version, counter.encode(records)).await? {
             return Ok(None);
         }
-        let begun = std::time::Instant::now();
+        let frequencies = Arc::clone(&self.context(collection).await?.frequencies);
+        tracing::info!(%collection, version, records, entries = frequencies.len(), "document frequencies are counted");
+        Ok(Some(frequencies))
+    }
+
+    /// Brings groups and what is remembered of records up to the document frequencies in force; how many recorded pairs no
+    /// longer match. O(records + pairs) on a store of this machine, O(pairs) on a shared one.
+    pub async fn follow_frequencies(&self, collection: &CollectionName) -> Result<u64> {
         let refused = self.rejudge(collection).await?;
         self.remember_records(collection).await?;
-        let ms = begun.elapsed().as_millis() as u64;
-        tracing::info!(%collection, version, records, refused, ms, "document frequencies are counted");
-        Ok(Some(Arc::clone(&self.context(collection).await?.frequencies)))
+        tracing::info!(%collection, refused, "recorded pairs are judged again");
+        Ok(refused)
+    }
+
+    /// What is known of a collection's document frequencies.
+    pub async fn text_statistics(&self, collection: &CollectionName) -> Result<TextStatistics> {
+        let context = self.context(collection).await?;
+        let frequencies = &context.frequencies;
+        Ok(TextStatistics {
+            version: frequencies.version(),
+            records: frequencies.records(),
+            sampled: frequencies.sampled(),
+            entries: frequencies.len(),
+            bytes: frequencies.memory_usage(),
+        })
     }
 
     /// The document frequencies of a collection, counted now, as the store keeps them.

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::collection::Verify;
@@ -26,8 +27,30 @@ pub(super) struct RecordJudge {
     templates: bool,
     /// The record's shingles, made when the first candidate is to be verified.
     sieve: OnceLock<Sieve>,
+    /// What became of candidates.
+    candidates: Candidates,
     /// What the record names, found when the first candidate is to be contrasted.
     named: OnceLock<OwnNames>,
+}
+
+/// Counts candidates by what became of them, for the metrics.
+#[derive(Default)]
+struct Candidates {
+    dismissed: AtomicU32,
+    refused: AtomicU32,
+    accepted: AtomicU32,
+}
+
+impl Drop for Candidates {
+    fn drop(&mut self) {
+        let results = [("dismissed", &self.dismissed), ("refused", &self.refused), ("accepted", &self.accepted)];
+        for (result, count) in results {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                metrics::counter!("doppel_candidates_total", "result" => result).increment(count.into());
+            }
+        }
+    }
 }
 
 /// What a record names, and its sentences, so that what a candidate repeats need not be read again.
@@ -38,7 +61,15 @@ struct OwnNames {
 
 impl RecordJudge {
     pub(super) fn new(context: Arc<Context>, subject: Subject, rulings: Rulings) -> Self {
-        Self { context, subject, rulings, templates: false, sieve: OnceLock::new(), named: OnceLock::new() }
+        Self {
+            context,
+            subject,
+            rulings,
+            templates: false,
+            sieve: OnceLock::new(),
+            candidates: Candidates::default(),
+            named: OnceLock::new(),
+        }
     }
 
     /// The same judge, who also shows what has the same form though it is no match.
@@ -240,8 +271,8 @@ struct Measures {
     differs: Vec<Difference>,
 }
 
-impl Judge for RecordJudge {
-    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+impl RecordJudge {
+    fn judged(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let ruled = self.rulings.of(&candidate.record.id);
         if ruled == Some(false) {
             return None;
@@ -288,6 +319,15 @@ impl Judge for RecordJudge {
             template,
         })
     }
+}
+
+impl Judge for RecordJudge {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let found = self.judged(candidate);
+        let count = if found.is_some() { &self.candidates.accepted } else { &self.candidates.refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        found
+    }
 
     fn dismisses(&self, seq: Seq, via: Via) -> bool {
         let Some(verifier) = &self.context.verifier else { return false };
@@ -298,7 +338,9 @@ impl Judge for RecordJudge {
             return false;
         }
         let ruled_out = |theirs: &[u64]| self.sieve(verifier).rules_out(theirs, verifier);
-        self.context.sketches.compare(self.context.owner, seq, ruled_out).unwrap_or(false)
+        let dismissed = self.context.sketches.compare(self.context.owner, seq, ruled_out).unwrap_or(false);
+        self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
+        dismissed
     }
 
     fn stored(&self, seq: Seq) {

@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, bulk, collections, decisions, explain, generations, groups, operations, records, search, tasks,
+    admin, bulk, collections, decisions, explain, generations, groups, operations, records, search, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -33,6 +33,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(generations::delete))
         .routes(routes!(generations::activate))
         .routes(routes!(generations::compare))
+        .routes(routes!(statistics::get, statistics::count))
         .routes(routes!(admin::reindex))
         .routes(routes!(admin::purge))
         .routes(routes!(tasks::list))

@@ -13,6 +13,7 @@ pub mod operations;
 pub mod records;
 pub mod search;
 pub mod settings;
+pub mod statistics;
 pub mod tasks;
 
 use axum::Json;

@@ -132,6 +132,9 @@ pub fn count_registration(registration: &Registration) {
         VerdictKind::TooShort => "too_short",
     };
     metrics::counter!("doppel_verdicts_total", "verdict" => kind).increment(1);
+    if registration.verdict.truncated {
+        metrics::counter!("doppel_verdicts_truncated_total").increment(1);
+    }
 }
 
 /// Counts a write that failed for no fault of the client's.

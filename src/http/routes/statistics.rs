@@ -1,0 +1,54 @@
+//! How common text is in a collection: look at it, have it counted again.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::collection::CollectionName;
+use crate::engine::answers::TextStatistics;
+use crate::http::auth::{Administrator, Reader};
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Params};
+use crate::http::state::App;
+
+/// See which statistics of text are in force
+///
+/// What is common in a collection is no evidence that two records are about one matter. They are counted again by themselves
+/// whenever the collection has grown by half.
+#[utoipa::path(get, path = "/v1/collections/{collection}/statistics", tag = "admin",
+    params(("collection" = CollectionName, Path)),
+    responses((status = 200, description = "the statistics in force", body = TextStatistics)))]
+pub async fn get(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: Params<Nothing>,
+) -> Result<Json<TextStatistics>, Problem> {
+    Ok(Json(app.engine.text_statistics(&collection).await?))
+}
+
+/// Count statistics of text again
+///
+/// Answers when they are in force; groups follow in the background.
+#[utoipa::path(post, path = "/v1/collections/{collection}/statistics", tag = "admin",
+    params(("collection" = CollectionName, Path)),
+    responses((status = 200, description = "the statistics now in force", body = TextStatistics)))]
+pub async fn count(
+    _: Administrator,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: Params<Nothing>,
+) -> Result<Json<TextStatistics>, Problem> {
+    let engine = app.engine.clone();
+    let counted = app.detached(async move {
+        engine.count_frequencies(&collection).await?;
+        let now = engine.text_statistics(&collection).await?;
+        tokio::spawn(async move {
+            if let Err(error) = engine.follow_frequencies(&collection).await {
+                tracing::warn!(%collection, %error, "groups do not follow the statistics yet");
+            }
+        });
+        Ok(now)
+    });
+    Ok(Json(counted.await?))
+}
