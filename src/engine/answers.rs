@@ -54,6 +54,8 @@ pub struct Check {
     /// One match, the first found; not necessarily the best or the earliest.
     #[serde(rename = "match")]
     pub found: Option<Match>,
+    /// Version of the collection's statistics of text that was judged by; 0: none were counted yet.
+    pub statistics: u32,
     /// What was left unread and is no reason to refuse the row: `unreadable_time`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Violation>,
@@ -67,6 +69,8 @@ pub struct SimilarList {
     pub fingerprint: Option<crate::verdict::Fingerprint>,
     /// The generation asked.
     pub generation: u32,
+    /// Version of the collection's statistics of text that was judged by; 0: none were counted yet.
+    pub statistics: u32,
     /// Matches, best first.
     pub similar: Vec<Match>,
     /// Whether a limit cut the search or the list short.

@@ -182,3 +182,67 @@ fn compare_numbers(kind: ObjectKind, a: &Named, b: &Named, found: &mut Contrast)
         found.differs.insert(0, Difference { kind, a: in_a[0].clone(), b: in_b[0].clone() });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::TextSettings;
+    use crate::text::words::Words;
+
+    fn between(a: &str, b: &str) -> Contrast {
+        let words = Words::new(&TextSettings::default());
+        let named = |text: &str| Named::new(text, words.objects(text));
+        contrast(&named(a), &named(b), None)
+    }
+
+    #[track_caller]
+    fn differ(a: &str, b: &str, kind: ObjectKind, names: (&str, &str)) {
+        let found = between(a, b);
+        let expected = Difference { kind, a: names.0.into(), b: names.1.into() };
+        assert!(found.differing >= 1.0 && found.differs.contains(&expected), "{found:?}");
+    }
+
+    #[track_caller]
+    fn agree(a: &str, b: &str) {
+        let found = between(a, b);
+        assert!(found.agreeing >= 1.0 && found.differing == 0.0 && found.differs.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn another_place_company_plate_or_order_is_a_difference() {
+        differ("反映雁坪路路灯不亮", "反映松岗路路灯不亮", ObjectKind::Road, ("雁坪路", "松岗路"));
+        differ("鹤鸣小区停水", "梧桐湾小区停水", ObjectKind::Place, ("鹤鸣小区", "梧桐湾小区"));
+        differ("要求联通处理信号差", "要求电信处理信号差", ObjectKind::Organisation, ("联通", "电信"));
+        differ("移车粤b7k3m9", "移车粤b2h8t1", ObjectKind::Plate, ("粤b7k3m9", "粤b2h8t1"));
+        differ("催办工单20240561", "催办工单20240987", ObjectKind::Number, ("20240561", "20240987"));
+        differ("柳塘区停电", "白石县停电", ObjectKind::District, ("柳塘区", "白石县"));
+    }
+
+    #[test]
+    fn people_abbreviate_mistype_and_leave_out() {
+        agree("反映雁坪路路灯不亮", "柳塘区雁坪路的路灯还是不亮");
+        agree("白石县柳塘区鹤鸣小区停水", "鹤鸣小区停水");
+        agree("青石第一小学门口堵车", "青石一小学门口堵车");
+        agree("梧桐湾花园三期漏水", "梧桐弯花园三期漏水");
+        agree("投诉天元建设集团", "投诉天建元设集团");
+        agree("订单20240561没有退款", "请处理订单20240561");
+    }
+
+    #[test]
+    fn the_longer_text_may_name_more() {
+        let found = between("鹤鸣小区停水", "鹤鸣小区停水,雁坪路也停水,云帆超市关门");
+        assert_eq!((found.differing, found.differs.len()), (0.0, 0));
+    }
+
+    #[test]
+    fn what_everybody_names_is_neither_for_nor_against() {
+        use crate::schemes::frequencies::Counter;
+        let mut counter = Counter::default();
+        (0..2_000).for_each(|_| counter.observe([name_code("雁坪路"), name_code("松岗路")]));
+        let common = Frequencies::decode(1, &counter.encode(2_000)).unwrap();
+        let words = Words::new(&TextSettings::default());
+        let named = |text: &str| Named::new(text, words.objects(text));
+        let found = contrast(&named("雁坪路停水"), &named("松岗路停水"), Some(&common));
+        assert!(found.differing < 0.05 && found.differs.is_empty(), "{found:?}");
+    }
+}

@@ -197,3 +197,96 @@ impl Verifier {
         !self.could_accept(&overlap)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::schemes::frequencies::Counter;
+
+    fn evidence(verifier: &Verifier, a: &str, b: &str, contrast: &Contrast) -> Evidence {
+        let ours = verifier.weigh(verifier.shingles(a));
+        verifier.evidence(&verifier.overlap(&ours, &verifier.shingles(b)), contrast)
+    }
+
+    /// Frequencies of a collection in which every other record says `form`.
+    fn saying(form: &str) -> Arc<Frequencies> {
+        let mut counter = Counter::default();
+        let codes = ShingleSet::of(form, 3);
+        for record in 0..1_000 {
+            counter.observe(if record % 2 == 0 { codes.codes().to_vec() } else { Vec::new() });
+        }
+        Arc::new(Frequencies::decode(1, &counter.encode(1_000)).unwrap())
+    }
+
+    const FORM: &str = "来电人说其所住的楼栋电梯经常出故障老人上下楼十分不便请物业主管单位尽快派人检修并把结果告诉来电人";
+
+    #[test]
+    fn text_that_everybody_writes_is_no_evidence_and_rare_text_is() {
+        let (a, b) = (format!("鹤鸣苑北门旁的旧水塔倾斜{FORM}"), format!("雨后渡口栈桥木板断裂{FORM}"));
+        let before = Verifier::new(Verify::default(), Frequencies::built_in());
+        let after = Verifier::new(Verify::default(), saying(FORM));
+        let nothing = Contrast::default();
+        assert!(evidence(&before, &a, &b, &nothing).accepted);
+        assert!(!evidence(&after, &a, &b, &nothing).accepted);
+        let again = format!("{FORM}鹤鸣苑北门旁的旧水塔倾斜得厉害");
+        assert!(evidence(&after, &a, &again, &nothing).accepted);
+    }
+
+    #[test]
+    fn names_help_or_hinder_and_prove_nothing_alone() {
+        let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
+        let (a, b) = ("三号路的路灯坏了半个月没人修晚上走路摔了两次", "路灯坏了半个月没人修孩子放学看不见路三号路太黑");
+        let with = |agreeing, differing| Contrast { agreeing, differing, differs: Vec::new() };
+        let plain = evidence(&verifier, a, b, &with(0.0, 0.0));
+        assert!(evidence(&verifier, a, b, &with(2.0, 0.0)).similarity > plain.similarity);
+        assert!(evidence(&verifier, a, b, &with(0.0, 1.0)).similarity < plain.similarity);
+        let unlike = evidence(&verifier, "鹤鸣苑停水", "公交线路改道以后等车太久希望恢复原来的站点", &with(9.0, 0.0));
+        assert!(!unlike.accepted && unlike.amount == 0.0);
+    }
+
+    #[test]
+    fn copies_that_name_nothing_different_match_however_common_they_are() {
+        let verifier = Verifier::new(Verify::default(), saying(FORM));
+        let copy = format!("{FORM}谢谢");
+        assert!(evidence(&verifier, FORM, &copy, &Contrast::default()).accepted);
+        let other = Contrast { differing: 1.0, ..Contrast::default() };
+        assert!(!evidence(&verifier, FORM, &copy, &other).accepted);
+    }
+
+    #[test]
+    fn too_little_text_is_no_evidence() {
+        let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
+        assert!(!evidence(&verifier, "水管爆裂", "水管爆裂了", &Contrast::default()).accepted);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn unweighted_and_without_names_the_measures_are_the_plain_ones(
+            a in "[一二三四ab ,。]{0,30}", b in "[一二三四ab ,。]{0,30}", jaccard in 0.0..=1.0,
+        ) {
+            let verify = Verify { rarity: false, objects: false, evidence: 0.0, jaccard, ..Verify::default() };
+            let verifier = Verifier::new(verify, Frequencies::built_in());
+            let plain = verifier.shingles(&a).resemblance(&verifier.shingles(&b));
+            let found = evidence(&verifier, &a, &b, &Contrast::default());
+            prop_assert!((found.similarity - plain.jaccard).abs() < 1e-9);
+            prop_assert!((found.containment - plain.containment).abs() < 1e-9);
+        }
+
+        #[test]
+        fn more_agreement_never_turns_a_match_into_none(
+            shared in 0.0..100.0, a in 0.0..100.0, b in 0.0..100.0, agreeing in 0.0..3.0, differing in 0.0..3.0, more in 0.0..3.0,
+        ) {
+            let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
+            let plain = Resemblance { jaccard: 0.0, containment: 0.0 };
+            let overlap = Overlap { plain, fewer: 50, shared, a: shared + a, b: shared + b };
+            let with = |agreeing, differing| Contrast { agreeing, differing, differs: Vec::new() };
+            let before = verifier.evidence(&overlap, &with(agreeing, differing)).accepted;
+            prop_assert!(!before || verifier.evidence(&overlap, &with(agreeing + more, differing)).accepted);
+            prop_assert!(before || !verifier.evidence(&overlap, &with(agreeing, differing + more)).accepted);
+            prop_assert!(!before || verifier.could_accept(&overlap));
+        }
+    }
+}

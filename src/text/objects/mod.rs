@@ -137,3 +137,71 @@ fn prefix(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> String {
     }
     prefix
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::collection::TextSettings;
+    use crate::text::words::Words;
+
+    fn named(text: &str) -> Vec<(ObjectKind, String)> {
+        let words = Words::new(&TextSettings::default());
+        words.objects(text).into_iter().map(|object| (object.kind, object.name)).collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(ObjectKind, &str)]) {
+        let expected: Vec<_> = expected.iter().map(|(kind, name)| (*kind, (*name).to_owned())).collect();
+        assert_eq!(named(text), expected, "{text}");
+    }
+
+    #[test]
+    fn names_end_as_what_they_name_and_begin_behind_what_cannot_belong_to_them() {
+        use ObjectKind::{District, Organisation, Place, Road, Water};
+        check("反映柳塘区雁坪路的路灯不亮", &[(District, "柳塘区"), (Road, "雁坪路")]);
+        check("位于鹤鸣小区门口的垃圾", &[(Place, "鹤鸣小区")]);
+        check("请问青石桥小学什么时候开学", &[(Organisation, "青石桥小学")]);
+        check("砚溪河污染严重,沿河居民意见很大", &[(Water, "砚溪河")]);
+        check("投诉云帆建材有限公司拖欠工资", &[(Organisation, "云帆建材有限公司")]);
+    }
+
+    #[test]
+    fn what_names_nothing_is_no_name() {
+        for text in ["我们小区的业主", "有关部门和有限公司", "三个小区两条路", "回家路上", "该路段", "本市物业公司"] {
+            check(text, &[]);
+        }
+    }
+
+    #[test]
+    fn plates_orders_lines_and_amounts_are_told_from_dates_times_and_measures() {
+        use ObjectKind::{Amount, Line, Number, Plate};
+        check("车牌粤b·7k3m9挡住出口,粤b7k3m9", &[(Plate, "粤b7k3m9")]);
+        check("工单号20240561123未处理", &[(Number, "20240561123")]);
+        check("坐27路等了40分钟", &[(Line, "27路")]);
+        check("收费300元不退", &[(Amount, "300元")]);
+        check("2018年1月5日22:30,2018.1.5,第3层12户", &[]);
+    }
+
+    #[test]
+    fn brands_need_no_ending_and_user_words_are_names_as_a_whole() {
+        check("手机联通信号差", &[(ObjectKind::Organisation, "联通")]);
+        let settings = TextSettings { user_words: vec!["半月里花园".into()], ..TextSettings::default() };
+        let found = Words::new(&settings).objects("半月里花园停水");
+        assert!(found.iter().any(|object| object.name == "半月里花园"), "{found:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn any_text_is_read_and_names_stand_in_it(text in "[东西路河区公司小区村 一二三粤a1-9·.,。元号\u{20000}]{0,60}") {
+            let words = Words::new(&TextSettings::default());
+            let compact = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            for object in words.objects(&text) {
+                prop_assert!(object.core <= object.name.len() && object.name.is_char_boundary(object.core));
+                prop_assert!(object.kind == ObjectKind::Amount || compact(&text).contains(&object.name), "{object:?}");
+            }
+        }
+    }
+}
