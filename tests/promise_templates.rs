@@ -76,9 +76,13 @@ fn templates_are_listed_when_asked_for_with_what_differs() {
     let templates = listed["similar"].as_array().expect("a list");
     assert!(templates.len() >= 30 && templates.iter().all(|m| m["template"] == true), "{listed}");
     let first = &templates[0]["differs"];
-    let named = |side: &str| first.as_array().expect("a list").iter().any(|d| {
-        d[side].as_str().is_some_and(|name| name == road || name == estate)
-    });
+    let named = |side: &str| {
+        first
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|d| d[side].as_str().is_some_and(|name| name == road || name == estate))
+    };
     assert!(named("a") && !named("b"), "{first}");
     // Matches come first, and are no templates.
     let both = desk.ask("POST", "/similar?templates=true&limit=256", &again(road, estate));
@@ -107,10 +111,14 @@ fn explain_says_how_common_a_passage_is_and_what_differs() {
 #[test]
 fn pairs_that_statistics_refuse_leave_their_groups_and_what_a_person_decided_stays() {
     // Another question on the same form: nothing is named, so only what is common tells them apart.
-    let questions = ["养老金何时发放到账", "落户随迁需要准备什么", "营业执照怎样注销掉", "旧电视机上门回收吗", "狂犬疫苗周末能打吗"];
-    let row = |text: &str| {
-        json!({"content": format!("来电人咨询事项如下，{text}，请有权答复的承办单位在三个工作日以内电话告知来电人并在系统中填写办理情况")})
-    };
+    let questions = [
+        "养老金何时发放到账",
+        "落户随迁需要准备什么",
+        "营业执照怎样注销掉",
+        "旧电视机上门回收吗",
+        "狂犬疫苗周末能打吗",
+    ];
+    let row = |text: &str| json!({"content": format!("来电人咨询事项如下，{text}，请有权答复的承办单位在三个工作日以内电话告知来电人并在系统中填写办理情况")});
     let desk = Desk::new("questions");
     for (number, question) in questions.iter().enumerate() {
         desk.register(&format!("q{number}"), &row(question));

@@ -35,6 +35,8 @@ struct Question {
     /// Who judges what the store proposes.
     judge: RecordJudge,
     fingerprint: Option<Fingerprint>,
+    /// Version of the document frequencies that judge.
+    statistics: u32,
     /// What was left unread of the row.
     warnings: Vec<Violation>,
 }
@@ -58,9 +60,9 @@ impl Engine {
 
     async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
         let except = row.id().cloned();
-        let Question { query, judge, warnings, .. } = self.question(collection, row, except).await?;
+        let Question { query, judge, statistics, warnings, .. } = self.question(collection, row, except).await?;
         let found = self.store.find(query, Arc::new(judge), Until::FirstMatch).await?.matches.into_iter().next();
-        Ok(Check { duplicate: found.is_some(), found, warnings })
+        Ok(Check { duplicate: found.is_some(), found, statistics, warnings })
     }
 
     /// All records similar to `row`, best first, as far as `wanted`. Stores nothing. A row whose id is stored does not find
@@ -86,9 +88,9 @@ impl Engine {
         Wanted { limit, templates }: Wanted,
     ) -> Result<SimilarList> {
         let question = self.question(collection, row, except).await?;
-        let Question { query, judge, fingerprint, warnings } = question;
+        let Question { query, judge, fingerprint, statistics, warnings } = question;
         let judge = Arc::new(judge.showing_templates(templates));
-        Ok(SimilarList { warnings, ..self.list(query, judge, fingerprint, limit).await? })
+        Ok(SimilarList { statistics, warnings, ..self.list(query, judge, fingerprint, limit).await? })
     }
 
     /// Reads and signs `row`, and says what the store is asked for it.
@@ -98,8 +100,9 @@ impl Engine {
         let warnings = std::mem::take(&mut subject.document.warnings);
         let rulings = self.rulings(collection, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
-        let fingerprint = subject.signed.fingerprint();
-        Ok(Question { query, judge: RecordJudge::new(context, subject, rulings), fingerprint, warnings })
+        let (fingerprint, statistics) = (subject.signed.fingerprint(), context.statistics());
+        let judge = RecordJudge::new(context, subject, rulings);
+        Ok(Question { query, judge, fingerprint, statistics, warnings })
     }
 
     /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
@@ -153,7 +156,9 @@ impl Engine {
         sort_best_first(&mut similar);
         let cut = similar.len() > limit;
         similar.truncate(limit);
-        Ok(SimilarList { fingerprint, generation, similar, truncated: truncated || cut, warnings: Vec::new() })
+        let truncated = truncated || cut;
+        // By fingerprint alone nothing is verified, and so by no statistics.
+        Ok(SimilarList { fingerprint, generation, statistics: 0, similar, truncated, warnings: Vec::new() })
     }
 
     /// What two records share and where they differ.

@@ -220,7 +220,8 @@ mod tests {
         Arc::new(Frequencies::decode(1, &counter.encode(1_000)).unwrap())
     }
 
-    const FORM: &str = "来电人说其所住的楼栋电梯经常出故障老人上下楼十分不便请物业主管单位尽快派人检修并把结果告诉来电人";
+    const FORM: &str =
+        "来电人说其所住的楼栋电梯经常出故障老人上下楼十分不便请物业主管单位尽快派人检修并把结果告诉来电人";
 
     #[test]
     fn text_that_everybody_writes_is_no_evidence_and_rare_text_is() {
