@@ -36,7 +36,9 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
         channels.map(|channel| channel["scheme"].as_str().expect("a name").to_owned()).collect()
     };
     assert_eq!(schemes(settings), ["simhash", "shingle"]);
-    assert_eq!(settings["verify"], json!({"shingle": 3, "jaccard": 0.3, "containment": 0.6}));
+    let verify =
+        json!({"shingle": 3, "jaccard": 0.3, "containment": 0.5, "rarity": true, "objects": true, "evidence": 10.0});
+    assert_eq!(settings["verify"], verify);
 
     let paper = put(json!({"preset": "paper"}));
     assert_eq!((schemes(&paper["settings"]), &paper["settings"]["verify"]), (vec!["simhash".to_owned()], &Value::Null));
@@ -199,7 +201,8 @@ fn without_auto_creation_a_write_to_an_unknown_collection_is_refused() {
 fn a_row_that_no_collection_would_take_creates_none() {
     let server = support::shared_server();
     let path = "/v1/collections/never-made";
-    for row in [json!({"telephone": "123"}), json!({"content": ["a"]}), json!({"content": "路灯不亮", "time": "昨天"})]
+    for row in
+        [json!({"telephone": "123"}), json!({"content": ["a"]}), json!({"content": "路灯不亮", "time": ["昨天"]})]
     {
         assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row).status, 422);
         assert_eq!(server.send("GET", path, &Value::Null).status, 404, "{row}");

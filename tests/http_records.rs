@@ -59,7 +59,7 @@ fn each_kind_of_verdict_says_what_it_means() {
     let measure = |name: &str| found[name].as_f64().expect("a measure");
     assert!(measure("jaccard") > 0.5 && measure("jaccard") < 1.0, "{found}");
     assert!(measure("containment") > 0.95, "{found}");
-    assert_eq!(measure("similarity"), measure("jaccard"));
+    assert!(measure("similarity") > 0.5 && measure("similarity") < 1.0, "{found}");
     assert!(found["distance"].as_u64().is_some_and(|distance| distance <= 64), "{found}");
     assert!(!found["via"].as_array().expect("a list").contains(&json!("exact")), "{found}");
 

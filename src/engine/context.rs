@@ -53,6 +53,8 @@ pub(super) struct Growth {
     since: AtomicU64,
     /// Whether somebody is counting.
     counting: AtomicBool,
+    /// Whether somebody waits to count.
+    waiting: AtomicBool,
 }
 
 impl Growth {
@@ -60,16 +62,26 @@ impl Growth {
         Self { before: records.saturating_sub(frequencies.records()), ..Self::default() }
     }
 
-    /// Notes one more record; whether whoever asks is to count, now that there are `enough` more.
-    pub(super) fn is_enough(&self, enough: u64) -> bool {
-        let grown = self.before + self.since.fetch_add(1, Ordering::Relaxed) + 1;
-        grown >= enough && !self.counting.swap(true, Ordering::AcqRel)
+    /// Notes one more record; by how many the collection has grown.
+    pub(super) fn note(&self) -> u64 {
+        self.before + self.since.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether whoever asks is to count: nobody does yet.
+    pub(super) fn begin_counting(&self) -> bool {
+        !self.counting.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether whoever asks is to wait for the collection to come to rest: nobody does yet.
+    pub(super) fn begin_waiting(&self) -> bool {
+        !self.waiting.swap(true, Ordering::AcqRel)
     }
 
     /// Nothing came of counting: the next try is after as many records again.
     pub(super) fn postpone(&self) {
         self.since.store(0, Ordering::Relaxed);
         self.counting.store(false, Ordering::Release);
+        self.waiting.store(false, Ordering::Release);
     }
 }
 

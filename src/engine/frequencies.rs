@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rayon::prelude::*;
 
@@ -15,7 +16,7 @@ use crate::collection::CollectionName;
 use crate::engine::answers::TextStatistics;
 use crate::engine::context::Context;
 use crate::engine::rebuild::{on_pool, pool};
-use crate::engine::{Engine, READ_AT_ONCE, Result, judge};
+use crate::engine::{Engine, Error, READ_AT_ONCE, Result, judge};
 use crate::record::Row;
 use crate::schemes::frequencies::{Counter, Frequencies, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
 use crate::schemes::profile::Profile;
@@ -26,6 +27,8 @@ use crate::text::shingles;
 /// Records with which a collection is counted first: fewer say little that the built-in list does not.
 const FIRST_COUNT: u64 = 64;
 
+/// So long after a collection grew by a tenth it is counted, if that is not due earlier: an import has ended by then.
+const REST: Duration = Duration::from_secs(20);
 /// Records whose pairs are judged again together.
 const PAIRS_AT_ONCE: usize = 64;
 
@@ -150,17 +153,33 @@ impl Engine {
         if !context.counts_text {
             return;
         }
-        let counted = context.frequencies.records();
-        if !context.growth.is_enough(due_at(counted) - counted) {
-            return;
-        }
+        let (counted, grown) = (context.frequencies.records(), context.growth.note());
+        let delay = match grown {
+            _ if grown >= due_at(counted) - counted && context.growth.begin_counting() => Duration::ZERO,
+            _ if grown >= (counted / 10).max(FIRST_COUNT / 4) && context.growth.begin_waiting() => REST,
+            _ => return,
+        };
         let (engine, context) = (self.clone(), Arc::clone(context));
         tokio::spawn(async move {
-            if let Err(error) = engine.refresh_frequencies(&context.state.name).await {
+            tokio::time::sleep(delay).await;
+            if let Err(error) = engine.count_again(&context).await {
                 tracing::warn!(collection = %context.state.name, %error, "document frequencies were not counted");
                 context.growth.postpone();
             }
         });
+    }
+
+    /// Counts, unless that was done since `context` was made, or the collection is gone.
+    async fn count_again(&self, context: &Context) -> Result<()> {
+        let name = &context.state.name;
+        let now = match self.context(name).await {
+            Err(Error::UnknownCollection(_)) => return Ok(()),
+            now => now?,
+        };
+        if now.state.created_at == context.state.created_at && now.state.frequencies == context.state.frequencies {
+            self.refresh_frequencies(name).await?;
+        }
+        Ok(())
     }
 
     /// Judges the recorded pairs of the live generation again by the document frequencies in force; how many no longer match.

@@ -199,13 +199,13 @@ mod tests {
     fn differ(a: &str, b: &str, kind: ObjectKind, names: (&str, &str)) {
         let found = between(a, b);
         let expected = Difference { kind, a: names.0.into(), b: names.1.into() };
-        assert!(found.differing >= 1.0 && found.differs.contains(&expected), "{found:?}");
+        assert!(found.differing >= 1.0 && found.differs.contains(&expected), "{a} {b} {found:?}");
     }
 
     #[track_caller]
     fn agree(a: &str, b: &str) {
         let found = between(a, b);
-        assert!(found.agreeing >= 1.0 && found.differing == 0.0 && found.differs.is_empty(), "{found:?}");
+        assert!(found.agreeing >= 1.0 && found.differing == 0.0 && found.differs.is_empty(), "{a} {b} {found:?}");
     }
 
     #[test]

@@ -76,7 +76,7 @@ const VAGUE: &str = "政府 居民 业主 物业 市政 有关 相关 职能 小
     金融 住房 土地 自然 资源 职能局";
 
 /// Characters that count things: a name of these alone is a number of things.
-pub(super) const COUNTING: &str = "一二三四五六七八九十百千两几多各每本该数单双整半全";
+pub(super) const COUNTING: &str = "一二三四五六七八九十百千两几多各每本该数单双整半全个条家座栋所间处片";
 
 /// What a plate begins with.
 pub(super) const PROVINCES: &str = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼";

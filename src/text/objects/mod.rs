@@ -69,11 +69,11 @@ fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
     // Words before this one belong to another name.
     let mut free = 0;
     for (at, tag) in clause.iter().enumerate() {
-        let next_joins = clause.get(at + 1).is_some_and(|next| lists::joins(next.word));
-        if next_joins || !tag.word.chars().all(is_han) {
+        let Some((ending, kind)) = lists::ending(tag.word).filter(|_| tag.word.chars().all(is_han)) else { continue };
+        // Not so where an ending comes twice: then the second begins the next word.
+        if clause.get(at + 1).is_some_and(|next| next.word != ending && lists::joins(next.word)) {
             continue;
         }
-        let Some((ending, kind)) = lists::ending(tag.word) else { continue };
         if let Some(before) = name_before(&clause[free..at], tag, ending, kind) {
             let name = format!("{before}{ending}");
             add(NamedObject { kind, name, core: before.len() });
@@ -90,7 +90,9 @@ fn is_no_name(class: &str) -> bool {
 /// What stands before `ending` and belongs to the name, from the word itself and those before it; `None` if it names nothing.
 fn name_before(before: &[Tag<'_>], word: &Tag<'_>, ending: &str, kind: ObjectKind) -> Option<String> {
     let core = &word.word[..word.word.len() - ending.len()];
-    let proper = !core.is_empty() && ["ns", "nt", "nz", "nr"].iter().any(|class| word.tag.starts_with(class));
+    // Words that were added to the dictionary have no class.
+    let proper = !core.is_empty()
+        && (word.tag.is_empty() || ["ns", "nt", "nz", "nr"].iter().any(|class| word.tag.starts_with(class)));
     if proper {
         // The dictionary may know the end of a longer name only.
         let longer = before.last().filter(|tag| tag.word.chars().count() == 1 && tag.word.chars().all(is_han));
