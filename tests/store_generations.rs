@@ -278,6 +278,8 @@ async fn begin_slowly(desk: &Desk, sample: Sample, mode: Mode) -> (tokio::task::
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn what_is_under_way_when_generations_change_is_carried_over() {
+    // It activates, too: without a scenario of its own it would come to the failpoints of the others.
+    let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
     let second = desk.build("noted").await;
