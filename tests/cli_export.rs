@@ -36,7 +36,8 @@ fn path(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().expect("a plain path").to_owned()
 }
 
-/// All that clients see of the collection, but what belongs to a store: sequence numbers, times, numbers of generations.
+/// All that clients see of the collection, but what belongs to a store: sequence numbers, times, numbers of generations and of
+/// statistics.
 fn answers(server: &TestServer) -> Vec<Value> {
     let get = |path: &str| {
         let answer = server.send("GET", &format!("/v1/collections/letters{path}"), &Value::Null);
@@ -50,7 +51,10 @@ fn answers(server: &TestServer) -> Vec<Value> {
     for item in items {
         let id = item["id"].as_str().expect("an id");
         let mut similar = get(&format!("/records/{id}/similar?limit=100"));
-        similar.as_object_mut().expect("an object").retain(|key, _| key != "took_us" && key != "generation");
+        similar
+            .as_object_mut()
+            .expect("an object")
+            .retain(|key, _| !["took_us", "generation", "statistics"].contains(&&**key));
         let check = server.send("POST", "/v1/collections/letters/check", &item["row"]).json();
         let verdict = ["verdict", "duplicate_of", "fingerprint"].map(|key| item[key].clone());
         seen.push(json!([id, item["row"], verdict, similar, check["duplicate"]]));
@@ -85,6 +89,8 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
         })
         .collect();
     rule(&firsts[0], &firsts[1], "same");
+    let counted = server.send("POST", "/v1/collections/letters/statistics", &Value::Null);
+    assert_eq!(counted.status, 200, "{}", counted.text);
     // The verdicts as they would be with these decisions: each is registered anew.
     let seen = answers(&server);
     server.stop();

@@ -29,6 +29,8 @@ const FIRST_COUNT: u64 = 64;
 
 /// So long after a collection grew by a tenth it is counted, if that is not due earlier: an import has ended by then.
 const REST: Duration = Duration::from_secs(20);
+/// How often a count is repeated that another one overtook. Each needs the collection to grow by half meanwhile.
+const COUNT_TRIES: usize = 3;
 /// Records whose pairs are judged again together.
 const PAIRS_AT_ONCE: usize = 64;
 
@@ -89,12 +91,24 @@ impl Engine {
         Ok(counted)
     }
 
-    /// Counts a collection's document frequencies anew and puts them in force; `None` where nothing goes by them, or another
-    /// instance was faster. O(sample).
+    /// Counts a collection's document frequencies anew and puts them in force; `None` where nothing goes by them. O(sample); again
+    /// when somebody else puts others in force meanwhile, who may have counted fewer records.
     ///
     /// # Errors
     /// What the store refuses.
     pub async fn count_frequencies(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
+        let mut counted = None;
+        for _ in 0..COUNT_TRIES {
+            counted = self.count_once(collection).await?;
+            if counted.is_some() {
+                break;
+            }
+        }
+        Ok(counted)
+    }
+
+    /// As [`Engine::count_frequencies`]; `None` also where somebody else put others in force meanwhile.
+    async fn count_once(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
         let context = self.context(collection).await?;
         let Some(counted) = context.counted() else { return Ok(None) };
         let records = self.store.count(collection).await?;
@@ -177,7 +191,8 @@ impl Engine {
             now => now?,
         };
         if now.state.created_at == context.state.created_at && now.state.frequencies == context.state.frequencies {
-            self.refresh_frequencies(name).await?;
+            self.count_once(name).await?;
+            self.follow_frequencies(name).await?;
         }
         Ok(())
     }

@@ -40,6 +40,8 @@ const NUMBERS: [ObjectKind; 3] = [ObjectKind::Plate, ObjectKind::Number, ObjectK
 pub struct Contrast {
     /// What both name, in rare names.
     pub agreeing: f64,
+    /// Whether both name one road, place or water, however common it is.
+    pub same_place: bool,
     /// What each names instead of the other's, in rare names.
     pub differing: f64,
     /// The differences, most telling first.
@@ -125,6 +127,9 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
     };
     let ((shared_a, only_a), (shared_b, only_b)) = (split(a, b), split(b, a));
     let sum = |objects: &[NamedObject]| objects.iter().filter(is_particular).map(|object| weight(&object)).sum::<f64>();
+    let is_place =
+        |object: &NamedObject| matches!(object.kind, ObjectKind::Road | ObjectKind::Place | ObjectKind::Water);
+    found.same_place = shared_a.iter().chain(&shared_b).any(is_place);
     found.agreeing = sum(&shared_a).max(sum(&shared_b)).min(MOST_NAMES);
     found.differing = sum(&only_a).min(sum(&only_b)).min(MOST_NAMES);
     if found.differing > 0.0 {
@@ -222,7 +227,7 @@ mod tests {
     fn people_abbreviate_mistype_and_leave_out() {
         agree("反映雁坪路路灯不亮", "柳塘区雁坪路的路灯还是不亮");
         agree("白石县柳塘区鹤鸣小区停水", "鹤鸣小区停水");
-        agree("青石第一小学门口堵车", "青石一小学门口堵车");
+        agree("请问柳塘第一小学学区怎么划分", "请问柳塘一小学区怎么划分");
         agree("梧桐湾花园三期漏水", "梧桐弯花园三期漏水");
         agree("投诉天元建设集团", "投诉天建元设集团");
         agree("订单20240561没有退款", "请处理订单20240561");

@@ -17,8 +17,8 @@
 //! The thresholds t, u and `evidence` are settings. A text that quotes another may fall short of t, if it holds as much more of
 //! it than u: a sentence that stands in a letter ten times as long proves less than one in a letter twice as long. `evidence` is
 //! in shingles that are rare: two enquiries of twenty characters, nearly all of them a form's, share too little to be called one
-//! matter, however alike. Copies of one text that name nothing different (plain Jaccard similarity of at least 0.65) are accepted in
-//! any case: where a hundred people send one letter, it is common, and one matter.
+//! matter, however alike. Copies of one text (plain Jaccard similarity of at least 0.65, or 0.4 where both name one place) that
+//! name nothing different are accepted in any case: where a hundred people send one letter, it is common, and one matter.
 
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ const AGREEING_NAME: f64 = 8.0;
 const DIFFERING_NAME: f64 = 30.0;
 /// Plain Jaccard similarity from which two texts are copies of one ...
 const COPY_JACCARD: f64 = 0.65;
+/// ... or from which they are, if both name one place.
+const COPY_JACCARD_OF_A_PLACE: f64 = 0.4;
 /// ... if the shorter has so many shingles.
 const COPY_SHINGLES: usize = 30;
 /// ... and if what they name differently weighs no more than this: what everybody names.
@@ -170,8 +172,9 @@ impl Verifier {
 
     /// What the names of both texts, and nothing else, could still turn into a match.
     pub fn could_accept(&self, overlap: &Overlap) -> bool {
-        let agreeing = if self.verify.objects { f64::INFINITY } else { 0.0 };
-        self.evidence(overlap, &Contrast { agreeing, ..Contrast::default() }).accepted
+        let same_place = self.verify.objects;
+        let agreeing = if same_place { f64::INFINITY } else { 0.0 };
+        self.evidence(overlap, &Contrast { agreeing, same_place, ..Contrast::default() }).accepted
     }
 
     /// Decides.
@@ -186,9 +189,9 @@ impl Verifier {
         // A hair of slack: sums of weights depend on their order.
         let quoted = containment + 1e-9 >= (contained + jaccard - similarity).min(1.0);
         let enough = (similarity >= jaccard || quoted) && amount >= evidence;
-        let copy = fewer >= COPY_SHINGLES
-            && plain.jaccard >= COPY_JACCARD.max(jaccard)
-            && contrast.differing <= COPY_DIFFERING;
+        let alike = if contrast.same_place { COPY_JACCARD_OF_A_PLACE } else { COPY_JACCARD };
+        let copy =
+            fewer >= COPY_SHINGLES && plain.jaccard >= alike.max(jaccard) && contrast.differing <= COPY_DIFFERING;
         let similarity = if copy { similarity.max(plain.jaccard) } else { similarity };
         Evidence { similarity, containment, amount, accepted: enough || copy }
     }
@@ -231,13 +234,16 @@ mod tests {
 
     #[test]
     fn text_that_everybody_writes_is_no_evidence_and_rare_text_is() {
-        let (a, b) = (format!("鹤鸣苑北门旁的旧水塔倾斜{FORM}"), format!("雨后渡口栈桥木板断裂{FORM}"));
+        let (a, b) = (
+            format!("北门旁的旧水塔倾斜得厉害,塔顶的铁梯也松了,风一吹就响{FORM}"),
+            format!("雨后渡口栈桥的木板断裂,护栏上的绳子早就没有了,孩子差点掉下去{FORM}"),
+        );
         let before = Verifier::new(Verify::default(), Frequencies::built_in());
         let after = Verifier::new(Verify::default(), saying(FORM));
         let nothing = Contrast::default();
         assert!(evidence(&before, &a, &b, &nothing).accepted);
         assert!(!evidence(&after, &a, &b, &nothing).accepted);
-        let again = format!("{FORM}鹤鸣苑北门旁的旧水塔倾斜得厉害");
+        let again = format!("{FORM}北门旁的旧水塔还是倾斜得厉害,塔顶的铁梯已经掉了");
         assert!(evidence(&after, &a, &again, &nothing).accepted);
     }
 
@@ -245,7 +251,7 @@ mod tests {
     fn names_help_or_hinder_and_prove_nothing_alone() {
         let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
         let (a, b) = ("三号路的路灯坏了半个月没人修晚上走路摔了两次", "路灯坏了半个月没人修孩子放学看不见路三号路太黑");
-        let with = |agreeing, differing| Contrast { agreeing, differing, differs: Vec::new() };
+        let with = |agreeing, differing| Contrast { agreeing, differing, ..Contrast::default() };
         let plain = evidence(&verifier, a, b, &with(0.0, 0.0));
         assert!(evidence(&verifier, a, b, &with(2.0, 0.0)).similarity > plain.similarity);
         assert!(evidence(&verifier, a, b, &with(0.0, 1.0)).similarity < plain.similarity);
@@ -289,7 +295,7 @@ mod tests {
             let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
             let plain = Resemblance { jaccard: 0.0, containment: 0.0 };
             let overlap = Overlap { plain, fewer: 50, shared, a: shared + a, b: shared + b };
-            let with = |agreeing, differing| Contrast { agreeing, differing, differs: Vec::new() };
+            let with = |agreeing, differing| Contrast { agreeing, differing, ..Contrast::default() };
             let before = verifier.evidence(&overlap, &with(agreeing, differing)).accepted;
             prop_assert!(!before || verifier.evidence(&overlap, &with(agreeing + more, differing)).accepted);
             prop_assert!(before || !verifier.evidence(&overlap, &with(agreeing, differing + more)).accepted);

@@ -97,6 +97,8 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     };
     window.finish().await?;
     bar.finish_and_clear();
+    // So that the answers are those of where the records came from.
+    engine.refresh_frequencies(name).await?;
     match end {
         Some(end) if end == read => Ok(()),
         _ => bail!("{} ends early: what it holds is imported, export it again for the rest", input.name),
