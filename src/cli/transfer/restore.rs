@@ -76,7 +76,8 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
     let bar = progress_bar(header.records);
-    let mut window = Window { engine, name, open: VecDeque::new(), turns: Turns::default(), settled: false, sum };
+    let (turns, open) = (Turns::default(), VecDeque::new());
+    let mut window = Window { engine: engine.clone(), name, open, turns, settled: false, sum };
     let mut read = End::default();
     let end = loop {
         match input.next()? {
