@@ -12,6 +12,7 @@
 //! bonus       = min(8·A, s)           a name alone proves nothing: it at most doubles what the texts share
 //! similarity  = (s + bonus) / (a + b − s + bonus + 30·D)
 //! containment = (s + bonus) / (min(a, b) + bonus + 30·D)
+//!               (90 in place of 30 where A < 0.5: then the form is all they share)
 //! accepted    : (similarity ≥ t or containment ≥ min(1, u + t − similarity)) and s + bonus ≥ evidence
 //! ```
 //! The thresholds t, u and `evidence` are settings. A text that quotes another may fall short of t, if it holds as much more of
@@ -31,6 +32,9 @@ use crate::schemes::frequencies::Frequencies;
 const AGREEING_NAME: f64 = 8.0;
 /// Rare shingles that one difference counts for.
 const DIFFERING_NAME: f64 = 30.0;
+/// ... and where what both name weighs less than [`HARDLY_A_NAME`]: then the form is all they share.
+const DIFFERING_ALONE: f64 = 90.0;
+const HARDLY_A_NAME: f64 = 0.5;
 /// Plain Jaccard similarity from which two texts are copies of one ...
 const COPY_JACCARD: f64 = 0.65;
 /// ... or from which they are, if both name one place.
@@ -181,7 +185,8 @@ impl Verifier {
     pub fn evidence(&self, overlap: &Overlap, contrast: &Contrast) -> Evidence {
         let Overlap { plain, fewer, shared, a, b } = *overlap;
         let bonus = (AGREEING_NAME * contrast.agreeing).min(shared);
-        let against = DIFFERING_NAME * contrast.differing;
+        let difference = if contrast.agreeing < HARDLY_A_NAME { DIFFERING_ALONE } else { DIFFERING_NAME };
+        let against = difference * contrast.differing;
         let amount = shared + bonus;
         let share = |of: f64| if of > 0.0 { (amount / of).min(1.0) } else { 0.0 };
         let (similarity, containment) = (share(a + b - shared + bonus + against), share(a.min(b) + bonus + against));
