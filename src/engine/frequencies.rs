@@ -4,7 +4,7 @@
 //! Verification is no part of a signature, so that nothing is signed or filed anew when they change. A refresh counts at most
 //! [`SAMPLE_RECORDS`] records on the threads that rebuild, behind those that serve; then the pairs recorded before are judged
 //! again, so that groups follow (see `rejudge`). It is begun by whoever registers the record with which the collection has
-//! grown by half since the last, whatever instance that is: of two that count at the same time, one is kept.
+//! grown to twice what it was, whatever instance that is: of two that count at the same time, one is kept.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::engine::{Engine, Error, READ_AT_ONCE, Result, judge};
 use crate::record::Row;
 use crate::schemes::frequencies::{Counter, Frequencies, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
 use crate::schemes::profile::Profile;
-use crate::store::generations::Pairs;
+use crate::store::generations::{Pairs, Phase};
 use crate::store::{Seq, StoredRecord};
 use crate::text::shingles;
 
 /// Records with which a collection is counted first: fewer say little that the built-in list does not.
 const FIRST_COUNT: u64 = 64;
 
-/// So long after a collection grew by a tenth it is counted, if that is not due earlier: an import has ended by then.
+/// So long after a collection grew by a quarter it is counted, if that is not due earlier: an import has ended by then.
 const REST: Duration = Duration::from_secs(20);
-/// How often a count is repeated that another one overtook. Each needs the collection to grow by half meanwhile.
+/// How often a count is repeated that another one overtook. Each needs the collection to grow to twice its size meanwhile.
 const COUNT_TRIES: usize = 3;
 /// Records whose pairs are judged again together.
 const PAIRS_AT_ONCE: usize = 64;
 
 /// How many records a collection has when it is to be counted again.
 fn due_at(counted: u64) -> u64 {
-    (counted + counted / 2).max(FIRST_COUNT)
+    (2 * counted).max(FIRST_COUNT)
 }
 
 /// What is counted of a collection's records.
@@ -164,13 +164,14 @@ impl Engine {
 
     /// Notes that a record was registered, and has the collection counted again where it has grown enough.
     pub(super) fn grown(&self, context: &Arc<Context>) {
-        if !context.counts_text {
+        // A reindex has the threads that count, and counts itself.
+        if !context.counts_text || context.state.others.iter().any(|other| other.phase == Phase::Building) {
             return;
         }
         let (counted, grown) = (context.frequencies.records(), context.growth.note());
         let delay = match grown {
             _ if grown >= due_at(counted) - counted && context.growth.begin_counting() => Duration::ZERO,
-            _ if grown >= (counted / 10).max(FIRST_COUNT / 4) && context.growth.begin_waiting() => REST,
+            _ if grown >= (counted / 4).max(FIRST_COUNT / 4) && context.growth.begin_waiting() => REST,
             _ => return,
         };
         let (engine, context) = (self.clone(), Arc::clone(context));

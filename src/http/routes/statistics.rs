@@ -14,7 +14,7 @@ use crate::http::state::App;
 /// See which statistics of text are in force
 ///
 /// What is common in a collection is no evidence that two records are about one matter. They are counted again by themselves
-/// whenever the collection has grown by half.
+/// whenever the collection has grown to twice what it was, and soon after it has grown by a quarter.
 #[utoipa::path(get, path = "/v1/collections/{collection}/statistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics in force", body = TextStatistics)))]

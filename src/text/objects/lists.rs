@@ -21,7 +21,7 @@ const SUFFIXES: &[(ObjectKind, &str)] = &[
     (ObjectKind::Water, "河 溪 江 湖 渠 沟 港 浦 支河 内河 水库 水系 池塘 河段 沙滩 海滩"),
     (
         ObjectKind::Organisation,
-        "公司 集团 厂 工厂 医院 卫生院 卫生所 诊所 银行 学校 小学 中学 大学 学院 幼儿园 高中 初中 一中 二中 三中 附中 附小 \
+        "公司 集团 厂 工厂 医院 卫生院 卫生所 诊所 银行 学校 小学 中学 大学 学院 幼儿园 高中 初中 一中 二中 三中 一小 二小 三小 附中 附小 \
          培训机构 驾校 局 所 派出所 委员会 中心 服务中心 店 门店 专卖店 商行 物业 俱乐部 健身房 会所 美容院 养老院 福利院 车队 支队 大队",
     ),
 ];
@@ -67,6 +67,12 @@ const BOUNDARIES: &str = "的 了 在 是 位于 附近 旁 旁边 反映 投诉
     您好 你好 问题 情况 往 去 回 进 出 离 经过 沿 靠近 通往 通过 使用 办理 请问 希望 建议 需要 可以 不 未 很 太 多 再 说 问 找 叫 处理 \
     核实 严重 那个 这个 什么 之 们 你 他 她 它 您 谁 哪 多年 今年 去年 目前 现在 如何 怎么 是否 能否 相关 有关 当地 本地 违规 违法";
 
+/// Words that end like a name and are none, and end one on its left side.
+const COMMON_NOUNS: &str = "学区 城区 市区 郊区 山区 辖区 灾区 街区 居民区 住宅区 生活区 特区 老区 县区 本省 全省 我省 本市 全市 我市 \
+    本县 全县 我县 本区 全区 我区 本镇 我镇 本乡 我乡 本村 我村 全村 城市 乡镇 村镇 集镇 乡村 农村 城乡 村庄 公路 马路 道路 铁路 线路 \
+    电路 思路 出路 大路 小路 后路 门市 楼市 股市 上市 早市 夜市 河道 水沟 排水沟 下水道 人行道 车道 通道 隧道口 住宅小区 该小区 我小区 \
+    本公司 该公司 我公司 分公司 子公司 总公司 母公司 各公司 本校 该校 学校 医院 公司 银行 工厂 物业公司 开发公司";
+
 /// What stands before an ending without naming anything.
 const VAGUE: &str = "政府 居民 业主 物业 市政 有关 相关 职能 小区 我们 本 该 各 农村 乡村 城市 社会 国家 中国 人民 公共 基层 地方 主管 \
     行政 执法 政法 监管 监督 管理 部门 政策 法律 民 公 大 小 老 新 两 三 一 家 房 马 道 水 出 下 上 外 内 中 县 区 市 镇 乡 省 村 全 半 \
@@ -97,6 +103,7 @@ static LONGEST_ENDING: LazyLock<usize> =
     LazyLock::new(|| ENDINGS.keys().map(|word| word.chars().count()).max().unwrap_or(0));
 static JOINING_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| words(JOINING));
 static BOUNDARY_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| words(BOUNDARIES));
+static COMMON_NOUN_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| words(COMMON_NOUNS));
 static VAGUE_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| words(VAGUE));
 
 /// The longest ending of `word`, and what it names.
@@ -119,7 +126,12 @@ pub(super) fn is_ending(word: &str) -> bool {
 
 /// Whether a name cannot reach beyond `word` to the left.
 pub(super) fn is_boundary(word: &str) -> bool {
-    BOUNDARY_SET.contains(word)
+    BOUNDARY_SET.contains(word) || (COMMON_NOUN_SET.contains(word) && !is_ending(word))
+}
+
+/// Whether `word` ends like a name and is none, whatever stands before it.
+pub(super) fn is_common_noun(word: &str) -> bool {
+    COMMON_NOUN_SET.contains(word) && !is_ending(word)
 }
 
 /// Whether `word` names nothing before an ending.

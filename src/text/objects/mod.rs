@@ -70,6 +70,9 @@ fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
     let mut free = 0;
     for (at, tag) in clause.iter().enumerate() {
         let Some((ending, kind)) = lists::ending(tag.word).filter(|_| tag.word.chars().all(is_han)) else { continue };
+        if lists::is_common_noun(tag.word) {
+            continue;
+        }
         // Not so where an ending comes twice: then the second begins the next word.
         if clause.get(at + 1).is_some_and(|next| next.word != ending && lists::joins(next.word)) {
             continue;
