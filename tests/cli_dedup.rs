@@ -174,6 +174,41 @@ fn a_pair_says_what_found_it_and_a_group_who_and_when() {
 }
 
 #[test]
+fn two_crowds_that_one_pair_links_are_two_groups_and_leave_two_survivors() {
+    let dir = tempfile::tempdir().unwrap();
+    // Han characters that other subjects do not have.
+    let text = |subject: u32, length: u32| -> String {
+        (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
+    };
+    let mut rows = Vec::new();
+    for (crowd, subject) in [("a", 1), ("b", 2)] {
+        for at in 0..6 {
+            let more = if at == 5 { text(3, 50) } else { String::new() };
+            rows.push(json!({"id": format!("{crowd}{at}"), "content": text(subject, 40) + &more}).to_string());
+        }
+    }
+    let run = |rows: &[String]| {
+        let file = write(dir.path(), "letters.jsonl", &rows.join("\n"));
+        let [groups, stay] = ["groups.jsonl", "stay.jsonl"].map(|name| at(dir.path(), name));
+        let sum = summary(&["--groups", &groups, "--survivors", &stay, "--drop", "near", &file], 0);
+        let ids: Vec<Value> = lines(&stay).into_iter().map(|row| row["id"].clone()).collect();
+        assert_eq!(sum["survivors"], ids.len());
+        (sum, lines(&groups), ids)
+    };
+    let (sum, groups, stay) = run(&rows);
+    assert_eq!((&sum["pairs"], &sum["groups"], &sum["largest"]), (&json!(31), &json!(2), &json!(6)));
+    for (group, name) in groups.iter().zip(["a0", "b0"]) {
+        assert_eq!((&group["group"], &group["size"], &group["pairs"]), (&json!(name), &json!(6), &json!(15)));
+        assert_eq!((&group["bridges"], &group["cut"]), (&json!([]), &json!([["a5", "b5"]])));
+    }
+    assert_eq!(stay, ["a0", "b0"]);
+    // Among nine a person sees which pair links them.
+    let (sum, groups, stay) = run(&rows[3..]);
+    assert_eq!((&sum["groups"], &groups[0]["size"], &groups[0]["cut"]), (&json!(1), &json!(9), &json!([])));
+    assert_eq!((&groups[0]["bridges"], stay), (&json!([["a5", "b5"]]), vec![json!("a3")]));
+}
+
+#[test]
 fn little_memory_gives_the_same_files() {
     let dir = tempfile::tempdir().unwrap();
     let (records, _) = generated(dir.path(), "2500");
@@ -295,6 +330,29 @@ fn planted_fingerprints_are_found_and_equal_ones_stand_together() {
     }
     let sum = summary(&["--fingerprints", &file, "--radius", "0"], 0);
     assert_eq!((&sum["pairs"], &sum["exact"]), (&0.into(), &3.into()));
+}
+
+#[test]
+fn equal_fingerprints_are_crowds_that_one_pair_does_not_join() {
+    let dir = tempfile::tempdir().unwrap();
+    // Two values nine times each, three bits from one neighbour each; the neighbours are three bits apart.
+    let (a, b) = (0xff_u64, 0xff ^ 0b111 << 20 ^ 0b111 << 30 ^ 0b111 << 40);
+    let mut all = vec![a; 9];
+    all.extend([b; 9]);
+    all.extend([a ^ 0b111 << 20, b ^ 0b111 << 40]);
+    let text: String = all.iter().map(|bits| format!("{bits:016x}\n")).collect();
+    let file = write(dir.path(), "prints.txt", &text);
+    let groups = at(dir.path(), "groups.jsonl");
+    let sum = summary(&["--fingerprints", &file, "--groups", &groups], 0);
+    assert_eq!((&sum["pairs"], &sum["groups"], &sum["largest"]), (&json!(3), &json!(2), &json!(10)));
+    let groups: BTreeMap<String, Value> =
+        lines(&groups).into_iter().map(|group| (group["group"].to_string(), group)).collect();
+    for (name, other) in [("\"1\"", "19"), ("\"10\"", "20")] {
+        let group = &groups[name];
+        assert!(strings(&group["members"]).contains(&other), "{group}");
+        assert_eq!((&group["pairs"], &group["density"]), (&json!(45), &json!(1.0)));
+        assert_eq!((&group["bridges"], &group["cut"]), (&json!([]), &json!([["19", "20"]])));
+    }
 }
 
 #[test]

@@ -273,6 +273,7 @@ fn decisions_groups_and_purge_over_http() {
     let group = desk.ask("GET", "/groups/d", &Value::Null);
     assert_eq!((&group["size"], &group["contested"]), (&json!(4), &json!(true)));
     assert_eq!(group["rejected"], json!([{ "earlier": "b", "later": "c" }]));
+    assert_eq!((&group["bridges"][0]["later"], &group["cut"]), (&json!("b"), &json!([])));
     let similar = desk.ask("GET", "/records/b/similar", &Value::Null);
     assert_eq!(ids(&similar["similar"]).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(["a", "d"]));
 

@@ -86,6 +86,9 @@ pub struct GroupDetail {
     pub members: Vec<RecordId>,
     /// Pairs without which it would fall in two, at most [`MAX_MEMBERS`].
     pub bridges: Vec<PairView>,
+    /// Pairs that would join it to another group, at most [`MAX_MEMBERS`]: each is the only link between two crowds that have at
+    /// least ten records together. Decide that such a pair is the same matter, and the two are one group.
+    pub cut: Vec<PairView>,
     /// Pairs that a person rejected.
     pub rejected: Vec<PairView>,
     /// Whether a list was cut short.
@@ -420,13 +423,14 @@ impl Groups {
 
     fn detail(&self, group: &Group, since: Timestamp) -> GroupDetail {
         let pair = |(earlier, later): &(Seq, Seq)| PairView { earlier: self.id(*earlier), later: self.id(*later) };
-        let longest = group.members.len().max(group.bridges.len()).max(group.rejected.len());
+        let lists = [group.members.len(), group.bridges.len(), group.cut.len(), group.rejected.len()];
         GroupDetail {
             group: self.view(group, since),
             members: group.members.iter().take(MAX_MEMBERS).map(|seq| self.id(*seq)).collect(),
             bridges: group.bridges.iter().take(MAX_MEMBERS).map(pair).collect(),
+            cut: group.cut.iter().take(MAX_MEMBERS).map(pair).collect(),
             rejected: group.rejected.iter().take(MAX_MEMBERS).map(pair).collect(),
-            truncated: longest > MAX_MEMBERS,
+            truncated: lists.iter().any(|&length| length > MAX_MEMBERS),
         }
     }
 
@@ -446,3 +450,6 @@ fn rank(order: Order, group: &GroupView, last: Option<Timestamp>) -> u64 {
         Order::Recent => recent,
     }
 }
+
+#[cfg(test)]
+mod tests;

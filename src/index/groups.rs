@@ -1,91 +1,27 @@
 //! Groups: the records that hang together by pairs, and what a person should know about each group.
 //!
 //! A [`GroupSet`] is told of pairs (two records that match) and of decisions (what a person says of a pair, which beats what
-//! was found). Its groups are the connected components over the pairs that count: found or confirmed, and not rejected. It is
-//! pure bookkeeping over `u64` names (seqs, in a store); it knows neither records nor scores.
+//! was found). Its groups are the connected components over the pairs that count: found or confirmed, and not rejected; large
+//! ones in pieces where a single link that nobody confirmed joins two crowds (`pieces` has the rule). It is pure bookkeeping
+//! over `u64` names (seqs, in a store); it knows neither records nor scores.
 //!
 //! * A new record with its pairs costs a near-constant amount of work for each pair (union-find by size with path halving,
 //!   members in a ring, so that two groups are joined by exchanging two numbers; besides, one step in a sorted list of groups).
-//! * Taking away a record or a pair builds its own group anew, O(members + pairs) of that group, and touches no other.
+//! * Taking away a record or a pair builds its own component anew, O(members + pairs) of it, and touches no other.
+//! * Pieces are found when a group is read, O(members + pairs) of its component.
 //! * A record without a pair is in no group and costs nothing. Memory: about 110 bytes a member and 8 a pair.
 //!
-//! A group is named by its first member, the one with the lowest number, so its name stays as long as that record does and
+//! A group is named by its first member, the one with the lowest number, so its name stays as long as that record is in it and
 //! no earlier one joins.
 
 mod bridges;
+mod group;
+mod pieces;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use self::bridges::bridges;
-use super::MAX_CANDIDATES;
-
-/// From this many members on a group may be called chained: among fewer a person sees at a glance who hangs on whom.
-pub const CHAINED_SIZE: usize = 10;
-/// A group of at least [`CHAINED_SIZE`] is chained when a smaller share of its possible pairs are pairs. Copies of one letter
-/// give 1, a hot issue in many wordings well above a half; a third is what three equal crowds give that touch at single records.
-pub const CHAINED_DENSITY: f64 = 1.0 / 3.0;
-
-/// What a person says of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// The same matter.
-    Same,
-    /// Not the same.
-    Different,
-}
-
-/// Records that hang together.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    /// At least two, ascending. The first names the group.
-    pub members: Vec<u64>,
-    /// Number of pairs that count: found or confirmed, and not rejected.
-    pub pairs: usize,
-    /// Share of the possible pairs that are pairs, above 0 and at most 1. A lookup names at most [`MAX_CANDIDATES`] earlier
-    /// records, so no more are possible for each member: a thousand copies of a letter have density 1.
-    pub density: f64,
-    /// Pairs, the lower number first, ascending, without which the group would fall in two. The weak links of a chain, and the
-    /// only link of a group of two.
-    pub bridges: Vec<(u64, u64)>,
-    /// Pairs of members that a person rejected, the lower number first, ascending. They hang together by others all the same.
-    pub rejected: Vec<(u64, u64)>,
-    /// Whether a person rejected a pair of members: the group is right for some and wrong for others.
-    pub contested: bool,
-    /// Whether it is large and thin, see [`CHAINED_SIZE`] and [`CHAINED_DENSITY`]: probably several matters, linked by records
-    /// that touch on two of them.
-    pub chained: bool,
-}
-
-/// What is known of a group without walking through it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// The lowest member, which names the group.
-    pub first: u64,
-    /// Number of members.
-    pub size: usize,
-    /// Number of pairs that count.
-    pub pairs: usize,
-}
-
-impl Summary {
-    /// See [`Group::density`].
-    pub fn density(self) -> f64 {
-        (self.pairs as f64 / possible_pairs(self.size) as f64).min(1.0)
-    }
-
-    /// See [`Group::chained`].
-    pub fn chained(self) -> bool {
-        self.size >= CHAINED_SIZE && self.density() < CHAINED_DENSITY
-    }
-}
-
-/// The pairs that `size` records make when each names at most [`MAX_CANDIDATES`] earlier ones.
-fn possible_pairs(size: usize) -> u64 {
-    let (size, most) = (size as u64, MAX_CANDIDATES as u64);
-    let full = size.saturating_sub(most + 1);
-    let head = size - full;
-    head * head.saturating_sub(1) / 2 + full * most
-}
+pub use self::group::{CHAINED_DENSITY, CHAINED_SIZE, Decision, Group, Summary};
+use self::pieces::{Piece, pieces};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +31,7 @@ pub struct GroupSet {
     free: Vec<u32>,
     /// Where each member stands; those without pairs are not there.
     places: HashMap<u64, u32>,
-    /// The names of all groups.
+    /// The lowest members of all components.
     firsts: BTreeSet<u64>,
     /// What people say, by pair, the lower number first.
     decided: BTreeMap<(u64, u64), Decided>,
@@ -107,11 +43,11 @@ pub struct GroupSet {
 struct Node {
     id: u64,
     parent: u32,
-    /// The next member of the group, in a ring.
+    /// The next member of the component, in a ring.
     next: u32,
     /// Places of those it makes a pair with, ascending.
     neighbours: Vec<u32>,
-    /// Of the group; holds for the root alone.
+    /// Of the component; holds for the root alone.
     size: u32,
     pairs: u64,
     first: u64,
@@ -190,9 +126,9 @@ impl GroupSet {
         self.decided.get(&ordered(a, b)?).map(|decided| decided.decision)
     }
 
-    /// Number of groups.
+    /// Number of groups. O(members + pairs) of the components of at least [`CHAINED_SIZE`], and some nanoseconds for each other.
     pub fn len(&self) -> usize {
-        self.firsts.len()
+        self.firsts.iter().map(|first| self.summaries_at(self.places[first]).len()).sum()
     }
 
     /// Whether there is no group.
@@ -200,25 +136,41 @@ impl GroupSet {
         self.firsts.is_empty()
     }
 
-    /// Name, size and pairs of the groups whose first member is at least `from`, by first member. O(log groups), and some
-    /// nanoseconds a group: what lists are sorted by before the groups shown are walked through.
+    /// Name, size and pairs of the groups whose first member is at least `from`, by first member. Costs what [`Self::len`] does.
     pub fn summaries(&self, from: u64) -> impl Iterator<Item = Summary> + '_ {
-        self.firsts.range(from..).map(|first| self.summary(self.root(self.places[first])))
+        let all = self.firsts.iter().flat_map(|first| self.summaries_at(self.places[first]));
+        let mut summaries: Vec<_> = all.filter(|summary| summary.first >= from).collect();
+        summaries.sort_unstable_by_key(|summary| summary.first);
+        summaries.into_iter()
     }
 
-    /// All groups, by first member. O(members + pairs) each.
+    /// All groups: components by lowest member, and the pieces of one, by first member, one after the other.
+    /// O(members + pairs) of each component.
     pub fn groups(&self) -> impl Iterator<Item = Group> + '_ {
-        self.firsts.iter().map(|first| self.group(self.places[first]))
+        self.groups_of_copies(|_| 1)
     }
 
-    /// The group that `member` is in. O(members + pairs) of it.
+    /// All groups, as in [`Self::groups`], where a member stands for so many records that match each other and whatever the
+    /// member makes a pair with: those hang together by more than single links. What a group tells counts each member once.
+    pub fn groups_of_copies<'a>(
+        &'a self,
+        copies: impl Fn(u64) -> usize + Copy + 'a,
+    ) -> impl Iterator<Item = Group> + 'a {
+        self.firsts.iter().flat_map(move |first| self.groups_at(self.places[first], copies))
+    }
+
+    /// The group that `member` is in. O(members + pairs) of its component.
     pub fn group_of(&self, member: u64) -> Option<Group> {
-        self.places.get(&member).map(|&place| self.group(place))
+        let groups = self.groups_at(*self.places.get(&member)?, |_| 1);
+        groups.into_iter().find(|group| group.members.binary_search(&member).is_ok())
     }
 
-    /// Name, size and pairs of the group that `member` is in.
+    /// Name, size and pairs of the group that `member` is in. O(members + pairs) of its component if that has at least
+    /// [`CHAINED_SIZE`].
     pub fn summary_of(&self, member: u64) -> Option<Summary> {
-        self.places.get(&member).map(|&place| self.summary(self.root(place)))
+        let root = self.root(*self.places.get(&member)?);
+        let summary = || self.group_of(member).map(|group| group.summary());
+        if self.is_whole(root) { Some(self.component(root)) } else { summary() }
     }
 
     /// The records that make a pair with `member`, in no order.
@@ -355,30 +307,56 @@ impl GroupSet {
         }
     }
 
-    fn summary(&self, root: u32) -> Summary {
+    fn component(&self, root: u32) -> Summary {
         let Node { size, pairs, first, .. } = self.nodes[root as usize];
         Summary { first, size: size as usize, pairs: pairs as usize }
     }
 
-    fn group(&self, place: u32) -> Group {
-        let places = self.ring(place);
+    /// Whether a component is too small to be shown in pieces.
+    fn is_whole(&self, root: u32) -> bool {
+        (self.nodes[root as usize].size as usize) < CHAINED_SIZE
+    }
+
+    /// Of the groups of a component.
+    fn summaries_at(&self, place: u32) -> Vec<Summary> {
+        let root = self.root(place);
+        if self.is_whole(root) {
+            return vec![self.component(root)];
+        }
+        self.groups_at(place, |_| 1).iter().map(Group::summary).collect()
+    }
+
+    /// The groups of a component, by first member.
+    fn groups_at(&self, place: u32, copies: impl Fn(u64) -> usize) -> Vec<Group> {
         let id = |place: u32| self.nodes[place as usize].id;
-        let ordered_ids = |(a, b): (u32, u32)| (id(a).min(id(b)), id(a).max(id(b)));
-        let mut members: Vec<u64> = places.iter().map(|&place| id(place)).collect();
-        members.sort_unstable();
+        let mut places = self.ring(place);
+        places.sort_unstable_by_key(|&place| id(place));
         let neighbours = |place: u32| &self.nodes[place as usize].neighbours[..];
-        let mut bridges: Vec<_> = bridges(&places, neighbours).into_iter().map(ordered_ids).collect();
-        bridges.sort_unstable();
+        let is_confirmed = |a, b| self.decision(id(a), id(b)) == Some(Decision::Same);
+        let pieces = pieces(places, neighbours, |place| copies(id(place)), is_confirmed);
+        pieces.iter().map(|piece| self.group(piece)).collect()
+    }
+
+    fn group(&self, Piece { places, bridges, cut }: &Piece) -> Group {
+        let id = |place: u32| self.nodes[place as usize].id;
+        let members: Vec<u64> = places.iter().map(|&place| id(place)).collect();
+        let named = |pairs: &[(u32, u32)]| {
+            let mut pairs: Vec<_> = pairs.iter().filter_map(|&(a, b)| ordered(id(a), id(b))).collect();
+            pairs.sort_unstable();
+            pairs
+        };
+        let ends: usize = places.iter().map(|&place| self.nodes[place as usize].neighbours.len()).sum();
         let rejected = self.rejected_within(&members);
-        let summary = self.summary(self.root(place));
+        let summary = Summary { first: members[0], size: members.len(), pairs: (ends - cut.len()) / 2 };
         Group {
-            members,
             pairs: summary.pairs,
             density: summary.density(),
-            bridges,
+            bridges: named(bridges),
+            cut: named(cut),
             contested: !rejected.is_empty(),
             rejected,
             chained: summary.chained(),
+            members,
         }
     }
 

@@ -24,6 +24,8 @@
 //! single_pass  the baseline that it is measured against
 //! groups       what hangs together by pairs, and how; of a generation or of a batch
 //!   bridges    pairs on which a group hangs
+//!   pieces     crowds that one such pair links are two groups
+//!   group      what is said of a group
 //! ```
 
 mod block;

@@ -41,12 +41,14 @@ impl Components {
         }
     }
 
-    /// Visits every group that the pairs make, by lowest position, with a set that holds its pairs. The pairs are read once for as many groups as fit in
-    /// `memory` bytes, at least one.
+    /// Visits every group that the pairs make, with a set that holds its pairs: what hangs together by lowest position, and the
+    /// pieces of it one after the other. A position stands for so many equal records. The pairs are read once for as much as
+    /// fits in `memory` bytes, at least all that hangs together with one position.
     pub(super) fn each_group(
         &mut self,
         pairs: &mut Spill,
         memory: usize,
+        copies: impl Fn(u64) -> usize,
         mut visit: impl FnMut(&Group, &GroupSet) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let mut sizes = BTreeMap::<u32, u64>::new();
@@ -67,7 +69,7 @@ impl Components {
                 }
                 anyhow::Ok(())
             })?;
-            groups.groups().try_for_each(|group| visit(&group, &groups))?;
+            groups.groups_of_copies(&copies).try_for_each(|group| visit(&group, &groups))?;
         }
         Ok(())
     }
@@ -92,7 +94,7 @@ mod tests {
                 found.push(group.clone());
                 Ok(())
             };
-            components.each_group(&mut spill, memory, keep).unwrap();
+            components.each_group(&mut spill, memory, |_| 1, keep).unwrap();
             found
         };
         let members: Vec<_> = groups(usize::MAX).into_iter().map(|group| group.members).collect();

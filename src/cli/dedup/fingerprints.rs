@@ -269,6 +269,14 @@ struct EqualLine {
     fingerprint: Fingerprint,
 }
 
+/// Single links of a group, as places.
+struct Links {
+    /// Within it.
+    bridges: Vec<[u32; 2]>,
+    /// To other groups.
+    cut: Vec<[u32; 2]>,
+}
+
 impl Batch<'_> {
     /// Writes pairs and groups, and counts.
     fn write(&self, pairs: &mut Spill, memory: usize, files: &mut Files, summary: &mut Summary) -> anyhow::Result<()> {
@@ -281,7 +289,9 @@ impl Batch<'_> {
             if files.pairs.wanted() { self.write_pair(a, b, distance, &mut files.pairs) } else { Ok(()) }
         })?;
         self.write_equal(&mut files.pairs, summary)?;
-        components.each_group(pairs, memory, |group, set| self.write_group(group, set, &mut files.groups, summary))?;
+        let copies = |position: u64| self.distinct.places(position as u32).len();
+        let write = |group: &Group, set: &GroupSet| self.write_group(group, set, &mut files.groups, summary);
+        components.each_group(pairs, memory, copies, write)?;
         self.write_equal_groups(&near, &mut files.groups, summary)
     }
 
@@ -316,17 +326,20 @@ impl Batch<'_> {
 
     /// Writes a group of different fingerprints, each with all that equal it.
     fn write_group(&self, group: &Group, set: &GroupSet, out: &mut Lines, summary: &mut Summary) -> anyhow::Result<()> {
-        let Group { members, pairs: _, density: _, bridges, .. } = group;
+        let Group { members, pairs: _, density: _, bridges, cut, .. } = group;
         let count = |position: u64| self.distinct.places(position as u32).len() as u64;
         let mut places: Vec<u32> = members.iter().flat_map(|&at| self.distinct.places(at as u32)).copied().collect();
         places.sort_unstable();
         // A pair of fingerprints stands for all pairs of those that equal them, and holds the group together only if it is one.
         let bridges = bridges.iter().filter(|(a, b)| count(*a) == 1 && count(*b) == 1);
-        let bridges = bridges.map(|&(a, b)| [self.first_place(a as u32), self.first_place(b as u32)]);
+        let first_places = |&(a, b): &(u64, u64)| [self.first_place(a as u32), self.first_place(b as u32)];
         let within: u64 = members.iter().map(|&at| count(at) * (count(at) - 1) / 2).sum();
-        let later = |&at: &u64| set.pairs_of(at).filter(move |&other| other > at).map(move |other| (at, other));
+        let is_later = |at: u64, other: u64| other > at && members.binary_search(&other).is_ok();
+        let later =
+            |&at: &u64| set.pairs_of(at).filter(move |&other| is_later(at, other)).map(move |other| (at, other));
         let between: u64 = members.iter().flat_map(later).map(|(a, b)| count(a) * count(b)).sum();
-        self.put_group(&places, within + between, bridges.collect(), out, summary)
+        let links = Links { bridges: bridges.map(first_places).collect(), cut: cut.iter().map(first_places).collect() };
+        self.put_group(&places, within + between, links, out, summary)
     }
 
     /// Writes the groups of fingerprints that are equal and near no other.
@@ -336,7 +349,7 @@ impl Batch<'_> {
             let size = places.len() as u64;
             if size > 1 && !near.has(position) {
                 let bridges = if size == 2 { vec![[places[0], places[1]]] } else { Vec::new() };
-                self.put_group(places, size * (size - 1) / 2, bridges, out, summary)?;
+                self.put_group(places, size * (size - 1) / 2, Links { bridges, cut: Vec::new() }, out, summary)?;
             }
         }
         Ok(())
@@ -346,7 +359,7 @@ impl Batch<'_> {
         &self,
         places: &[u32],
         pairs: u64,
-        mut bridges: Vec<[u32; 2]>,
+        links: Links,
         out: &mut Lines,
         summary: &mut Summary,
     ) -> anyhow::Result<()> {
@@ -358,10 +371,16 @@ impl Batch<'_> {
             return Ok(());
         }
         let members = self.names_of(places)?;
-        let name = |place: &u32| places.binary_search(place).map_or("", |at| members[at].as_str());
-        bridges.iter_mut().for_each(|bridge| bridge.sort_unstable());
-        bridges.sort_unstable();
-        let bridges = bridges.iter().map(|[a, b]| [name(a), name(b)]).collect();
+        let name = |place: u32| match places.binary_search(&place) {
+            Ok(at) => Ok(members[at].clone()),
+            Err(_) => self.names.get(place),
+        };
+        let named = |mut pairs: Vec<[u32; 2]>| {
+            pairs.iter_mut().for_each(|pair| pair.sort_unstable());
+            pairs.sort_unstable();
+            pairs.into_iter().map(|[a, b]| anyhow::Ok([name(a)?, name(b)?])).collect::<anyhow::Result<Vec<_>>>()
+        };
+        let (bridges, cut) = (named(links.bridges)?, named(links.cut)?);
         let density = (density * 10_000.0).round() / 10_000.0;
         out.put(&GroupLine {
             group: &members[0],
@@ -370,6 +389,7 @@ impl Batch<'_> {
             pairs,
             density,
             bridges,
+            cut,
             chained,
             petitioners: None,
             from: None,

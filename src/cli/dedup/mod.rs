@@ -44,9 +44,10 @@ Output, JSON lines:
   --pairs      records:       {\"a\":\"7\",\"b\":\"12\",\"via\":[\"shingle\"],\"distance\":9,\"jaccard\":0.51,\"containment\":0.85,
                                \"similarity\":0.51,\"relation\":\"repeat\"}; a is the earlier
                fingerprints:  {\"a\":\"7\",\"b\":\"12\",\"distance\":2}, and equal ones together: {\"equal\":[\"3\",\"9\"],\"fingerprint\":\"…\"}
-  --groups     {\"group\":\"7\",\"members\":[\"7\",\"12\"],\"size\":2,\"pairs\":1,\"density\":1.0,\"bridges\":[[\"7\",\"12\"]],\"chained\":false,
-                \"petitioners\":1,\"from\":\"2024-03-01T01:12:00Z\",\"to\":\"2024-03-08T12:31:00Z\"}
-               bridges are pairs without which the group falls in two; chained groups (10 or more, less than a third of the
+  --groups     {\"group\":\"7\",\"members\":[\"7\",\"12\"],\"size\":2,\"pairs\":1,\"density\":1.0,\"bridges\":[[\"7\",\"12\"]],\"cut\":[],
+                \"chained\":false,\"petitioners\":1,\"from\":\"2024-03-01T01:12:00Z\",\"to\":\"2024-03-08T12:31:00Z\"}
+               bridges are pairs without which the group falls in two; cut are pairs that would join it to another group, each
+               the only link between two crowds of 10 or more together; chained groups (10 or more, less than a third of the
                possible pairs) are probably several matters linked by records that touch on two
   --survivors  the rows that stay when of each set of duplicates one is kept, byte for byte as they came (of CSV: as JSON)
 
@@ -296,7 +297,8 @@ struct GroupLine<'a> {
     size: usize,
     pairs: u64,
     density: f64,
-    bridges: Vec<[&'a str; 2]>,
+    bridges: Vec<[String; 2]>,
+    cut: Vec<[String; 2]>,
     chained: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     petitioners: Option<usize>,

@@ -250,15 +250,17 @@ impl Outcome {
     ) -> anyhow::Result<()> {
         (summary.pairs, summary.exact, summary.truncated) = (self.pairs.len(), self.exact, self.truncated);
         let Files { groups, survivors, .. } = files;
-        self.all.each_group(&mut self.pairs, memory, |group, _| {
+        let mut near = (survivors.wanted() && args.drop == Leave::Near).then(|| Components::new(stock.len()));
+        let copies = |_| 1;
+        self.all.each_group(&mut self.pairs, memory, copies, |group, _| {
             summary.group(group.members.len() as u64, group.chained);
+            if let Some(near) = &mut near {
+                group.members.iter().for_each(|&member| near.join(group.members[0] as u32, member as u32));
+            }
             if groups.wanted() { write_group(stock, group, groups) } else { Ok(()) }
         })?;
         if survivors.wanted() {
-            let sets = match args.drop {
-                Leave::Exact => &mut self.equal,
-                Leave::Near => &mut self.all,
-            };
+            let sets = near.as_mut().unwrap_or(&mut self.equal);
             summary.survivors = Some(survivors::write(stock, sets, args.keep, survivors)?);
         }
         Ok(())
@@ -333,9 +335,13 @@ impl<'a> PairLine<'a> {
 }
 
 fn write_group(stock: &Stock, group: &Group, out: &mut Lines) -> anyhow::Result<()> {
-    let Group { members, pairs, density, bridges, rejected: _, contested: _, chained } = group;
+    let Group { members, pairs, density, bridges, cut, rejected: _, contested: _, chained } = group;
     let ids = members.iter().map(|&member| stock.id(member as u32)).collect::<anyhow::Result<Vec<_>>>()?;
-    let id = |member: u64| members.binary_search(&member).map_or("", |at| ids[at].as_str());
+    let id = |member: u64| match members.binary_search(&member) {
+        Ok(at) => Ok(ids[at].clone()),
+        Err(_) => stock.id(member as u32),
+    };
+    let pair = |&(a, b): &(u64, u64)| anyhow::Ok([id(a)?, id(b)?]);
     let (from, to) = stock.span(members);
     out.put(&GroupLine {
         group: &ids[0],
@@ -343,7 +349,8 @@ fn write_group(stock: &Stock, group: &Group, out: &mut Lines) -> anyhow::Result<
         size: ids.len(),
         pairs: *pairs as u64,
         density: (density * 10_000.0).round() / 10_000.0,
-        bridges: bridges.iter().map(|&(a, b)| [id(a), id(b)]).collect(),
+        bridges: bridges.iter().map(pair).collect::<anyhow::Result<_>>()?,
+        cut: cut.iter().map(pair).collect::<anyhow::Result<_>>()?,
         chained: *chained,
         petitioners: Some(stock.petitioners(members)),
         from,

@@ -81,8 +81,9 @@ pub struct GroupList {
 
 /// List groups of records that hang together
 ///
-/// Groups are made of the pairs that match and those that a person confirmed, without those that a person rejected. The list
-/// is made anew for every part: groups that change their place between two parts may be missed or shown twice.
+/// Groups are made of the pairs that match and those that a person confirmed, without those that a person rejected. From ten
+/// records on, two crowds that only one pair links are two groups until a person confirms that pair. The list is made anew for
+/// every part: groups that change their place between two parts may be missed or shown twice.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups", tag = "groups",
     params(("collection" = CollectionName, Path), ListParams),
     responses((status = 200, description = "a part of the list", body = GroupList)))]

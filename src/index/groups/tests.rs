@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 type Pairs = BTreeSet<(u64, u64)>;
+type Members = BTreeSet<u64>;
 
 /// The same by brute force.
 #[derive(Default)]
@@ -21,36 +22,83 @@ impl Model {
     }
 
     fn groups(&self) -> Vec<Group> {
-        let pairs = self.pairs();
-        let within =
-            |members: &BTreeSet<u64>, pair: &(u64, u64)| members.contains(&pair.0) && members.contains(&pair.1);
-        let groups = components(&pairs).into_iter().map(|members| {
-            let own: Pairs = pairs.iter().copied().filter(|pair| within(&members, pair)).collect();
-            let without = |pair: &(u64, u64)| own.iter().copied().filter(|other| other != pair).collect::<Pairs>();
-            let is_bridge =
-                |pair: &&(u64, u64)| !components(&without(pair)).iter().any(|members| within(members, pair));
-            let different = self.decided.iter().filter(|(_, decision)| **decision == Decision::Different);
-            let rejected: Vec<_> = different.map(|(pair, _)| *pair).filter(|pair| within(&members, pair)).collect();
-            let summary = Summary { first: 0, size: members.len(), pairs: own.len() };
-            Group {
-                pairs: own.len(),
-                density: summary.density(),
-                bridges: own.iter().filter(is_bridge).copied().collect(),
-                contested: !rejected.is_empty(),
-                rejected,
-                chained: summary.chained(),
-                members: members.into_iter().collect(),
-            }
-        });
-        groups.collect()
+        let all = self.pairs();
+        components(&all).iter().flat_map(|members| self.pieces(members, &all)).collect()
+    }
+
+    /// The groups of a component, by the definition in `pieces`.
+    fn pieces(&self, members: &Members, all: &Pairs) -> Vec<Group> {
+        let pairs = inside(members, all);
+        let without = |pair: &(u64, u64)| pairs.iter().copied().filter(|other| other != pair).collect::<Pairs>();
+        let is_bridge = |pair: &(u64, u64)| !components(&without(pair)).iter().any(|members| within(members, pair));
+        let bridges: Pairs = pairs.iter().copied().filter(is_bridge).collect();
+        let cores = components(&(&pairs - &bridges));
+        let mut cut = Pairs::new();
+        if members.len() >= 10 && cores.len() > 1 {
+            let far = distances(members, &pairs, &bridges);
+            let from_core = |core: &Members, member| core.iter().map(|&other| far[&(other, member)]).min();
+            let nearest = |member| (0..cores.len()).min_by_key(|&at| (from_core(&cores[at], member), at));
+            let is_confirmed = |pair: &(u64, u64)| self.decided.get(pair) == Some(&Decision::Same);
+            let is_cut = |pair: &(u64, u64)| nearest(pair.0) != nearest(pair.1) && !is_confirmed(pair);
+            cut = bridges.iter().copied().filter(is_cut).collect();
+        }
+        let pieces = components(&(&pairs - &cut));
+        pieces.into_iter().map(|piece| self.group(piece, &pairs, &bridges)).collect()
+    }
+
+    fn group(&self, members: Members, pairs: &Pairs, bridges: &Pairs) -> Group {
+        let own = inside(&members, pairs);
+        let leaves = |(a, b): &(u64, u64)| members.contains(a) != members.contains(b);
+        let different = self.decided.iter().filter(|(_, decision)| **decision == Decision::Different);
+        let rejected = inside(&members, &different.map(|(pair, _)| *pair).collect());
+        let summary = Summary { first: 0, size: members.len(), pairs: own.len() };
+        Group {
+            pairs: own.len(),
+            density: summary.density(),
+            bridges: inside(&members, bridges).into_iter().collect(),
+            cut: pairs.iter().copied().filter(leaves).collect(),
+            contested: !rejected.is_empty(),
+            rejected: rejected.into_iter().collect(),
+            chained: summary.chained(),
+            members: members.into_iter().collect(),
+        }
     }
 }
 
+fn within(members: &Members, pair: &(u64, u64)) -> bool {
+    members.contains(&pair.0) && members.contains(&pair.1)
+}
+
+fn inside(members: &Members, pairs: &Pairs) -> Pairs {
+    pairs.iter().copied().filter(|pair| within(members, pair)).collect()
+}
+
+/// The fewest bridges between any two members (Floyd and Warshall).
+fn distances(members: &Members, pairs: &Pairs, bridges: &Pairs) -> BTreeMap<(u64, u64), usize> {
+    let mut far = BTreeMap::new();
+    for &a in members {
+        for &b in members {
+            let pair = (a.min(b), a.max(b));
+            let direct = if pairs.contains(&pair) { usize::from(bridges.contains(&pair)) } else { 1000 };
+            far.insert((a, b), if a == b { 0 } else { direct });
+        }
+    }
+    for via in members {
+        for a in members {
+            for b in members {
+                let round = far[&(*a, *via)] + far[&(*via, *b)];
+                far.entry((*a, *b)).and_modify(|far| *far = round.min(*far));
+            }
+        }
+    }
+    far
+}
+
 /// Connected components, by first member.
-fn components(pairs: &Pairs) -> Vec<BTreeSet<u64>> {
-    let mut groups: Vec<BTreeSet<u64>> = Vec::new();
+fn components(pairs: &Pairs) -> Vec<Members> {
+    let mut groups: Vec<Members> = Vec::new();
     for &(a, b) in pairs {
-        let touches = |group: &BTreeSet<u64>| group.contains(&a) || group.contains(&b);
+        let touches = |group: &Members| group.contains(&a) || group.contains(&b);
         let (touched, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
         groups = others;
         groups.push(touched.into_iter().flatten().chain([a, b]).collect());
@@ -138,6 +186,119 @@ proptest! {
             prop_assert_eq!(set.summaries(0).count(), set.len());
         }
     }
+}
+
+/// A tree of crowds of one to five under numbers in any order, joined by single links: all pairs in some order and in another,
+/// and those of the links that are confirmed.
+fn crowds() -> impl Strategy<Value = [Vec<(u64, u64)>; 3]> {
+    let crowd = (1..6_usize, any::<[prop::sample::Index; 3]>(), prop::bool::weighted(0.15));
+    let numbers = Just((0..40).collect::<Vec<u64>>()).prop_shuffle();
+    let graphs = (prop::collection::vec(crowd, 2..8), numbers).prop_map(|(crowds, mut numbers)| {
+        let (mut pairs, mut confirmed) = (Vec::new(), Vec::new());
+        let mut made: Vec<Vec<u64>> = Vec::new();
+        for (size, [parent, here, there], is_confirmed) in crowds {
+            let members = numbers.split_off(numbers.len() - size);
+            pairs.extend(
+                (0..size).flat_map(|at| (0..at).map(move |before| (at, before))).map(|(a, b)| (members[a], members[b])),
+            );
+            if !made.is_empty() {
+                let before: &Vec<u64> = parent.get(&made);
+                let link = (*there.get(before), *here.get(&members));
+                pairs.push(link);
+                confirmed.extend(Some(link).filter(|_| is_confirmed));
+            }
+            made.push(members);
+        }
+        (pairs, confirmed)
+    });
+    graphs.prop_flat_map(|(pairs, confirmed)| {
+        (Just(pairs.clone()), Just(pairs).prop_shuffle(), Just(confirmed))
+            .prop_map(|(one, other, confirmed)| [one, other, confirmed])
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn crowds_joined_by_single_links_are_the_same_groups_in_any_order([pairs, other_order, confirmed] in crowds()) {
+        let (mut one, mut model) = (GroupSet::new(), Model::default());
+        pairs.iter().for_each(|&(a, b)| take(&mut one, &mut model, Step::Add(a, b)));
+        confirmed.iter().for_each(|&(a, b)| take(&mut one, &mut model, Step::Confirm(a, b)));
+        let groups: Vec<Group> = one.groups().collect();
+        prop_assert_eq!(&groups, &model.groups());
+
+        let mut other = GroupSet::new();
+        confirmed.iter().for_each(|&(a, b)| other.confirm(b, a));
+        other_order.iter().for_each(|&(a, b)| other.add_pair(b, a));
+        prop_assert_eq!(&groups, &other.groups().collect::<Vec<_>>());
+
+        let mut summaries: Vec<_> = groups.iter().map(Group::summary).collect();
+        summaries.sort_by_key(|summary| summary.first);
+        prop_assert_eq!((one.summaries(0).collect::<Vec<_>>(), one.len()), (summaries, groups.len()));
+        for group in &groups {
+            for &member in &group.members {
+                prop_assert_eq!(one.group_of(member), Some(group.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn confirming_a_cut_pair_joins_and_withdrawing_cuts_again([pairs, _, confirmed] in crowds()) {
+        let mut set = set(pairs);
+        confirmed.iter().for_each(|&(a, b)| set.confirm(a, b));
+        let before: Vec<Group> = set.groups().collect();
+        let cut: Pairs = before.iter().flat_map(|group| group.cut.iter().copied()).collect();
+        for &(a, b) in &cut {
+            set.confirm(a, b);
+            let joined = set.group_of(a).unwrap();
+            prop_assert!(joined.members.contains(&b) && joined.bridges.contains(&(a, b)));
+            prop_assert_eq!(set.len(), before.len() - 1, "the others stay");
+            set.withdraw(a, b);
+            prop_assert_eq!(&set.groups().collect::<Vec<_>>(), &before);
+        }
+        cut.iter().for_each(|&(a, b)| set.confirm(a, b));
+        prop_assert!(set.groups().all(|group| group.cut.is_empty()));
+        prop_assert_eq!(set.len(), before.len() - cut.len());
+    }
+}
+
+/// All pairs of `members`.
+fn crowd(members: std::ops::Range<u64>) -> impl Iterator<Item = (u64, u64)> + Clone {
+    members.clone().flat_map(move |a| (a + 1..members.end).map(move |b| (a, b)))
+}
+
+fn members(set: &GroupSet) -> Vec<Vec<u64>> {
+    set.groups().map(|group| group.members).collect()
+}
+
+#[test]
+fn a_single_link_joins_no_crowds_from_ten_members_on() {
+    // Two crowds, and a chain of three between them: the one in the middle is as far from both.
+    let two = crowd(10..13).chain(crowd(20..24));
+    let small = set(two.clone().chain([(12, 1), (1, 20)]));
+    assert_eq!((small.len(), small.group_of(1).unwrap().cut), (1, vec![]), "eight");
+    let mut set = set(two.chain([(12, 3), (3, 2), (2, 1), (1, 20)]));
+    assert_eq!(members(&set), [vec![1, 20, 21, 22, 23], vec![2, 3, 10, 11, 12]]);
+    let group = set.group_of(2).unwrap();
+    assert_eq!((&group.bridges[..], &group.cut[..]), (&[(2, 3), (3, 12)][..], &[(1, 2)][..]));
+    assert_eq!((group.pairs, group.density, group.chained), (5, 0.5, false), "of the piece");
+    set.reject(20, 11);
+    assert!(set.groups().all(|group| !group.contested), "they are no group");
+    set.add_pair(21, 11);
+    assert_eq!(set.len(), 1, "a second way between the two");
+    assert!(set.group_of(1).unwrap().contested);
+}
+
+#[test]
+fn copies_hang_together_by_more_than_single_links() {
+    let set = set([(1, 2), (2, 3), (3, 4), (4, 5)]);
+    let members = |copies: fn(u64) -> usize| -> Vec<Vec<u64>> {
+        set.groups_of_copies(copies).map(|group| group.members).collect()
+    };
+    assert_eq!(members(|_| 1), [[1, 2, 3, 4, 5]]);
+    assert_eq!(members(|member| if member == 1 || member == 5 { 4 } else { 1 }), [vec![1, 2, 3], vec![4, 5]]);
+    assert_eq!(members(|_| 2), [[1, 2, 3, 4, 5]], "no link is single");
+    assert_eq!(members(|member| if member == 1 || member == 5 { 3 } else { 1 }), [[1, 2, 3, 4, 5]], "nine");
 }
 
 fn set(pairs: impl IntoIterator<Item = (u64, u64)>) -> GroupSet {
