@@ -155,9 +155,18 @@ impl Engine {
         })
     }
 
-    /// The document frequencies of a collection, counted now, as the store keeps them.
+    /// The document frequencies of a collection as the store keeps them: those in force, or counted now where a count is due.
     pub(super) async fn fresh_frequencies(&self, collection: &CollectionName) -> Result<Option<Vec<u8>>> {
-        self.refresh_frequencies(collection).await?;
+        let counted = self.context(collection).await?.frequencies.records();
+        if self.store.count(collection).await? >= due_at(counted) || counted == 0 {
+            self.count_once(collection).await?;
+            let (engine, collection) = (self.clone(), collection.clone());
+            tokio::spawn(async move {
+                if let Err(error) = engine.follow_frequencies(&collection).await {
+                    tracing::warn!(%collection, %error, "groups do not follow the statistics yet");
+                }
+            });
+        }
         let version = self.context(collection).await?.state.frequencies;
         Ok(self.store.frequencies(collection, version).await?)
     }
