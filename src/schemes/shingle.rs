@@ -33,7 +33,7 @@ const UNITS_PER_HASH: usize = 25;
 pub const MAX_HASHES: usize = 1 << 16;
 
 /// Mean weight of a run's characters from which it is of the first, second and third class; below, it is of the last.
-const CLASSES: [f64; 3] = [0.8, 0.5, 0.2];
+const CLASSES: [f64; 3] = [0.5, 0.2, 0.05];
 
 /// The `shingle` scheme of a collection.
 #[derive(Clone, Debug)]
