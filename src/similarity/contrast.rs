@@ -13,6 +13,8 @@ use crate::verdict::{Difference, ObjectKind};
 
 /// Most that names count for, in rare names, on either side.
 const MOST_NAMES: f64 = 2.0;
+/// Most that names and numbers together agree by.
+pub(super) const MOST_AGREEING: f64 = 2.5;
 /// A number that both texts hold: strong evidence.
 const SAME_NUMBER: f64 = 1.0;
 /// Numbers of one kind, none of them the same.
@@ -148,6 +150,7 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
     for kind in NUMBERS {
         compare_numbers(kind, a, b, &mut found);
     }
+    found.agreeing = found.agreeing.min(MOST_AGREEING);
     found.differs.truncate(MAX_DIFFERENCES);
     found
 }

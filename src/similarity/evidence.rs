@@ -18,12 +18,12 @@
 //! The thresholds t, u and `evidence` are settings. A text that quotes another may fall short of t, if it holds as much more of
 //! it than u: a sentence that stands in a letter ten times as long proves less than one in a letter twice as long. `evidence` is
 //! in shingles that are rare: two enquiries of twenty characters, nearly all of them a form's, share too little to be called one
-//! matter, however alike. Copies of one text (plain Jaccard similarity of at least 0.65, or 0.4 where both name one place) that
+//! matter, however alike. Copies of one text (plain Jaccard similarity of at least 0.65, or 0.5 where both name one place) that
 //! name nothing different are accepted in any case: where a hundred people send one letter, it is common, and one matter.
 
 use std::sync::Arc;
 
-use super::contrast::Contrast;
+use super::contrast::{Contrast, MOST_AGREEING};
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
 use crate::schemes::frequencies::Frequencies;
@@ -38,7 +38,7 @@ const HARDLY_A_NAME: f64 = 0.5;
 /// Plain Jaccard similarity from which two texts are copies of one ...
 const COPY_JACCARD: f64 = 0.65;
 /// ... or from which they are, if both name one place.
-const COPY_JACCARD_OF_A_PLACE: f64 = 0.4;
+const COPY_JACCARD_OF_A_PLACE: f64 = 0.5;
 /// ... if the shorter has so many shingles.
 const COPY_SHINGLES: usize = 30;
 /// ... and if what they name differently weighs no more than this: what everybody names.
@@ -177,7 +177,7 @@ impl Verifier {
     /// What the names of both texts, and nothing else, could still turn into a match.
     pub fn could_accept(&self, overlap: &Overlap) -> bool {
         let same_place = self.verify.objects;
-        let agreeing = if same_place { f64::INFINITY } else { 0.0 };
+        let agreeing = if same_place { MOST_AGREEING } else { 0.0 };
         self.evidence(overlap, &Contrast { agreeing, same_place, ..Contrast::default() }).accepted
     }
 
@@ -295,7 +295,7 @@ mod tests {
 
         #[test]
         fn more_agreement_never_turns_a_match_into_none(
-            shared in 0.0..100.0, a in 0.0..100.0, b in 0.0..100.0, agreeing in 0.0..3.0, differing in 0.0..3.0, more in 0.0..3.0,
+            shared in 0.0..100.0, a in 0.0..100.0, b in 0.0..100.0, agreeing in 0.0..1.2, differing in 0.0..3.0, more in 0.0..3.0,
         ) {
             let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
             let plain = Resemblance { jaccard: 0.0, containment: 0.0 };

@@ -300,7 +300,7 @@ mod tests {
                 let (a, words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone())));
                 let overlap = weigher.overlap(a.weighed(), &b);
                 let agreeing =
-                    Contrast { agreeing: if objects { 9.0 } else { 0.0 }, same_place: objects, ..Contrast::default() };
+                    Contrast { agreeing: if objects { 2.5 } else { 0.0 }, same_place: objects, ..Contrast::default() };
                 let exact = weigher.evidence(&overlap, &agreeing);
                 // At the given thresholds, and at those that are met exactly.
                 for (jaccard, containment) in

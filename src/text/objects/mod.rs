@@ -19,6 +19,8 @@ use crate::verdict::ObjectKind;
 
 /// Most characters that are added to an ending on its left.
 const MAX_NAME_CHARS: usize = 8;
+/// Letters and digits that may begin a name: "a2" of a district, no telephone number.
+const MAX_CODE_CHARS: usize = 3;
 /// Most objects taken of a text: more are a list, not what the letter is about.
 pub const MAX_OBJECTS: usize = 128;
 
@@ -129,7 +131,7 @@ fn prefix(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> String {
         if word.chars().all(|c| c.is_ascii_alphanumeric()) {
             // "a2" of a district; a house number before a road is none of its name.
             let begins = prefix.is_empty() && core.is_empty() && kind != ObjectKind::Road;
-            if begins || (kind == ObjectKind::District && chars <= 3) {
+            if (begins || kind == ObjectKind::District) && chars <= MAX_CODE_CHARS {
                 prefix.insert_str(0, word);
             }
             break;
