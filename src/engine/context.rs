@@ -16,6 +16,7 @@ use crate::schemes::frequencies::Frequencies;
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
 use crate::similarity::{Named, Sketches, Verifier};
+use crate::store::generations::Phase;
 use crate::store::{CollectionState, GenerationId, Store, StoreError};
 use crate::text::Document;
 use crate::verdict::Fingerprint;
@@ -154,6 +155,11 @@ impl Context {
         let live = std::iter::once((&self.state.settings, self.owner));
         let others = self.state.others.iter().zip(&self.others).map(|(state, beside)| (&state.settings, beside.owner));
         live.chain(others).find(|(other, _)| same_sketches(other, settings)).map(|(_, owner)| owner)
+    }
+
+    /// Whether a generation is being built: the threads behind those that serve have enough to do.
+    pub(super) fn is_indexed_anew(&self) -> bool {
+        self.state.others.iter().any(|other| other.phase == Phase::Building)
     }
 
     /// Version of the document frequencies it verifies by; 0 where it does not, or none were counted yet.

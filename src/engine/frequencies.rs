@@ -20,7 +20,7 @@ use crate::engine::{Engine, Error, READ_AT_ONCE, Result, judge};
 use crate::record::Row;
 use crate::schemes::frequencies::{Counter, Frequencies, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
 use crate::schemes::profile::Profile;
-use crate::store::generations::{Pairs, Phase};
+use crate::store::generations::Pairs;
 use crate::store::{Seq, StoredRecord};
 use crate::text::shingles;
 
@@ -174,7 +174,7 @@ impl Engine {
     /// Notes that a record was registered, and has the collection counted again where it has grown enough.
     pub(super) fn grown(&self, context: &Arc<Context>) {
         // A reindex has the threads that count, and counts itself.
-        if !context.counts_text || context.state.others.iter().any(|other| other.phase == Phase::Building) {
+        if !context.counts_text || context.is_indexed_anew() {
             return;
         }
         let (counted, grown) = (context.frequencies.records(), context.growth.note());
@@ -214,6 +214,10 @@ impl Engine {
         loop {
             // Looked up anew for each piece: another generation may have gone live.
             let context = self.context(collection).await?;
+            if context.is_indexed_anew() {
+                // The generation that is being built has its pairs judged as it goes.
+                break;
+            }
             let _pairing = self.pairing.lock().await;
             let generation = context.state.generation;
             let piece = self.store.pairs(collection, generation, after, PAIRS_AT_ONCE).await?;

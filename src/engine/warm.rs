@@ -24,7 +24,7 @@ impl Engine {
         loop {
             // Looked up anew for each piece: another generation may have gone live.
             let context = self.context(collection).await?;
-            if context.state.settings.verify.is_none() {
+            if context.state.settings.verify.is_none() || context.is_indexed_anew() {
                 return Ok(remembered);
             }
             let records = self.store.records(collection, last, PIECE).await?;
