@@ -98,12 +98,14 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
     mongod::drop_database(server.uri(), &database).await;
 }
 
-/// A made-up complaint that no other family makes: words with house numbers.
+/// A made-up complaint that no other family makes: words with characters that stand together nowhere else.
 fn passage(seed: u64, words: u64) -> String {
     const WORDS: [&str; 12] =
         ["道路", "积水", "楼道", "灯光", "施工", "噪声", "垃圾", "物业", "停车", "公园", "电梯", "油烟"];
     let mut random = Rng::new(seed);
-    (0..words).map(|_| format!("{}{}", WORDS[random.below(12) as usize], random.below(1_000_000))).collect()
+    let mut rare = || char::from_u32(0x4e00 + random.below(6_000) as u32).expect("a character");
+    let rare: Vec<String> = (0..words).map(|_| [rare(), rare(), rare()].iter().collect()).collect();
+    rare.iter().map(|rare| format!("{}{rare}", WORDS[random.below(12) as usize])).collect()
 }
 
 /// Member `member` of a family: the same passage between other words.

@@ -237,7 +237,7 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
         later: &later,
         phase: AtomicU8::new(IDLE),
         stop: AtomicBool::new(false),
-        think: Duration::from_millis(setting("DOPPEL_TEST_OFFICE_THINK_MS", 0)),
+        think: Duration::from_millis(setting("DOPPEL_TEST_OFFICE_THINK_MS", 40)),
         reads: Took::default(),
         writes: Took::default(),
     };
@@ -273,7 +273,7 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
 
 #[test]
 fn on_the_embedded_store() {
-    let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 3_000);
+    let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 1_000);
     keeps_working(&Home::folder(), 1, records, |servers, file| register(&servers[0], file));
 }
 
@@ -281,7 +281,7 @@ fn on_the_embedded_store() {
 async fn on_mongodb_with_two_instances() {
     let mongo = mongod::Shared::start().await;
     let home = Home::database(mongo.uri());
-    let records = setting("DOPPEL_TEST_OFFICE_RECORDS_MONGODB", 600);
+    let records = setting("DOPPEL_TEST_OFFICE_RECORDS_MONGODB", 300);
     keeps_working(&home, 2, records, |servers, file| match &home {
         Home::Database(uri, database) if records > REGISTERED => {
             let filling = put_in_bulk(uri, database, file);
