@@ -237,7 +237,7 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
         later: &later,
         phase: AtomicU8::new(IDLE),
         stop: AtomicBool::new(false),
-        think: Duration::from_millis(setting("DOPPEL_TEST_OFFICE_THINK_MS", 40)),
+        think: Duration::from_millis(setting("DOPPEL_TEST_OFFICE_THINK_MS", 250)),
         reads: Took::default(),
         writes: Took::default(),
     };
@@ -273,7 +273,7 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
 
 #[test]
 fn on_the_embedded_store() {
-    let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 1_000);
+    let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 600);
     keeps_working(&Home::folder(), 1, records, |servers, file| register(&servers[0], file));
 }
 

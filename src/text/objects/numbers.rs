@@ -81,7 +81,9 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
     let measured = next.is_some_and(|c| lists::UNITS.contains(c));
     let year = digits && run.len() == 4 && (run.starts_with("19") || run.starts_with("20"));
     let short_chain = run.len() < MIN_NUMBER + 2 && (joined(before) || joined(after.chars().next()));
-    if run.len() >= MIN_NUMBER && !year && !short_chain && !(measured && run.len() < MIN_NUMBER + 3) {
+    let measure = measured && run.len() < MIN_NUMBER + 3;
+    let names_nothing = run.len() < MIN_NUMBER || year || short_chain || measure;
+    if !names_nothing {
         add(whole(ObjectKind::Number, run.to_owned()));
     }
 }
