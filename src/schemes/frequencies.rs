@@ -32,7 +32,7 @@ const PRUNED_EVERY: u32 = 2_048;
 
 /// A level is this many times −log2 of a share, plus one: 241 at [`RARE_RECORDS`].
 const LEVELS_PER_BIT: f64 = 24.0;
-/// First byte of [`Frequencies::encode`].
+/// First byte of [`Counter::encode`].
 const FORMAT: u8 = 1;
 /// Bits of an entry's hash; two entries of a full table meet with a probability of 1 in 10^7.
 const HASH_BITS: u32 = 40;

@@ -7,7 +7,7 @@
 //! wherever it stands and whatever its punctuation.
 //!
 //! With `prefer: "rare"` the two highest bits of a hash say how common its text is, by the document frequencies frozen with
-//! the generation ([`Frequencies`](super::frequencies::Frequencies); the built-in ones where it has none): the smallest hashes
+//! the generation ([`Frequencies`]; the built-in ones where it has none): the smallest hashes
 //! are then those of rare text, and a form that thousands fill in lends its keys only to letters that say nothing else.
 //!
 //! Every kept hash is a key. Two samples match when they share a hash and their resemblance is at least `t`: of the k

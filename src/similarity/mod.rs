@@ -1,6 +1,6 @@
 //! Verification: whether two texts are about one matter, and why.
 //!
-//! Channels propose; this module reads both texts and measures. [`ShingleSet`]s are what is compared, [`Frequencies`] say how
+//! Channels propose; this module reads both texts and measures. [`ShingleSet`]s are what is compared, [`Frequencies`](crate::schemes::frequencies::Frequencies) say how
 //! common their members are, [`Contrast`] what the texts name, and [`Verifier`] decides. `passages` and `diff` show a person
 //! what the numbers rest on. Pure functions of normalised text; every cost is stated and bounded. Most pairs never come so far:
 //! a [`sketch()`] of a text in some hundred bytes tells that they are not alike, without the text.
