@@ -275,7 +275,8 @@ impl Settings {
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),
                     Channel::Shingle(ShingleParams {
-                        units: 6,
+                        units: 8,
+                        keep: [16, 96],
                         t: 0.0,
                         prefer: Prefer::Rare,
                         ..ShingleParams::default()

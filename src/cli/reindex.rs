@@ -56,6 +56,9 @@ pub struct Args {
     /// Keep the new generation beside the one that answers, for comparing
     #[arg(long)]
     no_activate: bool,
+    /// Drop the generation that answered until then
+    #[arg(long, conflicts_with = "no_activate")]
+    drop_previous: bool,
     /// Most records a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     records_per_second: Option<u32>,
@@ -74,6 +77,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut request = json!({ "collection": args.collection.as_str(), "activate": !args.no_activate });
     if let Some(settings) = settings(&args)? {
         request["settings"] = settings;
+    }
+    if args.drop_previous {
+        request["keep_previous"] = false.into();
     }
     if let Some(most) = args.records_per_second {
         request["records_per_second"] = most.into();

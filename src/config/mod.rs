@@ -44,11 +44,13 @@ impl Default for Server {
 pub struct Collections {
     /// Whether a write to an unknown collection creates it with preset `default`.
     pub auto_create: bool,
+    /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
+    pub automatic_reindex: bool,
 }
 
 impl Default for Collections {
     fn default() -> Self {
-        Self { auto_create: true }
+        Self { auto_create: true, automatic_reindex: true }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 
 use crate::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
 use crate::engine::answers::InactiveChannel;
+use crate::engine::growth::Growth;
 use crate::engine::{Error, Result, off_thread};
 use crate::index::{Probe, Via};
 use crate::record::{RecordId, Row};
@@ -43,47 +44,6 @@ pub(super) struct Context {
     pub(super) growth: Growth,
     /// Whether something goes by document frequencies of text.
     pub(super) counts_text: bool,
-}
-
-/// How much a collection has grown since its document frequencies were counted.
-#[derive(Debug, Default)]
-pub(super) struct Growth {
-    /// Records that it had more when the context was made.
-    before: u64,
-    /// Records registered through this process since.
-    since: AtomicU64,
-    /// Whether somebody is counting.
-    counting: AtomicBool,
-    /// Whether somebody waits to count.
-    waiting: AtomicBool,
-}
-
-impl Growth {
-    fn of(records: u64, frequencies: &Frequencies) -> Self {
-        Self { before: records.saturating_sub(frequencies.records()), ..Self::default() }
-    }
-
-    /// Notes one more record; by how many the collection has grown.
-    pub(super) fn note(&self) -> u64 {
-        self.before + self.since.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Whether whoever asks is to count: nobody does yet.
-    pub(super) fn begin_counting(&self) -> bool {
-        !self.counting.swap(true, Ordering::AcqRel)
-    }
-
-    /// Whether whoever asks is to wait for the collection to come to rest: nobody does yet.
-    pub(super) fn begin_waiting(&self) -> bool {
-        !self.waiting.swap(true, Ordering::AcqRel)
-    }
-
-    /// Nothing came of counting: the next try is after as many records again.
-    pub(super) fn postpone(&self) {
-        self.since.store(0, Ordering::Relaxed);
-        self.counting.store(false, Ordering::Release);
-        self.waiting.store(false, Ordering::Release);
-    }
 }
 
 /// A generation beside the live one, compiled.

@@ -5,6 +5,10 @@
 //! [`SAMPLE_RECORDS`] records on the threads that rebuild, behind those that serve; then the pairs recorded before are judged
 //! again, so that groups follow (see `rejudge`). It is begun by whoever registers the record with which the collection has
 //! grown to twice what it was, whatever instance that is: of two that count at the same time, one is kept.
+//!
+//! Keys are part of a signature, and lie where text was rare by what was known when their generation was begun. Where too many
+//! of them turn out to lie on text that is common, as in a collection of filled-in forms that began empty, the collection is
+//! reindexed, so that a record is looked up by what is particular to it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,8 +20,10 @@ use crate::collection::CollectionName;
 use crate::engine::answers::TextStatistics;
 use crate::engine::context::Context;
 use crate::engine::rebuild::{on_pool, pool};
+use crate::engine::tasks::{Reindex, Work};
 use crate::engine::{Engine, Error, READ_AT_ONCE, Result, judge};
 use crate::record::Row;
+use crate::schemes::MisplacedKeys;
 use crate::schemes::frequencies::{Counter, Frequencies, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
 use crate::schemes::profile::Profile;
 use crate::store::generations::Pairs;
@@ -34,9 +40,26 @@ const COUNT_TRIES: usize = 3;
 /// Records whose pairs are judged again together.
 const PAIRS_AT_ONCE: usize = 64;
 
-/// How many records a collection has when it is to be counted again.
+/// From so many records on, a count says much that stays true ...
+const MANY: u64 = 1_024;
+
+/// How many records a collection has when it is to be counted again while it grows without rest: twice as many as when it was
+/// counted last, and four times as many from [`MANY`] on.
 fn due_at(counted: u64) -> u64 {
-    (2 * counted).max(FIRST_COUNT)
+    (if counted < MANY { 2 * counted } else { 4 * counted }).max(FIRST_COUNT)
+}
+
+/// Of so many records together, one shows whether the keys lie where they should.
+const KEYS_OF_ONE_IN: usize = 16;
+/// Share of misplaced keys from which a collection is reindexed: then a record has lost a quarter of its chances to be found, and
+/// every one of those keys proposes crowds.
+const MISPLACED: f64 = 0.25;
+
+/// A count that was put in force.
+struct Count {
+    frequencies: Arc<Frequencies>,
+    /// Share of the live generation's keys that lie on text which is common by it, and would not if they were made now.
+    misplaced: f64,
 }
 
 /// What is counted of a collection's records.
@@ -62,13 +85,25 @@ impl Context {
 
 impl Counted {
     /// The codes of a row, each once.
-    fn codes(&self, row: &str) -> Option<BTreeSet<u64>> {
+    fn codes(&self, row: &str) -> Option<Vec<u64>> {
         let text = self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()?.joined();
-        let mut codes: BTreeSet<u64> = self.widths.iter().flat_map(|&width| shingles::codes(&text, width)).collect();
+        let mut codes: Vec<u64> = self.widths.iter().flat_map(|&width| shingles::codes(&text, width)).collect();
         if self.objects {
             codes.extend(self.profile.objects(&text).iter().map(|object| name_code(&object.name)));
         }
+        codes.sort_unstable();
+        codes.dedup();
         Some(codes)
+    }
+
+    /// The share of misplaced keys of some rows, see [`Scheme::misplaced_keys`](crate::schemes::Scheme::misplaced_keys).
+    fn misplaced_keys(&self, rows: &[Arc<str>], now: &Arc<Frequencies>) -> f64 {
+        if !self.profile.wants_text_frequencies() {
+            return 0.0;
+        }
+        let read = |row: &Arc<str>| self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok();
+        let documents = rows.par_iter().filter_map(read);
+        documents.map(|document| self.profile.misplaced_keys(&document, now)).sum::<MisplacedKeys>().share()
     }
 
     /// Counts rows, on all threads of the pool it runs on.
@@ -91,6 +126,16 @@ impl Engine {
         Ok(counted)
     }
 
+    /// [`Engine::follow_frequencies`] in the background.
+    pub fn follow_frequencies_later(&self, collection: &CollectionName) {
+        let (engine, collection) = (self.clone(), collection.clone());
+        tokio::spawn(async move {
+            if let Err(error) = engine.follow_frequencies(&collection).await {
+                tracing::warn!(%collection, %error, "groups do not follow the statistics yet");
+            }
+        });
+    }
+
     /// Counts a collection's document frequencies anew and puts them in force; `None` where nothing goes by them. O(sample); again
     /// when somebody else puts others in force meanwhile, who may have counted fewer records.
     ///
@@ -104,19 +149,22 @@ impl Engine {
                 break;
             }
         }
-        Ok(counted)
+        let Some(count) = counted else { return Ok(None) };
+        self.renew_keys(collection, &count).await?;
+        Ok(Some(count.frequencies))
     }
 
     /// As [`Engine::count_frequencies`]; `None` also where somebody else put others in force meanwhile.
-    async fn count_once(&self, collection: &CollectionName) -> Result<Option<Arc<Frequencies>>> {
+    async fn count_once(&self, collection: &CollectionName) -> Result<Option<Count>> {
         let context = self.context(collection).await?;
         let Some(counted) = context.counted() else { return Ok(None) };
         let records = self.store.count(collection).await?;
         let sample = self.store.sample(collection, SAMPLE_RECORDS).await?;
-        let mut counter = Counter::default();
+        let (mut counter, mut shown) = (Counter::default(), Vec::new());
         for seqs in sample.chunks(READ_AT_ONCE) {
             let rows: Vec<_> =
                 self.store.records_at(collection, seqs).await?.into_iter().map(|record| record.row).collect();
+            shown.extend(rows.iter().step_by(KEYS_OF_ONE_IN).cloned());
             let counted = counted.clone();
             counter = on_pool(pool()?, move || {
                 counted.count(&rows, &mut counter);
@@ -129,8 +177,31 @@ impl Engine {
             return Ok(None);
         }
         let frequencies = Arc::clone(&self.context(collection).await?.frequencies);
-        tracing::info!(%collection, version, records, entries = frequencies.len(), "document frequencies are counted");
-        Ok(Some(frequencies))
+        let now = Arc::clone(&frequencies);
+        let misplaced = on_pool(pool()?, move || counted.misplaced_keys(&shown, &now)).await?;
+        tracing::info!(
+            %collection, version, records, entries = frequencies.len(), misplaced_keys = misplaced, "document frequencies are counted"
+        );
+        Ok(Some(Count { frequencies, misplaced }))
+    }
+
+    /// Asks for a reindex of a collection whose keys lie on text that is common by what was counted.
+    async fn renew_keys(&self, collection: &CollectionName, count: &Count) -> Result<()> {
+        let few = count.frequencies.records() < MANY || count.misplaced < MISPLACED;
+        if few || !self.options.automatic_reindex {
+            return Ok(());
+        }
+        let settings = Box::new(self.context(collection).await?.state.settings.clone());
+        let reindex = Reindex { settings, activate: true, keep_previous: false, records_per_second: None };
+        match self.begin_task(collection, Work::Reindex(reindex)).await {
+            Ok(task) => tracing::info!(%collection, task = task.id, "reindexing: its keys lie on common text"),
+            // Somebody is at work on it, or keeps as many generations as there may be; the next count asks again.
+            Err(Error::TaskRunning(..) | Error::Conflict(_)) => {
+                tracing::info!(%collection, "its keys lie on common text: reindex it");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Brings groups and what is remembered of records up to the document frequencies in force; how many recorded pairs no
@@ -160,12 +231,7 @@ impl Engine {
         let counted = self.context(collection).await?.frequencies.records();
         if self.store.count(collection).await? >= due_at(counted) || counted == 0 {
             self.count_once(collection).await?;
-            let (engine, collection) = (self.clone(), collection.clone());
-            tokio::spawn(async move {
-                if let Err(error) = engine.follow_frequencies(&collection).await {
-                    tracing::warn!(%collection, %error, "groups do not follow the statistics yet");
-                }
-            });
+            self.follow_frequencies_later(collection);
         }
         let version = self.context(collection).await?.state.frequencies;
         Ok(self.store.frequencies(collection, version).await?)
@@ -201,7 +267,9 @@ impl Engine {
             now => now?,
         };
         if now.state.created_at == context.state.created_at && now.state.frequencies == context.state.frequencies {
-            self.count_once(name).await?;
+            if let Some(count) = self.count_once(name).await? {
+                self.renew_keys(name, &count).await?;
+            }
             self.follow_frequencies(name).await?;
         }
         Ok(())

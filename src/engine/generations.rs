@@ -106,9 +106,14 @@ impl Engine {
         Ok(())
     }
 
+    /// The generation that answers.
+    pub async fn live_generation(&self, collection: &CollectionName) -> Result<GenerationId> {
+        Ok(self.context(collection).await?.state.generation)
+    }
+
     /// Whether `generation` is the one that answers.
     pub async fn is_live(&self, collection: &CollectionName, generation: GenerationId) -> Result<bool> {
-        Ok(self.context(collection).await?.state.generation == generation)
+        Ok(self.live_generation(collection).await? == generation)
     }
 
     /// [`CollectionState::scan_end`](crate::store::CollectionState::scan_end) of the live generation.

@@ -211,13 +211,15 @@ pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier
 pub(super) struct Rejudge<'a> {
     context: &'a Context,
     document: Document,
-    sieve: OnceLock<(Weighed, Named)>,
+    weighed: OnceLock<Weighed>,
+    named: OnceLock<Named>,
 }
 
 impl<'a> Rejudge<'a> {
     /// For the pairs of one record; `None` where it cannot be read.
     pub(super) fn new(context: &'a Context, record: &StoredRecord) -> Option<Self> {
-        Some(Self { context, document: read(context, record)?, sieve: OnceLock::new() })
+        let document = read(context, record)?;
+        Some(Self { context, document, weighed: OnceLock::new(), named: OnceLock::new() })
     }
 
     /// Whether the record and an earlier one still match.
@@ -228,13 +230,11 @@ impl<'a> Rejudge<'a> {
         if self.document.shares_address(&other) || digest(&self.document) == digest(&other) {
             return true;
         }
-        let (weighed, named) = self.sieve.get_or_init(|| {
-            let text = self.document.joined();
-            (verifier.weigh(verifier.shingles(&text)), self.context.named(&text))
-        });
+        let weighed = self.weighed.get_or_init(|| verifier.weigh(verifier.shingles(&self.document.joined())));
         let text = other.joined();
         let overlap = verifier.overlap(weighed, &verifier.shingles(&text));
         verifier.could_accept(&overlap) && {
+            let named = self.named.get_or_init(|| self.context.named(&self.document.joined()));
             let theirs = self.context.named(&text);
             verifier.evidence(&overlap, &contrasted(verifier, named, &theirs)).accepted
         }
@@ -433,7 +433,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_stored_digest_decides_where_it_is_this_generations_and_the_text_elsewhere() {
-        let options = Options { auto_create: true, now: String::new, micros: || 1, new_id: String::new };
+        let options = Options {
+            auto_create: true,
+            automatic_reindex: false,
+            now: String::new,
+            micros: || 1,
+            new_id: String::new,
+        };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let name = CollectionName::new("letters").unwrap();
         let row = |text: &str| Row::parse(format!("{{\"content\":\"{text}\"}}").as_bytes()).unwrap();

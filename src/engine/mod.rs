@@ -13,6 +13,7 @@ mod explain;
 mod frequencies;
 pub mod generations;
 pub mod groups;
+mod growth;
 mod judge;
 mod lookup;
 pub mod purge;
@@ -78,6 +79,8 @@ pub enum Side {
 pub struct Options {
     /// Whether a write to an unknown collection creates it with preset `default`.
     pub auto_create: bool,
+    /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
+    pub automatic_reindex: bool,
     /// Now, as RFC 3339 in UTC.
     pub now: fn() -> String,
     /// Now, in microseconds since 1970.

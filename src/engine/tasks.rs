@@ -29,8 +29,16 @@ pub struct Reindex {
     pub settings: Box<Settings>,
     /// Make it the live one when it is complete; otherwise it is kept beside the live one.
     pub activate: bool,
+    /// Keep the generation that was live until then beside the new one; otherwise it is dropped.
+    #[serde(default = "kept")]
+    pub keep_previous: bool,
     /// Most records a second; as many as go by default.
     pub records_per_second: Option<u32>,
+}
+
+/// What tasks meant that do not say so.
+fn kept() -> bool {
+    true
 }
 
 /// Going to another generation.

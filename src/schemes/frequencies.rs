@@ -8,8 +8,9 @@
 //! Until enough is counted, a built-in list of what letters and orders always say stands for [`BUILT_IN_RECORDS`] records.
 //! It is added to what is counted, and so is soon outweighed.
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
+
+use hashbrown::HashMap;
 
 use super::built_in;
 use super::encoding::{Input, put_long, put_number};
@@ -218,7 +219,7 @@ impl Counter {
             let before = built_in.get(code).copied().unwrap_or_default();
             Some((*code, share(f64::from(*count) + before)?))
         });
-        let others = built_in.iter().filter(|(code, _)| !self.counts.contains_key(code));
+        let others = built_in.iter().filter(|(code, _)| !self.counts.contains_key(*code));
         let others = others.filter_map(|(code, count)| Some((*code, share(*count)?)));
         let mut entries: Vec<(u64, f64)> = counted.chain(others).map(|(code, share)| (mixed(code), share)).collect();
         entries.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

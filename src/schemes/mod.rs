@@ -34,8 +34,11 @@ pub mod tianwang;
 pub mod url;
 pub mod vsm;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use self::frequencies::Frequencies;
 use self::hash::Md5;
 use self::reading::Reading;
 use self::terms::Terms;
@@ -87,9 +90,37 @@ pub trait Scheme: Send + Sync {
         false
     }
 
+    /// Of the keys it makes of a document: how many lie on text that `frequencies` call common, though those of a scheme that
+    /// went by them would not; and how many keys there are. None at all where it does not choose by what is common.
+    fn misplaced_keys(&self, _reading: &Reading<'_>, _frequencies: &Arc<Frequencies>) -> MisplacedKeys {
+        MisplacedKeys::default()
+    }
+
     /// Why the scheme signs nothing at all, and what would change that; `None` when it works.
     fn inactive_reason(&self) -> Option<String> {
         None
+    }
+}
+
+/// Keys that were laid on text which has turned out to be common, see [`Scheme::misplaced_keys`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MisplacedKeys {
+    /// Those that would lie elsewhere now.
+    pub misplaced: u64,
+    /// All.
+    pub keys: u64,
+}
+
+impl MisplacedKeys {
+    /// The misplaced ones' share of all.
+    pub fn share(self) -> f64 {
+        self.misplaced as f64 / self.keys.max(1) as f64
+    }
+}
+
+impl std::iter::Sum for MisplacedKeys {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self { misplaced: a.misplaced + b.misplaced, keys: a.keys + b.keys })
     }
 }
 

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::boolean::Boolean;
 use super::exact;
 use super::feature_code::FeatureCode;
+use super::frequencies::Frequencies;
 use super::hash::city64_bytes;
 use super::i_match::IMatch;
 use super::md5::WholeMd5;
@@ -27,7 +28,7 @@ use super::super_shingle::SuperShingle;
 use super::tianwang::{Abstract, Keywords};
 use super::url::{self, EqualUrl};
 use super::vsm::Vsm;
-use super::{Scheme, Signature};
+use super::{MisplacedKeys, Scheme, Signature};
 use crate::collection::{Channel, Field, Prefer, Role, Settings};
 use crate::record::{RecordId, Row};
 use crate::text::objects::NamedObject;
@@ -110,6 +111,13 @@ impl Profile {
     /// Whether a channel goes by how common text is in the collection ([`Statistics::with_text`]).
     pub fn wants_text_frequencies(&self) -> bool {
         self.prefers_rare
+    }
+
+    /// Of the keys of a document: how many were laid on text that is common by `frequencies`, see [`Scheme::misplaced_keys`].
+    /// O(length).
+    pub fn misplaced_keys(&self, document: &Document, frequencies: &Arc<Frequencies>) -> MisplacedKeys {
+        let reading = self.cut(document);
+        self.schemes.iter().map(|scheme| scheme.misplaced_keys(&reading, frequencies)).sum()
     }
 
     /// The channels that cannot run, by position, and why.

@@ -16,13 +16,14 @@
 //!
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::frequencies::{Frequencies, SAMPLED_SHINGLE};
 use super::reading::Reading;
 use super::runs::Runs;
-use super::{Scheme, Signature};
+use super::{MisplacedKeys, Scheme, Signature};
 use crate::collection::{Prefer, ShingleParams};
 use crate::text::shingles::{codes, counts};
 use crate::text::units::units;
@@ -34,6 +35,9 @@ pub const MAX_HASHES: usize = 1 << 16;
 
 /// Mean weight of a run's characters from which it is of the first, second and third class; below, it is of the last.
 const CLASSES: [f64; 3] = [0.5, 0.2, 0.05];
+
+/// Text of this class and above is common.
+const COMMON_CLASS: u64 = 2;
 
 /// The `shingle` scheme of a collection.
 #[derive(Clone, Debug)]
@@ -81,7 +85,7 @@ impl Scheme for Shingle {
                     Prefer::Any => runs.for_each(run, |hash| smallest.offer(hash)),
                     Prefer::Rare => {
                         let rarity = Rarity::of(reading.input(), &self.frequencies);
-                        runs.for_each_at(run, |hash, units| smallest.offer(rarity.class(units) << 62 | hash >> 2));
+                        runs.for_each_at(run, |hash, units| smallest.offer(rarity.key(hash, units)));
                     }
                 }
                 smallest.kept
@@ -111,6 +115,34 @@ impl Scheme for Shingle {
 
     fn key_implies_match(&self) -> bool {
         self.params.t == 0.0
+    }
+
+    fn misplaced_keys(&self, reading: &Reading<'_>, frequencies: &Arc<Frequencies>) -> MisplacedKeys {
+        let (now, renewed) = (
+            Rarity::of(reading.input(), frequencies),
+            Self { params: self.params.clone(), frequencies: Arc::clone(frequencies) },
+        );
+        let (keys, common) = self.keys_on_common_text(reading, &now);
+        MisplacedKeys { misplaced: common.saturating_sub(renewed.keys_on_common_text(reading, &now).1), keys }
+    }
+}
+
+impl Shingle {
+    /// How many keys a document has, and how many of them lie on text that is common by `now`.
+    fn keys_on_common_text(&self, reading: &Reading<'_>, now: &Rarity) -> (u64, u64) {
+        let Some(Signature::Hashes(kept)) = self.sign(reading) else { return (0, 0) };
+        if self.params.prefer == Prefer::Any || self.is_modular() {
+            return (0, 0);
+        }
+        let frozen = Rarity::of(reading.input(), &self.frequencies);
+        let mut common = HashSet::new();
+        Runs::of(reading.input()).for_each_at(self.params.units.into(), |hash, units| {
+            let key = frozen.key(hash, units.clone());
+            if now.class(units) >= COMMON_CLASS && kept.binary_search(&key).is_ok() {
+                common.insert(key);
+            }
+        });
+        (kept.len() as u64, common.len() as u64)
     }
 }
 
@@ -142,6 +174,11 @@ impl Rarity {
         }
         rarity.starts.push(begin);
         rarity
+    }
+
+    /// The value that a run is sampled by: what is rare comes first.
+    fn key(&self, hash: u64, units: Range<usize>) -> u64 {
+        self.class(units) << 62 | hash >> 2
     }
 
     /// 0 for a run of rare text to 3 for what everybody writes.

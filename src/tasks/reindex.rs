@@ -4,7 +4,8 @@
 //! 2. *announce*: from here on registrations bring their signatures for the new generation too;
 //! 3. *index*: every earlier record is signed, filed, and its matches found, in seq order; the checkpoint is the last seq done;
 //! 4. *activate* (unless told not to): the new generation answers; the old one is kept beside it;
-//! 5. *catch up*: the matches, in the new generation, of what was registered during the work.
+//! 5. *catch up*: the matches, in the new generation, of what was registered during the work; then the old generation is dropped
+//!    where it was not to be kept.
 //!
 //! Failpoints: `reindex::announced`, `reindex::filed` (after each piece, before its checkpoint), `reindex::complete`,
 //! `reindex::activated`.
@@ -29,6 +30,9 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 struct Checkpoint {
     /// The generation, once it is announced.
     generation: Option<GenerationId>,
+    /// The generation that was live then.
+    #[serde(default)]
+    previous: Option<GenerationId>,
     /// Records below this seq are to be filed.
     scan_end: Seq,
     /// Those up to this one are.
@@ -59,11 +63,21 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
         engine.activate_generation(&collection, generation).await?;
         point("reindex::activated");
         at.pairs += catch_up(handle, &mut rebuild).await?;
+        drop_previous(handle, &request, &at).await?;
     }
     Ok(json!({
         "generation": generation, "activated": request.activate, "records": at.records, "pairs": at.pairs,
         "unreadable": at.unreadable, "index_bytes": rebuild.memory_usage(),
     }))
+}
+
+/// Drops the generation that was live before, unless it is to be kept. Where it is gone already, a run before this one did so.
+async fn drop_previous(handle: &Handle, request: &Reindex, at: &Checkpoint) -> Result<(), Stop> {
+    let Some(previous) = at.previous.filter(|_| !request.keep_previous) else { return Ok(()) };
+    match handle.engine().drop_generation(&handle.collection(), previous).await {
+        Ok(()) | Err(Error::UnknownGeneration(..)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {
@@ -72,6 +86,7 @@ async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Re
     handle.phase("count", total);
     let statistics = engine.count_words(&collection, &request.settings, |read| handle.done(read)).await?;
     handle.phase("announce", 0);
+    at.previous = Some(engine.live_generation(&collection).await?);
     let begun = engine.begin_generation(&collection, &request.settings, statistics).await?;
     point("reindex::announced");
     (at.generation, at.scan_end) = (Some(begun.id), begun.scan_end);

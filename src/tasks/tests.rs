@@ -30,6 +30,7 @@ impl Office {
     async fn new() -> Self {
         let options = Options {
             auto_create: true,
+            automatic_reindex: true,
             now: crate::clock::now,
             micros: crate::clock::micros,
             new_id: crate::clock::unique_id,
@@ -100,7 +101,7 @@ fn set(ids: &[&str]) -> BTreeSet<String> {
 }
 
 fn reindex(settings: Settings, activate: bool) -> Work {
-    Work::Reindex(Reindex { settings: Box::new(settings), activate, records_per_second: None })
+    Work::Reindex(Reindex { settings: Box::new(settings), activate, keep_previous: true, records_per_second: None })
 }
 
 /// A letter on one of many matters, in one of several wordings: Han characters that other matters do not share in this order.
@@ -182,7 +183,12 @@ async fn records_registered_during_a_reindex_are_in_both_generations() {
     let office = Office::new().await;
     let mut ids = filled(&office, 60, 2).await;
     let settings = Settings { min_features: 5, ..Settings::default() };
-    let work = Work::Reindex(Reindex { settings: Box::new(settings), activate: true, records_per_second: Some(400) });
+    let work = Work::Reindex(Reindex {
+        settings: Box::new(settings),
+        activate: true,
+        keep_previous: true,
+        records_per_second: Some(400),
+    });
     let task = office.engine.begin_task(&office.name, work).await.unwrap();
     for matter in 0..60 {
         let id = format!("{matter}-during");
@@ -211,6 +217,7 @@ async fn one_task_a_collection_and_one_that_is_canceled_leaves_nothing() {
     let slow = Work::Reindex(Reindex {
         settings: Box::new(Settings::preset(Preset::Paper)),
         activate: true,
+        keep_previous: true,
         records_per_second: Some(1),
     });
     let task = office.engine.begin_task(&office.name, slow.clone()).await.unwrap();

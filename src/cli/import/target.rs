@@ -188,6 +188,8 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     let store = EmbeddedStore::open(dir, options)?;
     let options = Options {
         auto_create: config.collections.auto_create,
+        // The tasks of a process that serves.
+        automatic_reindex: false,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

@@ -117,6 +117,7 @@ async fn open(named: &str, config: config::Store) -> anyhow::Result<Arc<dyn Stor
 fn engine(store: &Arc<dyn Store>) -> Engine {
     let options = Options {
         auto_create: false,
+        automatic_reindex: false,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

@@ -27,6 +27,9 @@ pub struct ReindexInput {
     /// Whether the new generation answers as soon as it is complete; otherwise it can be compared first.
     #[schema(default = true)]
     activate: Option<bool>,
+    /// Whether the generation that answered until then is kept beside the new one, so that one can go back to it.
+    #[schema(default = true)]
+    keep_previous: Option<bool>,
     /// Most records a second; as many as go unless given.
     #[schema(minimum = 1)]
     records_per_second: Option<u32>,
@@ -67,6 +70,7 @@ pub async fn reindex(
     let collection = collection(&mut input);
     let given = input.take("settings");
     let activate = input.truth("activate").unwrap_or(true);
+    let keep_previous = input.truth("keep_previous").unwrap_or(true);
     let records_per_second = input.number("records_per_second", 1, u64::from(u32::MAX));
     input.finish()?;
     let collection = collection?;
@@ -75,7 +79,7 @@ pub async fn reindex(
         None => app.engine.collection(&collection).await?.settings,
     };
     let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
-    let work = Work::Reindex(Reindex { settings: Box::new(settings), activate, records_per_second });
+    let work = Work::Reindex(Reindex { settings: Box::new(settings), activate, keep_previous, records_per_second });
     begin(&app, collection, work).await
 }
 

@@ -29,7 +29,8 @@ pub async fn get(
 
 /// Count statistics of text again
 ///
-/// Answers when they are in force; groups follow in the background.
+/// Answers when they are in force; groups follow in the background. Where a quarter of the keys lie on text that is common by
+/// them, the collection is reindexed, unless the configuration says otherwise.
 #[utoipa::path(post, path = "/v1/collections/{collection}/statistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics now in force", body = TextStatistics)))]
@@ -43,11 +44,7 @@ pub async fn count(
     let counted = app.detached(async move {
         engine.count_frequencies(&collection).await?;
         let now = engine.text_statistics(&collection).await?;
-        tokio::spawn(async move {
-            if let Err(error) = engine.follow_frequencies(&collection).await {
-                tracing::warn!(%collection, %error, "groups do not follow the statistics yet");
-            }
-        });
+        engine.follow_frequencies_later(&collection);
         Ok(now)
     });
     Ok(Json(counted.await?))
