@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::collection::Verify;
 use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
 use crate::index::{GenerationIndex, Proposal, Via};
 use crate::record::Row;
 use crate::schemes::Signature;
-use crate::similarity::{Contrast, Named, Overlap, Sieve, Verifier, Weighed, contrast, sketch};
+use crate::schemes::frequencies::Frequencies;
+use crate::similarity::{Contrast, Named, Overlap, Sieve, Verifier, Weighed, add_names, contrast, sketch};
 use crate::store::{Candidate, Judge, Seq, StoredRecord};
 use crate::text::Document;
 use crate::verdict::{Difference, Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
@@ -56,6 +56,7 @@ impl Drop for Candidates {
 /// What a record names, and its sentences, so that what a candidate repeats need not be read again.
 struct OwnNames {
     named: Named,
+    bits: u64,
     sentences: HashSet<String>,
 }
 
@@ -138,19 +139,37 @@ impl RecordJudge {
         overlap
     }
 
-    /// What the record and a candidate's text name.
-    fn contrast(&self, text: &str, verifier: &Verifier) -> Contrast {
+    fn own_names(&self, verifier: &Verifier) -> &OwnNames {
+        self.named.get_or_init(|| {
+            let text = self.subject.document.joined();
+            let named = self.context.named(&text);
+            OwnNames {
+                bits: named.bits(weighing_names(verifier)),
+                named,
+                sentences: sentences(&text).map(str::to_owned).collect(),
+            }
+        })
+    }
+
+    /// What the record and a candidate's text name; `overlap` is what they share.
+    fn contrast(&self, candidate: &Candidate<'_>, text: &str, overlap: &Overlap, verifier: &Verifier) -> Contrast {
         if !verifier.settings().objects {
             return Contrast::default();
         }
-        let own = self.named.get_or_init(|| {
-            let text = self.subject.document.joined();
-            let sentences = sentences(&text).map(str::to_owned).collect();
-            OwnNames { named: self.context.named(&text), sentences }
-        });
-        // What stands in both letters is found by the record's own names.
-        let others: Vec<&str> = sentences(text).filter(|sentence| !own.sentences.contains(*sentence)).collect();
-        let theirs = Named::new(text, self.context.profile.objects(&others.join("\n")));
+        let own = self.own_names(verifier);
+        let theirs = if verifier.could_be_copies(overlap) {
+            // A form that thousands fill in is read once: then its sketch tells that it names something else.
+            let theirs = self.context.named(text);
+            if candidate.lasting {
+                let bits = theirs.bits(weighing_names(verifier));
+                self.context.sketches.amend(self.context.owner, candidate.record.seq, |sketch| add_names(sketch, bits));
+            }
+            theirs
+        } else {
+            // What stands in both letters is found by the record's own names.
+            let others: Vec<&str> = sentences(text).filter(|sentence| !own.sentences.contains(*sentence)).collect();
+            Named::new(text, self.context.profile.objects(&others.join("\n")))
+        };
         contrasted(verifier, &own.named, &theirs)
     }
 
@@ -159,7 +178,8 @@ impl RecordJudge {
         let text = other.joined();
         let overlap = self.overlap(candidate, &text, verifier);
         let undecided = self.templates || verifier.could_accept(&overlap);
-        let contrast = if undecided { self.contrast(&text, verifier) } else { Contrast::default() };
+        let contrast =
+            if undecided { self.contrast(candidate, &text, &overlap, verifier) } else { Contrast::default() };
         let evidence = verifier.evidence(&overlap, &contrast);
         let alike = overlap.plain.satisfies(verifier.settings());
         Verified {
@@ -247,11 +267,15 @@ fn read(context: &Context, record: &StoredRecord) -> Option<Document> {
 
 /// What two texts name, as far as the collection asks.
 pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> Contrast {
-    let Verify { objects, rarity, .. } = verifier.settings();
-    if !objects {
+    if !verifier.settings().objects {
         return Contrast::default();
     }
-    contrast(ours, theirs, rarity.then(|| verifier.frequencies()))
+    contrast(ours, theirs, weighing_names(verifier))
+}
+
+/// What names weigh by; `None` where all weigh the same.
+fn weighing_names(verifier: &Verifier) -> Option<&Frequencies> {
+    verifier.settings().rarity.then(|| verifier.frequencies())
 }
 
 /// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
@@ -337,7 +361,8 @@ impl Judge for RecordJudge {
         if self.templates || by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
-        let ruled_out = |theirs: &[u64]| self.sieve(verifier).rules_out(theirs, verifier);
+        let names = || self.own_names(verifier).bits;
+        let ruled_out = |theirs: &[u64]| self.sieve(verifier).rules_out(theirs, verifier, names);
         let dismissed = self.context.sketches.compare(self.context.owner, seq, ruled_out).unwrap_or(false);
         self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
         dismissed

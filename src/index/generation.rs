@@ -22,7 +22,7 @@ use super::block::{BlockIndex, Tuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
-use super::{POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
+use super::{CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
 use crate::schemes::profile::PostingKey;
 use crate::verdict::Fingerprint;
 
@@ -137,17 +137,27 @@ impl GenerationIndex {
             }
             let digest = probe.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
             let (keys, cut) = looked_up(probe.keys);
-            scratch.truncated |= cut;
             let keys = keys.map(|key| (FiledKey::channel(key.key), Via::channel(key.channel)));
-            let Scratch { hits, truncated, .. } = scratch;
-            let limit = |via: Via, length| {
-                let crowded = via.is_crowded(probe.sparse, length);
-                *truncated |= !crowded && length > POSTINGS_PER_KEY;
-                if crowded { 0 } else { POSTINGS_PER_KEY }
+            // What comes with a key is the key itself, so that a common one can be asked again.
+            let asked = digest.into_iter().chain(keys).map(|(key, via)| (key, (key, via)));
+            let (mut counts, mut common, mut longer) = (CommonKeys::default(), Vec::new(), cut);
+            let limit = |(key, via): (FiledKey, Via), length| {
+                if via.is_crowded(probe.sparse, length) {
+                    return 0;
+                }
+                let is_common = counts.note(via, length);
+                longer |= is_common;
+                if is_common {
+                    common.push((key, (key, via)));
+                }
+                if is_common { 0 } else { POSTINGS_PER_KEY }
             };
-            self.postings.first(digest.into_iter().chain(keys), limit, |slot, via, length| {
-                hits.push(Hit { slot, via, weight: weight(length) });
-            });
+            let Scratch { hits, truncated, .. } = scratch;
+            let mut hit =
+                |slot, (_, via): (FiledKey, Via), length| hits.push(Hit { slot, via, weight: weight(length) });
+            self.postings.first(asked, limit, &mut hit);
+            *truncated |= longer;
+            self.postings.first(common.into_iter(), |(_, via), _| counts.limit(via), hit);
             let items = scratch.rank().iter().filter_map(|hit| self.proposal(hit)).collect();
             Proposals { items, truncated: scratch.truncated }
         })

@@ -51,8 +51,11 @@ use crate::collection::Settings;
 use crate::schemes::profile::PostingKey;
 use crate::verdict::Fingerprint;
 
-/// A key proposes its this many earliest records: beyond that it is boilerplate. The same in every store.
+/// A key proposes its this many earliest records: beyond that it is common. The same in every store.
 pub const POSTINGS_PER_KEY: usize = 256;
+/// ... and of a key that is common, this many, where at least half of the query's keys of that channel are not: a form that
+/// thousands filled in then proposes some of them, and what is particular to the record the others. The same in every store.
+pub const POSTINGS_PER_COMMON_KEY: usize = 16;
 /// Beyond this many records a key of a channel in [`Probe::sparse`] proposes none of them: it is no passage but a phrase. The
 /// same in every store.
 pub const CROWDED: usize = 200;
@@ -70,6 +73,27 @@ pub fn looked_up(keys: &[PostingKey]) -> (impl Iterator<Item = &PostingKey>, boo
     let cut = keys.len() > MAX_KEYS;
     let share = if cut { MAX_KEYS / channels().count().clamp(1, MAX_KEYS) } else { MAX_KEYS };
     (channels().flat_map(move |keys| keys.iter().take(share)).take(MAX_KEYS), cut)
+}
+
+/// How many keys of each channel a query has, and how many of these are common: decides how many records these propose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CommonKeys([(u16, u16); 16]);
+
+impl CommonKeys {
+    /// Notes a key of the channel `via` that `postings` records have; whether it is common.
+    pub(crate) fn note(&mut self, via: Via, postings: usize) -> bool {
+        let (keys, common) = &mut self.0[via.0.trailing_zeros() as usize & 15];
+        let is_common = postings > POSTINGS_PER_KEY;
+        *keys += 1;
+        *common += u16::from(is_common);
+        is_common
+    }
+
+    /// How many records a common key of the channel `via` proposes, once all keys are noted.
+    pub(crate) fn limit(&self, via: Via) -> usize {
+        let (keys, common) = self.0[via.0.trailing_zeros() as usize & 15];
+        if 2 * common <= keys { POSTINGS_PER_COMMON_KEY } else { POSTINGS_PER_KEY }
+    }
 }
 
 /// What a shared key with `postings` records counts in ranking: 1/min(`postings`, [`POSTINGS_PER_KEY`]), in units of 2^-40, so

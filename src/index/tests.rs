@@ -23,10 +23,10 @@ impl Model {
 
     fn propose(&self, probe: &Probe<'_>) -> Proposals {
         let (mut truncated, mut hits) = (false, BTreeMap::<u32, (Via, u64)>::new());
-        let mut key = |via: Via, near: bool, slots: Vec<u32>| {
+        let mut key = |via: Via, near: bool, most: usize, slots: Vec<u32>| {
             truncated |= slots.len() > POSTINGS_PER_KEY;
             let counts = weight(if near { 1 } else { slots.len() });
-            for slot in slots.into_iter().take(POSTINGS_PER_KEY) {
+            for slot in slots.into_iter().take(most) {
                 let hit = hits.entry(slot).or_default();
                 *hit = (hit.0.with(via), hit.1 + counts);
             }
@@ -35,17 +35,24 @@ impl Model {
             self.live().filter(|(_, entry)| holds(entry)).map(|(slot, _)| slot).collect()
         };
         if let Some(digest) = probe.digest_key {
-            key(Via::EXACT, false, slots_where(&|entry| entry.digest_key == digest));
+            key(Via::EXACT, false, POSTINGS_PER_KEY, slots_where(&|entry| entry.digest_key == digest));
         }
         if let Some((fingerprint, radius, channel)) = probe.fingerprint {
             let near = |entry: &Entry| entry.fingerprint.is_some_and(|f| f.distance(fingerprint) <= radius);
-            key(Via::channel(channel), true, slots_where(&near));
+            key(Via::channel(channel), true, POSTINGS_PER_KEY, slots_where(&near));
         }
+        let mut proposing: Vec<(u8, Vec<u32>)> = Vec::new();
         for own in probe.keys {
             let slots = slots_where(&|entry| entry.keys.contains(own));
             if !(slots.len() > 200 && probe.sparse == Via::channel(own.channel)) {
-                key(Via::channel(own.channel), false, slots);
+                proposing.push((own.channel, slots));
             }
+        }
+        for (channel, slots) in proposing.clone() {
+            let lengths = proposing.iter().filter(|(other, _)| *other == channel).map(|(_, slots)| slots.len());
+            let (common, rarer): (Vec<_>, Vec<_>) = lengths.partition(|length| *length > 256);
+            let most = if slots.len() > 256 && rarer.len() >= common.len() { 16 } else { 256 };
+            key(Via::channel(channel), false, most, slots);
         }
         let (mut exact, mut others): (Vec<_>, Vec<_>) =
             hits.into_iter().partition(|(_, (via, _))| via.contains(Via::EXACT));

@@ -26,6 +26,9 @@ const MAX_DIFFERENCES: usize = 8;
 /// Names at least so long may differ by one character.
 const TYPO_CHARS: usize = 4;
 
+/// Names that weigh no more than this tell nothing: everybody names them.
+pub(super) const TELLING_AT_ALL: f64 = 0.05;
+
 /// Names that weigh less than this are not shown as differences: everybody names them.
 const TELLING: f64 = 0.2;
 
@@ -49,6 +52,8 @@ pub struct Contrast {
     pub same_place: bool,
     /// What each names instead of the other's, in rare names.
     pub differing: f64,
+    /// Whether each names something that the other does not, word for word.
+    pub other_names: bool,
     /// The differences, most telling first.
     pub differs: Vec<Difference>,
 }
@@ -70,6 +75,20 @@ impl Named {
     /// The things named.
     pub fn objects(&self) -> &[NamedObject] {
         &self.objects
+    }
+
+    /// The names that are more than [`TELLING_AT_ALL`], where `weight` says what a name weighs.
+    fn telling(&self, weight: impl Fn(&&NamedObject) -> f64) -> HashSet<&str> {
+        let telling =
+            |object: &&NamedObject| is_name(object) && is_particular(object) && weight(object) > TELLING_AT_ALL;
+        self.objects.iter().filter(telling).map(|object| object.name.as_str()).collect()
+    }
+
+    /// The names as a set of bits, never none: where each of two sets has a bit that the other has not, each text names something
+    /// that the other does not ([`Contrast::other_names`]).
+    pub fn bits(&self, frequencies: Option<&Frequencies>) -> u64 {
+        let names = self.telling(weight(frequencies)).into_iter();
+        names.fold(1, |bits, name| bits | 2 << (name_code(name) % 63))
     }
 
     fn names(&self, object: &NamedObject) -> bool {
@@ -121,13 +140,21 @@ fn is_one_edit(a: &str, b: &str) -> bool {
     a.len().max(b.len()) - front - back <= 1
 }
 
+/// What names weigh.
+fn weight(frequencies: Option<&Frequencies>) -> impl Fn(&&NamedObject) -> f64 + Copy {
+    move |object| f64::from(frequencies.map_or(1.0, |frequencies| frequencies.weight(name_code(&object.name))))
+}
+
+fn is_name(object: &&NamedObject) -> bool {
+    !NUMBERS.contains(&object.kind) && object.kind != ObjectKind::Amount
+}
+
 /// Compares what two texts name. O(names × (names + length)).
 pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
-    let weight = |object: &&NamedObject| {
-        f64::from(frequencies.map_or(1.0, |frequencies| frequencies.weight(name_code(&object.name))))
-    };
+    let weight = weight(frequencies);
     let mut found = Contrast::default();
-    let is_name = |object: &&NamedObject| !NUMBERS.contains(&object.kind) && object.kind != ObjectKind::Amount;
+    let (names_a, names_b) = (a.telling(weight), b.telling(weight));
+    found.other_names = !names_a.is_subset(&names_b) && !names_b.is_subset(&names_a);
     let split = |of: &'_ Named, other: &Named| {
         let names = of.objects.iter().filter(is_name).cloned();
         names.partition::<Vec<_>, _>(|object| other.names(object))

@@ -19,11 +19,11 @@
 //! it than u: a sentence that stands in a letter ten times as long proves less than one in a letter twice as long. `evidence` is
 //! in shingles that are rare: two enquiries of twenty characters, nearly all of them a form's, share too little to be called one
 //! matter, however alike. Copies of one text (plain Jaccard similarity of at least 0.65, or 0.5 where both name one place) that
-//! name nothing different are accepted in any case: where a hundred people send one letter, it is common, and one matter.
+//! name nothing different, to the letter, are accepted in any case: where a hundred people send one letter, it is common, and one matter.
 
 use std::sync::Arc;
 
-use super::contrast::{Contrast, MOST_AGREEING};
+use super::contrast::{Contrast, MOST_AGREEING, TELLING_AT_ALL};
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
 use crate::schemes::frequencies::Frequencies;
@@ -41,8 +41,6 @@ const COPY_JACCARD: f64 = 0.65;
 const COPY_JACCARD_OF_A_PLACE: f64 = 0.5;
 /// ... if the shorter has so many shingles.
 const COPY_SHINGLES: usize = 30;
-/// ... and if what they name differently weighs no more than this: what everybody names.
-const COPY_DIFFERING: f64 = 0.05;
 
 /// A text's shingles with their weights.
 #[derive(Clone, Debug)]
@@ -174,11 +172,22 @@ impl Verifier {
         Overlap { plain: Resemblance::of(count, mine.len(), others.len()), fewer, shared, a, b }
     }
 
-    /// What the names of both texts, and nothing else, could still turn into a match.
+    /// Whether what both texts name can still turn it into a match.
     pub fn could_accept(&self, overlap: &Overlap) -> bool {
+        self.at_best(overlap, false)
+    }
+
+    /// Whether it is a match at best, where it is known that the texts are no copies (`other_names`) or not.
+    fn at_best(&self, overlap: &Overlap, other_names: bool) -> bool {
         let same_place = self.verify.objects;
         let agreeing = if same_place { MOST_AGREEING } else { 0.0 };
-        self.evidence(overlap, &Contrast { agreeing, same_place, ..Contrast::default() }).accepted
+        self.evidence(overlap, &Contrast { agreeing, same_place, other_names, ..Contrast::default() }).accepted
+    }
+
+    /// Whether the texts are copies of one, as far as can be said without what they name.
+    pub fn could_be_copies(&self, overlap: &Overlap) -> bool {
+        let alike = if self.verify.objects { COPY_JACCARD_OF_A_PLACE } else { COPY_JACCARD };
+        overlap.fewer >= COPY_SHINGLES && overlap.plain.jaccard >= alike.max(self.verify.jaccard)
     }
 
     /// Decides.
@@ -195,20 +204,27 @@ impl Verifier {
         let quoted = containment + 1e-9 >= (contained + jaccard - similarity).min(1.0);
         let enough = (similarity >= jaccard || quoted) && amount >= evidence;
         let alike = if contrast.same_place { COPY_JACCARD_OF_A_PLACE } else { COPY_JACCARD };
-        let copy =
-            fewer >= COPY_SHINGLES && plain.jaccard >= alike.max(jaccard) && contrast.differing <= COPY_DIFFERING;
+        let alike = fewer >= COPY_SHINGLES && plain.jaccard >= alike.max(jaccard);
+        let copy = alike && contrast.differing <= TELLING_AT_ALL && !contrast.other_names;
         let similarity = if copy { similarity.max(plain.jaccard) } else { similarity };
         Evidence { similarity, containment, amount, accepted: enough || copy }
     }
 
     /// Whether no set of `theirs` shingles that weigh `b` and share at most `count` shingles, of at most weight `shared`, with
-    /// `ours` can be accepted.
-    pub(super) fn refuses(&self, ours: &Weighed, (theirs, b): (usize, f64), (count, shared): (usize, f64)) -> bool {
+    /// `ours` can be accepted. `other_names` says whether each text names something that the other does not; it is asked only
+    /// where that decides.
+    pub(super) fn refuses(
+        &self,
+        ours: &Weighed,
+        (theirs, b): (usize, f64),
+        (count, shared): (usize, f64),
+        other_names: impl FnOnce() -> bool,
+    ) -> bool {
         let mine = ours.set.len();
         let shared = shared.min(ours.total).min(b);
         let overlap =
             Overlap { plain: Resemblance::of(count, mine, theirs), fewer: mine.min(theirs), shared, a: ours.total, b };
-        !self.could_accept(&overlap)
+        !self.at_best(&overlap, false) || (!self.at_best(&overlap, true) && other_names())
     }
 }
 

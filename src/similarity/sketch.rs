@@ -5,10 +5,12 @@
 //! truth: whoever falls short of the thresholds by that count falls short of them by the texts. Of pairs of made-up petitions
 //! that share a phrase and are not alike, 97 % are ruled out.
 //!
-//! Layout, in 64-bit words; the first says the rest:
+//! Layout, in 64-bit words:
 //!
 //! ```text
 //! word 0    number of shingles (32 bits) · occupied places (20) · bits of the universe (6) · low bits of a place (6)
+//! word 1    what all shingles weigh
+//! word 2    bits of what the text names, 0 while that is not known
 //! list      Elias and Fano's: the high bits of the ascending places in unary, the low bits as they are
 //! or map    one bit a place, where that is shorter
 //! ```
@@ -112,7 +114,14 @@ fn write_list(places: &[u16], low_bits: u32, (high, low): (&mut [u64], &mut [u64
 }
 
 /// Words before the list or the map.
-const HEAD_WORDS: usize = 2;
+const HEAD_WORDS: usize = 3;
+
+/// Adds to a sketch what the text names ([`Named::bits`](super::Named::bits)).
+pub fn add_names(sketch: &mut [u64], names: u64) {
+    if let Some(word) = sketch.get_mut(HEAD_WORDS - 1) {
+        *word = names;
+    }
+}
 
 fn set_bit(words: &mut [u64], at: usize) {
     words[at / 64] |= 1 << (at % 64);
@@ -148,10 +157,11 @@ impl Sieve {
         &self.weighed
     }
 
-    /// Whether the text that was sketched as `sketch`, weighed by `verifier`, cannot be accepted beside this one, whatever both
-    /// name. `true` is certain; `false` means that the texts must be compared. O(shingles of the other), at most a map of 8 KiB.
-    pub fn rules_out(&self, sketch: &[u64], verifier: &Verifier) -> bool {
-        let [head, total, body @ ..] = sketch else { return false };
+    /// Whether the text that was sketched as `sketch`, weighed by `verifier`, cannot be accepted beside this one. `true` is
+    /// certain; `false` means that the texts must be compared. `names` gives the bits of what this text names; it is called only
+    /// where those of the other are known and decide. O(shingles of the other), at most a map of 8 KiB.
+    pub fn rules_out(&self, sketch: &[u64], verifier: &Verifier, names: impl FnOnce() -> u64) -> bool {
+        let [head, total, theirs, body @ ..] = sketch else { return false };
         let (head, total) = (Head::of(*head), f64::from_bits(*total));
         let Some(places) = self.places(head.universe_bits) else { return false };
         let (count, weight) = match head.low_bits {
@@ -159,7 +169,12 @@ impl Sieve {
             None => self.shared_with_map(head, body),
         };
         // A place may have overflowed: nothing is known then.
-        weight < OVERFLOW && verifier.refuses(&self.weighed, (head.shingles as usize, total), (count, weight))
+        let other_names = || {
+            let differ = |ours: u64| ours & !theirs != 0 && theirs & !ours != 0;
+            *theirs != 0 && differ(names())
+        };
+        let them = (head.shingles as usize, total);
+        weight < OVERFLOW && verifier.refuses(&self.weighed, them, (count, weight), other_names)
     }
 
     fn places(&self, universe_bits: u32) -> Option<&Places> {
@@ -240,6 +255,10 @@ mod tests {
         (0..count as u64).map(move |n| (seed << 32 | n).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 1)
     }
 
+    fn unnamed() -> u64 {
+        unreachable!("names are not known")
+    }
+
     fn verifier(verify: Verify) -> Verifier {
         Verifier::new(verify, Frequencies::built_in())
     }
@@ -251,7 +270,7 @@ mod tests {
 
     #[test]
     fn sketches_are_small_and_lists_and_maps_tell_the_same() {
-        for (count, bytes) in [(0, 40), (1, 40), (50, 88), (280, 238), (1_000, 528), (5_000, 3_100), (100_000, 8_208)] {
+        for (count, bytes) in [(0, 48), (1, 48), (50, 96), (280, 246), (1_000, 536), (5_000, 3_108), (100_000, 8_216)] {
             let words = sketch(sieve(&[(1, count)]).weighed());
             assert!(words.len() * 8 <= bytes, "{count} shingles take {} bytes", words.len() * 8);
             let head = Head::of(words[0]);
@@ -266,7 +285,7 @@ mod tests {
             let shared = ours.min(theirs) / 10;
             let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).weighed());
             let own = sieve(&[(2, shared), (4, ours - shared)]);
-            assert!(own.rules_out(&words, &verifier), "{ours} against {theirs}");
+            assert!(own.rules_out(&words, &verifier, unnamed), "{ours} against {theirs}");
         }
     }
 
@@ -307,7 +326,7 @@ mod tests {
                     [(jaccard, containment), (exact.similarity, 1.0), (1.0, exact.containment)]
                 {
                     let at = Verifier::new(Verify { jaccard, containment, ..verify.clone() }, frequencies.clone());
-                    let wrong = at.evidence(&overlap, &agreeing).accepted && a.rules_out(&words, &at);
+                    let wrong = at.evidence(&overlap, &agreeing).accepted && a.rules_out(&words, &at, unnamed);
                     prop_assert!(!wrong, "{overlap:?}");
                 }
                 Ok(())
@@ -326,7 +345,7 @@ mod tests {
             let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a))), weigher.shingles(&b));
             let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &Contrast::default());
             let at = verifier(Verify { jaccard: exact.similarity, containment: exact.containment, ..base });
-            prop_assert!(!a.rules_out(&sketch(&weigher.weigh(b)), &at));
+            prop_assert!(!a.rules_out(&sketch(&weigher.weigh(b)), &at, unnamed));
         }
     }
 }

@@ -72,6 +72,16 @@ impl Sketches {
         }
     }
 
+    /// Changes the sketch of `number`, if it is remembered.
+    pub fn amend(&self, owner: u32, number: u64, change: impl FnOnce(&mut [u64])) {
+        let hash = hash(owner, number);
+        let mut shard = self.shard(hash).write();
+        if let Some(at) = shard.find(hash, owner, number) {
+            let end = at + shard.length(at);
+            change(&mut shard.ring[at + HEAD..end]);
+        }
+    }
+
     /// Bytes allocated.
     pub fn memory_usage(&self) -> usize {
         let each = self.shards.iter().map(|shard| {

@@ -14,7 +14,7 @@ use super::read::{Buckets, Place};
 use super::retry::Trouble;
 use super::server::Topology;
 use crate::index::rank::{Hit, Scratch};
-use crate::index::{MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
+use crate::index::{CommonKeys, MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
 use crate::record::RecordId;
 use crate::schemes::Signature;
 use crate::schemes::profile::PostingKey;
@@ -69,22 +69,31 @@ impl Hits {
             hits.fingerprints[at] = Some(fingerprint);
             hits.near.push(at);
         }
-        hits.file(filed.digest, Via::EXACT);
+        hits.file(filed.digest, Via::EXACT, POSTINGS_PER_KEY);
         let (keys, cut) = looked_up(keys);
         hits.truncated |= cut;
+        let (mut counts, mut common) = (CommonKeys::default(), Vec::new());
         for (key, postings) in keys.zip(filed.keys) {
             let via = Via::channel(key.channel);
-            if !via.is_crowded(sparse, postings.len()) {
-                hits.file(postings, via);
+            if via.is_crowded(sparse, postings.len()) {
+                continue;
             }
+            if counts.note(via, postings.len()) {
+                common.push((postings, via));
+            } else {
+                hits.file(postings, via, POSTINGS_PER_KEY);
+            }
+        }
+        for (postings, via) in common {
+            hits.file(postings, via, counts.limit(via));
         }
         hits
     }
 
-    fn file(&mut self, postings: Postings, via: Via) {
+    fn file(&mut self, postings: Postings, via: Via, most: usize) {
         self.truncated |= postings.len() > POSTINGS_PER_KEY;
         let weight = weight(postings.len());
-        for posting in postings.into_iter().take(POSTINGS_PER_KEY) {
+        for posting in postings.into_iter().take(most) {
             let at = self.position(posting.id);
             self.seqs[at] = Some(posting.seq);
             self.keyed.push((at, via, weight));
