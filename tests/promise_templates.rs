@@ -186,3 +186,22 @@ fn statistics_survive_a_restart_and_a_reindex_takes_keys_from_what_is_rare() {
     assert_eq!(after.0, ["o60"]);
     assert!(server.send("GET", "/v1/collections/kept/statistics", &Value::Null).json()["version"].as_u64() >= Some(2));
 }
+
+#[test]
+fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
+    // So many that the form's keys propose crowds, among which the earliest hide all others.
+    let (desk, places) = with_orders("hot", 1_100);
+    let begun = Instant::now();
+    let live = || desk.ask("GET", "", &Value::Null)["generation"].clone();
+    while live() == 1 {
+        assert!(begun.elapsed() < FOLLOWS_WITHIN, "{}", desk.ask("GET", "/statistics", &Value::Null));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for number in [5, 400, 700, 1_099] {
+        let (road, estate) = &places[number];
+        let found = desk.ask("POST", "/similar", &again(road, estate));
+        assert_eq!(ids(&found["similar"]), [format!("o{number}")], "{found}");
+    }
+    let verdict = desk.register("again", &again(&places[900].0, &places[900].1));
+    assert_eq!((&verdict["duplicate_of"], &verdict["generation"]), (&json!("o900"), &json!(2)), "{verdict}");
+}

@@ -242,6 +242,26 @@ fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
 }
 
 #[test]
+fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
+    let index = GenerationIndex::new();
+    let key = |channel, key| PostingKey { channel, key };
+    for seq in 1..=300 {
+        index.insert(seq, seq, None, &[key(1, 1), key(2, 1), key(1, 100 + seq / 2)]).unwrap();
+    }
+    let found = |keys: &[PostingKey]| {
+        let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys, sparse: Via::default() });
+        assert!(found.truncated);
+        found.items.iter().map(|item| item.seq).collect::<Vec<_>>()
+    };
+    let earliest = |count| (1..=count).collect::<Vec<u64>>();
+    assert_eq!(found(&[key(1, 1)]), earliest(256));
+    // The rarer key's records first.
+    assert_eq!(found(&[key(1, 1), key(1, 240)]), [&[280, 281], &earliest(16)[..]].concat());
+    assert_eq!(found(&[key(1, 1), key(1, 9)]), earliest(16), "a key that nobody has is rarer too");
+    assert_eq!(found(&[key(1, 9), key(2, 1)]), earliest(256), "another channel's keys say nothing");
+}
+
+#[test]
 fn exact_proposals_come_first_and_do_not_count_as_candidates() {
     let index = GenerationIndex::new();
     let key = |key| PostingKey { channel: 2, key };

@@ -250,6 +250,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::frequencies::Counter;
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;
@@ -321,6 +322,25 @@ mod tests {
             let both = union.iter().filter(|hash| a.contains(hash) && b.contains(hash)).count();
             prop_assert_eq!(found, (t == 0.0 && shares) || (both > 0 && both as f64 >= t * union.len() as f64));
         }
+    }
+
+    #[test]
+    fn keys_on_what_has_become_common_are_misplaced_until_it_is_known() {
+        let form: String = ('一'..).take(300).collect();
+        let own: String = ('金'..).take(60).collect();
+        let mut counter = Counter::default();
+        (0..2_000).for_each(|_| counter.observe(codes(&form, SAMPLED_SHINGLE)));
+        let now = Arc::new(Frequencies::decode(1, &counter.encode(2_000)).unwrap());
+        let words = Words::new(&TextSettings::default());
+        let document = document(&[(Role::Text, form.as_str()), (Role::Text, own.as_str())]);
+        let misplaced = |prefer, frozen: Option<&Arc<Frequencies>>| {
+            let params = ShingleParams { units: 8, prefer, ..ShingleParams::default() };
+            Shingle::new(&params, frozen.cloned()).misplaced_keys(&reading(&document, &words, &[1, 1]), &now)
+        };
+        let before = misplaced(Prefer::Rare, None);
+        assert!(before.share() > 0.5 && before.keys == 14, "{before:?}");
+        assert_eq!(misplaced(Prefer::Rare, Some(&now)), MisplacedKeys { misplaced: 0, keys: 14 });
+        assert_eq!(misplaced(Prefer::Any, None), MisplacedKeys::default(), "those were laid by chance");
     }
 
     #[test]

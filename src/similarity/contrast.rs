@@ -275,6 +275,25 @@ mod tests {
     }
 
     #[test]
+    fn bits_that_differ_on_both_sides_mean_names_that_do() {
+        let words = Words::new(&TextSettings::default());
+        let named = |text: &str| Named::new(text, words.objects(text));
+        let texts =
+            ["雁坪路停水", "松岗路停水", "鹤鸣小区停水", "雁坪路鹤鸣小区停水", "停水", "柳塘区停水", "松岗路鹤鸣小区"];
+        let mut seen = [0; 2];
+        for (a, b) in texts.iter().flat_map(|a| texts.iter().map(move |b| (named(a), named(b)))) {
+            let (bits_a, bits_b) = (a.bits(None), b.bits(None));
+            let differ = bits_a & !bits_b != 0 && bits_b & !bits_a != 0;
+            let found = contrast(&a, &b, None);
+            assert!(bits_a != 0 && (!differ || found.other_names), "{a:?} {b:?}");
+            seen[usize::from(differ)] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
+        assert!(!between("雁坪路停水", "雁坪路鹤鸣小区停水").other_names, "one may say more");
+        assert!(between("梧桐湾花园三期漏水", "梧桐弯花园三期漏水").other_names, "a typo is none of a copy");
+    }
+
+    #[test]
     fn what_everybody_names_is_neither_for_nor_against() {
         use crate::schemes::frequencies::Counter;
         let mut counter = Counter::default();

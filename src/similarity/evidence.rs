@@ -285,8 +285,11 @@ mod tests {
         let verifier = Verifier::new(Verify::default(), saying(FORM));
         let copy = format!("{FORM}谢谢");
         assert!(evidence(&verifier, FORM, &copy, &Contrast::default()).accepted);
-        let other = Contrast { differing: 1.0, ..Contrast::default() };
-        assert!(!evidence(&verifier, FORM, &copy, &other).accepted);
+        for other in
+            [Contrast { differing: 1.0, ..Contrast::default() }, Contrast { other_names: true, ..Contrast::default() }]
+        {
+            assert!(!evidence(&verifier, FORM, &copy, &other).accepted);
+        }
     }
 
     #[test]

@@ -306,9 +306,14 @@ mod tests {
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(300));
         let settings = (any::<bool>(), any::<bool>(), 0.0..=1.0, 0.0..=1.0, 0.0..40.0);
         let sizes = (0usize..3_000, 0usize..3_000, 0usize..6_000, 0u32..7);
+        let names = (prop::sample::select(vec![0, 1, 3, 5, 7_u64]), prop::sample::select(vec![1, 3, 5, 7_u64]));
         let result = runner.run(
-            &(sizes, settings),
-            |((shared, ours, theirs, scale), (rarity, objects, jaccard, containment, evidence))| {
+            &(sizes, settings, names),
+            |(
+                (shared, ours, theirs, scale),
+                (rarity, objects, jaccard, containment, evidence),
+                (theirs_named, named),
+            )| {
                 let (shared, ours, theirs) = (shared >> scale, ours >> scale, theirs >> scale);
                 let verify = Verify { rarity, objects, evidence, ..Verify::default() };
                 let set = |parts: [(u64, usize); 2]| {
@@ -316,17 +321,23 @@ mod tests {
                 };
                 let (a, b) = (set([(1, shared), (2, ours)]), set([(1, shared), (3, theirs)]));
                 let weigher = Verifier::new(verify.clone(), frequencies.clone());
-                let (a, words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone())));
+                let (a, mut words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone())));
+                add_names(&mut words, theirs_named);
+                let other_names = theirs_named & !named != 0 && named & !theirs_named != 0;
                 let overlap = weigher.overlap(a.weighed(), &b);
-                let agreeing =
-                    Contrast { agreeing: if objects { 2.5 } else { 0.0 }, same_place: objects, ..Contrast::default() };
+                let agreeing = Contrast {
+                    agreeing: if objects { 2.5 } else { 0.0 },
+                    same_place: objects,
+                    other_names,
+                    ..Contrast::default()
+                };
                 let exact = weigher.evidence(&overlap, &agreeing);
                 // At the given thresholds, and at those that are met exactly.
                 for (jaccard, containment) in
                     [(jaccard, containment), (exact.similarity, 1.0), (1.0, exact.containment)]
                 {
                     let at = Verifier::new(Verify { jaccard, containment, ..verify.clone() }, frequencies.clone());
-                    let wrong = at.evidence(&overlap, &agreeing).accepted && a.rules_out(&words, &at, unnamed);
+                    let wrong = at.evidence(&overlap, &agreeing).accepted && a.rules_out(&words, &at, || named);
                     prop_assert!(!wrong, "{overlap:?}");
                 }
                 Ok(())

@@ -211,6 +211,27 @@ async fn records_registered_during_a_reindex_are_in_both_generations() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_generation_before_is_dropped_where_it_is_not_to_be_kept() {
+    let office = Office::new().await;
+    filled(&office, 5, 2).await;
+    for (keep_previous, left) in [(false, vec![2]), (true, vec![2, 3]), (false, vec![2, 4])] {
+        let settings = Box::new(Settings::preset(Preset::Paper));
+        let work = Reindex { settings, activate: true, keep_previous, records_per_second: None };
+        let task = office.done(Work::Reindex(work)).await;
+        assert_eq!(task.status, TaskStatus::Succeeded, "{task:?}");
+        let generations = office.engine.generations(&office.name).await.unwrap();
+        assert_eq!(generations.iter().map(|generation| generation.generation).collect::<Vec<_>>(), left);
+    }
+}
+
+#[test]
+fn a_reindex_asked_for_by_an_earlier_build_keeps_the_generation_before() {
+    let mut asked = serde_json::to_value(reindex(Settings::default(), true)).unwrap();
+    asked.as_object_mut().unwrap().remove("keep_previous");
+    assert_eq!(serde_json::from_value::<Work>(asked).unwrap(), reindex(Settings::default(), true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_task_a_collection_and_one_that_is_canceled_leaves_nothing() {
     let office = Office::new().await;
     filled(&office, 30, 1).await;
