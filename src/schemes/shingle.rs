@@ -36,6 +36,8 @@ pub const MAX_HASHES: usize = 1 << 16;
 /// Mean weight of a run's characters from which it is of the first, second and third class; below, it is of the last.
 const CLASSES: [f64; 3] = [0.5, 0.2, 0.05];
 
+/// One in so many of the fewest keys is enough where they lie on rare text: those on more common text are left out then.
+const ENOUGH_OF: usize = 2;
 /// Text of this class and above is common.
 const COMMON_CLASS: u64 = 2;
 
@@ -86,6 +88,7 @@ impl Scheme for Shingle {
                     Prefer::Rare => {
                         let rarity = Rarity::of(reading.input(), &self.frequencies);
                         runs.for_each_at(run, |hash, units| smallest.offer(rarity.key(hash, units)));
+                        leave_out_common(&mut smallest.kept, least.div_ceil(ENOUGH_OF));
                     }
                 }
                 smallest.kept
@@ -143,6 +146,14 @@ impl Shingle {
             }
         });
         (kept.len() as u64, common.len() as u64)
+    }
+}
+
+/// Leaves out the classes behind that with which there are `enough` keys.
+fn leave_out_common(kept: &mut Vec<u64>, enough: usize) {
+    if let Some(last) = kept.get(enough.saturating_sub(1)) {
+        let class = last >> 62;
+        kept.truncate(kept.partition_point(|key| key >> 62 <= class));
     }
 }
 
