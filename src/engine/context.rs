@@ -225,11 +225,14 @@ fn verifier(settings: &Settings, frequencies: &Arc<Frequencies>) -> Option<Verif
 /// Whether a record has the same sketch under both: the same fields are read and normalised in the same way, cut into
 /// shingles of one width, weighed in one way, and names are found by one dictionary.
 fn same_sketches(one: &Settings, other: &Settings) -> bool {
-    let verify = |settings: &Settings| settings.verify.as_ref().map(|verify| (verify.shingle, verify.rarity));
+    let verify = |settings: &Settings| {
+        let verify = settings.verify.as_ref();
+        verify.map(|verify| (verify.shingle, verify.rarity, verify.objects))
+    };
     let read = |settings: &Settings| (settings.text.simplify, verify(settings));
     let words = |settings: &Settings| {
-        let TextSettings { user_words, synonyms, .. } = &settings.text;
-        (user_words.clone(), synonyms.clone())
+        let TextSettings { segmenter, user_words, synonyms, .. } = &settings.text;
+        (*segmenter, user_words.clone(), synonyms.clone())
     };
     one.fields == other.fields
         && one.host_aliases == other.host_aliases

@@ -1,7 +1,6 @@
 //! What counts as a match: the rules that the store asks for every candidate.
 
 use std::cell::OnceCell;
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +10,10 @@ use crate::index::{GenerationIndex, Proposal, Via};
 use crate::record::Row;
 use crate::schemes::Signature;
 use crate::schemes::frequencies::Frequencies;
-use crate::similarity::{Contrast, Named, Overlap, Sieve, Verifier, Weighed, add_names, contrast, sketch};
+use crate::similarity::names::{self, Outline};
+use crate::similarity::{
+    Contrast, Named, Naming, Occupied, Overlap, Sieve, Verifier, Weighed, add_names, contrast, sketch,
+};
 use crate::store::{Candidate, Judge, Seq, StoredRecord};
 use crate::text::Document;
 use crate::verdict::{Difference, Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
@@ -53,11 +55,15 @@ impl Drop for Candidates {
     }
 }
 
-/// What a record names, and its sentences, so that what a candidate repeats need not be read again.
+/// What a record names.
 struct OwnNames {
     named: Named,
     bits: u64,
-    sentences: HashSet<String>,
+}
+
+/// What is remembered of a record besides its sketch: what it names, under a number that no seq has.
+fn names_at(seq: Seq) -> u64 {
+    seq | 1 << 63
 }
 
 impl RecordJudge {
@@ -141,36 +147,46 @@ impl RecordJudge {
 
     fn own_names(&self, verifier: &Verifier) -> &OwnNames {
         self.named.get_or_init(|| {
-            let text = self.subject.document.joined();
-            let named = self.context.named(&text);
-            OwnNames {
-                bits: named.bits(weighing_names(verifier)),
-                named,
-                sentences: sentences(&text).map(str::to_owned).collect(),
-            }
+            let named = self.context.named(&self.subject.document.joined());
+            OwnNames { bits: named.bits(weighing_names(verifier)), named }
         })
     }
 
-    /// What the record and a candidate's text name; `overlap` is what they share.
-    fn contrast(&self, candidate: &Candidate<'_>, text: &str, overlap: &Overlap, verifier: &Verifier) -> Contrast {
+    /// What the record and a candidate's text name.
+    fn contrast(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Contrast {
         if !verifier.settings().objects {
             return Contrast::default();
         }
-        let own = self.own_names(verifier);
-        let theirs = if verifier.could_be_copies(overlap) {
-            // A form that thousands fill in is read once: then its sketch tells that it names something else.
-            let theirs = self.context.named(text);
-            if candidate.lasting {
-                let bits = theirs.bits(weighing_names(verifier));
-                self.context.sketches.amend(self.context.owner, candidate.record.seq, |sketch| add_names(sketch, bits));
-            }
-            theirs
-        } else {
-            // What stands in both letters is found by the record's own names.
-            let others: Vec<&str> = sentences(text).filter(|sentence| !own.sentences.contains(*sentence)).collect();
-            Named::new(text, self.context.profile.objects(&others.join("\n")))
+        let (seq, sketches) = (candidate.record.seq, &self.context.sketches);
+        let remembered = candidate.lasting.then(|| sketches.compare(self.context.owner, names_at(seq), names::decode));
+        let theirs = remembered.flatten().map_or_else(|| self.context.named(text), |objects| Named::new(text, objects));
+        if candidate.lasting {
+            self.remember_names(seq, &theirs, verifier);
+        }
+        contrasted(verifier, &self.own_names(verifier).named, &theirs)
+    }
+
+    /// Remembers what the text of `seq` names, so that it need not be read again to be found about something else.
+    fn remember_names(&self, seq: Seq, named: &Named, verifier: &Verifier) {
+        let (owner, sketches) = (self.context.owner, &self.context.sketches);
+        let mut new = false;
+        sketches.remember(owner, names_at(seq), || {
+            new = true;
+            names::encode(named.objects())
+        });
+        if new {
+            sketches.amend(owner, seq, |sketch| add_names(sketch, named.bits(weighing_names(verifier))));
+        }
+    }
+
+    /// Whether a text that shares at most `at_most` with the record's cannot be accepted, going by what both name.
+    fn is_about_another_matter(&self, seq: Seq, (at_most, occupied): (Overlap, Occupied), verifier: &Verifier) -> bool {
+        let Some(objects) = self.context.sketches.compare(self.context.owner, names_at(seq), names::decode) else {
+            return false;
         };
-        contrasted(verifier, &own.named, &theirs)
+        let theirs = Outline::new(objects, occupied, verifier.settings().shingle);
+        let contrast = contrasted(verifier, &self.own_names(verifier).named, &theirs);
+        !verifier.evidence(&at_most, &contrast).accepted
     }
 
     /// Measures a candidate by its text.
@@ -178,8 +194,7 @@ impl RecordJudge {
         let text = other.joined();
         let overlap = self.overlap(candidate, &text, verifier);
         let undecided = self.templates || verifier.could_accept(&overlap);
-        let contrast =
-            if undecided { self.contrast(candidate, &text, &overlap, verifier) } else { Contrast::default() };
+        let contrast = if undecided { self.contrast(candidate, &text, verifier) } else { Contrast::default() };
         let evidence = verifier.evidence(&overlap, &contrast);
         let alike = overlap.plain.satisfies(verifier.settings());
         Verified {
@@ -201,11 +216,6 @@ struct Verified {
     accepted: bool,
     /// The same form, about another matter.
     template: bool,
-}
-
-/// Parts of a text between marks that end one.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    text.split(['。', ',', ';', '!', '?', '、', '\n']).filter(|sentence| !sentence.is_empty())
 }
 
 /// Whether two stored records match by the scores, where the index holds nothing else.
@@ -266,7 +276,7 @@ fn read(context: &Context, record: &StoredRecord) -> Option<Document> {
 }
 
 /// What two texts name, as far as the collection asks.
-pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> Contrast {
+pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &impl Naming) -> Contrast {
     if !verifier.settings().objects {
         return Contrast::default();
     }
@@ -361,9 +371,19 @@ impl Judge for RecordJudge {
         if self.templates || by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
-        let names = || self.own_names(verifier).bits;
-        let ruled_out = |theirs: &[u64]| self.sieve(verifier).rules_out(theirs, verifier, names);
-        let dismissed = self.context.sketches.compare(self.context.owner, seq, ruled_out).unwrap_or(false);
+        let (sieve, names) = (self.sieve(verifier), || self.own_names(verifier).bits);
+        // `Some` where the names decide.
+        let open = |theirs: &[u64]| match sieve.rules_out(theirs, verifier, names) {
+            true => None,
+            false => Some(sieve.at_most(theirs).zip(Occupied::of(theirs))),
+        };
+        let dismissed = match self.context.sketches.compare(self.context.owner, seq, open) {
+            Some(None) => true,
+            Some(Some(Some(bound))) => {
+                verifier.settings().objects && self.is_about_another_matter(seq, bound, verifier)
+            }
+            Some(Some(None)) | None => false,
+        };
         self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
         dismissed
     }
@@ -373,6 +393,9 @@ impl Judge for RecordJudge {
         // A long text's shingles are not made here, where other requests wait; the first who verifies it does.
         if self.sieve.get().is_some() || self.subject.is_short() {
             self.context.sketches.remember(self.context.owner, seq, || sketch(self.sieve(verifier).weighed()));
+        }
+        if let Some(own) = self.named.get() {
+            self.remember_names(seq, &own.named, verifier);
         }
     }
 

@@ -37,6 +37,9 @@ fn is_particular(object: &&NamedObject) -> bool {
     object.kind != ObjectKind::District
 }
 
+/// What stands before the ending of a name names the thing by itself if it has so many characters: two are often a common word.
+const CORE_CHARS: usize = 3;
+
 /// An abbreviation of at least so many characters may end otherwise than the name.
 const ABBREVIATED_CHARS: usize = 3;
 
@@ -77,25 +80,38 @@ impl Named {
         &self.objects
     }
 
-    /// The names that are more than [`TELLING_AT_ALL`], where `weight` says what a name weighs.
-    fn telling(&self, weight: impl Fn(&&NamedObject) -> f64) -> HashSet<&str> {
-        let telling =
-            |object: &&NamedObject| is_name(object) && is_particular(object) && weight(object) > TELLING_AT_ALL;
-        self.objects.iter().filter(telling).map(|object| object.name.as_str()).collect()
-    }
-
     /// The names as a set of bits, never none: where each of two sets has a bit that the other has not, each text names something
     /// that the other does not ([`Contrast::other_names`]).
     pub fn bits(&self, frequencies: Option<&Frequencies>) -> u64 {
-        let names = self.telling(weight(frequencies)).into_iter();
+        let names = telling(&self.objects, weight(frequencies)).into_iter();
         names.fold(1, |bits, name| bits | 2 << (name_code(name) % 63))
     }
+}
 
+/// A text as far as it says whether something is named in it.
+pub trait Naming {
+    /// The things that it names.
+    fn objects(&self) -> &[NamedObject];
+
+    /// Whether its letters and digits hold these. May be `true` where that is not known.
+    fn holds(&self, name: &str) -> bool;
+
+    /// Whether it names a thing, under this name, what stands before its ending, or one like it.
     fn names(&self, object: &NamedObject) -> bool {
         let core = object.core();
-        self.compact.contains(&object.name)
-            || (core.chars().nth(1).is_some() && self.compact.contains(core))
-            || self.objects.iter().any(|other| is_alike(object, other))
+        self.holds(&object.name)
+            || (core.chars().nth(CORE_CHARS - 1).is_some() && self.holds(core))
+            || self.objects().iter().any(|other| is_alike(object, other))
+    }
+}
+
+impl Naming for Named {
+    fn objects(&self) -> &[NamedObject] {
+        &self.objects
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        self.compact.contains(name)
     }
 }
 
@@ -150,49 +166,60 @@ fn is_name(object: &&NamedObject) -> bool {
 }
 
 /// Compares what two texts name. O(names × (names + length)).
-pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
+///
+/// Where a side's [`Naming::holds`] says `true` of what is not known, they agree no less and differ no more than they do.
+pub fn contrast(a: &impl Naming, b: &impl Naming, frequencies: Option<&Frequencies>) -> Contrast {
     let weight = weight(frequencies);
     let mut found = Contrast::default();
-    let (names_a, names_b) = (a.telling(weight), b.telling(weight));
+    let (names_a, names_b) = (telling(a.objects(), weight), telling(b.objects(), weight));
     found.other_names = !names_a.is_subset(&names_b) && !names_b.is_subset(&names_a);
-    let split = |of: &'_ Named, other: &Named| {
-        let names = of.objects.iter().filter(is_name).cloned();
-        names.partition::<Vec<_>, _>(|object| other.names(object))
-    };
     let ((shared_a, only_a), (shared_b, only_b)) = (split(a, b), split(b, a));
-    let sum = |objects: &[NamedObject]| objects.iter().filter(is_particular).map(|object| weight(&object)).sum::<f64>();
+    let sum = |objects: &[&NamedObject]| {
+        objects.iter().copied().filter(is_particular).map(|object| weight(&object)).sum::<f64>()
+    };
     let is_place =
         |object: &NamedObject| matches!(object.kind, ObjectKind::Road | ObjectKind::Place | ObjectKind::Water);
-    found.same_place = shared_a.iter().chain(&shared_b).any(is_place);
+    found.same_place = shared_a.iter().chain(&shared_b).copied().any(is_place);
     found.agreeing = sum(&shared_a).max(sum(&shared_b)).min(MOST_NAMES);
     found.differing = sum(&only_a).min(sum(&only_b)).min(MOST_NAMES);
     if found.differing > 0.0 {
         pair_up(&only_a, &only_b, is_particular, weight, &mut found.differs);
     }
     let district = |object: &&NamedObject| !is_particular(object);
-    if only_a.iter().any(|object| district(&object)) && only_b.iter().any(|object| district(&object)) {
+    if only_a.iter().any(district) && only_b.iter().any(district) {
         found.differing += OTHER_DISTRICT;
         pair_up(&only_a, &only_b, district, weight, &mut found.differs);
     }
     for kind in NUMBERS {
-        compare_numbers(kind, a, b, &mut found);
+        compare_numbers(kind, a.objects(), b.objects(), &mut found);
     }
     found.agreeing = found.agreeing.min(MOST_AGREEING);
     found.differs.truncate(MAX_DIFFERENCES);
     found
 }
 
+/// The names of a text that another names too, and the others.
+fn split<'a>(of: &'a impl Naming, other: &impl Naming) -> (Vec<&'a NamedObject>, Vec<&'a NamedObject>) {
+    of.objects().iter().filter(is_name).partition(|object| other.names(object))
+}
+
+/// The names that weigh more than [`TELLING_AT_ALL`], where `weight` says what a name weighs.
+fn telling(objects: &[NamedObject], weight: impl Fn(&&NamedObject) -> f64) -> HashSet<&str> {
+    let telling = |object: &&NamedObject| is_name(object) && is_particular(object) && weight(object) > TELLING_AT_ALL;
+    objects.iter().filter(telling).map(|object| object.name.as_str()).collect()
+}
+
 /// Names of both lists side by side: of one kind as far as possible, those that weigh most first.
 fn pair_up(
-    only_a: &[NamedObject],
-    only_b: &[NamedObject],
+    only_a: &[&NamedObject],
+    only_b: &[&NamedObject],
     chosen: impl Fn(&&NamedObject) -> bool,
     weight: impl Fn(&&NamedObject) -> f64,
     differs: &mut Vec<Difference>,
 ) {
-    let by_weight = |objects: &'_ [NamedObject]| {
+    let by_weight = |objects: &[&NamedObject]| {
         let telling = |object: &&NamedObject| chosen(object) && (weight(object) >= TELLING || !is_particular(object));
-        let mut sorted: Vec<NamedObject> = objects.iter().filter(telling).cloned().collect();
+        let mut sorted: Vec<NamedObject> = objects.iter().copied().filter(telling).cloned().collect();
         sorted.sort_by(|x, y| weight(&y).total_cmp(&weight(&x)));
         sorted
     };
@@ -206,20 +233,14 @@ fn pair_up(
     }
 }
 
-fn compare_numbers(kind: ObjectKind, a: &Named, b: &Named, found: &mut Contrast) {
-    let of = |named: &'_ Named| -> Vec<String> {
-        named.objects.iter().filter(|object| object.kind == kind).map(|object| object.name.clone()).collect()
-    };
-    let (in_a, in_b) = (of(a), of(b));
-    if in_a.is_empty() || in_b.is_empty() {
-        return;
-    }
-    let known: HashSet<&String> = in_a.iter().collect();
-    if in_b.iter().any(|number| known.contains(number)) {
+fn compare_numbers(kind: ObjectKind, a: &[NamedObject], b: &[NamedObject], found: &mut Contrast) {
+    let is_one = |object: &&NamedObject| object.kind == kind;
+    let (Some(first_a), Some(first_b)) = (a.iter().find(is_one), b.iter().find(is_one)) else { return };
+    if b.iter().filter(is_one).any(|number| a.iter().filter(is_one).any(|other| other.name == number.name)) {
         found.agreeing += SAME_NUMBER;
     } else {
         found.differing += OTHER_NUMBER;
-        found.differs.insert(0, Difference { kind, a: in_a[0].clone(), b: in_b[0].clone() });
+        found.differs.insert(0, Difference { kind, a: first_a.name.clone(), b: first_b.name.clone() });
     }
 }
 

@@ -210,21 +210,10 @@ impl Verifier {
         Evidence { similarity, containment, amount, accepted: enough || copy }
     }
 
-    /// Whether no set of `theirs` shingles that weigh `b` and share at most `count` shingles, of at most weight `shared`, with
-    /// `ours` can be accepted. `other_names` says whether each text names something that the other does not; it is asked only
-    /// where that decides.
-    pub(super) fn refuses(
-        &self,
-        ours: &Weighed,
-        (theirs, b): (usize, f64),
-        (count, shared): (usize, f64),
-        other_names: impl FnOnce() -> bool,
-    ) -> bool {
-        let mine = ours.set.len();
-        let shared = shared.min(ours.total).min(b);
-        let overlap =
-            Overlap { plain: Resemblance::of(count, mine, theirs), fewer: mine.min(theirs), shared, a: ours.total, b };
-        !self.at_best(&overlap, false) || (!self.at_best(&overlap, true) && other_names())
+    /// Whether texts that share no more than this cannot be accepted, whatever they name. `other_names` says whether each names
+    /// something that the other does not; it is asked only where that decides.
+    pub(super) fn refuses(&self, at_most: &Overlap, other_names: impl FnOnce() -> bool) -> bool {
+        !self.at_best(at_most, false) || (self.verify.objects && !self.at_best(at_most, true) && other_names())
     }
 }
 

@@ -20,7 +20,8 @@
 
 use std::sync::OnceLock;
 
-use super::evidence::{Verifier, Weighed};
+use super::evidence::{Overlap, Verifier, Weighed};
+use super::shingles::Resemblance;
 
 /// Bits of the smallest universe, and of the largest: a map of 8 KiB. Texts of more than 32,768 shingles crowd it.
 const UNIVERSE_BITS: [u32; 2] = [12, 16];
@@ -161,20 +162,28 @@ impl Sieve {
     /// certain; `false` means that the texts must be compared. `names` gives the bits of what this text names; it is called only
     /// where those of the other are known and decide. O(shingles of the other), at most a map of 8 KiB.
     pub fn rules_out(&self, sketch: &[u64], verifier: &Verifier, names: impl FnOnce() -> u64) -> bool {
-        let [head, total, theirs, body @ ..] = sketch else { return false };
-        let (head, total) = (Head::of(*head), f64::from_bits(*total));
-        let Some(places) = self.places(head.universe_bits) else { return false };
+        let Some(overlap) = self.at_most(sketch) else { return false };
+        let theirs = sketch[HEAD_WORDS - 1];
+        let other_names = || {
+            let differ = |ours: u64| ours & !theirs != 0 && theirs & !ours != 0;
+            theirs != 0 && differ(names())
+        };
+        verifier.refuses(&overlap, other_names)
+    }
+
+    /// What this text and the sketched one share at most, where that is known.
+    pub fn at_most(&self, sketch: &[u64]) -> Option<Overlap> {
+        let [head, total, _, body @ ..] = sketch else { return None };
+        let (head, b) = (Head::of(*head), f64::from_bits(*total));
+        let places = self.places(head.universe_bits)?;
         let (count, weight) = match head.low_bits {
             Some(low_bits) => places.shared_with_list(head, low_bits, body),
             None => self.shared_with_map(head, body),
         };
+        let (a, ours, theirs) = (self.weighed.total(), self.weighed.set().len(), head.shingles as usize);
+        let plain = Resemblance::of(count, ours, theirs);
         // A place may have overflowed: nothing is known then.
-        let other_names = || {
-            let differ = |ours: u64| ours & !theirs != 0 && theirs & !ours != 0;
-            *theirs != 0 && differ(names())
-        };
-        let them = (head.shingles as usize, total);
-        weight < OVERFLOW && verifier.refuses(&self.weighed, them, (count, weight), other_names)
+        (weight < OVERFLOW).then(|| Overlap { plain, fewer: ours.min(theirs), shared: weight.min(a).min(b), a, b })
     }
 
     fn places(&self, universe_bits: u32) -> Option<&Places> {
@@ -211,30 +220,67 @@ impl Places {
         if self.most == u64::from(u16::MAX) {
             return (usize::MAX, f64::MAX);
         }
-        let (high, low) =
-            body.split_at(high_words(head.shingles as usize, head.universe_bits, low_bits).min(body.len()));
-        let (per_word, low_mask) = (lows_per_word(low_bits), (1 << low_bits) - 1);
-        let (mut count, mut weight, mut seen) = (0, 0_u64, 0);
-        let (mut lows, mut left, mut next) = (0, 0, low.iter());
-        for (number, &word) in high.iter().enumerate() {
-            let mut rest = word;
-            while rest != 0 {
-                let bucket = number * 64 + rest.trailing_zeros() as usize - seen;
-                rest &= rest - 1;
-                seen += 1;
-                if left == 0 {
-                    lows = next.next().copied().unwrap_or(0);
-                    left = per_word;
-                }
-                let place = bucket << low_bits | (lows & low_mask) as usize;
-                lows >>= low_bits;
-                left = left.wrapping_sub(1);
-                let ours = self.weights[place & (self.weights.len() - 1)];
-                count += usize::from(ours > 0);
-                weight += u64::from(ours);
-            }
-        }
+        let (mut count, mut weight) = (0, 0_u64);
+        for_each_place(head, low_bits, body, |place| {
+            let ours = self.weights[place & (self.weights.len() - 1)];
+            count += usize::from(ours > 0);
+            weight += u64::from(ours);
+        });
         (count, weight as f64 / f64::from(WEIGHT_UNITS))
+    }
+}
+
+/// Calls `each` with the places of a list.
+#[inline]
+fn for_each_place(head: Head, low_bits: u32, body: &[u64], mut each: impl FnMut(usize)) {
+    let (high, low) = body.split_at(high_words(head.shingles as usize, head.universe_bits, low_bits).min(body.len()));
+    let (per_word, low_mask) = (lows_per_word(low_bits), (1 << low_bits) - 1);
+    let (mut seen, mut lows, mut left, mut next) = (0, 0, 0, low.iter());
+    for (number, &word) in high.iter().enumerate() {
+        let mut rest = word;
+        while rest != 0 {
+            let bucket = number * 64 + rest.trailing_zeros() as usize - seen;
+            rest &= rest - 1;
+            seen += 1;
+            if left == 0 {
+                lows = next.next().copied().unwrap_or(0);
+                left = per_word;
+            }
+            each(bucket << low_bits | (lows & low_mask) as usize);
+            lows >>= low_bits;
+            left = left.wrapping_sub(1);
+        }
+    }
+}
+
+/// The places that a sketched text occupies.
+#[derive(Debug)]
+pub struct Occupied {
+    map: Vec<u64>,
+    universe_bits: u32,
+}
+
+impl Occupied {
+    /// Of a sketch. O(shingles), at most 8 KiB.
+    pub fn of(sketch: &[u64]) -> Option<Self> {
+        let [head, _, _, body @ ..] = sketch else { return None };
+        let head = Head::of(*head);
+        let universe_bits = head.universe_bits.clamp(UNIVERSE_BITS[0], UNIVERSE_BITS[1]);
+        let map = match head.low_bits {
+            None => body.to_vec(),
+            Some(low_bits) => {
+                let mut map = vec![0; (1 << universe_bits) / 64];
+                for_each_place(head, low_bits, body, |place| set_bit(&mut map, place & ((1 << universe_bits) - 1)));
+                map
+            }
+        };
+        Some(Self { map, universe_bits })
+    }
+
+    /// Whether the text may hold a shingle; `false` is certain.
+    pub fn holds(&self, code: u64) -> bool {
+        let place = place(code, self.universe_bits);
+        self.map.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 1)
     }
 }
 

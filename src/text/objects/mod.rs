@@ -137,7 +137,9 @@ fn prefix(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> String {
             break;
         }
         let opens_clause = left == 0 && chars <= 2;
-        if !word.chars().all(is_han) || (chars > 1 && is_no_name(tag.tag) && !opens_clause) {
+        // "Number one" of schools and hospitals.
+        let ordinal = kind == ObjectKind::Organisation && word.starts_with('第');
+        if !word.chars().all(is_han) || (chars > 1 && is_no_name(tag.tag) && !opens_clause && !ordinal) {
             break;
         }
         prefix.insert_str(0, word);
@@ -171,6 +173,7 @@ mod tests {
         check("位于鹤鸣小区门口的垃圾", &[(Place, "鹤鸣小区")]);
         check("请问青石桥小学什么时候开学", &[(Organisation, "青石桥小学")]);
         check("砚溪河污染严重,沿河居民意见很大", &[(Water, "砚溪河")]);
+        check("柳塘第一小学门口堵车", &[(Organisation, "柳塘第一小学")]);
         check("投诉云帆建材有限公司拖欠工资", &[(Organisation, "云帆建材有限公司")]);
     }
 
