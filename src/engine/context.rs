@@ -41,7 +41,7 @@ pub(super) struct Context {
     /// How many contexts had been made when it was last used.
     used: AtomicU32,
     /// How it grows.
-    pub(super) growth: Growth,
+    pub(super) growth: Arc<Growth>,
     /// Whether something goes by document frequencies of text.
     pub(super) counts_text: bool,
 }
@@ -145,7 +145,7 @@ impl Context {
             sketches: Arc::clone(&self.sketches),
             others: Vec::new(),
             used: AtomicU32::new(0),
-            growth: Growth::default(),
+            growth: Arc::default(),
             counts_text: false,
         })
     }
@@ -165,7 +165,7 @@ impl Context {
     ) -> Self {
         let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
         let verifier = verifier(&state.settings, &frequencies);
-        let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Growth::default());
+        let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Arc::default());
         Self { state, profile, verifier, frequencies, owner: 0, sketches, others, used, growth, counts_text: false }
     }
 
@@ -291,11 +291,15 @@ impl Contexts {
             others.push(self.compiled(store, &state.name, (other.id, &other.settings), before).await?);
         }
         let frequencies = frequencies(store, state, before).await?;
-        if before.is_some_and(|before| before.frequencies.version() != frequencies.version()) {
+        let same = before.filter(|before| before.frequencies.version() == frequencies.version());
+        if before.is_some() && same.is_none() {
             // A sketch says what a text weighs, and that is other now.
             self.forget_sketches(std::iter::once(&mut live).chain(&mut others));
         }
-        let growth = Growth::of(store.count(&state.name).await.unwrap_or(0), &frequencies);
+        let growth = match same {
+            Some(before) => Arc::clone(&before.growth),
+            None => Arc::new(Growth::of(store.count(&state.name).await.unwrap_or(0), &frequencies)),
+        };
         let Beside { profile, owner, .. } = live;
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);

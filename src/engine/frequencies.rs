@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 
-use crate::collection::CollectionName;
+use crate::collection::{CollectionName, Verify};
 use crate::engine::answers::TextStatistics;
 use crate::engine::context::Context;
 use crate::engine::rebuild::{on_pool, pool};
@@ -24,7 +24,7 @@ use crate::engine::tasks::{Reindex, Work};
 use crate::engine::{Engine, Error, READ_AT_ONCE, Result, judge};
 use crate::record::Row;
 use crate::schemes::MisplacedKeys;
-use crate::schemes::frequencies::{Counter, Frequencies, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
+use crate::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
 use crate::schemes::profile::Profile;
 use crate::store::generations::Pairs;
 use crate::store::{Seq, StoredRecord};
@@ -38,7 +38,7 @@ const REST: Duration = Duration::from_secs(20);
 /// How often a count is repeated that another one overtook. Each needs the collection to grow to twice its size meanwhile.
 const COUNT_TRIES: usize = 3;
 /// Records whose pairs are judged again together.
-const PAIRS_AT_ONCE: usize = 64;
+const PAIRS_AT_ONCE: usize = 16;
 
 /// From so many records on, a count says much that stays true ...
 const MANY: u64 = 1_024;
@@ -54,6 +54,8 @@ const KEYS_OF_ONE_IN: usize = 16;
 /// Share of misplaced keys from which a collection is reindexed: then a record has lost a quarter of its chances to be found, and
 /// every one of those keys proposes crowds.
 const MISPLACED: f64 = 0.25;
+/// A collection is so many times as large when it may be reindexed by itself again.
+const RENEWED_AT: u64 = 4;
 
 /// A count that was put in force.
 struct Count {
@@ -75,15 +77,29 @@ pub(super) struct Counted {
 impl Context {
     /// What is counted of its records; `None` where nothing goes by document frequencies of text.
     pub(super) fn counted(&self) -> Option<Counted> {
-        let verify = self.verifier.as_ref().map(|verifier| verifier.settings()).filter(|verify| verify.rarity);
-        let sampled = self.profile.wants_text_frequencies().then_some(SAMPLED_SHINGLE);
-        let widths: BTreeSet<u8> = verify.map(|verify| verify.shingle).into_iter().chain(sampled).collect();
-        let objects = verify.is_some_and(|verify| verify.objects);
-        (!widths.is_empty()).then(|| Counted { profile: Arc::clone(&self.profile), widths, objects })
+        Counted::of(&self.profile, self.verifier.as_ref().map(|verifier| verifier.settings()))
+    }
+
+    /// Whether something goes by frequencies that were not counted: the settings have changed since.
+    pub(super) fn lacks_frequencies(&self) -> bool {
+        self.counted().is_some_and(|counted| !self.frequencies.kinds().include(counted.kinds()))
     }
 }
 
 impl Counted {
+    /// What a profile and verification go by; `None` where that is nothing.
+    fn of(profile: &Arc<Profile>, verify: Option<&Verify>) -> Option<Self> {
+        let verify = verify.filter(|verify| verify.rarity);
+        let sampled = profile.wants_text_frequencies().then_some(SAMPLED_SHINGLE);
+        let widths: BTreeSet<u8> = verify.map(|verify| verify.shingle).into_iter().chain(sampled).collect();
+        let objects = verify.is_some_and(|verify| verify.objects);
+        (!widths.is_empty()).then(|| Self { profile: Arc::clone(profile), widths, objects })
+    }
+
+    fn kinds(&self) -> Kinds {
+        Kinds::of(self.widths.iter().copied(), self.objects)
+    }
+
     /// The codes of a row, each once.
     fn codes(&self, row: &str) -> Option<Vec<u64>> {
         let text = self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()?.joined();
@@ -126,6 +142,19 @@ impl Engine {
         Ok(counted)
     }
 
+    /// Judges the recorded pairs of the live generation again in the background: they were found while others were in force, or
+    /// that was interrupted.
+    pub fn rejudge_later(&self, collection: &CollectionName) {
+        let (engine, collection) = (self.clone(), collection.clone());
+        tokio::spawn(async move {
+            match engine.rejudge(&collection).await {
+                Ok(0) | Err(Error::UnknownCollection(_)) => {}
+                Ok(refused) => tracing::info!(%collection, refused, "recorded pairs are judged again"),
+                Err(error) => tracing::warn!(%collection, %error, "groups do not follow the statistics yet"),
+            }
+        });
+    }
+
     /// [`Engine::follow_frequencies`] in the background.
     pub fn follow_frequencies_later(&self, collection: &CollectionName) {
         let (engine, collection) = (self.clone(), collection.clone());
@@ -159,19 +188,7 @@ impl Engine {
         let context = self.context(collection).await?;
         let Some(counted) = context.counted() else { return Ok(None) };
         let records = self.store.count(collection).await?;
-        let sample = self.store.sample(collection, SAMPLE_RECORDS).await?;
-        let (mut counter, mut shown) = (Counter::default(), Vec::new());
-        for seqs in sample.chunks(READ_AT_ONCE) {
-            let rows: Vec<_> =
-                self.store.records_at(collection, seqs).await?.into_iter().map(|record| record.row).collect();
-            shown.extend(rows.iter().step_by(KEYS_OF_ONE_IN).cloned());
-            let counted = counted.clone();
-            counter = on_pool(pool()?, move || {
-                counted.count(&rows, &mut counter);
-                counter
-            })
-            .await?;
-        }
+        let (counter, shown) = self.counter(collection, &counted).await?;
         let version = context.state.frequencies + 1;
         if !self.store.put_frequencies(collection, version, counter.encode(records)).await? {
             return Ok(None);
@@ -185,19 +202,44 @@ impl Engine {
         Ok(Some(Count { frequencies, misplaced }))
     }
 
+    /// Counts a sample of a collection's records; also some of their rows.
+    async fn counter(&self, collection: &CollectionName, counted: &Counted) -> Result<(Counter, Vec<Arc<str>>)> {
+        let sample = self.store.sample(collection, SAMPLE_RECORDS).await?;
+        let (mut counter, mut shown) = (Counter::new(counted.kinds()), Vec::new());
+        for seqs in sample.chunks(READ_AT_ONCE) {
+            let rows: Vec<_> =
+                self.store.records_at(collection, seqs).await?.into_iter().map(|record| record.row).collect();
+            shown.extend(rows.iter().step_by(KEYS_OF_ONE_IN).cloned());
+            let counted = counted.clone();
+            counter = on_pool(pool()?, move || {
+                counted.count(&rows, &mut counter);
+                counter
+            })
+            .await?;
+        }
+        Ok((counter, shown))
+    }
+
     /// Asks for a reindex of a collection whose keys lie on text that is common by what was counted.
     async fn renew_keys(&self, collection: &CollectionName, count: &Count) -> Result<()> {
-        let few = count.frequencies.records() < MANY || count.misplaced < MISPLACED;
-        if few || !self.options.automatic_reindex {
+        if count.misplaced < MISPLACED || !self.options.automatic_reindex {
             return Ok(());
         }
-        let settings = Box::new(self.context(collection).await?.state.settings.clone());
-        let reindex = Reindex { settings, activate: true, keep_previous: false, records_per_second: None };
+        let (records, context) = (count.frequencies.records(), self.context(collection).await?);
+        let frozen = context.profile.statistics().and_then(|statistics| statistics.text());
+        // By so much must it grow before its keys are renewed again, whatever comes.
+        if records < frozen.map_or(MANY, |frozen| frozen.records() * RENEWED_AT) {
+            return Ok(());
+        }
+        let reindex = Reindex { settings: None, activate: true, keep_previous: false, records_per_second: None };
         match self.begin_task(collection, Work::Reindex(reindex)).await {
             Ok(task) => tracing::info!(%collection, task = task.id, "reindexing: its keys lie on common text"),
-            // Somebody is at work on it, or keeps as many generations as there may be; the next count asks again.
-            Err(Error::TaskRunning(..) | Error::Conflict(_)) => {
-                tracing::info!(%collection, "its keys lie on common text: reindex it");
+            // The next count asks again.
+            Err(Error::TaskRunning(_, task)) => {
+                tracing::info!(%collection, task, "its keys lie on common text; another task is at work on it");
+            }
+            Err(Error::Conflict(why)) => {
+                tracing::warn!(%collection, why, "its keys lie on common text; it cannot be reindexed by itself");
             }
             Err(error) => return Err(error),
         }
@@ -226,10 +268,23 @@ impl Engine {
         })
     }
 
-    /// The document frequencies of a collection as the store keeps them: those in force, or counted now where a count is due.
-    pub(super) async fn fresh_frequencies(&self, collection: &CollectionName) -> Result<Option<Vec<u8>>> {
-        let counted = self.context(collection).await?.frequencies.records();
-        if self.store.count(collection).await? >= due_at(counted) || counted == 0 {
+    /// The document frequencies that a generation under `profile` freezes, encoded: those in force where they were counted of the
+    /// same texts, counted now where a count is due; else counted for it alone. `None` where it goes by none.
+    pub(super) async fn fresh_frequencies(
+        &self,
+        collection: &CollectionName,
+        profile: &Arc<Profile>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(wanted) = Counted::of(profile, None) else { return Ok(None) };
+        let context = self.context(collection).await?;
+        let live = context.counted().filter(|live| live.kinds().include(wanted.kinds()));
+        if live.is_none() || context.profile.digest() != profile.digest() {
+            let records = self.store.count(collection).await?;
+            return Ok(Some(self.counter(collection, &wanted).await?.0.encode(records)));
+        }
+        let counted = context.frequencies.records();
+        let is_due = counted == 0 || self.store.count(collection).await? >= due_at(counted);
+        if is_due || context.lacks_frequencies() {
             self.count_once(collection).await?;
             self.follow_frequencies_later(collection);
         }
@@ -244,18 +299,20 @@ impl Engine {
             return;
         }
         let (counted, grown) = (context.frequencies.records(), context.growth.note());
+        let some = grown >= FIRST_COUNT / 4;
+        let is_due = grown >= due_at(counted) - counted || (some && context.lacks_frequencies());
         let delay = match grown {
-            _ if grown >= due_at(counted) - counted && context.growth.begin_counting() => Duration::ZERO,
-            _ if grown >= (counted / 4).max(FIRST_COUNT / 4) && context.growth.begin_waiting() => REST,
+            _ if is_due && context.growth.begin_counting() => Duration::ZERO,
+            _ if some && grown >= counted / 4 && context.growth.begin_waiting() => REST,
             _ => return,
         };
         let (engine, context) = (self.clone(), Arc::clone(context));
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             if let Err(error) = engine.count_again(&context).await {
-                tracing::warn!(collection = %context.state.name, %error, "document frequencies were not counted");
-                context.growth.postpone();
+                tracing::warn!(collection = %context.state.name, %error, "statistics of text are not up to date");
             }
+            context.growth.restart();
         });
     }
 
@@ -267,10 +324,12 @@ impl Engine {
             now => now?,
         };
         if now.state.created_at == context.state.created_at && now.state.frequencies == context.state.frequencies {
-            if let Some(count) = self.count_once(name).await? {
-                self.renew_keys(name, &count).await?;
-            }
+            let renewed = match self.count_once(name).await? {
+                Some(count) => self.renew_keys(name, &count).await,
+                None => Ok(()),
+            };
             self.follow_frequencies(name).await?;
+            renewed?;
         }
         Ok(())
     }

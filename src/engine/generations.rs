@@ -106,6 +106,11 @@ impl Engine {
         Ok(())
     }
 
+    /// The settings of the generation that answers.
+    pub async fn settings(&self, collection: &CollectionName) -> Result<Settings> {
+        Ok(self.context(collection).await?.state.settings.clone())
+    }
+
     /// The generation that answers.
     pub async fn live_generation(&self, collection: &CollectionName) -> Result<GenerationId> {
         Ok(self.context(collection).await?.state.generation)

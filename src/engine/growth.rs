@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::schemes::frequencies::Frequencies;
 
-/// How much a collection has grown since its document frequencies were counted.
+/// How much a collection has grown since its document frequencies were counted, as far as this process knows: by how much it
+/// was larger when they were first read here, and by what was registered through this process since. Of several instances that
+/// share a collection each counts when its own part has grown enough, and all start anew with what one has counted.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
-    /// Records that it had more when the context was made.
-    before: u64,
-    /// Records registered through this process since.
-    since: AtomicU64,
+    records: AtomicU64,
     /// Whether somebody is counting.
     counting: AtomicBool,
     /// Whether somebody waits to count.
@@ -20,12 +19,13 @@ pub(super) struct Growth {
 impl Growth {
     /// Of a collection with so many records, of which some were counted in `frequencies`.
     pub(super) fn of(records: u64, frequencies: &Frequencies) -> Self {
-        Self { before: records.saturating_sub(frequencies.records()), ..Self::default() }
+        let grown = records.saturating_sub(frequencies.records());
+        Self { records: AtomicU64::new(grown), ..Self::default() }
     }
 
     /// Notes one more record; by how many the collection has grown.
     pub(super) fn note(&self) -> u64 {
-        self.before + self.since.fetch_add(1, Ordering::Relaxed) + 1
+        self.records.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Whether whoever asks is to count: nobody does yet.
@@ -38,10 +38,25 @@ impl Growth {
         !self.waiting.swap(true, Ordering::AcqRel)
     }
 
-    /// Nothing came of counting: the next try is after as many records again.
-    pub(super) fn postpone(&self) {
-        self.since.store(0, Ordering::Relaxed);
+    /// Counting is over, with or without success: the next one is due after as many records again.
+    pub(super) fn restart(&self) {
+        self.records.store(0, Ordering::Relaxed);
         self.counting.store(false, Ordering::Release);
         self.waiting.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_counts_and_after_a_failure_as_many_records_must_come_again() {
+        let growth = Growth::of(500, &Frequencies::built_in());
+        assert_eq!(growth.note(), 501, "what was never counted is growth");
+        assert!(growth.begin_counting() && !growth.begin_counting());
+        assert!(growth.begin_waiting() && !growth.begin_waiting());
+        growth.restart();
+        assert_eq!((growth.note(), growth.begin_counting(), growth.begin_waiting()), (1, true, true));
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
     ) -> Result<Vec<u8>> {
         let settings = settings.clone();
         let profile = off_thread(move || Ok(Arc::new(Profile::compile(&settings, None)))).await?;
-        let text = if profile.wants_text_frequencies() { self.fresh_frequencies(collection).await? } else { None };
+        let text = self.fresh_frequencies(collection, &profile).await?;
         let with_text = |words: Statistics| match &text {
             Some(text) => words.with_text(text),
             None => words,

@@ -25,8 +25,8 @@ pub enum Work {
 /// Building a new generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reindex {
-    /// With these settings.
-    pub settings: Box<Settings>,
+    /// With these settings; those that the collection has when the work begins unless given.
+    pub settings: Option<Box<Settings>>,
     /// Make it the live one when it is complete; otherwise it is kept beside the live one.
     pub activate: bool,
     /// Keep the generation that was live until then beside the new one; otherwise it is dropped.
@@ -196,7 +196,7 @@ impl Engine {
         let context = self.context(collection).await?;
         match &work {
             Work::Reindex(reindex) => {
-                let violations = reindex.settings.validate();
+                let violations = reindex.settings.as_ref().map(|settings| settings.validate()).unwrap_or_default();
                 if !violations.is_empty() {
                     return Err(Error::Invalid(violations));
                 }

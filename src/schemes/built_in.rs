@@ -7,11 +7,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::frequencies::name_code;
+use super::hash::city64;
 use crate::text::shingles;
 
 const PHRASES: &str = include_str!("official_phrases.txt");
 /// Shingles of this width are counted: what verification uses unless told otherwise.
 const SHINGLE: u8 = 3;
+
+/// Names the list: a number that changes with it.
+pub(super) fn version() -> String {
+    format!("{:016x}", city64(PHRASES))
+}
 
 /// How many of a thousand records hold each code: shingles of the phrases, and those of their lines that are names.
 pub(super) fn counts() -> &'static HashMap<u64, f64> {

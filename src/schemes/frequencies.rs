@@ -34,10 +34,26 @@ const PRUNED_EVERY: u32 = 2_048;
 /// A level is this many times −log2 of a share, plus one: 241 at [`RARE_RECORDS`].
 const LEVELS_PER_BIT: f64 = 24.0;
 /// First byte of [`Counter::encode`].
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// Bits of an entry's hash; two entries of a full table meet with a probability of 1 in 10^7.
 const HASH_BITS: u32 = 40;
 const TAG_BITS: u32 = 24;
+
+/// What is counted: the widths of shingles (bit `w` for `w` characters), and names (bit 0).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(u64);
+
+impl Kinds {
+    /// Shingles of these widths, 1 to 63 characters, and perhaps names.
+    pub fn of(widths: impl IntoIterator<Item = u8>, names: bool) -> Self {
+        Self(widths.into_iter().fold(names.into(), |kinds, width| kinds | 1 << width.min(63)))
+    }
+
+    /// Whether it includes all of `other`.
+    pub fn include(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+}
 
 /// The code under which a name of something is counted; shingles are counted under their own codes.
 pub fn name_code(name: &str) -> u64 {
@@ -72,6 +88,7 @@ fn share_of(level: u8) -> f64 {
 #[derive(Clone, Debug)]
 pub struct Frequencies {
     version: u32,
+    kinds: Kinds,
     /// Records counted.
     sampled: u32,
     /// Records that the collection had then.
@@ -84,12 +101,18 @@ pub struct Frequencies {
 impl Frequencies {
     /// What is known before anything is counted: version 0.
     pub fn built_in() -> Arc<Self> {
-        static BUILT_IN: LazyLock<Arc<Frequencies>> =
-            LazyLock::new(|| Arc::new(Frequencies::of(0, (0, 0), Counter::default().entries())));
+        static BUILT_IN: LazyLock<Arc<Frequencies>> = LazyLock::new(|| {
+            Arc::new(Frequencies::of(0, Kinds::of([SAMPLED_SHINGLE], true), (0, 0), Counter::default().entries()))
+        });
         Arc::clone(&BUILT_IN)
     }
 
-    fn of(version: u32, (sampled, records): (u32, u64), entries: impl ExactSizeIterator<Item = (u64, u8)>) -> Self {
+    fn of(
+        version: u32,
+        kinds: Kinds,
+        (sampled, records): (u32, u64),
+        entries: impl ExactSizeIterator<Item = (u64, u8)>,
+    ) -> Self {
         let slots = (entries.len() * 2).next_power_of_two().max(64);
         let mut table = vec![0; slots].into_boxed_slice();
         let count = entries.len();
@@ -100,7 +123,7 @@ impl Frequencies {
             }
             table[at] = tag << 8 | u32::from(level);
         }
-        Self { version, sampled, records, table, entries: count }
+        Self { version, kinds, sampled, records, table, entries: count }
     }
 
     fn level(&self, code: u64) -> Option<u8> {
@@ -124,6 +147,11 @@ impl Frequencies {
     /// The share of the records that hold it, as far as it is known to be frequent; `None` for what is rare.
     pub fn share(&self, code: u64) -> Option<f64> {
         self.level(code).map(share_of)
+    }
+
+    /// What was counted: all else seems rare.
+    pub fn kinds(&self) -> Kinds {
+        self.kinds
     }
 
     /// Which version of its collection's frequencies this is; 0: the built-in one.
@@ -163,6 +191,7 @@ impl Frequencies {
         if input.byte()? != FORMAT {
             return None;
         }
+        let kinds = Kinds(input.long()?);
         let (sampled, records, count) = (input.number()?, input.long()?, input.number()? as usize);
         if count > MAX_ENTRIES || count > input.0.len() / 2 {
             return None;
@@ -174,7 +203,7 @@ impl Frequencies {
             hash = hash.checked_add(step).filter(|hash| hash >> HASH_BITS == 0)?;
             entries.push((hash, input.byte().filter(|level| *level > 0)?));
         }
-        input.0.is_empty().then(|| Self::of(version, (sampled, records), entries.into_iter()))
+        input.0.is_empty().then(|| Self::of(version, kinds, (sampled, records), entries.into_iter()))
     }
 }
 
@@ -186,12 +215,18 @@ fn place(hash: u64, slots: usize) -> (usize, u32) {
 /// Counts in how many records things occur.
 #[derive(Debug, Default)]
 pub struct Counter {
+    kinds: Kinds,
     records: u32,
     /// How often, and how many may have been pruned before.
     counts: HashMap<u64, (u32, u32)>,
 }
 
 impl Counter {
+    /// Counts things of these kinds.
+    pub fn new(kinds: Kinds) -> Self {
+        Self { kinds, ..Self::default() }
+    }
+
     /// Counts one more record, which holds these codes, each once.
     pub fn observe(&mut self, codes: impl IntoIterator<Item = u64>) {
         let pruned = self.records / PRUNED_EVERY;
@@ -230,13 +265,14 @@ impl Counter {
         entries.into_iter()
     }
 
-    /// In bytes: a format byte, then numbers in LEB128: records counted, records of the collection, entries, and for each
+    /// In bytes: a format byte, then numbers in LEB128: what was counted, records counted, records of the collection, entries, and for each
     /// entry in ascending order of its hash the difference from the one before (the first from 0), and its level (a byte). Some
     /// five bytes an entry; equal counts give equal bytes.
     pub fn encode(&self, records: u64) -> Vec<u8> {
         let entries = self.entries();
         let mut out = Vec::with_capacity(16 + 5 * entries.len());
         out.push(FORMAT);
+        put_long(&mut out, self.kinds.0);
         put_number(&mut out, self.records);
         put_long(&mut out, records);
         put_number(&mut out, entries.len() as u32);
@@ -306,10 +342,12 @@ mod tests {
             codes in prop::collection::vec(prop::collection::hash_set(0u64..300, 0..20), 0..50),
             cut: prop::sample::Index, garbage: Vec<u8>,
         ) {
-            let mut counter = Counter::default();
+            let mut counter = Counter::new(Kinds::of([3, 5], true));
             codes.iter().for_each(|codes| counter.observe(codes.iter().copied()));
             let bytes = counter.encode(7);
             let read = Frequencies::decode(3, &bytes).unwrap();
+            let includes = |widths: &[u8], names| read.kinds().include(Kinds::of(widths.iter().copied(), names));
+            prop_assert!(includes(&[3], true) && includes(&[3, 5], false) && !includes(&[4], false));
             prop_assert_eq!((read.version(), read.records(), read.sampled()), (3, 7, codes.len() as u32));
             for code in 0..300 {
                 let count = codes.iter().filter(|codes| codes.contains(&code)).count() as f64;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::boolean::Boolean;
+use super::built_in;
 use super::exact;
 use super::feature_code::FeatureCode;
 use super::frequencies::Frequencies;
@@ -39,6 +40,8 @@ use crate::violation::Violation;
 
 /// Version of the normal form of addresses and of what they are compared for; raise it with every change.
 const ADDRESS_RULES: &str = "addresses 2";
+/// Version of the rules by which keys prefer rare text: weights, classes, how many are kept; raise it with every change.
+const RARITY_RULES: &str = "rarity 1";
 
 /// Settings, compiled.
 pub struct Profile {
@@ -254,7 +257,9 @@ fn names_addresses(settings: &Settings) -> bool {
 fn digest_of(settings: &Settings) -> String {
     let mut hasher = Sha256::new();
     let addresses = names_addresses(settings).then(|| ADDRESS_RULES.to_owned());
-    for part in [settings.profile_source().to_string(), text::version(&settings.text)].into_iter().chain(addresses) {
+    let rarity = settings.channels.iter().any(prefers_rare).then(|| format!("{RARITY_RULES} {}", built_in::version()));
+    let rules = addresses.into_iter().chain(rarity);
+    for part in [settings.profile_source().to_string(), text::version(&settings.text)].into_iter().chain(rules) {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }

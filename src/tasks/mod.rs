@@ -116,6 +116,8 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, shutdown: &Shut
     // Pairs were recorded for records that groups had read already.
     engine.forget_groups(&collection);
     let status = handle.finish(end).await;
+    // Statistics may have been counted while it ran, or since its generation was built.
+    engine.rejudge_later(&collection);
     tracing::info!(task = id, kind, %collection, status, "task ended or let go");
 }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::handle::Handle;
 use super::{Stop, point};
+use crate::collection::Settings;
 use crate::engine::Error;
 use crate::engine::rebuild::Rebuild;
 use crate::engine::tasks::Reindex;
@@ -84,10 +85,14 @@ async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Re
     let (engine, collection) = (handle.engine(), handle.collection());
     let total = engine.count(&collection).await?;
     handle.phase("count", total);
-    let statistics = engine.count_words(&collection, &request.settings, |read| handle.done(read)).await?;
+    let settings = match &request.settings {
+        Some(settings) => Settings::clone(settings),
+        None => engine.settings(&collection).await?,
+    };
+    let statistics = engine.count_words(&collection, &settings, |read| handle.done(read)).await?;
     handle.phase("announce", 0);
     at.previous = Some(engine.live_generation(&collection).await?);
-    let begun = engine.begin_generation(&collection, &request.settings, statistics).await?;
+    let begun = engine.begin_generation(&collection, &settings, statistics).await?;
     point("reindex::announced");
     (at.generation, at.scan_end) = (Some(begun.id), begun.scan_end);
     handle.checkpoint(at).await?;

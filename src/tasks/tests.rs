@@ -101,7 +101,12 @@ fn set(ids: &[&str]) -> BTreeSet<String> {
 }
 
 fn reindex(settings: Settings, activate: bool) -> Work {
-    Work::Reindex(Reindex { settings: Box::new(settings), activate, keep_previous: true, records_per_second: None })
+    Work::Reindex(Reindex {
+        settings: Some(Box::new(settings)),
+        activate,
+        keep_previous: true,
+        records_per_second: None,
+    })
 }
 
 /// A letter on one of many matters, in one of several wordings: Han characters that other matters do not share in this order.
@@ -184,7 +189,7 @@ async fn records_registered_during_a_reindex_are_in_both_generations() {
     let mut ids = filled(&office, 60, 2).await;
     let settings = Settings { min_features: 5, ..Settings::default() };
     let work = Work::Reindex(Reindex {
-        settings: Box::new(settings),
+        settings: Some(Box::new(settings)),
         activate: true,
         keep_previous: true,
         records_per_second: Some(400),
@@ -215,7 +220,7 @@ async fn the_generation_before_is_dropped_where_it_is_not_to_be_kept() {
     let office = Office::new().await;
     filled(&office, 5, 2).await;
     for (keep_previous, left) in [(false, vec![2]), (true, vec![2, 3]), (false, vec![2, 4])] {
-        let settings = Box::new(Settings::preset(Preset::Paper));
+        let settings = Some(Box::new(Settings::preset(Preset::Paper)));
         let work = Reindex { settings, activate: true, keep_previous, records_per_second: None };
         let task = office.done(Work::Reindex(work)).await;
         assert_eq!(task.status, TaskStatus::Succeeded, "{task:?}");
@@ -236,7 +241,7 @@ async fn one_task_a_collection_and_one_that_is_canceled_leaves_nothing() {
     let office = Office::new().await;
     filled(&office, 30, 1).await;
     let slow = Work::Reindex(Reindex {
-        settings: Box::new(Settings::preset(Preset::Paper)),
+        settings: Some(Box::new(Settings::preset(Preset::Paper))),
         activate: true,
         keep_previous: true,
         records_per_second: Some(1),

@@ -26,6 +26,8 @@ async fn all_collections(engine: &Engine) -> Result<()> {
             Ok(records) => {
                 let ms = begun.elapsed().as_millis() as u64;
                 tracing::info!(collection = %collection.name, records, ms, "records are remembered again");
+                // That may have been interrupted when the service stopped.
+                engine.rejudge_later(&collection.name);
             }
         }
     }

@@ -74,12 +74,10 @@ pub async fn reindex(
     let records_per_second = input.number("records_per_second", 1, u64::from(u32::MAX));
     input.finish()?;
     let collection = collection?;
-    let settings: Settings = match given {
-        Some(given) => settings::from_value(given).map_err(|problem| problem.below("/settings"))?,
-        None => app.engine.collection(&collection).await?.settings,
-    };
+    let given = given.map(|given| settings::from_value(given).map_err(|problem| problem.below("/settings")));
+    let settings: Option<Settings> = given.transpose()?;
     let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
-    let work = Work::Reindex(Reindex { settings: Box::new(settings), activate, keep_previous, records_per_second });
+    let work = Work::Reindex(Reindex { settings: settings.map(Box::new), activate, keep_previous, records_per_second });
     begin(&app, collection, work).await
 }
 

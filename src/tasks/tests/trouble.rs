@@ -70,7 +70,8 @@ async fn a_comparison_leaves_out_what_came_later_and_what_people_decided() {
 async fn settings_given_during_a_reindex_are_refused_and_not_lost() {
     let office = Office::new().await;
     filled(&office, 200, 1).await;
-    let slow = Reindex { settings: Box::default(), activate: true, keep_previous: true, records_per_second: Some(1) };
+    let slow =
+        Reindex { settings: Some(Box::default()), activate: true, keep_previous: true, records_per_second: Some(1) };
     let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
     let other = Settings { verify: None, ..Settings::default() };
     let answer = office.engine.put_collection(&office.name, other.clone()).await;

@@ -21,6 +21,8 @@ use crate::verdict::ObjectKind;
 const MAX_NAME_CHARS: usize = 8;
 /// Letters and digits that may begin a name: "a2" of a district, no telephone number.
 const MAX_CODE_CHARS: usize = 3;
+/// Bytes of a text that are looked through: what a letter is about stands near its beginning, and tagging takes memory.
+const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Most objects taken of a text: more are a list, not what the letter is about.
 pub const MAX_OBJECTS: usize = 128;
 
@@ -51,6 +53,7 @@ pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
             found.push(object);
         }
     };
+    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let tags = jieba.tag(text, false);
     for clause in tags.split(|tag| !tag.word.chars().any(char::is_alphanumeric)) {
         names(clause, &mut add);
