@@ -57,8 +57,7 @@ pub(super) const BRANDS: &[&str] = &[
 ];
 
 /// Endings that take the name before them in: of "something bay estate" the whole is the name.
-const JOINING: &str =
-    "路 街 大道 巷 村 小区 花园 河 苑 镇 乡 区 公司 小学 中学 学校 医院 大厦 广场 公园 新村 家园 幼儿园 公寓 山庄";
+const JOINING: &str = "路 街 大道 巷 村 小区 花园 河 苑 镇 乡 区 街道 街道办 公司 小学 中学 学校 医院 大厦 广场 公园 新村 家园 幼儿园 公寓 山庄";
 
 /// Words that end a name on its left side.
 const BOUNDARIES: &str = "的 了 在 是 位于 附近 旁 旁边 反映 投诉 举报 我 我们 市民 来电 咨询 要求 关于 和 与 及 至 到 从 由 被 把 对 向 \

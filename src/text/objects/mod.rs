@@ -173,6 +173,7 @@ mod tests {
     fn names_end_as_what_they_name_and_begin_behind_what_cannot_belong_to_them() {
         use ObjectKind::{District, Organisation, Place, Road, Water};
         check("反映柳塘区雁坪路的路灯不亮", &[(District, "柳塘区"), (Road, "雁坪路")]);
+        check("南基路街道便民服务中心", &[(District, "南基路街道"), (Organisation, "便民服务中心")]);
         check("位于鹤鸣小区门口的垃圾", &[(Place, "鹤鸣小区")]);
         check("请问青石桥小学什么时候开学", &[(Organisation, "青石桥小学")]);
         check("砚溪河污染严重,沿河居民意见很大", &[(Water, "砚溪河")]);
