@@ -205,3 +205,43 @@ fn a_hot_form_is_learnt_and_keys_are_laid_on_what_is_particular() {
     let verdict = desk.register("again", &again(&places[900].0, &places[900].1));
     assert_eq!((&verdict["duplicate_of"], &verdict["generation"]), (&json!("o900"), &json!(2)), "{verdict}");
 }
+
+#[test]
+fn what_two_letters_name_is_the_same_whichever_came_first() {
+    let (one, other) = (
+        "反映订单20240561一直没有退款，商家态度恶劣，联系电话03776543210，盼望早日解决此事",
+        "反映订单20240561一直没有退款，商家把柜台搬走了，盼望早日解决此事",
+    );
+    let row = |text: &str| json!({ "content": text });
+    let judged = |name: &str, first: &str, second: &str| {
+        let desk = Desk::new(name);
+        desk.register("first", &row(first));
+        let found = desk.ask("POST", "/similar", &row(second))["similar"][0].clone();
+        let explained = desk.ask("POST", "/explain", &json!({"a": {"row": row(second)}, "b": {"id": "first"}}));
+        assert_eq!((&found["similarity"], &found["differs"]), (&explained["similarity"], &Value::Null));
+        assert_eq!(explained["differs"], json!([]), "one says more, and nothing else");
+        found["similarity"].clone()
+    };
+    assert_eq!(judged("one-way", one, other), judged("other-way", other, one));
+}
+
+#[test]
+fn settings_that_go_by_what_was_not_counted_have_it_counted() {
+    let (desk, places) = with_orders("recounted", 70);
+    let before = desk.ask("POST", "/statistics", &Value::Null)["version"].as_u64();
+    let mut settings = desk.ask("GET", "", &Value::Null)["settings"].clone();
+    settings["verify"]["shingle"] = json!(4);
+    assert_eq!(desk.send("PUT", "", &settings).status, 200);
+    for (number, (road, estate)) in places.iter().take(16).enumerate() {
+        desk.register(&format!("a{number}"), &again(road, estate));
+    }
+    let begun = Instant::now();
+    while desk.ask("GET", "/statistics", &Value::Null)["version"].as_u64() <= before {
+        assert!(begun.elapsed() < FOLLOWS_WITHIN / 6, "{}", desk.ask("GET", "/statistics", &Value::Null));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // The form is known to be one: it would match nearly all orders otherwise.
+    let mut rng = Rng::new(2_000);
+    let found = desk.ask("POST", "/similar", &order(&name(&mut rng, "路"), &name(&mut rng, "小区")));
+    assert!(ids(&found["similar"]).len() <= 2, "{found}");
+}

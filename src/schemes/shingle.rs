@@ -262,11 +262,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::frequencies::Counter;
-    use super::super::hash::city64;
+    use super::super::hash::{city64, city64_bytes};
     use super::super::tests::{document, reading};
     use super::*;
-    use crate::collection::Role;
-    use crate::collection::TextSettings;
+    use crate::collection::{Channel, Preset, Role, Settings, TextSettings};
     use crate::text::units::units;
     use crate::text::words::Words;
 
@@ -352,6 +351,16 @@ mod tests {
         assert!(before.share() > 0.5 && before.keys == 14, "{before:?}");
         assert_eq!(misplaced(Prefer::Rare, Some(&now)), MisplacedKeys { misplaced: 0, keys: 14 });
         assert_eq!(misplaced(Prefer::Any, None), MisplacedKeys::default(), "those were laid by chance");
+    }
+
+    /// Pinned: keys of rare text are stored, and must not change without `RARITY_RULES` of the profile.
+    #[test]
+    fn golden_keys_of_rare_text() {
+        let Some(Channel::Shingle(params)) = Settings::preset(Preset::Default).channels.pop() else { unreachable!() };
+        let text = "来电人反映柳塘区雁坪路鹤鸣小区北门外的旧水塔倾斜得厉害，塔顶铁梯松动，刮风时响个不停，请有关部门核实处理并答复。";
+        let keys = sign(&[text], &params).unwrap();
+        let bytes: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
+        assert_eq!((keys.len(), city64_bytes(&bytes)), (16, 3_664_479_211_715_228_527), "{keys:x?}");
     }
 
     #[test]
