@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use crate::schemes::frequencies::{Frequencies, name_code};
 use crate::text::objects::NamedObject;
+use crate::text::shingles::counts;
 use crate::verdict::{Difference, ObjectKind};
 
 /// Most that names count for, in rare names, on either side.
@@ -72,7 +73,7 @@ pub struct Named {
 impl Named {
     /// A text in normal form with what it names.
     pub fn new(text: &str, objects: Vec<NamedObject>) -> Self {
-        Self { objects, compact: text.chars().filter(|c| c.is_alphanumeric()).collect() }
+        Self { objects, compact: text.chars().filter(|&c| counts(c)).collect() }
     }
 
     /// The things named.

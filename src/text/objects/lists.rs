@@ -1,7 +1,8 @@
 //! What names of things end in, and what never is part of one. Written for petitions and hotline orders.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
+
+use hashbrown::{HashMap, HashSet};
 
 use crate::verdict::ObjectKind;
 
@@ -27,7 +28,7 @@ const SUFFIXES: &[(ObjectKind, &str)] = &[
 ];
 
 /// Names that end in nothing: whom people complain about most.
-pub(super) const BRANDS: &[&str] = &[
+const BRANDS: &[&str] = &[
     "电信",
     "联通",
     "移动",
@@ -84,10 +85,10 @@ const VAGUE: &str = "政府 居民 业主 物业 市政 有关 相关 职能 小
 pub(super) const COUNTING: &str = "一二三四五六七八九十百千两几多各每本该数单双整半全个条家座栋所间处片";
 
 /// What a plate begins with.
-pub(super) const PROVINCES: &str = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼";
+const PROVINCES: &str = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼";
 
 /// What is counted or measured: a number before it names nothing.
-pub(super) const UNITS: &str = "元块米平分小天个月年人户次万岁层台辆条家公点几名亩吨斤度届期周楼日时秒位只项份张件本种批倍组间号栋幢座单室房弄千百亿毫厘克升瓦伏";
+const UNITS: &str = "元块米平分小天个月年人户次万岁层台辆条家公点几名亩吨斤度届期周楼日时秒位只项份张件本种批倍组间号栋幢座单室房弄千百亿毫厘克升瓦伏";
 
 fn words(list: &'static str) -> HashSet<&'static str> {
     list.split_ascii_whitespace().collect()
@@ -105,8 +106,40 @@ static BOUNDARY_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| words(BO
 static COMMON_NOUN_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| words(COMMON_NOUNS));
 static VAGUE_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| words(VAGUE));
 
+/// What endings end in: most words are told by that to have none.
+static LAST_CHARS: LazyLock<HashSet<char>> =
+    LazyLock::new(|| ENDINGS.keys().filter_map(|word| word.chars().last()).collect());
+static BRANDS_BY_FIRST: LazyLock<HashMap<char, Vec<&'static str>>> = LazyLock::new(|| {
+    let mut brands: HashMap<char, Vec<_>> = HashMap::new();
+    for brand in BRANDS {
+        brands.entry(brand.chars().next().unwrap_or_default()).or_default().push(*brand);
+    }
+    brands
+});
+static PROVINCE_SET: LazyLock<HashSet<char>> = LazyLock::new(|| PROVINCES.chars().collect());
+static UNIT_SET: LazyLock<HashSet<char>> = LazyLock::new(|| UNITS.chars().collect());
+
+/// The brand that stands at the beginning of `text`.
+pub(super) fn brand(text: &str) -> Option<&'static str> {
+    let of = BRANDS_BY_FIRST.get(&text.chars().next()?)?;
+    of.iter().copied().find(|brand| text.starts_with(brand))
+}
+
+/// Whether a plate may begin with it.
+pub(super) fn is_province(c: char) -> bool {
+    PROVINCE_SET.contains(&c)
+}
+
+/// Whether it counts or measures.
+pub(super) fn is_unit(c: char) -> bool {
+    UNIT_SET.contains(&c)
+}
+
 /// The longest ending of `word`, and what it names.
 pub(super) fn ending(word: &str) -> Option<(&str, ObjectKind)> {
+    if !LAST_CHARS.contains(&word.chars().last()?) {
+        return None;
+    }
     let chars = word.chars().count();
     let skipped = chars.saturating_sub(*LONGEST_ENDING);
     let starts = word.char_indices().map(|(at, _)| at).skip(skipped);

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use jieba_rs::{Jieba, Tag};
 
+use super::shingles::counts;
 use super::units::is_han;
 use crate::verdict::ObjectKind;
 
@@ -55,7 +56,7 @@ pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
     };
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let tags = jieba.tag(text, false);
-    for clause in tags.split(|tag| !tag.word.chars().any(char::is_alphanumeric)) {
+    for clause in tags.split(|tag| !tag.word.chars().any(counts)) {
         names(clause, &mut add);
     }
     brands(text, &mut add);
@@ -64,8 +65,8 @@ pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
 }
 
 fn brands(text: &str, add: &mut impl FnMut(NamedObject)) {
-    for brand in lists::BRANDS.iter().filter(|brand| text.contains(**brand)) {
-        add(NamedObject { kind: ObjectKind::Organisation, name: (*brand).to_owned(), core: brand.len() });
+    for brand in text.char_indices().filter_map(|(at, _)| lists::brand(&text[at..])) {
+        add(NamedObject { kind: ObjectKind::Organisation, name: brand.to_owned(), core: brand.len() });
     }
 }
 

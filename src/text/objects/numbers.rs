@@ -18,7 +18,7 @@ pub(super) fn numbers(text: &str, add: &mut impl FnMut(NamedObject)) {
     let mut before = None;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if lists::PROVINCES.contains(c)
+        if lists::is_province(c)
             && let Some((plate, after)) = plate(rest)
         {
             add(whole(ObjectKind::Plate, plate));
@@ -78,7 +78,7 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
     if digits && run.len() <= MAX_LINE && next == Some('路') && !after.trim_start().starts_with("路段") {
         return add(whole(ObjectKind::Line, format!("{run}路")));
     }
-    let measured = next.is_some_and(|c| lists::UNITS.contains(c));
+    let measured = next.is_some_and(lists::is_unit);
     let year = digits && run.len() == 4 && (run.starts_with("19") || run.starts_with("20"));
     let short_chain = run.len() < MIN_NUMBER + 2 && (joined(before) || joined(after.chars().next()));
     let measure = measured && run.len() < MIN_NUMBER + 3;
