@@ -51,16 +51,20 @@ impl Runs {
         self.for_each_at(run, |value, _| hash(value));
     }
 
-    /// Calls `hash` with the hash of every run of `run` units, in order, and the units that it is of.
-    pub(super) fn for_each_at(&self, run: usize, mut hash: impl FnMut(u64, Range<usize>)) {
+    /// The text of a run, units apart by U+001F.
+    pub(super) fn text(&self, run: Range<u32>) -> &str {
+        std::str::from_utf8(&self.bytes[run.start as usize..run.end as usize]).unwrap_or_default()
+    }
+
+    /// Calls `hash` with the hash of every run of `run` units, in order, and where it stands (see [`Runs::text`]).
+    pub(super) fn for_each_at(&self, run: usize, mut hash: impl FnMut(u64, Range<u32>)) {
         let mut start = 0;
         for &end in &self.ends {
             let field = &self.units[start..end];
             if !field.is_empty() {
                 let run = run.min(field.len());
-                for (at, (&(from, _), &(_, to))) in field.iter().zip(&field[run - 1..]).enumerate() {
-                    let units = start + at..start + at + run;
-                    hash(city64_bytes(&self.bytes[from as usize..to as usize]), units);
+                for (&(from, _), &(_, to)) in field.iter().zip(&field[run - 1..]) {
+                    hash(city64_bytes(&self.bytes[from as usize..to as usize]), from..to);
                 }
             }
             start = end;
