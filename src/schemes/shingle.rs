@@ -17,6 +17,7 @@
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::frequencies::{Frequencies, SAMPLED_SHINGLE};
@@ -84,8 +85,8 @@ impl Scheme for Shingle {
                 match self.params.prefer {
                     Prefer::Any => {
                         let mut smallest = Smallest::new(capacity);
-                        runs.for_each(run, |hash| smallest.offer(hash));
-                        smallest.kept
+                        runs.for_each(run, |hash| smallest.offer(hash, ()));
+                        smallest.kept.into_iter().map(|(hash, ())| hash).collect()
                     }
                     Prefer::Rare => {
                         let mut kept = rarest(&runs, run, capacity, &self.frequencies);
@@ -164,34 +165,21 @@ fn class(text: &str, frequencies: &Frequencies) -> u64 {
     CLASSES.iter().take_while(|least| sum < **least * codes.len() as f64).count() as u64
 }
 
-/// Of so many times as many runs as are kept, those with the smallest hashes, it is tried first whether enough are rare.
-const TRIED: usize = 4;
+/// So many times as many runs as are kept, those with the smallest hashes, are looked at first: mostly enough of them are rare.
+const TRIED: usize = 3;
 
-/// The `capacity` smallest keys, ascending. Most texts are rare enough that only some runs need be looked at.
+/// The `capacity` smallest keys, ascending. O(length), and O(kept) looks at how common text is where most of it is rare.
 fn rarest(runs: &Runs, run: usize, capacity: usize, frequencies: &Frequencies) -> Vec<u64> {
-    let mut hashed = Vec::with_capacity(runs.units());
-    runs.for_each_at(run, |hash, at| hashed.push((hash >> 2, at.start, at.end)));
-    let tried = TRIED * capacity;
-    if tried < hashed.len() {
-        hashed.select_nth_unstable(tried);
+    let mut tried = Smallest::new(TRIED * capacity);
+    runs.for_each_at(run, |hash, at| tried.offer(hash >> 2, at));
+    let rare = |(_, at): &(u64, Range<u32>)| class(runs.text(at.clone()), frequencies) == 0;
+    let kept: Vec<u64> = tried.kept.iter().filter(|run| rare(run)).map(|(hash, _)| *hash).take(capacity).collect();
+    if kept.len() == capacity {
+        return kept;
     }
-    let class_of = |&(_, from, to): &(u64, u32, u32)| class(runs.text(from..to), frequencies);
-    let first = tried.min(hashed.len());
-    hashed[..first].sort_unstable();
-    let mut kept: Vec<u64> = Vec::with_capacity(capacity);
-    for at in &hashed[..first] {
-        if kept.last() != Some(&at.0) && class_of(at) == 0 {
-            kept.push(at.0);
-            if kept.len() == capacity {
-                return kept;
-            }
-        }
-    }
-    let mut keys: Vec<u64> = hashed.iter().map(|at| key(class_of(at), at.0 << 2)).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.truncate(capacity);
-    keys
+    let mut smallest = Smallest::new(capacity);
+    runs.for_each_at(run, |hash, at| smallest.offer(key(class(runs.text(at), frequencies), hash), ()));
+    smallest.kept.into_iter().map(|(key, ())| key).collect()
 }
 
 /// Leaves out the classes behind that with which there are `enough` keys.
@@ -222,32 +210,33 @@ fn shared_of_smallest(a: &[u64], b: &[u64], most: usize) -> (usize, usize) {
     (shared, seen)
 }
 
-/// The smallest distinct values offered, ascending. After the first few, an offer is one comparison.
-struct Smallest {
+/// The smallest distinct values offered, ascending, each with what came with it first. After the first few, an offer is one
+/// comparison.
+struct Smallest<T> {
     capacity: usize,
-    kept: Vec<u64>,
+    kept: Vec<(u64, T)>,
     /// Nothing at or above it can be kept any more.
     bound: u64,
 }
 
-impl Smallest {
+impl<T> Smallest<T> {
     fn new(capacity: usize) -> Self {
         Self { capacity, kept: Vec::with_capacity(capacity + 1), bound: u64::MAX }
     }
 
     #[inline]
-    fn offer(&mut self, value: u64) {
+    fn offer(&mut self, value: u64, with: T) {
         if value < self.bound || self.kept.len() < self.capacity {
-            self.insert(value);
+            self.insert(value, with);
         }
     }
 
-    fn insert(&mut self, value: u64) {
-        if let Err(at) = self.kept.binary_search(&value) {
-            self.kept.insert(at, value);
+    fn insert(&mut self, value: u64, with: T) {
+        if let Err(at) = self.kept.binary_search_by_key(&value, |(kept, _)| *kept) {
+            self.kept.insert(at, (value, with));
             self.kept.truncate(self.capacity);
             if self.kept.len() == self.capacity {
-                self.bound = self.kept.last().copied().unwrap_or(u64::MAX);
+                self.bound = self.kept.last().map_or(u64::MAX, |(last, _)| *last);
             }
         }
     }
