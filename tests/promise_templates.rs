@@ -227,14 +227,11 @@ fn what_two_letters_name_is_the_same_whichever_came_first() {
 
 #[test]
 fn settings_that_go_by_what_was_not_counted_have_it_counted() {
-    let (desk, places) = with_orders("recounted", 70);
+    let (desk, _) = with_orders("recounted", 70);
     let before = desk.ask("POST", "/statistics", &Value::Null)["version"].as_u64();
     let mut settings = desk.ask("GET", "", &Value::Null)["settings"].clone();
     settings["verify"]["shingle"] = json!(4);
     assert_eq!(desk.send("PUT", "", &settings).status, 200);
-    for (number, (road, estate)) in places.iter().take(16).enumerate() {
-        desk.register(&format!("a{number}"), &again(road, estate));
-    }
     let begun = Instant::now();
     while desk.ask("GET", "/statistics", &Value::Null)["version"].as_u64() <= before {
         assert!(begun.elapsed() < FOLLOWS_WITHIN / 6, "{}", desk.ask("GET", "/statistics", &Value::Null));
@@ -244,4 +241,30 @@ fn settings_that_go_by_what_was_not_counted_have_it_counted() {
     let mut rng = Rng::new(2_000);
     let found = desk.ask("POST", "/similar", &order(&name(&mut rng, "路"), &name(&mut rng, "小区")));
     assert!(ids(&found["similar"]).len() <= 2, "{found}");
+}
+
+#[test]
+fn copies_of_one_letter_match_however_common_they_are_and_whatever_each_adds() {
+    let mut rng = Rng::new(3);
+    let mut han = |count: u64| -> String {
+        (0..count).map(|_| char::from_u32(0x4e00 + rng.below(6_000) as u32).expect("a character")).collect()
+    };
+    let letter = han(130);
+    let desk = Desk::new("copies");
+    for number in 0..60 {
+        desk.register(&format!("c{number}"), &json!({"content": format!("{letter}。补充：{}。", han(30))}));
+    }
+    let task = desk.server.send("POST", "/v1/admin/reindex", &json!({"collection": "copies"}));
+    let location = task.header("location").expect("a task").to_owned();
+    let begun = Instant::now();
+    while desk.server.send("GET", &location, &Value::Null).json()["status"] != "succeeded" {
+        assert!(begun.elapsed() < FOLLOWS_WITHIN, "{}", desk.server.send("GET", &location, &Value::Null).text);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let found =
+        desk.ask("POST", "/similar", &json!({"content": format!("{letter}。补充：{}。", han(30)), "limit": 100}));
+    let found = if found["similar"].is_array() { found } else { panic!("{found}") };
+    assert!(ids(&found["similar"]).len() >= 10, "{found}");
+    let groups = desk.ask("GET", "/groups", &Value::Null);
+    assert_eq!(groups["items"][0]["size"], 60, "{groups}");
 }

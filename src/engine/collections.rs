@@ -38,6 +38,7 @@ impl Engine {
             Err(StoreError::CollectionExists(_)) => {
                 self.refuse_lost_change(spec).await?;
                 let state = self.store.update_collection(spec.clone()).await?;
+                self.count_what_lacks(&spec.name).await?;
                 Ok((self.describe(&state).await?, false))
             }
             Err(other) => Err(other.into()),

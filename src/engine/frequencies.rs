@@ -49,6 +49,8 @@ fn due_at(counted: u64) -> u64 {
     (if counted < MANY { 2 * counted } else { 4 * counted }).max(FIRST_COUNT)
 }
 
+/// Bytes of a record's text that are counted: a long one says no more of what is common than a usual one.
+const COUNTED_BYTES: usize = 64 << 10;
 /// Of so many records together, one shows whether the keys lie where they should.
 const KEYS_OF_ONE_IN: usize = 16;
 /// Share of misplaced keys from which a collection is reindexed: then a record has lost a quarter of its chances to be found, and
@@ -103,9 +105,10 @@ impl Counted {
     /// The codes of a row, each once.
     fn codes(&self, row: &str) -> Option<Vec<u64>> {
         let text = self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()?.joined();
-        let mut codes: Vec<u64> = self.widths.iter().flat_map(|&width| shingles::codes(&text, width)).collect();
+        let text = &text[..text.floor_char_boundary(COUNTED_BYTES)];
+        let mut codes: Vec<u64> = self.widths.iter().flat_map(|&width| shingles::codes(text, width)).collect();
         if self.objects {
-            codes.extend(self.profile.objects(&text).iter().map(|object| name_code(&object.name)));
+            codes.extend(self.profile.objects(text).iter().map(|object| name_code(&object.name)));
         }
         codes.sort_unstable();
         codes.dedup();
@@ -209,7 +212,8 @@ impl Engine {
         for seqs in sample.chunks(READ_AT_ONCE) {
             let rows: Vec<_> =
                 self.store.records_at(collection, seqs).await?.into_iter().map(|record| record.row).collect();
-            shown.extend(rows.iter().step_by(KEYS_OF_ONE_IN).cloned());
+            let usual = |row: &&Arc<str>| row.len() <= COUNTED_BYTES;
+            shown.extend(rows.iter().step_by(KEYS_OF_ONE_IN).filter(usual).cloned());
             let counted = counted.clone();
             counter = on_pool(pool()?, move || {
                 counted.count(&rows, &mut counter);
@@ -306,7 +310,20 @@ impl Engine {
             _ if some && grown >= counted / 4 && context.growth.begin_waiting() => REST,
             _ => return,
         };
-        let (engine, context) = (self.clone(), Arc::clone(context));
+        self.count_after(delay, Arc::clone(context));
+    }
+
+    /// Has a collection counted whose settings go by what was not.
+    pub(super) async fn count_what_lacks(&self, collection: &CollectionName) -> Result<()> {
+        let context = self.context(collection).await?;
+        if context.lacks_frequencies() && context.growth.begin_counting() {
+            self.count_after(Duration::ZERO, context);
+        }
+        Ok(())
+    }
+
+    fn count_after(&self, delay: Duration, context: Arc<Context>) {
+        let engine = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             if let Err(error) = engine.count_again(&context).await {

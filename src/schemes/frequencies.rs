@@ -28,8 +28,10 @@ const BUILT_IN_RECORDS: f64 = 1_000.0;
 pub const SAMPLED_SHINGLE: u8 = 3;
 /// Most entries kept, the most common ones: about a megabyte in memory, two thirds of one on disk.
 pub const MAX_ENTRIES: usize = 1 << 17;
-/// Records between two prunings while counting. What is counted in fewer is exact.
+/// Records between two prunings while counting. What is counted in fewer is exact ...
 const PRUNED_EVERY: u32 = 2_048;
+/// ... unless there are so many things to count: some 40 MB.
+const MAX_COUNTED: usize = 1 << 20;
 
 /// A level is this many times −log2 of a share, plus one: 241 at [`RARE_RECORDS`].
 const LEVELS_PER_BIT: f64 = 24.0;
@@ -219,6 +221,8 @@ pub struct Counter {
     records: u32,
     /// How often, and how many may have been pruned before.
     counts: HashMap<u64, (u32, u32)>,
+    /// What was counted so often at most may be forgotten.
+    pruned: u32,
 }
 
 impl Counter {
@@ -229,13 +233,14 @@ impl Counter {
 
     /// Counts one more record, which holds these codes, each once.
     pub fn observe(&mut self, codes: impl IntoIterator<Item = u64>) {
-        let pruned = self.records / PRUNED_EVERY;
         for code in codes {
-            self.counts.entry(code).or_insert((0, pruned)).0 += 1;
+            self.counts.entry(code).or_insert((0, self.pruned)).0 += 1;
         }
         self.records += 1;
-        if self.records.is_multiple_of(PRUNED_EVERY) {
-            let pruned = self.records / PRUNED_EVERY;
+        let is_full = self.counts.len() > MAX_COUNTED;
+        if is_full || self.records.is_multiple_of(PRUNED_EVERY) {
+            self.pruned += 1;
+            let pruned = self.pruned;
             self.counts.retain(|_, (count, missed)| *count + *missed > pruned);
         }
     }
@@ -322,6 +327,17 @@ mod tests {
         let found = Frequencies::decode(1, &counter.encode(1 << 40)).unwrap();
         assert!((0..100).all(|code| found.share(code).unwrap() > 0.8));
         assert!(found.memory_usage() < 1 << 20);
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_the_length_of_records() {
+        let mut counter = Counter::default();
+        for record in 0..300_u64 {
+            counter.observe((0..20_000).map(|n| if n < 100 { n } else { record << 20 | n }));
+            assert!(counter.counts.len() <= MAX_COUNTED + 20_000);
+        }
+        let found = Frequencies::decode(1, &counter.encode(300)).unwrap();
+        assert!((0..100).all(|code| found.share(code).unwrap() > 0.2));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //! wherever it stands and whatever its punctuation.
 //!
 //! With `prefer: "rare"` the two highest bits of a hash say how common its text is, by the document frequencies frozen with
-//! the generation ([`Frequencies`]; the built-in ones where it has none): the smallest hashes
-//! are then those of rare text, and a form that thousands fill in lends its keys only to letters that say nothing else.
+//! the generation ([`Frequencies`]; the built-in ones where it has none): the smallest hashes are then those of rare text. A
+//! quarter as many are taken of any text, by the other bits: copies of a letter that thousands send share these.
 //!
 //! Every kept hash is a key. Two samples match when they share a hash and their resemblance is at least `t`: of the k
 //! smallest hashes of both, the share found in both. k is the smaller sample's size, but at least `keep[0]`, below which a
@@ -17,15 +17,14 @@
 //! Signing is O(length + kept × ln(length)), comparing is linear in the samples.
 
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::frequencies::{Frequencies, SAMPLED_SHINGLE};
+use super::frequencies::Frequencies;
 use super::reading::Reading;
 use super::runs::Runs;
 use super::{MisplacedKeys, Scheme, Signature};
 use crate::collection::{Prefer, ShingleParams};
-use crate::text::shingles::{codes, counts};
+use crate::text::shingles::for_each_of_three;
 
 /// Units of a record for each hash kept, between the bounds of `keep`.
 const UNITS_PER_HASH: usize = 25;
@@ -85,13 +84,12 @@ impl Scheme for Shingle {
                 match self.params.prefer {
                     Prefer::Any => {
                         let mut smallest = Smallest::new(capacity);
-                        runs.for_each(run, |hash| smallest.offer(hash, ()));
-                        smallest.kept.into_iter().map(|(hash, ())| hash).collect()
+                        runs.for_each(run, |hash| smallest.offer(hash));
+                        smallest.kept
                     }
                     Prefer::Rare => {
-                        let mut kept = rarest(&runs, run, capacity, &self.frequencies);
-                        leave_out_common(&mut kept, least.div_ceil(ENOUGH_OF));
-                        kept
+                        let enough = least.div_ceil(ENOUGH_OF);
+                        preferring_rare(&runs, run, (capacity, enough), &self.frequencies)
                     }
                 }
             }
@@ -156,30 +154,58 @@ fn key(class: u64, hash: u64) -> u64 {
 
 /// How common a run's text is: 0 where it is rare to 3 for what everybody writes.
 fn class(text: &str, frequencies: &Frequencies) -> u64 {
-    let codes = codes(text, SAMPLED_SHINGLE);
-    // A text shorter than a shingle is one code.
-    if codes.len() <= 1 && text.chars().filter(|&c| counts(c)).count() < usize::from(SAMPLED_SHINGLE) {
-        return 0;
-    }
-    let sum: f64 = codes.iter().map(|&code| f64::from(frequencies.weight(code))).sum();
-    CLASSES.iter().take_while(|least| sum < **least * codes.len() as f64).count() as u64
+    let (mut sum, mut count) = (0.0, 0);
+    for_each_of_three(text, |code| {
+        sum += f64::from(frequencies.weight(code));
+        count += 1;
+    });
+    // What is shorter than a shingle is told by no frequency.
+    if count == 0 { 0 } else { CLASSES.iter().take_while(|least| sum < **least * f64::from(count)).count() as u64 }
 }
 
 /// So many times as many runs as are kept, those with the smallest hashes, are looked at first: mostly enough of them are rare.
 const TRIED: usize = 3;
+/// One in so many keys is taken of any text, so that copies of a letter that everybody sends meet, whatever each adds.
+const OF_ANY_TEXT: usize = 4;
 
-/// The `capacity` smallest keys, ascending. O(length), and O(kept) looks at how common text is where most of it is rare.
-fn rarest(runs: &Runs, run: usize, capacity: usize, frequencies: &Frequencies) -> Vec<u64> {
-    let mut tried = Smallest::new(TRIED * capacity);
-    runs.for_each_at(run, |hash, at| tried.offer(hash >> 2, at));
-    let rare = |(_, at): &(u64, Range<u32>)| class(runs.text(at.clone()), frequencies) == 0;
-    let kept: Vec<u64> = tried.kept.iter().filter(|run| rare(run)).map(|(hash, _)| *hash).take(capacity).collect();
-    if kept.len() == capacity {
-        return kept;
+/// The `capacity` smallest keys, without those of classes behind that with which there are `enough`, and of any text the smallest
+/// hashes; ascending. O(length), and where most text is rare O(kept) looks at how common it is.
+fn preferring_rare(runs: &Runs, run: usize, (capacity, enough): (usize, usize), frequencies: &Frequencies) -> Vec<u64> {
+    let of_any = capacity.div_ceil(OF_ANY_TEXT);
+    let below = ((TRIED * capacity) as u128) << 62;
+    let bound = (below / runs.units().max(1) as u128).min(u64::MAX.into()) as u64;
+    let select = |bound: u64| {
+        let mut selected = Vec::with_capacity(2 * TRIED * capacity);
+        runs.for_each_at(run, |hash, at| {
+            if hash >> 2 <= bound {
+                selected.push((hash >> 2, at.start, at.end));
+            }
+        });
+        selected.sort_unstable();
+        selected.dedup_by_key(|(hash, ..)| *hash);
+        selected
+    };
+    let key_of = |(hash, from, to)| key(class(runs.text(from..to), frequencies), hash << 2);
+    // By hash, until there are enough on rare text.
+    let (mut keys, mut rare) = (Vec::with_capacity(2 * capacity), 0);
+    for run in select(bound) {
+        keys.push(key_of(run));
+        rare += usize::from(keys.last().is_some_and(|key| key >> 62 == 0));
+        if rare == capacity && keys.len() >= of_any {
+            break;
+        }
     }
-    let mut smallest = Smallest::new(capacity);
-    runs.for_each_at(run, |hash, at| smallest.offer(key(class(runs.text(at), frequencies), hash), ()));
-    smallest.kept.into_iter().map(|(key, ())| key).collect()
+    if rare < capacity {
+        keys = select(u64::MAX).into_iter().map(key_of).collect();
+    }
+    let any: Vec<u64> = keys.iter().copied().take(of_any).collect();
+    keys.sort_unstable();
+    keys.truncate(capacity);
+    leave_out_common(&mut keys, enough);
+    keys.extend(any);
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 /// Leaves out the classes behind that with which there are `enough` keys.
@@ -210,33 +236,32 @@ fn shared_of_smallest(a: &[u64], b: &[u64], most: usize) -> (usize, usize) {
     (shared, seen)
 }
 
-/// The smallest distinct values offered, ascending, each with what came with it first. After the first few, an offer is one
-/// comparison.
-struct Smallest<T> {
+/// The smallest distinct values offered, ascending. After the first few, an offer is one comparison.
+struct Smallest {
     capacity: usize,
-    kept: Vec<(u64, T)>,
+    kept: Vec<u64>,
     /// Nothing at or above it can be kept any more.
     bound: u64,
 }
 
-impl<T> Smallest<T> {
+impl Smallest {
     fn new(capacity: usize) -> Self {
         Self { capacity, kept: Vec::with_capacity(capacity + 1), bound: u64::MAX }
     }
 
     #[inline]
-    fn offer(&mut self, value: u64, with: T) {
+    fn offer(&mut self, value: u64) {
         if value < self.bound || self.kept.len() < self.capacity {
-            self.insert(value, with);
+            self.insert(value);
         }
     }
 
-    fn insert(&mut self, value: u64, with: T) {
-        if let Err(at) = self.kept.binary_search_by_key(&value, |(kept, _)| *kept) {
-            self.kept.insert(at, (value, with));
+    fn insert(&mut self, value: u64) {
+        if let Err(at) = self.kept.binary_search(&value) {
+            self.kept.insert(at, value);
             self.kept.truncate(self.capacity);
             if self.kept.len() == self.capacity {
-                self.bound = self.kept.last().map_or(u64::MAX, |(last, _)| *last);
+                self.bound = self.kept.last().copied().unwrap_or(u64::MAX);
             }
         }
     }
@@ -248,11 +273,12 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::frequencies::Counter;
+    use super::super::frequencies::{Counter, SAMPLED_SHINGLE};
     use super::super::hash::{city64, city64_bytes};
     use super::super::tests::{document, reading};
     use super::*;
     use crate::collection::{Channel, Preset, Role, Settings, TextSettings};
+    use crate::text::shingles::codes;
     use crate::text::units::units;
     use crate::text::words::Words;
 
@@ -300,7 +326,7 @@ mod tests {
         }
 
         #[test]
-        fn rare_keys_are_the_smallest_of_the_rarest_classes(
+        fn rare_keys_are_the_smallest_of_the_rarest_classes_and_some_of_any(
             a in "[请有关部门核实处理小区楼下夜市噪音扰民物业ab1, 。]{0,200}", b in "[请有关部门核实处理]{0,20}",
             run in 1..12_u8, least in 1..20_u16, more in 0..20_u16,
         ) {
@@ -318,10 +344,14 @@ mod tests {
                 }
             }
             let keep = (total / 25).clamp(params.keep[0].into(), params.keep[1].into());
+            let mut any: Vec<u64> = keys.iter().copied().collect();
+            any.sort_by_key(|key| key << 2);
             let mut expected: Vec<u64> = keys.into_iter().take(keep).collect();
             if let Some(last) = expected.get(usize::from(least).div_ceil(2) - 1).map(|key| key >> 62) {
                 expected.retain(|key| key >> 62 <= last);
             }
+            let expected: BTreeSet<u64> = expected.into_iter().chain(any.into_iter().take(keep.div_ceil(4))).collect();
+            let expected: Vec<u64> = expected.into_iter().collect();
             prop_assert_eq!(sign(&[&a, &b], &params).unwrap_or_default(), expected);
         }
 
@@ -362,7 +392,7 @@ mod tests {
         };
         let before = misplaced(Prefer::Rare, None);
         assert!(before.share() > 0.5 && before.keys == 14, "{before:?}");
-        assert_eq!(misplaced(Prefer::Rare, Some(&now)), MisplacedKeys { misplaced: 0, keys: 14 });
+        assert_eq!(misplaced(Prefer::Rare, Some(&now)).misplaced, 0);
         assert_eq!(misplaced(Prefer::Any, None), MisplacedKeys::default(), "those were laid by chance");
     }
 

@@ -3,6 +3,8 @@
 /// Characters packed exactly into a 64-bit shingle: three of 21 bits. Longer shingles are hashed.
 const PACKED_CHARS: usize = 3;
 const BITS_PER_CHAR: u32 = 21;
+/// The leading one of three packed characters.
+const LEADING: u64 = 1 << 63;
 /// Odd multiplier of the polynomial hash of longer shingles (2^64 divided by the golden ratio).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -28,10 +30,41 @@ pub fn codes(text: &str, width: u8) -> Vec<u64> {
     }
 }
 
+/// Calls `each` with what [`codes`] gives of a text of at least three characters that count, for a width of three, without
+/// allocating; of a shorter one with nothing.
+#[inline]
+pub fn for_each_of_three(text: &str, mut each: impl FnMut(u64)) {
+    let (mut code, mut seen) = (0, 0);
+    for c in text.chars().filter(|&c| counts(c)) {
+        code = (code << BITS_PER_CHAR | u64::from(c)) & !LEADING;
+        seen += 1;
+        if seen >= PACKED_CHARS {
+            each(code | LEADING);
+        }
+    }
+}
+
 fn code(chars: &[u64]) -> u64 {
     if chars.len() <= PACKED_CHARS {
         // A leading one keeps runs of different lengths apart.
         return chars.iter().fold(1, |code, char| (code << BITS_PER_CHAR) | char);
     }
     chars.iter().fold(0, |code, char| (code ^ char).wrapping_mul(MULTIPLIER).rotate_left(29))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn threes_are_the_codes_of_width_three(text in "[一二三四ab1 ,。\u{20000}]{0,20}") {
+            let mut found = Vec::new();
+            for_each_of_three(&text, |code| found.push(code));
+            let short = text.chars().filter(|&c| counts(c)).count() < 3;
+            prop_assert_eq!(found, if short { Vec::new() } else { codes(&text, 3) });
+        }
+    }
 }

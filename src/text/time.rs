@@ -37,8 +37,13 @@ const MAX_OFFSET_HOURS: i16 = 14;
 /// * behind date or time of day a day of the week, which is not compared with the date.
 ///
 /// 24:00 is midnight of the next day. Full-width characters count as plain ones, letters in either case. A civil time that a
-/// clock change skips is moved forward, one that it repeats is the first. O(length); `None` for all else.
+/// clock change skips is moved forward, one that it repeats is the first. O(length); `None` for all else, and before the year 1,
+/// which RFC 3339 cannot write well.
 pub fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
+    instant(text, zone).filter(|instant| instant.as_second() >= YEAR_1)
+}
+
+fn instant(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     let text: String = text.trim().chars().map(plain).collect();
     if let Ok(instant) = with_nine_digits(&text).parse::<Timestamp>() {
         return Some(instant);
@@ -52,6 +57,9 @@ pub fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
         None => zone.to_timestamp(civil).ok(),
     }
 }
+
+/// 0001-01-01T00:00:00Z, in seconds since 1970.
+const YEAR_1: i64 = -62_135_596_800;
 
 /// Full-width characters as ASCII, letters as capitals, white space as a space.
 fn plain(c: char) -> char {

@@ -37,7 +37,8 @@ pub async fn list(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Resu
 /// Create a collection or change its settings
 ///
 /// `{}` gives the preset `default`; keys given replace those of the preset. What changes signatures can only be changed
-/// while the collection has no records (409 otherwise); `verify` and `time_zone` at any time.
+/// while the collection has no records (409 otherwise); `verify` and `time_zone` at any time but while a reindex runs, which
+/// brings settings of its own (409 `task_running`: again when it has ended).
 #[utoipa::path(put, path = "/v1/collections/{collection}", tag = "collections",
     params(("collection" = CollectionName, Path)), request_body = SettingsInput,
     responses((status = 201, description = "created", body = Collection),
