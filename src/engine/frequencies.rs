@@ -316,7 +316,8 @@ impl Engine {
     /// Has a collection counted whose settings go by what was not.
     pub(super) async fn count_what_lacks(&self, collection: &CollectionName) -> Result<()> {
         let context = self.context(collection).await?;
-        if context.lacks_frequencies() && context.growth.begin_counting() {
+        let lacks = context.lacks_frequencies() && self.store.count(collection).await? >= FIRST_COUNT;
+        if lacks && context.growth.begin_counting() {
             self.count_after(Duration::ZERO, context);
         }
         Ok(())
