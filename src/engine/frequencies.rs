@@ -35,6 +35,8 @@ const FIRST_COUNT: u64 = 64;
 
 /// So long after a collection grew by a quarter it is counted, if that is not due earlier: an import has ended by then.
 const REST: Duration = Duration::from_secs(20);
+/// ... and waits as long again while one in so many of its records is new meanwhile.
+const AT_REST: u64 = 64;
 /// How often a count is repeated that another one overtook. Each needs the collection to grow to twice its size meanwhile.
 const COUNT_TRIES: usize = 3;
 /// Records whose pairs are judged again together.
@@ -326,7 +328,15 @@ impl Engine {
     fn count_after(&self, delay: Duration, context: Arc<Context>) {
         let engine = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
+            loop {
+                let before = context.growth.records();
+                tokio::time::sleep(delay).await;
+                // An import goes on: counting now would have to be repeated, with all that follows from it.
+                let grown = context.growth.records().saturating_sub(before);
+                if delay.is_zero() || grown <= (context.frequencies.records() / AT_REST).max(FIRST_COUNT) {
+                    break;
+                }
+            }
             if let Err(error) = engine.count_again(&context).await {
                 tracing::warn!(collection = %context.state.name, %error, "statistics of text are not up to date");
             }

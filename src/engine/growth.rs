@@ -28,6 +28,11 @@ impl Growth {
         self.records.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// By how many it has grown.
+    pub(super) fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+
     /// Whether whoever asks is to count: nobody does yet.
     pub(super) fn begin_counting(&self) -> bool {
         !self.counting.swap(true, Ordering::AcqRel)
