@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 
 use crate::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
 use crate::engine::answers::InactiveChannel;
+use crate::engine::frequencies::Counted;
 use crate::engine::growth::Growth;
 use crate::engine::{Error, Result, off_thread};
 use crate::index::{Probe, Via};
@@ -44,6 +45,8 @@ pub(super) struct Context {
     pub(super) growth: Arc<Growth>,
     /// Whether something goes by document frequencies of text.
     pub(super) counts_text: bool,
+    /// Whether some of these were not counted: the settings have changed since.
+    pub(super) lacks_frequencies: bool,
 }
 
 /// A generation beside the live one, compiled.
@@ -147,6 +150,7 @@ impl Context {
             used: AtomicU32::new(0),
             growth: Arc::default(),
             counts_text: false,
+            lacks_frequencies: false,
         })
     }
 
@@ -166,7 +170,20 @@ impl Context {
         let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
         let verifier = verifier(&state.settings, &frequencies);
         let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Arc::default());
-        Self { state, profile, verifier, frequencies, owner: 0, sketches, others, used, growth, counts_text: false }
+        let (counts_text, lacks_frequencies) = (false, false);
+        Self {
+            state,
+            profile,
+            verifier,
+            frequencies,
+            owner: 0,
+            sketches,
+            others,
+            used,
+            growth,
+            counts_text,
+            lacks_frequencies,
+        }
     }
 
     /// Reads `row`, which must say something that can be compared.
@@ -230,14 +247,13 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
         verify.map(|verify| (verify.shingle, verify.rarity, verify.objects))
     };
     let read = |settings: &Settings| (settings.text.simplify, verify(settings));
-    let words = |settings: &Settings| {
-        let TextSettings { segmenter, user_words, synonyms, .. } = &settings.text;
-        (*segmenter, user_words.clone(), synonyms.clone())
-    };
+    let (ours, theirs) = (&one.text, &other.text);
     one.fields == other.fields
         && one.host_aliases == other.host_aliases
         && read(one) == read(other)
-        && words(one) == words(other)
+        && ours.segmenter == theirs.segmenter
+        && ours.user_words == theirs.user_words
+        && ours.synonyms == theirs.synonyms
 }
 
 /// See [`Engine::warm_up`](crate::engine::Engine::warm_up).
@@ -304,10 +320,22 @@ impl Contexts {
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let verifier = verifier(&state.settings, &frequencies);
-        let weighs = verifier.as_ref().is_some_and(|verifier| verifier.settings().rarity);
-        let counts_text = weighs || profile.wants_text_frequencies();
-        let context =
-            Context { state, profile, verifier, frequencies, owner, sketches, others, used, growth, counts_text };
+        let counted = Counted::of(&profile, state.settings.verify.as_ref());
+        let lacks_frequencies = counted.as_ref().is_some_and(|counted| !counted.are_in(&frequencies));
+        let counts_text = counted.is_some();
+        let context = Context {
+            state,
+            profile,
+            verifier,
+            frequencies,
+            owner,
+            sketches,
+            others,
+            used,
+            growth,
+            counts_text,
+            lacks_frequencies,
+        };
         let context = Arc::new(context);
         let state = &context.state;
         self.by_name.rcu(|contexts| {

@@ -28,7 +28,7 @@ use crate::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLE_RECORDS, S
 use crate::schemes::profile::Profile;
 use crate::store::generations::Pairs;
 use crate::store::{Seq, StoredRecord};
-use crate::text::shingles;
+use crate::text::{Document, shingles};
 
 /// Records with which a collection is counted first: fewer say little that the built-in list does not.
 const FIRST_COUNT: u64 = 64;
@@ -83,16 +83,11 @@ impl Context {
     pub(super) fn counted(&self) -> Option<Counted> {
         Counted::of(&self.profile, self.verifier.as_ref().map(|verifier| verifier.settings()))
     }
-
-    /// Whether something goes by frequencies that were not counted: the settings have changed since.
-    pub(super) fn lacks_frequencies(&self) -> bool {
-        self.counted().is_some_and(|counted| !self.frequencies.kinds().include(counted.kinds()))
-    }
 }
 
 impl Counted {
     /// What a profile and verification go by; `None` where that is nothing.
-    fn of(profile: &Arc<Profile>, verify: Option<&Verify>) -> Option<Self> {
+    pub(super) fn of(profile: &Arc<Profile>, verify: Option<&Verify>) -> Option<Self> {
         let verify = verify.filter(|verify| verify.rarity);
         let sampled = profile.wants_text_frequencies().then_some(SAMPLED_SHINGLE);
         let widths: BTreeSet<u8> = verify.map(|verify| verify.shingle).into_iter().chain(sampled).collect();
@@ -104,9 +99,18 @@ impl Counted {
         Kinds::of(self.widths.iter().copied(), self.objects)
     }
 
+    /// Whether all of it was counted in `frequencies`.
+    pub(super) fn are_in(&self, frequencies: &Frequencies) -> bool {
+        frequencies.kinds().include(self.kinds())
+    }
+
+    fn document(&self, row: &str) -> Option<Document> {
+        self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()
+    }
+
     /// The codes of a row, each once.
     fn codes(&self, row: &str) -> Option<Vec<u64>> {
-        let text = self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok()?.joined();
+        let text = self.document(row)?.joined();
         let text = &text[..text.floor_char_boundary(COUNTED_BYTES)];
         let mut codes: Vec<u64> = self.widths.iter().flat_map(|&width| shingles::codes(text, width)).collect();
         if self.objects {
@@ -122,8 +126,7 @@ impl Counted {
         if !self.profile.wants_text_frequencies() {
             return 0.0;
         }
-        let read = |row: &Arc<str>| self.profile.read(&Row::parse(row.as_bytes()).ok()?).ok();
-        let documents = rows.par_iter().filter_map(read);
+        let documents = rows.par_iter().filter_map(|row| self.document(row));
         documents.map(|document| self.profile.misplaced_keys(&document, now)).sum::<MisplacedKeys>().share()
     }
 
@@ -290,7 +293,7 @@ impl Engine {
         }
         let counted = context.frequencies.records();
         let is_due = counted == 0 || self.store.count(collection).await? >= due_at(counted);
-        if is_due || context.lacks_frequencies() {
+        if is_due || context.lacks_frequencies {
             self.count_once(collection).await?;
             self.follow_frequencies_later(collection);
         }
@@ -306,7 +309,7 @@ impl Engine {
         }
         let (counted, grown) = (context.frequencies.records(), context.growth.note());
         let some = grown >= FIRST_COUNT / 4;
-        let is_due = grown >= due_at(counted) - counted || (some && context.lacks_frequencies());
+        let is_due = grown >= due_at(counted) - counted || (some && context.lacks_frequencies);
         let delay = match grown {
             _ if is_due && context.growth.begin_counting() => Duration::ZERO,
             _ if some && grown >= counted / 4 && context.growth.begin_waiting() => REST,
@@ -318,7 +321,7 @@ impl Engine {
     /// Has a collection counted whose settings go by what was not.
     pub(super) async fn count_what_lacks(&self, collection: &CollectionName) -> Result<()> {
         let context = self.context(collection).await?;
-        let lacks = context.lacks_frequencies() && self.store.count(collection).await? >= FIRST_COUNT;
+        let lacks = context.lacks_frequencies && self.store.count(collection).await? >= FIRST_COUNT;
         if lacks && context.growth.begin_counting() {
             self.count_after(Duration::ZERO, context);
         }

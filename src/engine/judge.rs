@@ -12,7 +12,7 @@ use crate::schemes::Signature;
 use crate::schemes::frequencies::Frequencies;
 use crate::similarity::names::{self, Outline};
 use crate::similarity::{
-    Contrast, Named, Naming, Occupied, Overlap, Sieve, Verifier, Weighed, add_names, contrast, sketch,
+    Contrast, Named, Naming, Occupied, Overlap, Sieve, Sifted, Verifier, Weighed, add_names, contrast, sketch,
 };
 use crate::store::{Candidate, Judge, Seq, StoredRecord};
 use crate::text::Document;
@@ -159,10 +159,16 @@ impl RecordJudge {
         }
         let (seq, sketches) = (candidate.record.seq, &self.context.sketches);
         let remembered = candidate.lasting.then(|| sketches.compare(self.context.owner, names_at(seq), names::decode));
-        let theirs = remembered.flatten().map_or_else(|| self.context.named(text), |objects| Named::new(text, objects));
-        if candidate.lasting {
-            self.remember_names(seq, &theirs, verifier);
-        }
+        let theirs = match remembered.flatten() {
+            Some(objects) => Named::new(text, objects),
+            None => {
+                let theirs = self.context.named(text);
+                if candidate.lasting {
+                    self.remember_names(seq, &theirs, verifier);
+                }
+                theirs
+            }
+        };
         contrasted(verifier, &self.own_names(verifier).named, &theirs)
     }
 
@@ -372,17 +378,17 @@ impl Judge for RecordJudge {
             return false;
         }
         let (sieve, names) = (self.sieve(verifier), || self.own_names(verifier).bits);
-        // `Some` where the names decide.
-        let open = |theirs: &[u64]| match sieve.rules_out(theirs, verifier, names) {
-            true => None,
-            false => Some(sieve.at_most(theirs).zip(Occupied::of(theirs))),
+        let sift = |theirs: &[u64]| {
+            let sifted = sieve.compare(theirs, verifier, names);
+            let by_names = verifier.settings().objects && matches!(sifted, Sifted::Open(_));
+            (sifted, by_names.then(|| Occupied::of(theirs)).flatten())
         };
-        let dismissed = match self.context.sketches.compare(self.context.owner, seq, open) {
-            Some(None) => true,
-            Some(Some(Some(bound))) => {
-                verifier.settings().objects && self.is_about_another_matter(seq, bound, verifier)
+        let dismissed = match self.context.sketches.compare(self.context.owner, seq, sift) {
+            Some((Sifted::RuledOut, _)) => true,
+            Some((Sifted::Open(at_most), Some(occupied))) => {
+                self.is_about_another_matter(seq, (at_most, occupied), verifier)
             }
-            Some(Some(None)) | None => false,
+            _ => false,
         };
         self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
         dismissed

@@ -19,5 +19,5 @@ pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, Weighed};
 pub use passages::{MAX_PASSAGES, MIN_PASSAGE_CHARS, SharedPassage, shared_passages};
 pub use shingles::{Resemblance, ShingleSet};
-pub use sketch::{Occupied, Sieve, add_names, sketch};
+pub use sketch::{Occupied, Sieve, Sifted, add_names, sketch};
 pub use sketches::Sketches;

@@ -139,6 +139,17 @@ struct Places {
 /// Units of a weight of one. A place holds 63 such at most; more count as that many, in both directions of rounding up.
 const WEIGHT_UNITS: f32 = 1024.0;
 
+/// What a sketch says of a text beside another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sifted {
+    /// It cannot be accepted: that is certain.
+    RuledOut,
+    /// The texts must be compared: they share no more than this.
+    Open(Overlap),
+    /// The texts must be compared.
+    Unknown,
+}
+
 /// A weighed set and what it weighs place by place: ready to be compared with many sketches.
 #[derive(Debug)]
 pub struct Sieve {
@@ -158,21 +169,20 @@ impl Sieve {
         &self.weighed
     }
 
-    /// Whether the text that was sketched as `sketch`, weighed by `verifier`, cannot be accepted beside this one. `true` is
-    /// certain; `false` means that the texts must be compared. `names` gives the bits of what this text names; it is called only
-    /// where those of the other are known and decide. O(shingles of the other), at most a map of 8 KiB.
-    pub fn rules_out(&self, sketch: &[u64], verifier: &Verifier, names: impl FnOnce() -> u64) -> bool {
-        let Some(overlap) = self.at_most(sketch) else { return false };
+    /// Compares with a text that was sketched as `sketch`, weighed by `verifier`. `names` gives the bits of what this text names;
+    /// it is called only where those of the other are known and decide. O(shingles of the other), at most a map of 8 KiB.
+    pub fn compare(&self, sketch: &[u64], verifier: &Verifier, names: impl FnOnce() -> u64) -> Sifted {
+        let Some(at_most) = self.at_most(sketch) else { return Sifted::Unknown };
         let theirs = sketch[HEAD_WORDS - 1];
         let other_names = || {
             let differ = |ours: u64| ours & !theirs != 0 && theirs & !ours != 0;
             theirs != 0 && differ(names())
         };
-        verifier.refuses(&overlap, other_names)
+        if verifier.refuses(&at_most, other_names) { Sifted::RuledOut } else { Sifted::Open(at_most) }
     }
 
     /// What this text and the sketched one share at most, where that is known.
-    pub fn at_most(&self, sketch: &[u64]) -> Option<Overlap> {
+    fn at_most(&self, sketch: &[u64]) -> Option<Overlap> {
         let [head, total, _, body @ ..] = sketch else { return None };
         let (head, b) = (Head::of(*head), f64::from_bits(*total));
         let places = self.places(head.universe_bits)?;
@@ -301,6 +311,10 @@ mod tests {
         (0..count as u64).map(move |n| (seed << 32 | n).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 1)
     }
 
+    fn rules_out(sieve: &Sieve, sketch: &[u64], verifier: &Verifier, names: impl FnOnce() -> u64) -> bool {
+        sieve.compare(sketch, verifier, names) == Sifted::RuledOut
+    }
+
     fn unnamed() -> u64 {
         unreachable!("names are not known")
     }
@@ -331,7 +345,7 @@ mod tests {
             let shared = ours.min(theirs) / 10;
             let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).weighed());
             let own = sieve(&[(2, shared), (4, ours - shared)]);
-            assert!(own.rules_out(&words, &verifier, unnamed), "{ours} against {theirs}");
+            assert!(rules_out(&own, &words, &verifier, unnamed), "{ours} against {theirs}");
         }
     }
 
@@ -383,7 +397,7 @@ mod tests {
                     [(jaccard, containment), (exact.similarity, 1.0), (1.0, exact.containment)]
                 {
                     let at = Verifier::new(Verify { jaccard, containment, ..verify.clone() }, frequencies.clone());
-                    let wrong = at.evidence(&overlap, &agreeing).accepted && a.rules_out(&words, &at, || named);
+                    let wrong = at.evidence(&overlap, &agreeing).accepted && rules_out(&a, &words, &at, || named);
                     prop_assert!(!wrong, "{overlap:?}");
                 }
                 Ok(())
@@ -402,7 +416,7 @@ mod tests {
             let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a))), weigher.shingles(&b));
             let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &Contrast::default());
             let at = verifier(Verify { jaccard: exact.similarity, containment: exact.containment, ..base });
-            prop_assert!(!a.rules_out(&sketch(&weigher.weigh(b)), &at, unnamed));
+            prop_assert!(!rules_out(&a, &sketch(&weigher.weigh(b)), &at, unnamed));
         }
     }
 }
