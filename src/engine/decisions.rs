@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::collection::CollectionName;
-use crate::engine::{Engine, Error, Result, judge, off_thread};
+use crate::engine::{Engine, Error, Result, off_thread, rejudge};
 use crate::record::RecordId;
 use crate::store::decisions::{Decision, Judgement, Pair, Ruling};
 use crate::store::generations::{Pairs, Phase};
@@ -145,7 +145,7 @@ impl Engine {
         for context in std::iter::once(Arc::clone(&live)).chain(beside) {
             let generation = context.state.generation;
             let (a, b) = (earlier.clone(), later.clone());
-            let matching = off_thread(move || Ok(judge::would_match(&context, &b, &a))).await?;
+            let matching = off_thread(move || Ok(rejudge::would_match(&context, &b, &a))).await?;
             self.put_pair(collection, generation, (earlier.seq, later.seq), matching).await?;
         }
         self.groups.outdate(collection);

@@ -10,7 +10,7 @@
 //! of them turn out to lie on text that is common, as in a collection of filled-in forms that began empty, the collection is
 //! reindexed, so that a record is looked up by what is particular to it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,13 +21,11 @@ use crate::engine::answers::TextStatistics;
 use crate::engine::context::Context;
 use crate::engine::rebuild::{on_pool, pool};
 use crate::engine::tasks::{Reindex, Work};
-use crate::engine::{Engine, Error, READ_AT_ONCE, Result, judge};
+use crate::engine::{Engine, Error, READ_AT_ONCE, Result};
 use crate::record::Row;
 use crate::schemes::MisplacedKeys;
 use crate::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLE_RECORDS, SAMPLED_SHINGLE, name_code};
 use crate::schemes::profile::Profile;
-use crate::store::generations::Pairs;
-use crate::store::{Seq, StoredRecord};
 use crate::text::{Document, shingles};
 
 /// Records with which a collection is counted first: fewer say little that the built-in list does not.
@@ -39,8 +37,6 @@ const REST: Duration = Duration::from_secs(20);
 const AT_REST: u64 = 64;
 /// How often a count is repeated that another one overtook. Each needs the collection to grow to twice its size meanwhile.
 const COUNT_TRIES: usize = 3;
-/// Records whose pairs are judged again together.
-const PAIRS_AT_ONCE: usize = 16;
 
 /// From so many records on, a count says much that stays true ...
 const MANY: u64 = 1_024;
@@ -150,29 +146,6 @@ impl Engine {
         Ok(counted)
     }
 
-    /// Judges the recorded pairs of the live generation again in the background: they were found while others were in force, or
-    /// that was interrupted.
-    pub fn rejudge_later(&self, collection: &CollectionName) {
-        let (engine, collection) = (self.clone(), collection.clone());
-        tokio::spawn(async move {
-            match engine.rejudge(&collection).await {
-                Ok(0) | Err(Error::UnknownCollection(_)) => {}
-                Ok(refused) => tracing::info!(%collection, refused, "recorded pairs are judged again"),
-                Err(error) => tracing::warn!(%collection, %error, "groups do not follow the statistics yet"),
-            }
-        });
-    }
-
-    /// [`Engine::follow_frequencies`] in the background.
-    pub fn follow_frequencies_later(&self, collection: &CollectionName) {
-        let (engine, collection) = (self.clone(), collection.clone());
-        tokio::spawn(async move {
-            if let Err(error) = engine.follow_frequencies(&collection).await {
-                tracing::warn!(%collection, %error, "groups do not follow the statistics yet");
-            }
-        });
-    }
-
     /// Counts a collection's document frequencies anew and puts them in force; `None` where nothing goes by them. O(sample); again
     /// when somebody else puts others in force meanwhile, who may have counted fewer records.
     ///
@@ -253,15 +226,6 @@ impl Engine {
             Err(error) => return Err(error),
         }
         Ok(())
-    }
-
-    /// Brings groups and what is remembered of records up to the document frequencies in force; how many recorded pairs no
-    /// longer match. O(records + pairs) on a store of this machine, O(pairs) on a shared one.
-    pub async fn follow_frequencies(&self, collection: &CollectionName) -> Result<u64> {
-        let refused = self.rejudge(collection).await?;
-        self.remember_records(collection).await?;
-        tracing::info!(%collection, refused, "recorded pairs are judged again");
-        Ok(refused)
     }
 
     /// What is known of a collection's document frequencies.
@@ -364,49 +328,4 @@ impl Engine {
         }
         Ok(())
     }
-
-    /// Judges the recorded pairs of the live generation again by the document frequencies in force; how many no longer match.
-    /// What a person decided is no recorded pair and stands. O(pairs).
-    async fn rejudge(&self, collection: &CollectionName) -> Result<u64> {
-        let (mut after, mut refused) = (0, 0);
-        loop {
-            // Looked up anew for each piece: another generation may have gone live.
-            let context = self.context(collection).await?;
-            if context.is_indexed_anew() {
-                // The generation that is being built has its pairs judged as it goes.
-                break;
-            }
-            let _pairing = self.pairing.lock().await;
-            let generation = context.state.generation;
-            let piece = self.store.pairs(collection, generation, after, PAIRS_AT_ONCE).await?;
-            let Some(last) = piece.last() else { break };
-            after = last.seq;
-            let mut records = HashMap::new();
-            let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq])).collect();
-            self.each_at(collection, seqs, |record| drop(records.insert(record.seq, record))).await?;
-            let judged = move || {
-                let judge = |pairs| without_refused(&context, pairs, &records);
-                piece.into_par_iter().filter_map(judge).collect::<Vec<_>>()
-            };
-            let changed = on_pool(pool()?, judged).await?;
-            refused += changed.iter().map(|(_, refused)| refused).sum::<u64>();
-            let changed: Vec<Pairs> = changed.into_iter().map(|(pairs, _)| pairs).collect();
-            if !changed.is_empty() {
-                self.store.put_pairs(collection, generation, changed).await?;
-                self.groups.outdate(collection);
-            }
-        }
-        Ok(refused)
-    }
-}
-
-/// A record's pairs without those that are refused now, and how many these are; `None` where none is.
-fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, StoredRecord>) -> Option<(Pairs, u64)> {
-    let record = records.get(&pairs.seq)?;
-    let before = pairs.earlier.len();
-    let judge = judge::Rejudge::new(context, record)?;
-    let stays = |seq: &Seq| records.get(seq).is_none_or(|earlier| judge.matches(earlier));
-    let earlier: Vec<Seq> = pairs.earlier.into_iter().filter(stays).collect();
-    let refused = (before - earlier.len()) as u64;
-    (refused > 0).then_some((Pairs { seq: pairs.seq, earlier }, refused))
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
-use crate::index::{GenerationIndex, Proposal, Via};
+use crate::index::Via;
 use crate::record::Row;
 use crate::schemes::Signature;
 use crate::schemes::frequencies::Frequencies;
 use crate::similarity::names::{self, Outline};
 use crate::similarity::{
-    Contrast, Named, Naming, Occupied, Overlap, Sieve, Sifted, Verifier, Weighed, add_names, contrast, sketch,
+    Contrast, Named, Naming, Occupied, Overlap, Sieve, Sifted, Verifier, add_names, contrast, sketch,
 };
 use crate::store::{Candidate, Judge, Seq, StoredRecord};
 use crate::text::Document;
@@ -224,60 +224,8 @@ struct Verified {
     template: bool,
 }
 
-/// Whether two stored records match by the scores, where the index holds nothing else.
-pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
-    let sign = |record: &StoredRecord| {
-        let row = Row::parse(record.row.as_bytes()).ok()?;
-        let (document, signed) = context.profile.sign_stored(&record.id, &row);
-        Some((document?, Arc::new(signed)))
-    };
-    let (Some((document, signed)), Some((_, theirs))) = (sign(record), sign(earlier)) else { return false };
-    let index = GenerationIndex::new();
-    let alone = index.insert(earlier.seq, theirs.digest.key(), theirs.fingerprint(), &theirs.keys);
-    let Some(proposal) = alone.ok().and_then(|_| index.propose(&context.probe(&signed)).items.pop()) else {
-        return false;
-    };
-    let judge = RecordJudge::new(Arc::clone(context), Subject { document, signed }, Rulings::default());
-    let Proposal { via, fingerprint, .. } = proposal;
-    let candidate = Candidate { record: earlier, via, fingerprint, signatures: &theirs.signatures, lasting: true };
-    judge.judge(&candidate).is_some()
-}
-
-/// Judges recorded pairs again, where nothing but what is common can have changed since.
-pub(super) struct Rejudge<'a> {
-    context: &'a Context,
-    document: Document,
-    weighed: OnceLock<Weighed>,
-    named: OnceLock<Named>,
-}
-
-impl<'a> Rejudge<'a> {
-    /// For the pairs of one record; `None` where it cannot be read.
-    pub(super) fn new(context: &'a Context, record: &StoredRecord) -> Option<Self> {
-        let document = read(context, record)?;
-        Some(Self { context, document, weighed: OnceLock::new(), named: OnceLock::new() })
-    }
-
-    /// Whether the record and an earlier one still match.
-    pub(super) fn matches(&self, earlier: &StoredRecord) -> bool {
-        let Some(verifier) = &self.context.verifier else { return true };
-        let Some(other) = read(self.context, earlier) else { return true };
-        let digest = |document| self.context.profile.exact_digest(document);
-        if self.document.shares_address(&other) || digest(&self.document) == digest(&other) {
-            return true;
-        }
-        let weighed = self.weighed.get_or_init(|| verifier.weigh(verifier.shingles(&self.document.joined())));
-        let text = other.joined();
-        let overlap = verifier.overlap(weighed, &verifier.shingles(&text));
-        verifier.could_accept(&overlap) && {
-            let named = self.named.get_or_init(|| self.context.named(&self.document.joined()));
-            let theirs = self.context.named(&text);
-            verifier.evidence(&overlap, &contrasted(verifier, named, &theirs)).accepted
-        }
-    }
-}
-
-fn read(context: &Context, record: &StoredRecord) -> Option<Document> {
+/// Reads a stored record as the live generation does.
+pub(super) fn read(context: &Context, record: &StoredRecord) -> Option<Document> {
     context.profile.read(&Row::parse(record.row.as_bytes()).ok()?).ok()
 }
 

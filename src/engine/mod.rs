@@ -18,6 +18,7 @@ mod judge;
 mod lookup;
 pub mod purge;
 pub mod rebuild;
+mod rejudge;
 pub mod replay;
 pub mod tasks;
 mod turns;

@@ -73,7 +73,9 @@ pub struct Named {
 impl Named {
     /// A text in normal form with what it names.
     pub fn new(text: &str, objects: Vec<NamedObject>) -> Self {
-        Self { objects, compact: text.chars().filter(|&c| counts(c)).collect() }
+        let mut compact = String::with_capacity(text.len());
+        compact.extend(text.chars().filter(|&c| counts(c)));
+        Self { objects, compact }
     }
 
     /// The things named.

@@ -21,7 +21,9 @@ impl ShingleSet {
         let mut codes = shingles::codes(text, width);
         codes.sort_unstable();
         codes.dedup();
-        codes.shrink_to_fit();
+        if codes.capacity() > 2 * codes.len() {
+            codes.shrink_to_fit();
+        }
         Self { codes }
     }
 

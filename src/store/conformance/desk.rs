@@ -146,10 +146,10 @@ impl Desk {
     /// Registers in all generations, signing again as often as they change; `confirmed` match by decision.
     ///
     /// # Errors
-    /// As [`Store::register`], but for stale generations.
+    /// As [`Store::collection`] and [`Store::register`], but for stale generations.
     pub async fn try_put_confirmed(&self, sample: &Sample, mode: Mode, confirmed: &[&str]) -> Result<Registered> {
         loop {
-            let state = self.state().await;
+            let state = self.store.collection(&self.name).await?.expect("the collection is there");
             let judge = SampleJudge::within(sample, state.generation, Signing::of(&state.profile));
             let confirmed = confirmed.iter().map(|text| id(text)).collect();
             let registration = Registration { confirmed, ..self.registration_for(&state, sample, mode) };
