@@ -45,7 +45,7 @@ fn two_keys_or_two_hosts_are_refused_rather_than_chosen_from() {
             .server
             .exchange(format!("GET /v1/collections HTTP/1.1\r\n{headers}connection: close\r\n\r\n").as_bytes())
     };
-    let one = format!("host: x\r\nauthorization: {key}\r\n");
+    let one = format!("host: localhost\r\nauthorization: {key}\r\n");
     assert!(ask(one.clone()).starts_with("HTTP/1.1 200"));
     for more in [format!("authorization: {key}\r\n"), "authorization: Bearer other\r\n".into(), "host: y\r\n".into()] {
         let answer = ask(one.clone() + &more);
@@ -183,4 +183,54 @@ fn metrics_count_what_happened_and_hold_no_ids() {
     assert!(text.contains(route), "{text}");
     assert!(text.contains("process_resident_memory_bytes") && !text.contains("secret-id"), "{text}");
     assert!(!server.log().contains("secret-id") && !server.log().contains("路灯"), "{}", server.log());
+}
+
+#[test]
+fn what_a_web_page_could_send_unasked_is_refused_everywhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let row = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
+    let ask = |method: &str, path: &str, headers: &str, body: &str| {
+        let length = body.len();
+        let request =
+            format!("{method} {path} HTTP/1.1\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        let answer = server.exchange(request.as_bytes());
+        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
+    };
+    let (records, host) = ("/v1/collections/desk/records", "host: localhost\r\n");
+    let named = format!("{host}content-type: application/json\r\n");
+    assert_eq!(ask("POST", records, &named, &row), 201);
+    assert_eq!(ask("POST", records, host, &row), 415, "a body that does not say what it is");
+    for path in ["/livez", "/version", "/metrics", "/openapi.yaml", "/v1/tasks", records, "/nowhere"] {
+        for refused in
+            ["sec-fetch-site: cross-site\r\n", "sec-fetch-site: same-site\r\n", "origin: http://localhost:1\r\n"]
+        {
+            assert_eq!(ask("GET", path, &format!("{host}{refused}"), ""), 403, "{path} {refused}");
+        }
+        assert_eq!(ask("GET", path, "host: attacker.example\r\n", ""), 421, "{path}");
+    }
+    for path in ["/v1/tasks/1/cancel", "/v1/collections/desk/generations/1/activate"] {
+        assert_eq!(ask("POST", path, &format!("{host}origin: null\r\n"), ""), 403, "{path}");
+        assert_eq!(ask("POST", path, "host: attacker.example\r\n", ""), 421, "{path}");
+    }
+    let own = format!("{named}origin: {}\r\nsec-fetch-site: same-origin\r\n", server.url());
+    assert_eq!(ask("POST", records, &own.replace("localhost", "127.0.0.1"), &row), 403, "another port's page");
+    let port = server.url().rsplit(':').next().expect("a port");
+    assert_eq!(ask("POST", records, &own.replace("localhost", &format!("127.0.0.1:{port}")), &row), 201);
+}
+
+#[test]
+fn with_keys_any_host_name_is_taken_and_pages_are_where_they_are_named() {
+    let guarded = Guarded::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://desk.example\"]")]);
+    let key = guarded.key("read");
+    let ask = |headers: &str| {
+        let request = format!(
+            "GET /v1/collections HTTP/1.1\r\nhost: doppel.example\r\nauthorization: Bearer {key}\r\n{headers}connection: close\r\n\r\n"
+        );
+        guarded.server.exchange(request.as_bytes())
+    };
+    assert!(ask("").starts_with("HTTP/1.1 200"));
+    assert!(ask("origin: https://desk.example\r\nsec-fetch-site: cross-site\r\n").starts_with("HTTP/1.1 200"));
+    let answer = ask("origin: https://other.example\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("server.origins"), "{answer}");
 }

@@ -196,8 +196,9 @@ fn chunk(stream: &mut impl Write, bytes: &[u8]) -> bool {
 fn begin_bulk(server: &TestServer, collection: &str) -> std::net::TcpStream {
     let mut stream = server.connect();
     let path = bulk_of(collection);
-    let head =
-        format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {NDJSON}\r\ntransfer-encoding: chunked\r\n\r\n");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {NDJSON}\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).expect("the head is taken");
     stream
 }

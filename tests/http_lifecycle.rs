@@ -17,7 +17,9 @@ fn row(number: u64) -> Value {
 }
 
 fn put_head(id: &str, length: usize) -> String {
-    format!("PUT {PATH}/{id} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n")
+    format!(
+        "PUT {PATH}/{id} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    )
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {

@@ -21,7 +21,7 @@ fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
 fn begin_post(server: &TestServer, length: usize, body: &str) -> TcpStream {
     let mut stream = server.connect();
     let head = format!(
-        "POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(head.as_bytes()).expect("the head is taken");
     stream
@@ -77,9 +77,9 @@ fn a_head_that_never_ends_and_an_idle_connection_are_closed() {
     let (_folder, server) = start(&[("DOPPEL_LIMITS__HEADER_TIMEOUT_MS", "300")]);
     let mut silent = server.connect();
     let mut slow = server.connect();
-    slow.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nx-slow: ").expect("sent");
+    slow.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx-slow: ").expect("sent");
     let mut idle = server.connect();
-    idle.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
+    idle.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
     assert!(read_answer(&mut idle).starts_with("HTTP/1.1 200"));
     for (what, stream) in [("silent", &mut silent), ("slow", &mut slow), ("idle", &mut idle)] {
         assert!(is_closed(stream), "{what}");
@@ -98,7 +98,7 @@ fn a_slow_body_is_408_and_a_slow_line_of_bulk_gets_its_answer() {
     let line = json!({"id": "whole", "content": "路灯坏了很久没有人来修理"}).to_string();
     let body = format!("{line}\n{{\"id\":\"never");
     let head = format!(
-        "POST {PATH}/_bulk HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\ncontent-length: 9999\r\n\r\n{body}"
+        "POST {PATH}/_bulk HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ncontent-length: 9999\r\n\r\n{body}"
     );
     stream.write_all(head.as_bytes()).expect("sent");
     let answer = read_to_end(&mut stream);
@@ -151,11 +151,11 @@ fn a_connection_too_many_is_told_so_and_a_place_given_up_is_free_again() {
     let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "2")]);
     let ask = |stream: &mut TcpStream| {
         // It may have been answered and closed before it asks.
-        let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n");
+        let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n");
         read_answer(stream)
     };
     let list = |stream: &mut TcpStream| {
-        let _ = stream.write_all(b"GET /v1/collections HTTP/1.1\r\nhost: x\r\n\r\n");
+        let _ = stream.write_all(b"GET /v1/collections HTTP/1.1\r\nhost: localhost\r\n\r\n");
         read_answer(stream)
     };
     let (mut first, mut second) = (server.connect(), server.connect());
@@ -193,7 +193,7 @@ fn the_limit_of_a_body_is_exact_and_named() {
 
     let mut asks = server.connect();
     let head = format!(
-        "POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 99999\r\n\r\n"
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 99999\r\n\r\n"
     );
     asks.write_all(head.as_bytes()).expect("sent");
     let answer = read_answer(&mut asks);
@@ -203,4 +203,91 @@ fn the_limit_of_a_body_is_exact_and_named() {
     slow.write_all(head.replace("expect: 100-continue\r\n", "").as_bytes()).expect("sent");
     let answer = read_answer(&mut slow);
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "said at once: {answer}");
+}
+
+/// Opens a `_bulk` stream that sends `body` and may send more.
+fn begin_bulk(server: &TestServer, body: &str) -> TcpStream {
+    let mut stream = server.connect();
+    let head = format!(
+        "POST {PATH}/_bulk HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ncontent-length: 999999\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream
+}
+
+#[test]
+fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
+    let (_folder, server) = start(&[
+        ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"),
+        ("DOPPEL_LIMITS__MAX_WAITING", "4"),
+        ("DOPPEL_LIMITS__MAX_STREAMS", "4"),
+        ("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "1500"),
+    ]);
+    let line = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
+    let mut streams: Vec<TcpStream> = (0..4).map(|_| begin_bulk(&server, &format!("{line}\n"))).collect();
+    for stream in &mut streams {
+        assert!(read_answer(stream).starts_with("HTTP/1.1 200"));
+    }
+    assert_eq!(server.send("GET", PATH, &Value::Null).status, 200, "turns are for who works");
+    let refused = server.send_text("POST", &format!("{PATH}/_bulk"), "application/x-ndjson", &line);
+    expect_problem(&refused, 503, "too_many_streams");
+    let begin = Instant::now();
+    while !streams.is_empty() && begin.elapsed() < Duration::from_secs(10) {
+        // Who is cut off already cannot be written to.
+        streams.retain_mut(|stream| stream.write_all(b"\n").is_ok());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(streams.is_empty(), "blank lines keep no stream open");
+    let taken = server.send_text("POST", &format!("{PATH}/_bulk"), "application/x-ndjson", &line);
+    assert_eq!(taken.status, 200, "{}", taken.text);
+}
+
+#[test]
+fn work_is_bounded_by_its_bytes_and_all_of_it_is_done() {
+    let (_folder, server) =
+        start(&[("DOPPEL_LIMITS__MAX_BYTES_IN_WORK", "2048"), ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "8")]);
+    let text = |n: usize, length: usize| {
+        let letters = (0..length).map(|at| char::from_u32(0x4e00 + (at * 131 + n * 977) as u32 % 5000));
+        letters.map(|letter| letter.expect("a Han character")).collect::<String>()
+    };
+    let row = |n: usize, length: usize| json!({ "id": format!("r{n}"), "content": text(n, length) });
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let (server, row) = (&server, &row);
+            scope.spawn(move || {
+                for n in (0..4).map(|n| thread * 100 + n) {
+                    let length = if n % 2 == 0 { 6_000 } else { 40 };
+                    let answer = server.send("PUT", &format!("{PATH}/r{n}"), &row(n, length));
+                    assert_eq!(answer.status, 201, "{}", answer.text);
+                }
+                let lines: Vec<String> = (50..60).map(|n| row(thread * 100 + n, 700).to_string()).collect();
+                let answer =
+                    server.send_text("POST", &format!("{PATH}/_bulk"), "application/x-ndjson", &lines.join("\n"));
+                assert_eq!(answer.text.matches("\"status\":201").count(), 10, "{}", answer.text);
+            });
+        }
+    });
+}
+
+#[test]
+fn an_answer_stays_small_whatever_is_wrong() {
+    let (_folder, server) = start(&[]);
+    let flood = format!("/livez?{}", "a&".repeat(30_000));
+    let answer = server.send("GET", &flood, &Value::Null);
+    assert!((answer.status, answer.text.len() < 8 << 10) == (422, true), "{} {}", answer.status, answer.text.len());
+    let keys: serde_json::Map<String, Value> = (0..50_000).map(|n| (format!("key-{n}"), json!(1))).collect();
+    let channels: Vec<Value> = (0..15_000).map(|_| json!({"scheme": "simhash", "radius": 99})).collect();
+    let fields: Vec<Value> =
+        (0..15_000).map(|n| json!({"name": format!("f{n}"), "role": "text", "weight": 0})).collect();
+    for settings in [Value::Object(keys), json!({ "channels": channels }), json!({ "fields": fields })] {
+        let answer = server.send("PUT", "/v1/collections/desk", &settings);
+        assert!(
+            (answer.status, answer.text.len() < 16 << 10) == (422, true),
+            "{} {}",
+            answer.status,
+            answer.text.len()
+        );
+        let told = answer.json()["errors"].as_array().map_or(0, Vec::len);
+        assert!(told <= 20, "{told}");
+    }
 }

@@ -50,7 +50,7 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
     let (arrived, go) = gate("store::between_append_and_sync");
     let mut client = TcpStream::connect(address).expect("a connection");
     let head = format!(
-        "PUT /v1/collections/desk/records/r1 HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "PUT /v1/collections/desk/records/r1 HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         ROW.len()
     );
     client.write_all((head + ROW).as_bytes()).expect("sent");

@@ -18,6 +18,12 @@ pub struct Limits {
     pub max_in_flight: usize,
     /// Requests that may wait for their turn; the next gets 503 at once rather than a late answer.
     pub max_waiting: usize,
+    /// Bytes of requests and lines worked on at once; those behind wait for their turn. Working on a byte of text takes some thirty
+    /// bytes of memory, and half a microsecond.
+    pub max_bytes_in_work: usize,
+    /// Streams open at once: `_bulk` bodies and followed tasks. They last as long as their client likes, so that they count apart
+    /// from requests; each may hold some megabytes of lines.
+    pub max_streams: usize,
     /// Open connections. Each costs a file descriptor and a few kB; 1,024 descriptors is the usual allowance of a process,
     /// and the store needs some of them.
     pub max_connections: usize,
@@ -41,6 +47,8 @@ impl Default for Limits {
             max_line_bytes: 1 << 20,
             max_in_flight: 256,
             max_waiting: 1024,
+            max_bytes_in_work: 8 << 20,
+            max_streams: 32,
             max_connections: 768,
             requests_per_second_per_key: 0,
             header_timeout_ms: 30_000,
@@ -78,6 +86,8 @@ impl Limits {
             max_line_bytes,
             max_in_flight,
             max_waiting: _,
+            max_bytes_in_work,
+            max_streams,
             max_connections,
             requests_per_second_per_key: _,
             header_timeout_ms,
@@ -89,6 +99,8 @@ impl Limits {
             ("max_body_bytes", *max_body_bytes),
             ("max_line_bytes", *max_line_bytes),
             ("max_in_flight", *max_in_flight),
+            ("max_bytes_in_work", *max_bytes_in_work),
+            ("max_streams", *max_streams),
             ("max_connections", *max_connections),
         ];
         let times = [

@@ -26,6 +26,8 @@ pub use store::{Store, StoreKind};
 pub struct Server {
     /// Address to listen on. Other than loopback only with keys.
     pub listen: SocketAddr,
+    /// Origins besides its own whose web pages may call (`https://desk.example`).
+    pub origins: Vec<String>,
     /// After a signal to stop, how long to go on serving with `readyz` at 503, so that a load balancer looks elsewhere.
     pub shutdown_grace_ms: u64,
     /// After that, how long requests under way may take to finish.
@@ -34,7 +36,12 @@ pub struct Server {
 
 impl Default for Server {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 8080)), shutdown_grace_ms: 500, shutdown_drain_ms: 30_000 }
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            origins: Vec::new(),
+            shutdown_grace_ms: 500,
+            shutdown_drain_ms: 30_000,
+        }
     }
 }
 
@@ -173,6 +180,11 @@ fn check(config: &Config) -> Result<(), String> {
     if let Err(error) = log.level.parse::<tracing_subscriber::EnvFilter>() {
         return Err(format!("log.level: {error}"));
     }
+    if server.origins.iter().any(|origin| !is_origin(origin)) {
+        return Err(
+            "server.origins: an origin is http:// or https://, a host and perhaps a port, nothing behind it".into()
+        );
+    }
     if !server.listen.ip().is_loopback() && auth.keys.is_empty() {
         return Err(format!(
             "{} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
@@ -181,6 +193,13 @@ fn check(config: &Config) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Whether a text is an origin as browsers write it.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+    host.is_some_and(|host| !host.is_empty() && host.chars().all(plain))
 }
 
 #[cfg(test)]
@@ -205,6 +224,15 @@ mod tests {
         for (text, key) in [("[limits]\nmax_bodies = 3", "max_bodies"), ("[lmits]\nx = 1", "lmits")] {
             let error = toml(text).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn origins_are_those_that_browsers_send() {
+        assert!(toml("[server]\norigins = [\"https://desk.example\", \"http://10.0.0.1:8081\"]").is_ok());
+        for wrong in ["desk.example", "https://desk.example/", "https://", "file://x", "https://a@b", "*"] {
+            let error = toml(&format!("[server]\norigins = [\"{wrong}\"]")).unwrap_err().to_string();
+            assert!(error.contains("server.origins"), "{wrong}: {error}");
         }
     }
 

@@ -7,7 +7,7 @@ use crate::engine::answers::{Check, Explanation, SimilarList};
 use crate::engine::context::{Context, Subject};
 use crate::engine::decisions::Rulings;
 use crate::engine::judge::{FingerprintJudge, RecordJudge};
-use crate::engine::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, off_thread};
+use crate::engine::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
 use crate::record::{RecordId, Row};
 use crate::store::{self, Query, StoreError, Until};
 use crate::verdict::{Fingerprint, sort_best_first};
@@ -101,7 +101,7 @@ impl Engine {
         let rulings = self.rulings(collection, except.as_ref()).await?;
         let query = query_of(&context, &subject, except, &rulings);
         let (fingerprint, statistics) = (subject.signed.fingerprint(), context.statistics());
-        let judge = RecordJudge::new(context, subject, rulings);
+        let judge = self.judge(context, subject, rulings).await?;
         Ok(Question { query, judge, fingerprint, statistics, warnings })
     }
 
@@ -167,7 +167,7 @@ impl Engine {
         let of = |side| move |error| Error::Side(side, Box::new(error));
         let a = self.side(collection, &context, a).await.map_err(of("a"))?;
         let b = self.side(collection, &context, b).await.map_err(of("b"))?;
-        off_thread(move || explain::explain(&context, &a, &b)).await
+        in_turn(move || explain::explain(&context, &a, &b)).await
     }
 
     async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<Subject> {

@@ -25,13 +25,15 @@ mod turns;
 mod view;
 mod warm;
 
-use std::sync::Arc;
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::collection::CollectionName;
 use crate::engine::answers::{Page, RecordView, Registration};
 use crate::engine::context::{Context, Contexts, Subject};
+use crate::engine::decisions::Rulings;
 use crate::engine::groups::AllGroups;
 use crate::engine::judge::RecordJudge;
 pub use crate::engine::lookup::Wanted;
@@ -261,7 +263,7 @@ impl Engine {
             confirmed: rulings.confirmed(),
             placed: turn.placed(),
         };
-        let judge = Arc::new(RecordJudge::new(Arc::clone(&context), subject, rulings));
+        let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
         turn.come().await;
         let registered = self.store.register(registration, judge).await?;
         if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
@@ -380,7 +382,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let (context, id, row) = (Arc::clone(context), id.clone(), row.clone());
-        off_thread(move || Ok(context.sign_beside(&id, &row))).await
+        in_turn(move || Ok(context.sign_beside(&id, &row))).await
     }
 
     /// Reads and signs a row, away from the serving threads if it is long.
@@ -389,8 +391,35 @@ impl Engine {
             return context.subject(&row);
         }
         let context = context.clone();
-        off_thread(move || context.subject(&row)).await
+        in_turn(move || context.subject(&row)).await
     }
+
+    /// Who judges candidates for `subject`; what a long text is compared by is made here, away from the serving threads.
+    async fn judge(&self, context: Arc<Context>, subject: Subject, rulings: Rulings) -> Result<RecordJudge> {
+        let judge = RecordJudge::new(context, subject, rulings);
+        if judge.is_of_short_text() {
+            return Ok(judge);
+        }
+        in_turn(move || {
+            judge.prepare();
+            Ok(judge)
+        })
+        .await
+    }
+}
+
+/// Long texts that are worked on at once: one a core, however many come.
+static LONG_TEXTS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
+
+/// As [`off_thread`], for work on a text that is long: it waits for its turn.
+async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let turn = LONG_TEXTS.acquire().await.map_err(|_| Error::Crashed)?;
+    off_thread(move || {
+        let _turn = turn;
+        work()
+    })
+    .await
 }
 
 /// Runs `work` on a thread that may be busy for long.

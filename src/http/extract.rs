@@ -9,6 +9,8 @@ use bytes::Bytes;
 
 use crate::collection::CollectionName;
 use crate::http::body;
+use crate::http::observe::work_on;
+use crate::http::origin::check_body;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::record::{RecordId, Row, Value};
@@ -128,7 +130,8 @@ impl Media {
     }
 }
 
-/// Refuses a body that says it is something else, or is compressed. A body that says nothing is believed.
+/// Refuses a body that says it is something else, or is compressed. Whether it says what it is
+/// [`check_body`] looks at.
 ///
 /// # Errors
 /// 415 that says what to send.
@@ -160,7 +163,11 @@ impl FromRequest<App> for JsonBytes {
     type Rejection = Problem;
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         check_media(request.headers(), Media::Json)?;
-        Ok(Self(body::read(request, app.limits.max_body_bytes, app.limits.body_timeout()).await?))
+        let headers = request.headers().clone();
+        let bytes = body::read(request, app.limits.max_body_bytes, app.limits.body_timeout()).await?;
+        check_body(&headers, bytes.len() as u64)?;
+        work_on(app, bytes.len()).await?;
+        Ok(Self(bytes))
     }
 }
 

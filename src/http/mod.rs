@@ -14,6 +14,7 @@ pub mod linger;
 pub mod local;
 pub mod observe;
 pub mod openapi;
+pub mod origin;
 pub mod problem;
 pub mod query;
 pub mod router;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -16,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
-use crate::http::{body, linger};
+use crate::http::{body, linger, origin};
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -42,13 +43,57 @@ impl CallerSlot {
     }
 }
 
-/// A request's turn: one of the `max_in_flight`. Held while the request is worked on, and by work that outlives it
-/// (detached writes, streamed answers) until that ends.
+/// A turn: one of the `max_in_flight`. Held while a request, or a line of a stream, is worked on, and by writes that outlive
+/// it until they end.
 #[derive(Clone, Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held, not read")] Arc<OwnedSemaphorePermit>);
+pub struct Turn(Arc<Held>);
+
+/// What a turn holds.
+#[derive(Debug)]
+struct Held {
+    _turn: OwnedSemaphorePermit,
+    /// Of the bytes in work.
+    work: OnceLock<OwnedSemaphorePermit>,
+}
+
+impl Turn {
+    fn new(turn: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(Held { _turn: turn, work: OnceLock::new() }))
+    }
+}
+
+/// Waits until `bytes`, which have been read, may be worked on, within the request's time; the turn holds them until it ends.
+///
+/// # Errors
+/// 503 when the service stops.
+pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
+    let Some(Turn(held)) = current_turn() else { return Ok(()) };
+    let work = app.work_on(bytes).await.ok_or_else(Problem::shutting_down)?;
+    let _ = held.work.set(work);
+    Ok(())
+}
 
 tokio::task_local! {
     static TURN: Turn;
+}
+
+/// A turn for a piece of a stream, of `bytes`, after those who wait already; `None` when the service stops.
+pub async fn next_turn(app: App, bytes: usize) -> Option<Turn> {
+    let turn = Turn::new(app.turns.clone().acquire_owned().await.ok()?);
+    let _ = turn.0.work.set(app.work_on(bytes).await?);
+    Some(turn)
+}
+
+/// A place for a stream, which lasts as long as its client likes and so holds no turn.
+///
+/// # Errors
+/// 503 when there are as many as may be.
+pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
+    app.streams.clone().try_acquire_owned().map_err(|_| {
+        metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
+        let detail = "as many streams are open as may be (limits.max_streams); send it again when one has ended";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", detail)
+    })
 }
 
 /// The turn of the request that this task works on, for work that outlives it.
@@ -101,8 +146,11 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
+async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
     check_once(request.headers())?;
+    app.origins.check(request.uri(), request.headers())?;
+    // Of a body without a length whoever reads it says so.
+    origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<Reserved>().is_some() && limited {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
         let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
@@ -117,8 +165,6 @@ async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Res
     let in_time = tokio::time::timeout(deadline, async {
         let turn = turn(app).await?;
         let _counted = InFlight::count();
-        request.extensions_mut().insert(turn.clone());
-        // Extractors drop the extensions before the work begins; the scope holds the turn until the answer is there.
         Ok(TURN.scope(turn, next.run(request)).await)
     });
     in_time.await.unwrap_or_else(|_| {
@@ -131,7 +177,8 @@ async fn work(app: &App, mut request: Request, next: Next, limited: bool) -> Res
 }
 
 /// Headers of which a second one would leave open which of them counts: a proxy before us might read the other.
-const ONCE: [HeaderName; 4] = [header::HOST, header::AUTHORIZATION, header::CONTENT_TYPE, header::CONTENT_ENCODING];
+const ONCE: [HeaderName; 5] =
+    [header::HOST, header::ORIGIN, header::AUTHORIZATION, header::CONTENT_TYPE, header::CONTENT_ENCODING];
 
 fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
     match ONCE.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
@@ -163,7 +210,7 @@ impl Drop for InFlight {
 /// Waits for a turn, unless too many wait already.
 async fn turn(app: &App) -> Result<Turn, Problem> {
     match app.turns.clone().try_acquire_owned() {
-        Ok(permit) => return Ok(Turn(Arc::new(permit))),
+        Ok(permit) => return Ok(Turn::new(permit)),
         Err(TryAcquireError::Closed) => return Err(Problem::shutting_down()),
         Err(TryAcquireError::NoPermits) => (),
     }
@@ -177,7 +224,7 @@ async fn turn(app: &App) -> Result<Turn, Problem> {
     waiting.increment(1.0);
     let _waiting = Waiting(app, waiting);
     let permit = app.turns.clone().acquire_owned().await.map_err(|_| Problem::shutting_down())?;
-    Ok(Turn(Arc::new(permit)))
+    Ok(Turn::new(permit))
 }
 
 /// Counts down also when the client hangs up while waiting.

@@ -28,6 +28,9 @@ use crate::violation::Violation;
 /// The media type of all problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
+/// Most things that are told to be wrong with a request: who mends so many sees the others next, and an answer stays small.
+pub const MOST_VIOLATIONS: usize = 20;
+
 /// Why a request was not done.
 #[derive(Clone, Debug)]
 pub struct Problem(Box<Facts>);
@@ -100,16 +103,21 @@ impl Problem {
         problem
     }
 
-    /// 422 for `errors`: the code is theirs when they agree, `invalid_request` otherwise.
-    pub fn invalid(errors: Vec<Violation>) -> Self {
+    /// 422 for `errors`, of which at most [`MOST_VIOLATIONS`] are told: the code is theirs when they agree, `invalid_request`
+    /// otherwise.
+    pub fn invalid(mut errors: Vec<Violation>) -> Self {
         let code = match errors.as_slice() {
             [first, rest @ ..] if rest.iter().all(|other| other.code == first.code) => first.code,
             _ => "invalid_request",
         };
         let detail = match errors.as_slice() {
             [only] => only.detail.clone(),
+            all if all.len() > MOST_VIOLATIONS => {
+                format!("more is wrong with the request than the {MOST_VIOLATIONS} things in errors")
+            }
             _ => format!("{} things are wrong with the request, see errors", errors.len()),
         };
+        errors.truncate(MOST_VIOLATIONS);
         let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail);
         problem.0.errors = errors;
         problem
@@ -303,6 +311,15 @@ mod tests {
         let violation = |pointer: &str, code| Violation::new(pointer, code, "detail");
         assert_eq!(Problem::invalid(vec![violation("/a", "x"), violation("/b", "x")]).code(), "x");
         assert_eq!(Problem::invalid(vec![violation("/a", "x"), violation("/b", "y")]).code(), "invalid_request");
+    }
+
+    #[test]
+    fn of_many_violations_the_first_are_told_and_that_there_are_more() {
+        let many =
+            |count: usize| (0..count).map(|n| Violation::new(format!("/{n}"), "x", "detail")).collect::<Vec<_>>();
+        let (all, cut) = (Problem::invalid(many(MOST_VIOLATIONS)), Problem::invalid(many(MOST_VIOLATIONS + 1)));
+        assert_eq!((all.body("").errors.len(), cut.body("").errors.len()), (MOST_VIOLATIONS, MOST_VIOLATIONS));
+        assert!(cut.body("").detail.starts_with("more is wrong") && !all.body("").detail.starts_with("more"));
     }
 
     #[test]

@@ -9,9 +9,12 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-use crate::http::problem::Problem;
+use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::state::App;
 use crate::violation::Violation;
+
+/// Parameters that are looked at: more than any route has, and enough to show that there are too many.
+const MOST_PARAMETERS: usize = MOST_VIOLATIONS + 12;
 
 /// The parameters of a request, taken one by one by [`Parameters::read`].
 #[derive(Debug, Default)]
@@ -29,7 +32,8 @@ pub trait Parameters: Sized {
 impl Query {
     fn parse(text: &str) -> Result<Self, Problem> {
         let mut query = Self::default();
-        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+        // Nobody needs so many; what comes behind is not even looked at.
+        for pair in text.split('&').filter(|pair| !pair.is_empty()).take(MOST_PARAMETERS) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (decode(name)?, decode(value)?);
             if query.pairs.iter().any(|(earlier, _)| *earlier == name) {

@@ -5,14 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
 use crate::engine::Engine;
 use crate::http::auth::Keys;
+use crate::http::origin::Origins;
 use crate::http::problem::Problem;
 use crate::shutdown::Shutdown;
+
+/// Bytes of a unit of work.
+const WORK_UNIT: usize = 1 << 10;
 
 /// The application: cheap to clone.
 #[derive(Clone)]
@@ -24,10 +28,16 @@ pub struct Shared {
     pub engine: Engine,
     /// Who may call.
     pub keys: Keys,
+    /// From where.
+    pub origins: Origins,
     /// How much at once.
     pub limits: Limits,
     /// Turns for requests.
     pub turns: Arc<Semaphore>,
+    /// Kibibytes that may be worked on.
+    pub work: Arc<Semaphore>,
+    /// Places for streams.
+    pub streams: Arc<Semaphore>,
     /// Requests waiting for a turn.
     pub waiting: AtomicUsize,
     /// State-changing work under way.
@@ -47,14 +57,29 @@ impl std::ops::Deref for App {
     }
 }
 
+/// Units of work there are at once, of 1 KiB each.
+fn work_units(limits: &Limits) -> usize {
+    limits.max_bytes_in_work.div_ceil(WORK_UNIT).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
+}
+
 impl App {
+    /// Waits until `bytes` may be worked on; one that is longer than all that may be is worked on alone. In the order of asking.
+    /// `None` when the service stops.
+    pub async fn work_on(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let units = bytes.div_ceil(WORK_UNIT).clamp(1, work_units(&self.limits));
+        self.work.clone().acquire_many_owned(units as u32).await.ok()
+    }
+
     /// The application over `engine`.
     pub fn new(engine: Engine, config: &Config, shutdown: Shutdown, metrics: PrometheusHandle) -> Self {
         let limits = config.limits.clone();
         Self(Arc::new(Shared {
             engine,
+            origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
             turns: Arc::new(Semaphore::new(limits.max_in_flight)),
+            work: Arc::new(Semaphore::new(work_units(&limits))),
+            streams: Arc::new(Semaphore::new(limits.max_streams)),
             waiting: AtomicUsize::new(0),
             writes: TaskTracker::new(),
             limits,

@@ -12,6 +12,12 @@ use crate::violation::{Violation, child};
 /// Separates the values of several `identity` fields: normalised text never holds it.
 const SEPARATOR: char = '\u{1F}';
 
+/// The normal form of a field has at most so many times its bytes ...
+const MOST_GROWTH: usize = 4;
+/// ... and so many more. Written text grows by some per cent; what is made to grow costs its reader many times what it costs to
+/// send.
+const ROOM_TO_GROW: usize = 4 << 10;
+
 /// Turns rows into documents. Immutable; share it.
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -44,7 +50,8 @@ impl Reader {
     /// document's warnings (`unreadable_time`). O(bytes of the row).
     ///
     /// # Errors
-    /// All that is wrong: `nested_value` for an array or object in a field with a role.
+    /// All that is wrong: `nested_value` for an array or object in a field with a role, `grows_too_much` for a text whose normal
+    /// form is many times as long.
     pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
         let mut document = Document::default();
         let mut identity: Vec<String> = Vec::new();
@@ -60,12 +67,18 @@ impl Reader {
                     continue;
                 }
             };
+            let raw = text.len();
             let (text, line_ends) = match role {
                 Role::Url => (self.addresses.normalise(text), Vec::new()),
                 Role::Text | Role::Whole if self.with_lines => lines(self.normaliser, text),
                 _ => (self.normaliser.normalise(text), Vec::new()),
             };
             if text.is_empty() {
+                continue;
+            }
+            if text.len() > MOST_GROWTH * raw + ROOM_TO_GROW {
+                let detail = "its normal form is many times as long as it is: it is made of characters that stand for whole phrases";
+                found.push(Violation::new(child("", name), "grows_too_much", detail));
                 continue;
             }
             match role {
@@ -175,6 +188,15 @@ mod tests {
         let expected = [("/标题", "nested_value"), ("/内容", "nested_value"), ("/time", "nested_value")];
         assert_eq!(named, expected);
         assert!(found.iter().all(|violation| !violation.detail.contains("secret")));
+    }
+
+    #[test]
+    fn a_text_that_is_made_to_grow_is_refused() {
+        let phrase = "\u{FDFA}";
+        assert!(read(&format!("{{\"内容\":\"{}\"}}", phrase.repeat(100))).is_ok());
+        let found = read(&format!("{{\"内容\":\"{}\"}}", phrase.repeat(10_000))).unwrap_err();
+        assert_eq!((found[0].pointer.as_str(), found[0].code), ("/内容", "grows_too_much"));
+        assert!(read(&format!("{{\"内容\":\"{}\"}}", "㍿㈱½".repeat(20_000))).is_ok(), "written text never does");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! One pump per request reads lines, registers them and hands out answers. Lines are signed and verified at the same time
 //! on all cores and share the store's syncs, but each takes its place in commit order after the line before it
 //! ([`Turns`]), and answers come in line order. At most [`MAX_PENDING`] lines
-//! and [`MAX_PENDING_BYTES`] are under way; when the client does not read its answers, the pump stops reading lines: a
+//! and [`MAX_PENDING_BYTES`] are under way, each with a turn of its own beside all other requests; when the client does not read its answers, the pump stops reading lines: a
 //! client must read while it writes, or send no more than it can leave unread. When the client hangs up, the lines
 //! already under way are registered, the others are not.
 
@@ -15,9 +15,9 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
+use futures_util::{FutureExt, StreamExt};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -31,7 +31,8 @@ use crate::http::auth::Writer;
 use crate::http::body::next_chunk;
 use crate::http::extract::{self, InCollection, Media, check_media};
 use crate::http::lines::{Line, Lines};
-use crate::http::observe::{RequestId, Turn};
+use crate::http::observe::{RequestId, Turn, next_turn, stream_place};
+use crate::http::origin::check_body;
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::query::Params;
 use crate::http::routes::Timed;
@@ -85,14 +86,18 @@ pub async fn bulk(
     InCollection(collection): InCollection,
     Params(params): Params<RegisterParams>,
     Extension(request_id): Extension<RequestId>,
-    Extension(turn): Extension<Turn>,
     request: Request,
 ) -> Result<Response, Problem> {
     check_media(request.headers(), Media::Ndjson)?;
+    check_body(request.headers(), u64::MAX)?;
+    let place = stream_place(&app)?;
     let (answers, ready) = mpsc::channel(MAX_READY);
     let pump = Pump {
         lines: Lines::new(app.limits.max_line_bytes),
         body: Some(request.into_body()),
+        at_hand: None,
+        turn: None,
+        begun: 0,
         pending: FuturesOrdered::new(),
         pending_bytes: 0,
         ready: VecDeque::new(),
@@ -105,7 +110,7 @@ pub async fn bulk(
     };
     app.writes.spawn(async move {
         pump.run().await;
-        drop(turn);
+        drop(place);
     });
     let body = Body::from_stream(ReceiverStream::new(ready).map(Ok::<_, std::convert::Infallible>));
     Ok(([(header::CONTENT_TYPE, Media::Ndjson.name())], body).into_response())
@@ -127,7 +132,7 @@ struct Register {
 }
 
 impl Register {
-    async fn line(self, number: u64, bytes: Bytes, place: Place) -> Done {
+    async fn line(self, number: u64, bytes: Bytes, place: Place, _turn: Turn) -> Done {
         let began = std::time::Instant::now();
         let Self { app, collection, if_duplicate } = self;
         let length = bytes.len();
@@ -149,6 +154,12 @@ struct Pump {
     lines: Lines,
     /// `None` when nothing more is to be read.
     body: Option<Body>,
+    /// The line that is begun next, as soon as it has a turn.
+    at_hand: Option<Line>,
+    /// Waits for that turn. In line order: a line never waits for one before it that has none.
+    turn: Option<BoxFuture<'static, Option<Turn>>>,
+    /// How many lines that are not blank have been begun.
+    begun: u64,
     pending: FuturesOrdered<BoxFuture<'static, Done>>,
     pending_bytes: usize,
     /// Answers in line order that the connection has not taken yet.
@@ -156,7 +167,7 @@ struct Pump {
     /// Until one line is registered they go one by one: the first may create the collection, and one attempt is enough.
     one_by_one: bool,
     turns: Turns,
-    /// By when the line being received must be whole, and its number.
+    /// By when the line being received must be whole, and how many were begun before it: blank lines give no more time.
     due: Option<(u64, Instant)>,
     answers: mpsc::Sender<Bytes>,
     register: Register,
@@ -167,6 +178,7 @@ struct Pump {
 enum Event {
     Done(Done),
     Piece(Result<Option<Bytes>, Problem>),
+    Turn(Option<Turn>),
     Taken,
     Unheard,
 }
@@ -175,7 +187,7 @@ impl Pump {
     async fn run(mut self) {
         loop {
             self.begin_lines();
-            if self.pending.is_empty() && self.ready.is_empty() && self.body.is_none() {
+            if self.pending.is_empty() && self.ready.is_empty() && self.body.is_none() && self.at_hand.is_none() {
                 return;
             }
             match self.next_event().await {
@@ -183,6 +195,7 @@ impl Pump {
                 Event::Piece(Ok(Some(piece))) => self.lines.feed(&piece),
                 Event::Piece(Ok(None)) => self.end(),
                 Event::Piece(Err(problem)) => self.stop(problem),
+                Event::Turn(turn) => self.begin_with(turn),
                 Event::Taken => (),
                 Event::Unheard => return self.finish_unheard().await,
             }
@@ -192,7 +205,7 @@ impl Pump {
     /// Waits for whatever comes first. Lines under way are always driven on, also while the client does not read: others
     /// may wait for them.
     async fn next_event(&mut self) -> Event {
-        let reading = self.has_room() && self.body.is_some();
+        let reading = self.has_room() && self.at_hand.is_none() && self.body.is_some();
         let due = self.due_by(reading);
         let limits = &self.register.app.limits;
         let next = self.ready.front().cloned();
@@ -202,29 +215,48 @@ impl Pump {
                 if sent { Event::Taken } else { Event::Unheard }
             }
             Some(done) = self.pending.next(), if !self.pending.is_empty() => Event::Done(done),
+            turn = wait_for(self.turn.as_mut()), if self.turn.is_some() => Event::Turn(turn),
             piece = next_piece(&self.register.app, self.body.as_mut(), due), if reading => Event::Piece(piece),
         };
-        if matches!(event, Event::Taken) {
-            self.ready.pop_front();
+        match event {
+            Event::Taken => drop(self.ready.pop_front()),
+            Event::Turn(_) => self.turn = None,
+            _ => (),
         }
         event
     }
 
     /// The time limit of the line being received. While the pump is not reading, the client cannot be too slow.
     fn due_by(&mut self, reading: bool) -> Instant {
-        let number = self.lines.next_number();
         let timeout = self.register.app.limits.body_timeout();
-        let kept = self.due.filter(|(of, _)| reading && *of == number);
-        let due = kept.unwrap_or_else(|| (number, Instant::now() + timeout));
+        let kept = self.due.filter(|(after, _)| reading && *after == self.begun);
+        let due = kept.unwrap_or_else(|| (self.begun, Instant::now() + timeout));
         self.due = reading.then_some(due);
         due.1
     }
 
-    /// Begins as many of the whole lines at hand as may be under way.
+    /// Begins as many of the whole lines that have come as may be under way and have a turn.
     fn begin_lines(&mut self) {
-        while self.has_room() {
-            let Some(line) = self.lines.next_line() else { return };
-            self.begin(line);
+        while self.has_room() && self.turn.is_none() {
+            self.at_hand = self.at_hand.take().or_else(|| self.lines.next_line());
+            if self.at_hand.is_none() {
+                return;
+            }
+            let bytes = self.at_hand.as_ref().and_then(|line| line.bytes.as_ref()).map_or(0, Bytes::len);
+            let mut turn = next_turn(self.register.app.clone(), bytes).boxed();
+            match (&mut turn).now_or_never() {
+                Some(turn) => self.begin_with(turn),
+                None => self.turn = Some(turn),
+            }
+        }
+    }
+
+    /// Begins the line at hand.
+    fn begin_with(&mut self, turn: Option<Turn>) {
+        match (self.at_hand.take(), turn) {
+            (Some(line), Some(turn)) => self.begin(line, turn),
+            (Some(line), None) => self.pending.push_back(refused(line.number, Problem::shutting_down())),
+            (None, _) => (),
         }
     }
 
@@ -233,13 +265,14 @@ impl Pump {
         self.pending.len() < most && self.ready.len() < MAX_READY && self.pending_bytes < MAX_PENDING_BYTES
     }
 
-    fn begin(&mut self, Line { number, bytes }: Line) {
+    fn begin(&mut self, Line { number, bytes }: Line, turn: Turn) {
+        self.begun += 1;
         self.pending_bytes += bytes.as_ref().map_or(0, Bytes::len);
         let max = self.register.app.limits.max_line_bytes;
         self.pending.push_back(match bytes {
             Some(bytes) => {
                 let (began, length) = (std::time::Instant::now(), bytes.len());
-                let line = self.register.clone().line(number, bytes, self.turns.next_turn());
+                let line = self.register.clone().line(number, bytes, self.turns.next_turn(), turn);
                 let task = self.register.app.writes.spawn(line);
                 Box::pin(async move {
                     task.await.unwrap_or_else(|error| {
@@ -258,9 +291,7 @@ impl Pump {
     /// The body has ended; its last line may lack a line end.
     fn end(&mut self) {
         self.body = None;
-        if let Some(line) = self.lines.last_line() {
-            self.begin(line);
-        }
+        self.at_hand = self.lines.last_line();
     }
 
     /// The body cannot be read on: the line that would have come next is answered with the reason.
@@ -317,6 +348,11 @@ async fn give(answers: &mpsc::Sender<Bytes>, answer: Option<&Bytes>, time: Durat
 
 fn refused(line: u64, problem: Problem) -> BoxFuture<'static, Done> {
     Box::pin(std::future::ready(Done { line, bytes: 0, began: std::time::Instant::now(), result: Err(problem) }))
+}
+
+/// The turn that is waited for.
+async fn wait_for(turn: Option<&mut BoxFuture<'static, Option<Turn>>>) -> Option<Turn> {
+    turn?.await
 }
 
 /// The next piece of the body; an error when the client is too slow or the service is stopping.

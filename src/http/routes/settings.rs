@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::collection::ranges::out_of_range;
 use crate::collection::{Channel, Field, Preset, Settings, TextSettings, Verify};
-use crate::http::problem::Problem;
+use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::routes::expected::expected;
 use crate::record::text_of;
 use crate::violation::{Violation, child};
@@ -86,6 +86,7 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
     let names = known.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let found: Vec<Violation> = unknown
         .map(|key| Violation::new(child("", key), "unknown_key", format!("there is no such setting; preset, {names}")))
+        .take(MOST_VIOLATIONS + 1)
         .collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
@@ -93,8 +94,8 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
 /// Numbers of channels outside their ranges, told before anything is parsed: a parser would only name the type.
 fn refuse_out_of_range(merged: &Map<String, Value>) -> Result<(), Problem> {
     let channels = merged.get("channels").and_then(Value::as_array).into_iter().flatten().enumerate();
-    let found: Vec<Violation> =
-        channels.flat_map(|(index, channel)| out_of_range(channel, &format!("/channels/{index}"))).collect();
+    let found = channels.flat_map(|(index, channel)| out_of_range(channel, &format!("/channels/{index}")));
+    let found: Vec<Violation> = found.take(MOST_VIOLATIONS + 1).collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
 
@@ -132,21 +133,34 @@ fn within_channel(settings: &Map<String, Value>, at: &str) -> Option<(String, St
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     let malformed = |detail: String| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail);
     let text = text_of(bytes)?;
-    let mut repeated = None;
+    let mut repeated = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Strict { at: String::new(), repeated: &mut repeated }.deserialize(&mut deserializer);
-    match (value.and_then(|value| deserializer.end().map(|()| value)), repeated) {
-        (_, Some(at)) => Err(violation(at, "duplicate_key", "the key occurs twice in the object")),
-        (Ok(value), None) => Ok(value),
-        (Err(error), None) => {
+    let value = Strict { repeated: &mut repeated }.deserialize(&mut deserializer);
+    match (value.and_then(|value| deserializer.end().map(|()| value)), repeated.is_empty()) {
+        (_, false) => {
+            let at = repeated.iter().rev().fold(String::new(), |at, key| child(&at, key));
+            Err(violation(at, "duplicate_key", "the key occurs twice in the object"))
+        }
+        (Ok(value), true) => Ok(value),
+        (Err(error), true) => {
             Err(malformed(format!("the body is not valid JSON (line {}, column {})", error.line(), error.column())))
         }
     }
 }
 
 struct Strict<'a> {
-    at: String,
-    repeated: &'a mut Option<String>,
+    /// Where a key is repeated, innermost first: found on the way back, so that nothing is written down for what is sound.
+    repeated: &'a mut Vec<String>,
+}
+
+impl Strict<'_> {
+    /// Notes that `error`, if it is a repeated key, lies below `key`.
+    fn below<E>(&mut self, key: impl ToString, error: E) -> E {
+        if !self.repeated.is_empty() {
+            self.repeated.push(key.to_string());
+        }
+        error
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Strict<'_> {
@@ -179,25 +193,25 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         Ok(value.into())
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let at = child(&self.at, items.len());
-            match seq.next_element_seed(Strict { at, repeated: &mut *self.repeated })? {
+            let item = seq.next_element_seed(Strict { repeated: &mut *self.repeated });
+            match item.map_err(|error| self.below(items.len(), error))? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
         }
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
         let mut entries = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            let at = child(&self.at, &key);
             if entries.contains_key(&key) {
-                *self.repeated = Some(at);
+                self.repeated.push(key);
                 return Err(de::Error::custom("repeated key"));
             }
-            let value = map.next_value_seed(Strict { at, repeated: &mut *self.repeated })?;
+            let value = map.next_value_seed(Strict { repeated: &mut *self.repeated });
+            let value = value.map_err(|error| self.below(&key, error))?;
             entries.insert(key, value);
         }
         Ok(Value::Object(entries))
@@ -246,6 +260,7 @@ mod tests {
         refused("\u{FEFF}{}", 400, "malformed_body", &[""]);
         refused(r#"{"min_features":-1}"#, 422, "invalid_value", &["/min_features"]);
         refused(r#"{"text":{"hmm":true,"hmm":false}}"#, 422, "duplicate_key", &["/text/hmm"]);
+        refused(r#"{"channels":[{},{"a/b":[0,{"x":1,"x":2}]}]}"#, 422, "duplicate_key", &["/channels/1/a~1b/1/x"]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use crate::engine::tasks::Task;
 use crate::http::auth::{Administrator, Reader};
 use crate::http::extract::InTask;
+use crate::http::observe::stream_place;
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Params};
 use crate::http::state::App;
@@ -100,12 +101,13 @@ pub async fn events(
     _: Params<Nothing>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let first = app.engine.task(&id).await?;
-    let stream = stream::unfold(Some((app, first, None)), |state| async move {
-        let (app, task, shown) = state?;
+    let place = stream_place(&app)?;
+    let stream = stream::unfold(Some((app, first, None, place)), |state| async move {
+        let (app, task, shown, place) = state?;
         let task = changed(&app, task, shown).await?;
         let event = Event::default().event("task").json_data(&task).ok()?;
         let (ended, shown) = (task.status.is_finished(), task.version);
-        Some((Ok(event), (!ended).then_some((app, task, Some(shown)))))
+        Some((Ok(event), (!ended).then_some((app, task, Some(shown), place))))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))
 }

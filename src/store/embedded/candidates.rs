@@ -14,7 +14,7 @@ use crate::verdict::Match;
 const MAX_CANDIDATE_BYTES: usize = 32 << 20;
 /// What comes after this many candidates that had to be read is announced as blocking ...
 const SHORT_CANDIDATES: usize = 24;
-/// ... or after this many bytes of them. Those dismissed unread are no work to speak of.
+/// ... or after this many bytes of them, and one that has more itself. Those dismissed unread are no work to speak of.
 const SHORT_BYTES: usize = 64 << 10;
 
 /// Calls `visit` for each of `items` in order. It says how many bytes it has read, or that it has had enough. Whether the budget
@@ -64,9 +64,10 @@ impl Core {
             Vec::new()
         };
         let (via, fingerprint) = (proposal.via, proposal.fingerprint);
-        let found =
-            judge.judge(&Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true });
-        Ok((bytes_of(&record), found))
+        let candidate = Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true };
+        let bytes = bytes_of(&record);
+        let found = if bytes > SHORT_BYTES { blocking(|| judge.judge(&candidate)) } else { judge.judge(&candidate) };
+        Ok((bytes, found))
     }
 }
 

@@ -1,0 +1,171 @@
+//! Requests that a web page sends without its reader's knowledge.
+//!
+//! A browser lets any page send requests to any address that the reader's machine reaches, this service on loopback included; the
+//! page cannot read the answer, but what it asked for is done. Three rules, for every route:
+//!
+//! * **Another site's page** is refused: browsers name the site that asks in `Sec-Fetch-Site` and `Origin`, and no page can
+//!   forge either.
+//! * **A foreign host name** is refused where the service has no keys. A page whose name resolves to loopback (DNS rebinding) is
+//!   this service's own site to the browser; only the `Host` tells.
+//! * **A body says what it is** ([`check_body`]): a page may send what it likes as `text/plain` or as nothing at all without
+//!   asking first, but not as JSON.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+
+use crate::http::problem::Problem;
+
+/// From where requests are taken.
+#[derive(Clone, Debug)]
+pub struct Origins {
+    /// Whether only this machine's own names are ours: nothing else says who asks.
+    loopback_only: bool,
+    /// Origins besides our own whose pages may ask.
+    also: Vec<String>,
+}
+
+impl Origins {
+    /// `loopback_only` without keys; `also` are origins besides our own (`https://desk.example`).
+    pub fn new(loopback_only: bool, also: &[String]) -> Self {
+        Self { loopback_only, also: also.to_vec() }
+    }
+
+    /// Refuses what a page of another site sends, and without keys a foreign host name.
+    ///
+    /// # Errors
+    /// 403 `foreign_origin`, 421 `foreign_host`.
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        let host = host(uri, headers);
+        if self.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
+            let detail = "without keys this service is asked as localhost or 127.0.0.1 only; configure keys ([auth]) to use \
+                          another name";
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail));
+        }
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let origin = text("origin");
+        let ours = match (origin, text("sec-fetch-site")) {
+            (Some(origin), _) if self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) => true,
+            (_, Some("cross-site" | "same-site")) => false,
+            (Some(origin), _) => host.flatten().is_some_and(|host| is_of(origin, &host)),
+            (None, _) => true,
+        };
+        if ours {
+            return Ok(());
+        }
+        let detail = "a web page of another site sent this; where that page may, name its origin in server.origins";
+        Err(Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail))
+    }
+}
+
+/// The host that the request is for: `None` where it names none, `Some(None)` where that cannot be read.
+fn host(uri: &Uri, headers: &HeaderMap) -> Option<Option<Authority>> {
+    if let Some(authority) = uri.authority() {
+        return Some(Some(authority.clone()));
+    }
+    headers.get(header::HOST).map(|value| value.to_str().ok()?.parse().ok())
+}
+
+/// Whether a host is a name of the machine itself.
+fn is_loopback(authority: &Authority) -> bool {
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether an origin is the host's, whatever the scheme: a proxy before us may speak TLS.
+fn is_of(origin: &str, host: &Authority) -> bool {
+    let Ok(uri) = origin.parse::<Uri>() else { return false };
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };
+    let default = match scheme {
+        "http" => 80,
+        "https" => 443,
+        _ => return false,
+    };
+    let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
+    authority.host().eq_ignore_ascii_case(host.host()) && port(authority) == port(host)
+}
+
+/// Refuses a body of `bytes` bytes that does not say what it is.
+///
+/// # Errors
+/// 415 that says what to send.
+pub fn check_body(headers: &HeaderMap, bytes: u64) -> Result<(), Problem> {
+    if bytes == 0 || headers.contains_key(header::CONTENT_TYPE) {
+        return Ok(());
+    }
+    let detail = "say what the body is: content-type: application/json (application/x-ndjson for _bulk)";
+    Err(Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, "missing_media_type", "", detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    /// The code of the refusal of a request for `host`, empty where it is taken.
+    fn refusal(origins: &Origins, headers: &[(&'static str, &str)]) -> &'static str {
+        let pair = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        let headers: HeaderMap = headers.iter().map(pair).collect();
+        origins.check(&Uri::from_static("/v1/tasks"), &headers).map_or_else(|problem| problem.code(), |()| "")
+    }
+
+    #[test]
+    fn without_keys_only_names_of_this_machine_are_taken() {
+        let open = Origins::new(true, &[]);
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.8.0.1", "[::1]:8080"] {
+            assert_eq!(refusal(&open, &[("host", host)]), "", "{host}");
+        }
+        for host in ["attacker.example", "localhost.attacker.example", "10.0.0.1:8080", "[::2]", "a b", ""] {
+            assert_eq!(refusal(&open, &[("host", host)]), "foreign_host", "{host}");
+            assert_eq!(refusal(&Origins::new(false, &[]), &[("host", host)]), "", "{host}");
+        }
+        assert_eq!(refusal(&open, &[]), "", "no browser leaves it out");
+        let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
+        let rebound = open.check(&Uri::from_static("http://attacker.example/v1/tasks"), &headers);
+        assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused_and_programs_are_not() {
+        let origins = Origins::new(false, &["https://desk.example".into()]);
+        let host = ("host", "doppel.example:8080");
+        let fine: [&[(&str, &str)]; 6] = [
+            &[host],
+            &[host, ("sec-fetch-site", "none")],
+            &[host, ("sec-fetch-site", "same-origin"), ("origin", "http://doppel.example:8080")],
+            &[host, ("origin", "https://doppel.example:8080")],
+            &[("host", "doppel.example"), ("origin", "https://Doppel.example:443")],
+            &[host, ("sec-fetch-site", "cross-site"), ("origin", "https://desk.example")],
+        ];
+        for headers in fine {
+            assert_eq!(refusal(&origins, headers), "", "{headers:?}");
+        }
+        let foreign: [&[(&str, &str)]; 7] = [
+            &[host, ("sec-fetch-site", "cross-site")],
+            &[host, ("sec-fetch-site", "same-site"), ("origin", "http://doppel.example:8080")],
+            &[host, ("origin", "null")],
+            &[host, ("origin", "http://doppel.example:3000")],
+            &[host, ("origin", "http://doppel.example")],
+            &[host, ("origin", "file://")],
+            &[("origin", "http://doppel.example:8080")],
+        ];
+        for headers in foreign {
+            assert_eq!(refusal(&origins, headers), "foreign_origin", "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_says_what_it_is() {
+        let named = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"))]);
+        assert!(check_body(&named, 2).is_ok(), "whether it is the right one is said elsewhere");
+        assert!(check_body(&HeaderMap::new(), 0).is_ok());
+        assert_eq!(check_body(&HeaderMap::new(), 2).unwrap_err().code(), "missing_media_type");
+    }
+}
