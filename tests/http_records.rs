@@ -473,3 +473,42 @@ fn a_posted_row_is_stored_under_its_own_id_or_a_new_one() {
     assert!(made.is_sorted_by(|a, b| a < b), "{made:?}");
     assert_eq!(desk.get(&made[2])["duplicate_of"], made[0]);
 }
+
+#[test]
+fn a_registration_without_an_id_is_repeated_under_its_key() {
+    let desk = Desk::new("repeated_under_its_key");
+    let (server, path) = (&desk.server, &format!("{}/records", desk.path));
+    let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
+    let post = |key: Option<&str>, row: &Value| {
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(key.map(|key| ("idempotency-key", key)));
+        server.request("POST", path, &headers, row.to_string().as_bytes()).expect("an answer")
+    };
+    let first = post(Some("letter 17"), &row);
+    assert_eq!((first.status, first.json()["verdict"].as_str()), (201, Some("original")));
+    let again = post(Some("letter 17"), &row);
+    assert_eq!((again.status, again.json()["outcome"].as_str()), (200, Some("unchanged")));
+    for member in ["id", "verdict", "duplicate_of", "similar"] {
+        assert_eq!(again.json()[member], first.json()[member], "{member}");
+    }
+    let other = post(Some("letter 17"), &json!({"content": "另一封信，说的是菜市场门口积水的事情"}));
+    expect_problem(&other, 409, "idempotency_key_reused");
+    assert_eq!(post(Some("letter 18"), &row).json()["verdict"], "exact_duplicate");
+    assert_eq!(post(None, &row).json()["duplicate_of"], first.json()["id"]);
+    expect_problem(&post(Some(&"k".repeat(256)), &row), 400, "invalid_idempotency_key");
+    expect_problem(&post(Some(""), &row), 400, "invalid_idempotency_key");
+
+    let lines = format!("{row}\n\n{row}\n");
+    let bulk = |key: &str, lines: &str| {
+        let headers = [("content-type", "application/x-ndjson"), ("idempotency-key", key)];
+        let answer = server.request("POST", &format!("{path}/_bulk"), &headers, lines.as_bytes());
+        let answer = answer.expect("an answer").text;
+        answer.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
+    };
+    let (first, again) = (bulk("file 1", &lines), bulk("file 1", &lines));
+    assert_eq!(first.iter().map(|line| line["status"].as_u64()).collect::<Vec<_>>(), [Some(201), Some(201)]);
+    assert_eq!(again.iter().map(|line| &line["outcome"]).collect::<Vec<_>>(), ["unchanged", "unchanged"]);
+    assert!(first[0]["id"] != first[1]["id"] && (0..2).all(|n| first[n]["id"] == again[n]["id"]));
+    let moved = bulk("file 1", &json!({"content": "另一封信，说的是菜市场门口积水的事情"}).to_string());
+    assert_eq!((moved[0]["status"].as_u64(), moved[0]["code"].as_str()), (Some(409), Some("idempotency_key_reused")));
+}

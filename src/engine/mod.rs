@@ -14,6 +14,7 @@ mod frequencies;
 pub mod generations;
 pub mod groups;
 mod growth;
+pub mod idempotency;
 mod judge;
 mod lookup;
 pub mod purge;
@@ -35,6 +36,7 @@ use crate::engine::answers::{Page, RecordView, Registration};
 use crate::engine::context::{Context, Contexts, Subject};
 use crate::engine::decisions::Rulings;
 use crate::engine::groups::AllGroups;
+use crate::engine::idempotency::Under;
 use crate::engine::judge::RecordJudge;
 pub use crate::engine::lookup::Wanted;
 pub use crate::engine::turns::{Turn, Turns};
@@ -66,6 +68,13 @@ pub enum IfDuplicate {
     Keep,
     /// Store nothing and say what it repeats.
     Skip,
+}
+
+/// Under which id a row is registered.
+struct Named {
+    id: RecordId,
+    /// Whether for this content alone.
+    write_once: bool,
 }
 
 /// One side of an explanation.
@@ -189,11 +198,11 @@ impl Engine {
     pub async fn register(
         &self,
         collection: &CollectionName,
-        id: Option<RecordId>,
+        under: impl Into<Under>,
         row: Row,
         if_duplicate: IfDuplicate,
     ) -> Result<Registration> {
-        self.register_in_turn(collection, id, row, if_duplicate, Turn::default()).await
+        self.register_in_turn(collection, under, row, if_duplicate, Turn::default()).await
     }
 
     /// As [`Engine::register`], with a place in a series: takes its place in commit order after the one before it has taken
@@ -201,12 +210,12 @@ impl Engine {
     pub async fn register_in_turn(
         &self,
         collection: &CollectionName,
-        id: Option<RecordId>,
+        under: impl Into<Under>,
         row: Row,
         if_duplicate: IfDuplicate,
         mut turn: Turn,
     ) -> Result<Registration> {
-        let result = self.register_after(collection, id, row, if_duplicate, &mut turn).await;
+        let result = self.register_after(collection, under.into(), row, if_duplicate, &mut turn).await;
         turn.pass().await;
         result
     }
@@ -214,12 +223,12 @@ impl Engine {
     async fn register_after(
         &self,
         collection: &CollectionName,
-        id: Option<RecordId>,
+        under: Under,
         row: Row,
         if_duplicate: IfDuplicate,
         turn: &mut Turn,
     ) -> Result<Registration> {
-        let id = self.settle_id(id, &row)?;
+        let named = self.name(collection, under, &row)?;
         let mode = match if_duplicate {
             IfDuplicate::Keep => Mode::Put,
             IfDuplicate::Skip => Mode::SkipDuplicate,
@@ -227,25 +236,26 @@ impl Engine {
         let mut attempts = 0;
         let (registered, warnings) = loop {
             let context = self.context_or_create(collection, &row).await?;
-            match self.register_in(context, &id, &row, mode, turn).await {
+            match self.register_in(context, &named, &row, mode, turn).await {
                 Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
                 // Dropped between looking and writing: the next attempt creates it again, if it may.
                 Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
                 other => break other?,
             }
         };
-        self.answer(collection, id, registered, warnings).await
+        self.answer(collection, named.id, registered, warnings).await
     }
 
     /// One attempt, signed for the generations that `context` knows of; and the warnings about the row.
     async fn register_in(
         &self,
         context: Arc<Context>,
-        id: &RecordId,
+        named: &Named,
         row: &Row,
         mode: Mode,
         turn: &mut Turn,
     ) -> Result<(Registered, Vec<Violation>)> {
+        let id = &named.id;
         let collection = &context.state.name;
         let mut subject = self.subject(&context, row.clone()).await?;
         let warnings = std::mem::take(&mut subject.document.warnings);
@@ -258,6 +268,7 @@ impl Engine {
             row: row.clone(),
             signed: subject.signed.clone(),
             mode,
+            write_once: named.write_once,
             now: (self.options.now)(),
             others,
             confirmed: rulings.confirmed(),
@@ -272,15 +283,17 @@ impl Engine {
         Ok((registered, warnings))
     }
 
-    fn settle_id(&self, id: Option<RecordId>, row: &Row) -> Result<RecordId> {
-        match (id, row.id()) {
-            (Some(given), Some(own)) if given != *own => {
+    fn name(&self, collection: &CollectionName, under: Under, row: &Row) -> Result<Named> {
+        let named = |id, write_once| Ok(Named { id, write_once });
+        match (under, row.id()) {
+            (Under::Id(given), Some(own)) if given != *own => {
                 let detail = "the row's id differs from the id in the path; leave one out or make them equal";
                 Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
             }
-            (Some(id), _) => Ok(id),
-            (None, Some(own)) => Ok(own.clone()),
-            (None, None) => RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed),
+            (Under::Id(id), _) => named(id, false),
+            (_, Some(own)) => named(own.clone(), false),
+            (Under::Key(key), None) => named(key.id(collection).ok_or(Error::Crashed)?, true),
+            (Under::Own, None) => named(RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?, false),
         }
     }
 

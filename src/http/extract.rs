@@ -8,8 +8,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 
 use crate::collection::CollectionName;
+use crate::engine::idempotency::IdempotencyKey;
 use crate::http::body;
-use crate::http::observe::work_on;
+use crate::http::observe::{CallerSlot, work_on};
 use crate::http::origin::check_body;
 use crate::http::problem::Problem;
 use crate::http::state::App;
@@ -108,6 +109,27 @@ impl FromRequestParts<App> for InTask {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         Ok(Self(part(&path(parts, app).await?, "task").to_owned()))
+    }
+}
+
+/// Longest idempotency key: room for any UUID, hash or path.
+const MAX_KEY_BYTES: usize = 255;
+
+/// The `Idempotency-Key` of a request. Written behind the authorisation, whose caller is part of it.
+#[derive(Clone, Debug)]
+pub struct Idempotent(pub Option<IdempotencyKey>);
+
+impl FromRequestParts<App> for Idempotent {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let Some(value) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
+        let sane = |key: &&str| (1..=MAX_KEY_BYTES).contains(&key.len());
+        let key = value.to_str().ok().map(str::trim).filter(sane).ok_or_else(|| {
+            let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
+            Problem::at(StatusCode::BAD_REQUEST, "invalid_idempotency_key", "", detail)
+        })?;
+        let caller = parts.extensions.get::<CallerSlot>().map_or("", CallerSlot::name);
+        Ok(Self(Some(IdempotencyKey::new(caller, key))))
     }
 }
 

@@ -38,7 +38,8 @@ impl CallerSlot {
         let _ = self.0.set(name);
     }
 
-    fn get(&self) -> &str {
+    /// The caller's name; empty where nobody is named.
+    pub fn name(&self) -> &str {
         self.0.get().map_or("", |name| name)
     }
 }
@@ -177,8 +178,14 @@ async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<
 }
 
 /// Headers of which a second one would leave open which of them counts: a proxy before us might read the other.
-const ONCE: [HeaderName; 5] =
-    [header::HOST, header::ORIGIN, header::AUTHORIZATION, header::CONTENT_TYPE, header::CONTENT_ENCODING];
+const ONCE: [HeaderName; 6] = [
+    HeaderName::from_static("idempotency-key"),
+    header::HOST,
+    header::ORIGIN,
+    header::AUTHORIZATION,
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+];
 
 fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
     match ONCE.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
@@ -277,7 +284,7 @@ fn note(app: &App, seen: &Seen<'_>) {
     metrics::histogram!("doppel_http_request_seconds", "method" => method, "route" => (*route).to_owned())
         .record(took.as_secs_f64());
     if app.log_requests {
-        let (status, took_us, key) = (status.as_u16(), took.as_micros() as u64, caller.get());
+        let (status, took_us, key) = (status.as_u16(), took.as_micros() as u64, caller.name());
         tracing::info!(method, route, status, took_us, request_id = &**request_id, key, "request");
     }
 }

@@ -274,6 +274,10 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::UnknownCollection(_) => unknown_collection(detail),
             StoreError::CollectionExists(_) => Self::new(StatusCode::CONFLICT, "collection_exists", detail),
+            StoreError::IdTaken(_) => {
+                let detail = "this idempotency key was used for another record; a new record needs a key of its own";
+                Self::new(StatusCode::CONFLICT, "idempotency_key_reused", detail)
+            }
             StoreError::ProfileConflict(_) => Self::new(StatusCode::CONFLICT, "profile_conflict", detail),
             StoreError::StaleGeneration { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "generation_changed", "the index changed; send it again")

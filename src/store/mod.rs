@@ -153,10 +153,28 @@ pub struct Registration {
     pub confirmed: Vec<RecordId>,
     /// What to do when the id is taken or a duplicate is found.
     pub mode: Mode,
+    /// Whether the id is for this content alone: where it is taken with other content, that stays, and the answer is
+    /// [`StoreError::IdTaken`].
+    pub write_once: bool,
     /// When (RFC 3339, UTC).
     pub now: String,
     /// Told when the place in commit order is taken.
     pub placed: Placed,
+}
+
+impl Registration {
+    /// Whether a row stored under the id has this content, as far as anybody reads it.
+    pub fn is_of(&self, stored: &str) -> bool {
+        Row::parse(stored.as_bytes()).is_ok_and(|row| row.same_content(&self.row))
+    }
+
+    /// Refuses to write over other content where that is not wanted.
+    ///
+    /// # Errors
+    /// [`StoreError::IdTaken`].
+    pub fn check_content(&self, stored: &str) -> Result<()> {
+        if self.write_once && !self.is_of(stored) { Err(StoreError::IdTaken(self.id.clone())) } else { Ok(()) }
+    }
 }
 
 /// Tells whoever waits that a registration has taken its place in commit order: of those begun later, none that could match it
@@ -321,6 +339,9 @@ pub enum StoreError {
     /// The collection is there already.
     #[error("collection {0} exists already")]
     CollectionExists(CollectionName),
+    /// A [`Registration::write_once`] under an id that has other content.
+    #[error("the id {0} is taken by a record with other content")]
+    IdTaken(RecordId),
     /// The settings would change the profile of a collection with records.
     #[error("the new settings change signatures, and collection {0} has records; send them to POST /v1/admin/reindex")]
     ProfileConflict(CollectionName),

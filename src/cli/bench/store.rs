@@ -141,6 +141,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         row: Row::parse(row(n).as_bytes())?,
         signed: Arc::new(signed),
         mode: Mode::Put,
+        write_once: false,
         now: crate::clock::now(),
         others: Vec::new(),
         confirmed: Vec::new(),

@@ -234,6 +234,7 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
         others: Vec::new(),
         confirmed: Vec::new(),
         mode: Mode::Put,
+        write_once: false,
         now: crate::clock::now(),
         placed: Placed::default(),
     };

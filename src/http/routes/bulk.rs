@@ -26,10 +26,11 @@ use utoipa::ToSchema;
 
 use crate::collection::CollectionName;
 use crate::engine::answers::Registration;
+use crate::engine::idempotency::{IdempotencyKey, Under};
 use crate::engine::{IfDuplicate, Turn as Place, Turns};
 use crate::http::auth::Writer;
 use crate::http::body::next_chunk;
-use crate::http::extract::{self, InCollection, Media, check_media};
+use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
 use crate::http::lines::{Line, Lines};
 use crate::http::observe::{RequestId, Turn, next_turn, stream_place};
 use crate::http::origin::check_body;
@@ -76,8 +77,12 @@ pub enum LineAnswer<'a> {
 ///
 /// Newline-delimited JSON in, one line of it out per line in, registered and answered in line order. A bad line gets its
 /// problem and the rest go on. The body may have any size; read the answers while sending.
+///
+/// May be repeated where every row has an `id`. Rows without one are records of their own each time, unless the request has an
+/// `Idempotency-Key`, which together with the number of the line stands for an id: repeat the whole body, unchanged.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", tag = "records",
-    params(("collection" = CollectionName, Path), RegisterParams),
+    params(("collection" = CollectionName, Path), RegisterParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "names this body where rows have no id; 1 to 255 printable ASCII characters")),
     request_body(content = String, content_type = "application/x-ndjson", description = "one row a line"),
     responses((status = 200, description = "one answer a line", body = LineAnswer<'static>, content_type = "application/x-ndjson")))]
 pub async fn bulk(
@@ -86,6 +91,7 @@ pub async fn bulk(
     InCollection(collection): InCollection,
     Params(params): Params<RegisterParams>,
     Extension(request_id): Extension<RequestId>,
+    Idempotent(key): Idempotent,
     request: Request,
 ) -> Result<Response, Problem> {
     check_media(request.headers(), Media::Ndjson)?;
@@ -105,7 +111,7 @@ pub async fn bulk(
         turns: Turns::default(),
         due: None,
         answers,
-        register: Register { app: app.clone(), collection, if_duplicate: params.if_duplicate },
+        register: Register { app: app.clone(), collection, if_duplicate: params.if_duplicate, key },
         request_id,
     };
     app.writes.spawn(async move {
@@ -129,16 +135,18 @@ struct Register {
     app: App,
     collection: CollectionName,
     if_duplicate: IfDuplicate,
+    key: Option<IdempotencyKey>,
 }
 
 impl Register {
     async fn line(self, number: u64, bytes: Bytes, place: Place, _turn: Turn) -> Done {
         let began = std::time::Instant::now();
-        let Self { app, collection, if_duplicate } = self;
+        let Self { app, collection, if_duplicate, key } = self;
         let length = bytes.len();
         let result = match extract::row(&bytes) {
             Ok(row) => {
-                let registered = app.engine.register_in_turn(&collection, None, row, if_duplicate, place).await;
+                let under = key.map_or(Under::Own, |key| Under::Key(key.of_line(number)));
+                let registered = app.engine.register_in_turn(&collection, under, row, if_duplicate, place).await;
                 registered.map_err(Problem::from)
             }
             Err(problem) => {

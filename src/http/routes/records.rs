@@ -14,14 +14,15 @@ use utoipa::{IntoParams, ToSchema};
 use crate::collection::CollectionName;
 use crate::engine::IfDuplicate;
 use crate::engine::answers::{Outcome, RecordView, Registration};
+use crate::engine::idempotency::Under;
 use crate::http::auth::{Reader, Writer};
 use crate::http::cursor;
-use crate::http::extract::{InCollection, InRecord, RowBody};
+use crate::http::extract::{Idempotent, InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::{Timed, created, segment};
 use crate::http::state::App;
-use crate::record::{RecordId, Row};
+use crate::record::Row;
 
 /// Records in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
@@ -65,14 +66,20 @@ pub async fn put(
     Params(params): Params<RegisterParams>,
     RowBody(row): RowBody,
 ) -> Result<Response, Problem> {
-    register(&app, collection, Some(id), row, params).await
+    register(&app, collection, Under::Id(id), row, params).await
 }
 
 /// Register a record
 ///
 /// Under the row's own `id`, or a new UUIDv7 where it has none.
+///
+/// May be repeated where the row has an `id`, as `PUT` may. Without one every request makes a record, unless it has an
+/// `Idempotency-Key`: the id is then made of the key, the same row with the same key answers as it was answered first
+/// (200, `unchanged`), and another row with that key is refused (409 `idempotency_key_reused`). A key is kept as long as its record,
+/// for the collection and the caller that used it.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records", tag = "records",
-    params(("collection" = CollectionName, Path), RegisterParams),
+    params(("collection" = CollectionName, Path), RegisterParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "names this registration where the row has no id; 1 to 255 printable ASCII characters")),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
     responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
         (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
@@ -81,21 +88,22 @@ pub async fn post(
     State(app): State<App>,
     InCollection(collection): InCollection,
     Params(params): Params<RegisterParams>,
+    Idempotent(key): Idempotent,
     RowBody(row): RowBody,
 ) -> Result<Response, Problem> {
-    register(&app, collection, None, row, params).await
+    register(&app, collection, key.map_or(Under::Own, Under::Key), row, params).await
 }
 
 async fn register(
     app: &App,
     collection: CollectionName,
-    id: Option<RecordId>,
+    under: Under,
     row: Row,
     params: RegisterParams,
 ) -> Result<Response, Problem> {
     let started = Instant::now();
     let (engine, name) = (app.engine.clone(), collection.clone());
-    let result = app.detached(async move { engine.register(&name, id, row, params.if_duplicate).await }).await;
+    let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
     let registration = result.inspect(count_registration).inspect_err(count_failure)?;
     let status = status_of(registration.outcome);
     let location = format!("/v1/collections/{collection}/records/{}", segment(registration.id.as_str()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Desk, Sample, SampleJudge, id, stored};
-use crate::store::{Mode, Registered, Store, StoreError, Until};
+use crate::store::{Mode, Registered, Registration, Store, StoreError, Until};
 use crate::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
@@ -29,6 +29,31 @@ pub(super) async fn the_same_content_again_changes_nothing(store: Shared) {
     let Registered::Unchanged(again) = desk.put(&sample).await else { panic!("the content is the same") };
     assert_eq!((again.seq, again.verdict), (first.seq, first.verdict));
     assert_eq!(desk.all().await.len(), 1);
+}
+
+pub(super) async fn what_is_written_once_is_never_written_over(store: Shared) {
+    let desk = Desk::new(&store, "written_once").await;
+    let sample = Sample::with_keys("a", [1, 2]);
+    let once = async |sample: &Sample, mode: Mode| {
+        let registration = Registration { write_once: true, ..desk.registration(sample, mode) };
+        desk.store.register(registration, SampleJudge::of(sample, false)).await
+    };
+    let first = stored(once(&sample, Mode::Put).await.expect("the id is free"));
+    let Ok(Registered::Unchanged(again)) = once(&sample, Mode::Put).await else { panic!("the content is the same") };
+    assert_eq!((again.seq, again.verdict), (first.seq, first.verdict));
+    // Another text, and the same text with another note.
+    for other in [Sample::with_keys("a", [3, 4]), sample.noted("by phone")] {
+        for mode in [Mode::Put, Mode::SkipDuplicate] {
+            let refused = once(&other, mode).await;
+            assert!(matches!(&refused, Err(StoreError::IdTaken(id)) if id.as_str() == "a"), "{refused:?}");
+        }
+    }
+    assert_eq!(desk.get("a").await.expect("it is there").row, first.row);
+    let at_once = (0..8).map(|n| Sample::with_keys("b", [10 + n, 20 + n]));
+    let outcomes = futures_util::future::join_all(at_once.map(async |sample| once(&sample, Mode::Put).await)).await;
+    let created = outcomes.iter().filter(|outcome| matches!(outcome, Ok(Registered::Created(_)))).count();
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(StoreError::IdTaken(_)))).count();
+    assert_eq!((created, refused), (1, 7), "{outcomes:?}");
 }
 
 pub(super) async fn other_fields_are_updated_in_place(store: Shared) {
@@ -196,7 +221,7 @@ pub(super) async fn a_new_profile_needs_an_empty_collection(store: Shared) {
     let shown = store.collection(&desk.name).await.expect("a look").expect("it exists");
     assert_eq!(*shown, *renewed);
     let sample = Sample::with_keys("a", [1, 2]);
-    let registration = crate::store::Registration { generation: 2, ..desk.registration(&sample, Mode::Put) };
+    let registration = Registration { generation: 2, ..desk.registration(&sample, Mode::Put) };
     store.register(registration, SampleJudge::of(&sample, false)).await.expect("a registration");
     let refused = store.update_collection(desk.spec("p3")).await;
     assert!(matches!(refused, Err(StoreError::ProfileConflict(_))));
@@ -209,7 +234,7 @@ pub(super) async fn a_new_profile_needs_an_empty_collection(store: Shared) {
 pub(super) async fn another_generation_is_refused(store: Shared) {
     let desk = Desk::new(&store, "another_generation").await;
     let sample = Sample::with_keys("a", [1, 2]);
-    let registration = crate::store::Registration { generation: 9, ..desk.registration(&sample, Mode::Put) };
+    let registration = Registration { generation: 9, ..desk.registration(&sample, Mode::Put) };
     let refused = store.register(registration, SampleJudge::of(&sample, false)).await;
     assert!(matches!(refused, Err(StoreError::StaleGeneration { given: 9, live: 1 })));
     let query = crate::store::Query { generation: 9, ..desk.query(&sample, None) };

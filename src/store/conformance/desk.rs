@@ -62,6 +62,7 @@ impl Desk {
             row: sample.row(),
             signed: sample.signed(),
             mode,
+            write_once: false,
             now: "2026-01-02T00:00:00Z".into(),
             others: Vec::new(),
             confirmed: Vec::new(),

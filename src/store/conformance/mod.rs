@@ -39,6 +39,7 @@ checks! {
     ALL:
     basics::a_record_comes_back_as_it_went_in,
     basics::the_same_content_again_changes_nothing,
+    basics::what_is_written_once_is_never_written_over,
     basics::other_fields_are_updated_in_place,
     basics::another_text_replaces_and_never_matches_itself,
     basics::a_removed_record_is_gone_from_every_lookup,

@@ -78,6 +78,7 @@ async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc
         others: Vec::new(),
         confirmed: Vec::new(),
         mode: Mode::Put,
+        write_once: false,
         now: "2026-01-02T00:00:00Z".into(),
         placed: Placed::default(),
     };

@@ -16,7 +16,7 @@ use super::line::{Claim, Collection, Fate, Leaving, Line, Pending, Ticket, Undo}
 use super::writer::{Job, Outcome, Registering, Reply, Settlement};
 use crate::collection::CollectionName;
 use crate::index::{Proposal, Via};
-use crate::record::{RecordId, Row};
+use crate::record::RecordId;
 use crate::store::{Candidate, GenerationId, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::Match;
 
@@ -87,6 +87,9 @@ impl Core {
             line.generations()
         };
         let old = self.stored(collection, &registration.id, &generations)?;
+        if let Some(old) = &old {
+            registration.check_content(&old.record.row)?;
+        }
         if let Some(old) = &old
             && let Some(filings) = old.reads_the_same(registration)
         {
@@ -126,8 +129,7 @@ impl Core {
         registration: &Registration,
         permit: OwnedSemaphorePermit,
     ) -> Result<Begun> {
-        let same = Row::parse(record.row.as_bytes()).is_ok_and(|row| row.same_content(&registration.row));
-        if same {
+        if registration.is_of(&record.row) {
             return Ok(Begun::Answered(Ok(Outcome::Registered(Registered::Unchanged(record)))));
         }
         record.row = Arc::clone(registration.row.json());

@@ -279,6 +279,9 @@ impl Store for ModelStore {
         let name = registration.collection.clone();
         self.with(&name, |collection| {
             check_generations(collection, &registration)?;
+            if let Some(at) = collection.position(&registration.id) {
+                registration.check_content(&collection.records[at].row)?;
+            }
             Ok(collection.register(registration, judge.as_ref()))
         })
     }

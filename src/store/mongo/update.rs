@@ -14,7 +14,6 @@ use super::read::Place;
 use super::register::Looked;
 use super::retry::{Deadline, End, Trouble, Work};
 use super::write::Filing;
-use crate::record::Row;
 use crate::schemes::profile::Signed;
 use crate::store::{GenerationId, Registered, Registration, Result};
 
@@ -28,7 +27,7 @@ impl Shared {
         missing: Vec<(GenerationId, &Signed)>,
         deadline: Deadline,
     ) -> Result<Looked> {
-        if Row::parse(stored.record.row.as_bytes()).is_ok_and(|row| row.same_content(&registration.row)) {
+        if registration.is_of(&stored.record.row) {
             return Ok(Looked::Ended(Registered::Unchanged(stored.record)));
         }
         let mut work = Updating { shared: self, place, stored, registration, missing };

@@ -172,6 +172,7 @@ impl Shared {
         registration: &Registration,
         deadline: Deadline,
     ) -> Result<Looked> {
+        registration.check_content(&stored.record.row)?;
         let as_live =
             stored.record.digest_generation == place.generation && stored.record.digest == registration.signed.digest;
         if as_live && registration.others.is_empty() {
