@@ -248,3 +248,46 @@ fn a_record_put_while_its_collection_is_dropped_several_times_is_stored() {
         assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
     }
 }
+
+#[test]
+fn lists_of_collections_and_tasks_come_in_parts() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for name in ["c", "a", "d", "b", "e"] {
+        assert_eq!(server.send("PUT", &format!("/v1/collections/{name}"), &json!({})).status, 201);
+        assert_eq!(server.send("POST", "/v1/admin/purge", &json!({"collection": name})).status, 202);
+    }
+    for (path, member) in [("/v1/collections", "name"), ("/v1/tasks", "id")] {
+        let all = server.send("GET", path, &Value::Null).json();
+        let of = |list: &Value| -> Vec<String> {
+            let items = list["items"].as_array().expect("items").iter();
+            items.map(|item| item[member].as_str().expect("a name").to_owned()).collect()
+        };
+        assert_eq!((of(&all).len(), &all["next"]), (5, &Value::Null), "{path}");
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let part = server.send("GET", &format!("{path}?limit=2{cursor}"), &Value::Null).json();
+            found.extend(of(&part));
+            let Some(next) = part["next"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found, of(&all), "{path}");
+        for wrong in ["limit=0", "limit=1001", "cursor=zz"] {
+            assert_eq!(server.send("GET", &format!("{path}?{wrong}"), &Value::Null).status, 422, "{path} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn records_create_collections_up_to_a_number_and_administrators_more() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_COLLECTIONS__MAX_AUTO_CREATED", "2")]);
+    let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
+    let put = |name: &str| server.send("PUT", &format!("/v1/collections/{name}/records/1"), &row);
+    assert_eq!((put("a").status, put("b").status), (201, 201));
+    let refused = put("c");
+    assert_eq!(refused.status, 409, "{}", refused.text);
+    assert!(refused.text.contains("collections.max_auto_created"), "{}", refused.text);
+    assert_eq!(server.send("PUT", "/v1/collections/c", &json!({})).status, 201);
+    assert_eq!(put("c").status, 201);
+}

@@ -237,7 +237,7 @@ fn skipping_a_duplicate_stores_nothing() {
         expect_problem(&desk.send("GET", &format!("/records/{id}"), &Value::Null), 404, "unknown_record");
     }
     let posted = desk.ask("POST", "/records?if_duplicate=skip", &row(LAMPS));
-    assert_eq!(posted["outcome"], "skipped");
+    assert_eq!((&posted["outcome"], &posted["id"]), (&json!("skipped"), &Value::Null), "no id of what is not stored");
     assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1);
     assert_eq!(ids(&desk.register("d", &row(LAMPS_AGAIN))["similar"]), ["a"]);
 

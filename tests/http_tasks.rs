@@ -267,7 +267,11 @@ fn decisions_groups_and_purge_over_http() {
     expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
 
     let ruling = json!({ "judgement": "not_same", "by": "desk 3", "note": "another street" });
-    desk.ask("PUT", "/decisions/c/b", &ruling);
+    let decided = desk.ask("PUT", "/decisions/c/b", &ruling);
+    assert_eq!(desk.ask("PUT", "/decisions/c/b", &ruling), decided, "sent again, it is said once");
+    let nul = desk.send("PUT", "/decisions/c/b", &json!({ "judgement": "same", "note": "a\0b" }));
+    expect_problem(&nul, 422, "nul_character");
+    expect_problem(&desk.send("DELETE", "/decisions/c/b?by=a%00b", &Value::Null), 422, "nul_character");
     let decision = desk.ask("PUT", "/decisions/b/d", &json!({ "judgement": "same" }));
     assert_eq!((&decision["a"], &decision["b"], &decision["judgement"]), (&json!("b"), &json!("d"), &json!("same")));
     let group = desk.ask("GET", "/groups/d", &Value::Null);

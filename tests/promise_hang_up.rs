@@ -30,6 +30,7 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options = Options {
         auto_create: true,
+        max_auto_created: usize::MAX,
         automatic_reindex: false,
         now: doppel::clock::now,
         micros: doppel::clock::micros,

@@ -219,6 +219,7 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Resul
     let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
     let options = Options {
         auto_create: false,
+        max_auto_created: usize::MAX,
         automatic_reindex: false,
         now: crate::clock::now,
         micros: crate::clock::micros,

@@ -63,6 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         store,
         Options {
             auto_create: config.collections.auto_create,
+            max_auto_created: config.collections.max_auto_created,
             automatic_reindex: config.collections.automatic_reindex,
             now: crate::clock::now,
             micros: crate::clock::micros,

@@ -51,13 +51,16 @@ impl Default for Server {
 pub struct Collections {
     /// Whether a write to an unknown collection creates it with preset `default`.
     pub auto_create: bool,
+    /// ... unless there are so many collections. Each takes half a megabyte of memory, so that names made up by mistake would fill
+    /// it; who may administer creates more.
+    pub max_auto_created: usize,
     /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
     pub automatic_reindex: bool,
 }
 
 impl Default for Collections {
     fn default() -> Self {
-        Self { auto_create: true, automatic_reindex: true }
+        Self { auto_create: true, max_auto_created: 200, automatic_reindex: true }
     }
 }
 

@@ -29,9 +29,9 @@ pub enum Outcome {
 /// The answer to a registration.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Registration {
-    /// The record's id.
-    #[schema(value_type = String)]
-    pub id: RecordId,
+    /// The record's id; `null` where nothing is stored and the request named none.
+    #[schema(value_type = Option<String>)]
+    pub id: Option<RecordId>,
     /// What was done.
     pub outcome: Outcome,
     /// The verdict.

@@ -69,17 +69,29 @@ impl Engine {
         self.describe(&context.state).await
     }
 
-    /// All collections, by name.
-    pub async fn collections(&self) -> Result<Vec<Collection>> {
+    /// The names of all collections.
+    pub async fn collection_names(&self) -> Result<Vec<CollectionName>> {
+        Ok(self.store.collections().await?.iter().map(|state| state.name.clone()).collect())
+    }
+
+    /// The collections behind the name `after`, by name, at most `limit`; and the name to go on behind.
+    pub async fn collections(
+        &self,
+        after: Option<&CollectionName>,
+        limit: usize,
+    ) -> Result<(Vec<Collection>, Option<CollectionName>)> {
+        let mut states = self.store.collections().await?;
+        states.retain(|state| after.is_none_or(|after| state.name > *after));
+        let next = (states.len() > limit).then(|| states[limit - 1].name.clone());
         let mut collections = Vec::new();
-        for state in self.store.collections().await? {
+        for state in states.into_iter().take(limit) {
             match self.describe(&state).await {
                 // Dropped between the two reads.
                 Err(Error::UnknownCollection(_)) => {}
                 described => collections.push(described?),
             }
         }
-        Ok(collections)
+        Ok((collections, next))
     }
 
     /// Removes a collection with everything in it.
@@ -96,14 +108,14 @@ impl Engine {
     }
 
     async fn described(&self, state: &Arc<CollectionState>, records: u64) -> Result<Collection> {
-        let context = self.contexts.of(&*self.store, state).await?;
+        let inactive_channels = self.contexts.inactive_channels(&*self.store, state).await?;
         Ok(Collection {
             name: state.name.clone(),
             settings: state.settings.clone(),
             generation: state.generation,
             profile: state.profile.clone(),
             records,
-            inactive_channels: context.inactive_channels(),
+            inactive_channels,
             created_at: state.created_at.clone(),
         })
     }
@@ -132,6 +144,13 @@ impl Engine {
             match self.context(name).await {
                 Err(Error::UnknownCollection(_)) if self.options.auto_create => {}
                 other => return other,
+            }
+            let most = self.options.max_auto_created;
+            if self.store.collections().await?.len() >= most {
+                return Err(Error::Conflict(format!(
+                    "there are {most} collections, as many as records create by themselves (collections.max_auto_created); create \
+                     this one with PUT /v1/collections/{name}"
+                )));
             }
             // A row that the collection would refuse does not create it.
             let row = row.clone();

@@ -274,6 +274,8 @@ pub(super) struct Contexts {
     next_owner: AtomicU32,
     /// How many have been made.
     made: AtomicU32,
+    /// What has been said of collections that may not be compiled any more.
+    inactive: parking_lot::Mutex<HashMap<CollectionName, Inactive>>,
     /// Who compiles: many that need the same collection at once wait for the first, and find it compiled.
     compiling: Mutex<()>,
 }
@@ -282,11 +284,43 @@ impl Default for Contexts {
     fn default() -> Self {
         let sketches = Arc::new(Sketches::new(SKETCH_BYTES));
         let (next_owner, made) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { by_name: ArcSwap::default(), sketches, next_owner, made, compiling: Mutex::new(()) }
+        let (by_name, inactive) = (ArcSwap::default(), parking_lot::Mutex::default());
+        Self { by_name, sketches, next_owner, made, inactive, compiling: Mutex::new(()) }
     }
 }
 
+/// The inactive channels of a collection, which a generation keeps as it was begun.
+struct Inactive {
+    created_at: String,
+    generation: GenerationId,
+    profile: String,
+    channels: Vec<InactiveChannel>,
+}
+
 impl Contexts {
+    /// The inactive channels of a collection, compiled at most once for each of its generations: a list of collections with words of
+    /// their own would compile each of them anew, at a third of a second.
+    pub(super) async fn inactive_channels(
+        &self,
+        store: &dyn Store,
+        state: &Arc<CollectionState>,
+    ) -> Result<Vec<InactiveChannel>> {
+        let is_same = |known: &&Inactive| {
+            known.generation == state.generation
+                && known.profile == state.profile
+                && known.created_at == state.created_at
+        };
+        if let Some(known) = self.inactive.lock().get(&state.name).filter(is_same) {
+            return Ok(known.channels.clone());
+        }
+        let channels = self.of(store, state).await?.inactive_channels();
+        let CollectionState { created_at, generation, profile, .. } = &**state;
+        let (created_at, profile, channels_of) = (created_at.clone(), profile.clone(), channels.clone());
+        let known = Inactive { created_at, generation: *generation, profile, channels: channels_of };
+        self.inactive.lock().insert(state.name.clone(), known);
+        Ok(channels)
+    }
+
     /// The context of `state`, compiled on first sight of it. A generation whose settings are as they were keeps its compiled
     /// profile and its sketches.
     pub(super) async fn of(&self, store: &dyn Store, state: &Arc<CollectionState>) -> Result<Arc<Context>> {
@@ -400,6 +434,7 @@ impl Contexts {
 
     /// Forgets a dropped collection.
     pub(super) fn forget(&self, name: &CollectionName) {
+        self.inactive.lock().remove(name);
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
             contexts.remove(name);

@@ -187,6 +187,12 @@ impl Engine {
 
     async fn rule(&self, collection: &CollectionName, pair: Pair, opinion: Opinion) -> Result<DecisionView> {
         let Opinion { judgement, by, note } = opinion;
+        // Sent again because no answer came: it is said already.
+        let before = self.store.decision(collection, &pair).await?;
+        let is_said = |last: &Ruling| last.judgement == judgement && last.by == by && last.note == note;
+        if let Some(before) = before.filter(|before| before.rulings.last().is_some_and(is_said)) {
+            return Ok(before.into());
+        }
         let ruling = Ruling { judgement, by, note, at: (self.options.now)() };
         let decision = self.store.decide(collection, pair, ruling).await?;
         for id in [decision.pair.a(), decision.pair.b()] {

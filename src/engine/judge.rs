@@ -450,6 +450,7 @@ mod tests {
     async fn a_stored_digest_decides_where_it_is_this_generations_and_the_text_elsewhere() {
         let options = Options {
             auto_create: true,
+            max_auto_created: usize::MAX,
             automatic_reindex: false,
             now: String::new,
             micros: || 1,

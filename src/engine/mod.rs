@@ -73,6 +73,8 @@ pub enum IfDuplicate {
 /// Under which id a row is registered.
 struct Named {
     id: RecordId,
+    /// Whether the request says it.
+    is_given: bool,
     /// Whether for this content alone.
     write_once: bool,
 }
@@ -91,6 +93,8 @@ pub enum Side {
 pub struct Options {
     /// Whether a write to an unknown collection creates it with preset `default`.
     pub auto_create: bool,
+    /// ... unless there are so many collections.
+    pub max_auto_created: usize,
     /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
     pub automatic_reindex: bool,
     /// Now, as RFC 3339 in UTC.
@@ -243,7 +247,7 @@ impl Engine {
                 other => break other?,
             }
         };
-        self.answer(collection, named.id, registered, warnings).await
+        self.answer(collection, named, registered, warnings).await
     }
 
     /// One attempt, signed for the generations that `context` knows of; and the warnings about the row.
@@ -284,16 +288,17 @@ impl Engine {
     }
 
     fn name(&self, collection: &CollectionName, under: Under, row: &Row) -> Result<Named> {
-        let named = |id, write_once| Ok(Named { id, write_once });
+        let given = |id| Ok(Named { id, is_given: true, write_once: false });
+        let made = |id, write_once| Ok(Named { id, is_given: false, write_once });
         match (under, row.id()) {
             (Under::Id(given), Some(own)) if given != *own => {
                 let detail = "the row's id differs from the id in the path; leave one out or make them equal";
                 Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
             }
-            (Under::Id(id), _) => named(id, false),
-            (_, Some(own)) => named(own.clone(), false),
-            (Under::Key(key), None) => named(key.id(collection).ok_or(Error::Crashed)?, true),
-            (Under::Own, None) => named(RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?, false),
+            (Under::Id(id), _) => given(id),
+            (_, Some(own)) => given(own.clone()),
+            (Under::Key(key), None) => made(key.id(collection).ok_or(Error::Crashed)?, true),
+            (Under::Own, None) => made(RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?, false),
         }
     }
 

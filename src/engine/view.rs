@@ -5,8 +5,7 @@
 
 use crate::collection::CollectionName;
 use crate::engine::answers::{Outcome, RecordView, Registration};
-use crate::engine::{Engine, Error, Result};
-use crate::record::RecordId;
+use crate::engine::{Engine, Error, Named, Result};
 use crate::store::{Registered, Seq, StoreError, StoredRecord};
 use crate::verdict::Verdict;
 use crate::violation::Violation;
@@ -16,20 +15,34 @@ impl Engine {
     pub(super) async fn answer(
         &self,
         collection: &CollectionName,
-        id: RecordId,
+        named: Named,
         registered: Registered,
         warnings: Vec<Violation>,
     ) -> Result<Registration> {
+        let id = named.id;
         let (outcome, record) = match registered {
             Registered::Skipped(verdict) => {
+                let id = named.is_given.then_some(id);
                 return Ok(Registration { id, outcome: Outcome::Skipped, verdict, original_gone: false, warnings });
             }
             Registered::Created(StoredRecord { verdict, .. }) => {
-                return Ok(Registration { id, outcome: Outcome::Created, verdict, original_gone: false, warnings });
+                return Ok(Registration {
+                    id: Some(id),
+                    outcome: Outcome::Created,
+                    verdict,
+                    original_gone: false,
+                    warnings,
+                });
             }
             Registered::Replaced(StoredRecord { verdict, .. }) => {
                 self.groups.touch(collection, &id);
-                return Ok(Registration { id, outcome: Outcome::Replaced, verdict, original_gone: false, warnings });
+                return Ok(Registration {
+                    id: Some(id),
+                    outcome: Outcome::Replaced,
+                    verdict,
+                    original_gone: false,
+                    warnings,
+                });
             }
             Registered::Updated(record) => {
                 self.groups.touch(collection, &id);
@@ -38,7 +51,7 @@ impl Engine {
             Registered::Unchanged(record) => (Outcome::Unchanged, record),
         };
         let (verdict, original_gone) = self.as_it_is_now(collection, record.verdict, record.duplicate_of_seq).await?;
-        Ok(Registration { id, outcome, verdict, original_gone, warnings })
+        Ok(Registration { id: Some(id), outcome, verdict, original_gone, warnings })
     }
 
     /// A record with its verdict.

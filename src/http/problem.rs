@@ -287,11 +287,7 @@ impl From<StoreError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retry_after(retry_after_s)
             }
             StoreError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", detail),
-            StoreError::Limit(_) => {
-                let mut problem = Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_limit", detail);
-                problem.0.retryable = false;
-                problem
-            }
+            StoreError::Limit(_) => Self::new(StatusCode::CONFLICT, "store_limit", detail),
             StoreError::Internal(_) => Self::internal(detail),
         }
     }

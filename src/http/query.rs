@@ -36,7 +36,9 @@ impl Query {
         for pair in text.split('&').filter(|pair| !pair.is_empty()).take(MOST_PARAMETERS) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (decode(name)?, decode(value)?);
-            if query.pairs.iter().any(|(earlier, _)| *earlier == name) {
+            if value.contains('\0') {
+                query.refuse(&name, "nul_character", "leave out U+0000");
+            } else if query.pairs.iter().any(|(earlier, _)| *earlier == name) {
                 query.refuse(&name, "repeated_parameter", "the parameter is given twice");
             } else {
                 query.pairs.push((name, value));

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
 
+use crate::collection::CollectionName;
 use crate::engine::tasks::Work;
 use crate::engine::{Engine, Error};
 use crate::shutdown::{Phase, Shutdown};
@@ -106,6 +107,10 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, shutdown: &Shut
             () = shutdown.reached(Phase::Draining) => End::Let,
         },
     };
+    let end = match end {
+        End::Failed(_) if is_gone(engine, &collection).await => End::Canceled,
+        end => end,
+    };
     if matches!(end, End::Canceled | End::Failed(_)) {
         // What was half-built is of no use to anybody.
         let (engine, collection) = (handle.engine(), handle.collection());
@@ -119,6 +124,11 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, shutdown: &Shut
     // Statistics may have been counted while it ran, or since its generation was built.
     engine.rejudge_later(&collection);
     tracing::info!(task = id, kind, %collection, status, "task ended or let go");
+}
+
+/// Whether a collection was deleted: with it went what was to be done.
+async fn is_gone(engine: &Engine, collection: &CollectionName) -> bool {
+    matches!(engine.collection_created_at(collection).await, Err(Error::UnknownCollection(_)))
 }
 
 /// Why a task is not to be begun, or gone on with: it was told to stop, or its collection is another one by now.

@@ -30,6 +30,7 @@ impl Office {
     async fn new() -> Self {
         let options = Options {
             auto_create: true,
+            max_auto_created: usize::MAX,
             automatic_reindex: true,
             now: crate::clock::now,
             micros: crate::clock::micros,

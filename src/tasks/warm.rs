@@ -17,17 +17,17 @@ pub async fn warm_up(engine: Engine, shutdown: Shutdown) {
 }
 
 async fn all_collections(engine: &Engine) -> Result<()> {
-    for collection in engine.collections().await? {
+    for collection in engine.collection_names().await? {
         let begun = Instant::now();
-        match engine.remember_records(&collection.name).await {
+        match engine.remember_records(&collection).await {
             // Dropped meanwhile.
             Err(Error::UnknownCollection(_)) | Ok(0) => {}
             Err(other) => return Err(other),
             Ok(records) => {
                 let ms = begun.elapsed().as_millis() as u64;
-                tracing::info!(collection = %collection.name, records, ms, "records are remembered again");
+                tracing::info!(collection = %collection, records, ms, "records are remembered again");
                 // That may have been interrupted when the service stopped.
-                engine.rejudge_later(&collection.name);
+                engine.rejudge_later(&collection);
             }
         }
     }

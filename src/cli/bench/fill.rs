@@ -40,6 +40,7 @@ pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Sto
     let store: Arc<dyn Store> = Arc::new(store);
     let options = Options {
         auto_create: true,
+        max_auto_created: usize::MAX,
         automatic_reindex: false,
         now: crate::clock::now,
         micros: crate::clock::micros,

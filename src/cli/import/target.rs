@@ -188,6 +188,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     let store = EmbeddedStore::open(dir, options)?;
     let options = Options {
         auto_create: config.collections.auto_create,
+        max_auto_created: config.collections.max_auto_created,
         // The tasks of a process that serves.
         automatic_reindex: false,
         now: crate::clock::now,

@@ -117,6 +117,7 @@ async fn open(named: &str, config: config::Store) -> anyhow::Result<Arc<dyn Stor
 fn engine(store: &Arc<dyn Store>) -> Engine {
     let options = Options {
         auto_create: false,
+        max_auto_created: usize::MAX,
         automatic_reindex: false,
         now: crate::clock::now,
         micros: crate::clock::micros,

@@ -38,8 +38,14 @@ impl Desk {
     /// Of each of two subjects five copies and a letter, `a5` and `b5`, that goes on to what both letters go on to.
     async fn with_two_crowds() -> Self {
         let now = || "2026-01-01T00:00:00Z".to_owned();
-        let options =
-            Options { auto_create: true, automatic_reindex: false, now, micros: tick, new_id: || tick().to_string() };
+        let options = Options {
+            auto_create: true,
+            max_auto_created: usize::MAX,
+            automatic_reindex: false,
+            now,
+            micros: tick,
+            new_id: || tick().to_string(),
+        };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let desk = Self { engine, name: CollectionName::new("letters").unwrap() };
         for (crowd, subject) in [("a", 1), ("b", 2)] {

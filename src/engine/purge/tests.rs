@@ -38,8 +38,14 @@ fn id(text: &str) -> RecordId {
 
 impl Desk {
     async fn with(ids: &[&str]) -> Self {
-        let options =
-            Options { auto_create: true, automatic_reindex: false, now, micros: tick, new_id: || tick().to_string() };
+        let options = Options {
+            auto_create: true,
+            max_auto_created: usize::MAX,
+            automatic_reindex: false,
+            now,
+            micros: tick,
+            new_id: || tick().to_string(),
+        };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let desk = Self { engine, name: CollectionName::new("letters").unwrap() };
         for id in ids {

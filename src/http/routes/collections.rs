@@ -1,37 +1,74 @@
 //! Collections: create, change, read, list, delete.
 
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::collection::CollectionName;
 use crate::engine::answers::Collection;
 use crate::http::auth::{Administrator, Reader};
+use crate::http::cursor;
 use crate::http::extract::{InCollection, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::created;
 use crate::http::routes::records::count_failure;
 use crate::http::routes::settings::{self, SettingsInput};
 use crate::http::state::App;
 
-/// All collections.
+/// Collections in one part of the list, unless asked otherwise and at most.
+const MOST_LISTED: u64 = 1000;
+
+/// A part of the list of collections.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CollectionList {
     /// The collections, by name.
     pub items: Vec<Collection>,
-    /// Always `null`: there is one part only.
+    /// The `cursor` of the next part; `null` at the end.
     pub next: Option<String>,
 }
 
+/// Which part of the list.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Most collections in the answer, 1 to 1000; 1000 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: usize,
+    /// Where an earlier answer's `next` said to go on.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<CollectionName>,
+}
+
+impl Parameters for ListParams {
+    fn read(query: &mut Query) -> Self {
+        let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
+        let given = query.take("cursor");
+        let cursor =
+            given.as_deref().and_then(cursor::decode_texts).and_then(|(name, _)| CollectionName::new(&name).ok());
+        if given.is_some() && cursor.is_none() {
+            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
+        }
+        Self { limit, cursor }
+    }
+}
+
 /// List collections
-#[utoipa::path(get, path = "/v1/collections", tag = "collections",
-    responses((status = 200, description = "all collections, by name", body = CollectionList)))]
-pub async fn list(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Result<Json<CollectionList>, Problem> {
-    Ok(Json(CollectionList { items: app.engine.collections().await?, next: None }))
+#[utoipa::path(get, path = "/v1/collections", tag = "collections", params(ListParams),
+    responses((status = 200, description = "a part of the list", body = CollectionList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    Params(params): Params<ListParams>,
+) -> Result<Json<CollectionList>, Problem> {
+    let (items, next) = app.engine.collections(params.cursor.as_ref(), params.limit).await?;
+    let next = next.map(|name| cursor::encode_texts(name.as_str(), "-"));
+    Ok(Json(CollectionList { items, next }))
 }
 
 /// Create a collection or change its settings

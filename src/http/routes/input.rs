@@ -35,6 +35,7 @@ impl Input {
     /// Takes a text.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         match self.take(key)? {
+            Value::String(text) if text.contains('\0') => self.refuse(key, "nul_character", "leave out U+0000"),
             Value::String(text) => Some(text),
             _ => self.refuse(key, "wrong_type", "give a string"),
         }

@@ -106,11 +106,12 @@ async fn register(
     let result = app.detached(async move { engine.register(&name, under, row, params.if_duplicate).await }).await;
     let registration = result.inspect(count_registration).inspect_err(count_failure)?;
     let status = status_of(registration.outcome);
-    let location = format!("/v1/collections/{collection}/records/{}", segment(registration.id.as_str()));
+    let location = registration.id.as_ref().filter(|_| status == StatusCode::CREATED);
+    let location = location.map(|id| format!("/v1/collections/{collection}/records/{}", segment(id.as_str())));
     let answer = Timed::since(started, registration);
-    Ok(match status {
-        StatusCode::CREATED => created(&location, answer),
-        status => (status, Json(answer)).into_response(),
+    Ok(match location {
+        Some(location) => created(&location, answer),
+        None => (status, Json(answer)).into_response(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Looking at tasks, following them, telling them to stop.
 
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -9,14 +11,15 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::engine::tasks::Task;
 use crate::http::auth::{Administrator, Reader};
+use crate::http::cursor;
 use crate::http::extract::InTask;
 use crate::http::observe::stream_place;
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::state::App;
 use crate::shutdown::Phase;
 
@@ -29,22 +32,58 @@ const ALIVE_EVERY: Duration = Duration::from_secs(10);
 /// be half a gigabyte.
 const LISTED_RESULT_BYTES: usize = 4 << 10;
 
-/// All tasks.
+/// Tasks in one part of the list, unless asked otherwise and at most.
+const MOST_LISTED: u64 = 1000;
+
+/// A part of the list of tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskList {
     /// The tasks, newest first; the last thousand that have ended are kept. Of a long result (over 4 KiB) only the plain members
     /// are shown, with `abridged`; the task itself shows all.
     pub items: Vec<Task>,
-    /// Always `null`: there is one part only.
+    /// The `cursor` of the next part; `null` at the end.
     pub next: Option<String>,
 }
 
+/// Which part of the list.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// Most tasks in the answer, 1 to 1000; 1000 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: usize,
+    /// Where an earlier answer's `next` said to go on.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<(String, String)>,
+}
+
+impl Parameters for ListParams {
+    fn read(query: &mut Query) -> Self {
+        let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
+        let given = query.take("cursor");
+        let cursor = given.as_deref().and_then(cursor::decode_texts);
+        if given.is_some() && cursor.is_none() {
+            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
+        }
+        Self { limit, cursor }
+    }
+}
+
 /// List tasks
-#[utoipa::path(get, path = "/v1/tasks", tag = "admin",
-    responses((status = 200, description = "all tasks that are kept, newest first", body = TaskList)))]
-pub async fn list(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Result<Json<TaskList>, Problem> {
-    let items = app.engine.tasks().await?.into_iter().map(abridged).collect();
-    Ok(Json(TaskList { items, next: None }))
+#[utoipa::path(get, path = "/v1/tasks", tag = "admin", params(ListParams),
+    responses((status = 200, description = "a part of the list of tasks that are kept, newest first", body = TaskList)))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    Params(params): Params<ListParams>,
+) -> Result<Json<TaskList>, Problem> {
+    let mut tasks = app.engine.tasks().await?;
+    let place = |task: &Task| (task.created_at.clone(), task.id.clone());
+    tasks.retain(|task| params.cursor.as_ref().is_none_or(|after| place(task) < *after));
+    let more = tasks.len() > params.limit;
+    tasks.truncate(params.limit);
+    let next = tasks.last().filter(|_| more).map(|last| cursor::encode_texts(&last.created_at, &last.id));
+    Ok(Json(TaskList { items: tasks.into_iter().map(abridged).collect(), next }))
 }
 
 /// Leaves lists and objects out of a long result.
