@@ -166,18 +166,29 @@ fn a_connection_too_many_is_told_so_and_a_place_given_up_is_free_again() {
     let alive = ask(&mut server.connect());
     assert!(alive.starts_with("HTTP/1.1 200") && alive.contains("connection: close"), "{alive}");
 
-    // More than the reserve takes: those who come too late hear it without asking.
-    let mut idle: Vec<TcpStream> = (0..24).map(|_| server.connect()).collect();
-    let is_refused = |stream: &mut TcpStream| {
-        stream.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout can be set");
-        let answer = read_answer(stream);
-        answer.starts_with("HTTP/1.1 503") && answer.contains("\"too_many_connections\"")
-    };
-    let refused = idle.iter_mut().map(is_refused).filter(|refused| *refused).count();
-    assert!(refused >= 8, "{refused}");
-    wait_until("idle ones beyond the limit are closed", || ask(&mut server.connect()).starts_with("HTTP/1.1 200"));
-    drop((idle, first));
+    drop(first);
     wait_until("a place is free", || list(&mut server.connect()).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_a_problem_like_any_other() {
+    let (_folder, server) = start(&[]);
+    let long = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(70 << 10));
+    let many = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x-more: x\r\n".repeat(200));
+    for (request, status, code) in [
+        ("GET /livez HTTP/1.1\r\nno colon\r\n\r\n", "400 ", "malformed_request"),
+        ("NO SENSE AT ALL\r\n\r\n", "400 ", "malformed_request"),
+        (&long, "431 ", "head_too_large"),
+        (&many, "431 ", "head_too_large"),
+    ] {
+        let answer = server.exchange(request.as_bytes());
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.contains("application/problem+json"), "{head}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}\n{body}");
+        let problem: Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!((problem["code"].as_str(), problem["retryable"].as_bool()), (Some(code), Some(false)));
+    }
 }
 
 #[test]
@@ -240,6 +251,18 @@ fn streams_that_say_nothing_hold_no_turn_and_blank_lines_give_them_no_time() {
     assert!(streams.is_empty(), "blank lines keep no stream open");
     let taken = server.send_text("POST", &format!("{PATH}/_bulk"), "application/x-ndjson", &line);
     assert_eq!(taken.status, 200, "{}", taken.text);
+}
+
+#[test]
+fn a_flood_of_connections_leaves_room_for_who_asks_at_once() {
+    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_CONNECTIONS", "4")]);
+    let mut flood: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
+    for round in 0..10 {
+        flood.extend((0..60).map(|_| server.connect()));
+        let answer = server.exchange(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200"), "round {round}: {answer}");
+    }
+    assert!(is_closed(&mut flood[8]), "who came long ago and says nothing has gone");
 }
 
 #[test]

@@ -8,8 +8,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::problem::{MEDIA_TYPE, Problem};
 
 /// A stream with a time limit for stalled writes, and whatever must be kept as long as it lives.
 pub struct Connection<S, K> {
@@ -18,8 +22,12 @@ pub struct Connection<S, K> {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Until it is clear that HTTP/1 is spoken: only then the time limit of a request's head begins.
     opening: Option<Opening>,
+    /// What is written in the place of an answer of the server below, and how much of it has been.
+    instead: Option<(Vec<u8>, usize)>,
+    /// Whether its end has come.
+    ended: bool,
     /// When it ends, whatever happens on it.
-    end: Option<Pin<Box<Sleep>>>,
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     _kept: K,
 }
 
@@ -47,23 +55,39 @@ impl Opening {
     }
 }
 
+fn over() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the time of the connection is over")
+}
+
 impl<S, K> Connection<S, K> {
     /// Wraps `stream`; a write that waits longer than `write` fails, and so does a first read that waits longer than `first`.
     /// `kept` is dropped with the connection.
     pub fn new(stream: S, first: Duration, write: Duration, kept: K) -> Self {
         let opening = Some(Opening { given_up: Box::pin(tokio::time::sleep(first)), matched: 0 });
-        Self { stream, timeout: write, stalled: None, opening, end: None, _kept: kept }
+        Self { stream, timeout: write, stalled: None, opening, instead: None, ended: false, end: None, _kept: kept }
     }
 
-    /// Fails whoever waits to read `time` from now.
-    pub fn end_after(&mut self, time: Duration) {
-        self.end = Some(Box::pin(tokio::time::sleep(time)));
+    /// Fails whoever waits to read or write once `ends` is cancelled, or `time` from now.
+    pub fn end_with(&mut self, ends: CancellationToken, time: Duration) {
+        self.end = Some(Box::pin(async move { tokio::time::timeout(time, ends.cancelled()).await.unwrap_or(()) }));
+    }
+
+    fn has_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(end) = &mut self.end
+            && end.as_mut().poll(cx).is_ready()
+        {
+            (self.end, self.ended) = (None, true);
+        }
+        self.ended
     }
 
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
             return written;
+        }
+        if self.has_ended(cx) {
+            return Poll::Ready(Err(over()));
         }
         let deadline = Instant::now() + self.timeout;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
@@ -77,11 +101,8 @@ impl<S: AsyncRead + Unpin, K: Unpin> AsyncRead for Connection<S, K> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        if read.is_pending()
-            && let Some(end) = &mut this.end
-            && end.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the time of the connection is over")));
+        if read.is_pending() && this.has_ended(cx) {
+            return Poll::Ready(Err(over()));
         }
         let Some(opening) = &mut this.opening else { return read };
         if read.is_pending() {
@@ -95,9 +116,59 @@ impl<S: AsyncRead + Unpin, K: Unpin> AsyncRead for Connection<S, K> {
     }
 }
 
+impl<S: AsyncWrite + Unpin, K> Connection<S, K> {
+    /// Writes a problem where the server below would write an answer of its own without a body; `None` where it does not.
+    fn poll_write_instead(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
+        if self.instead.is_none() {
+            self.instead = Some((problem_instead_of(answer)?, 0));
+        }
+        let (problem, mut done) = self.instead.take()?;
+        while done < problem.len() {
+            let written = Pin::new(&mut self.stream).poll_write(cx, &problem[done..]);
+            match self.bounded(cx, written) {
+                Poll::Ready(Ok(count @ 1..)) => done += count,
+                Poll::Ready(Ok(0)) => return Some(Poll::Ready(Err(io::ErrorKind::WriteZero.into()))),
+                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
+                Poll::Pending => {
+                    self.instead = Some((problem, done));
+                    return Some(Poll::Pending);
+                }
+            }
+        }
+        Some(Poll::Ready(Ok(())))
+    }
+}
+
+/// The problem in the place of an answer that the server below gives to a head that it cannot read. All of ours have a body.
+fn problem_instead_of(answer: &[u8]) -> Option<Vec<u8>> {
+    let head = std::str::from_utf8(answer.strip_prefix(b"HTTP/1.1 4")?).ok()?.split_once("\r\n\r\n")?.0;
+    if !head.contains("content-length: 0") {
+        return None;
+    }
+    let (status, code, detail) = match head.get(..2)? {
+        "14" => (StatusCode::URI_TOO_LONG, "uri_too_long", "the URL is too long"),
+        "31" => {
+            let detail = "the head of the request is too large, or has more than a hundred headers";
+            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
+        }
+        _ => (StatusCode::BAD_REQUEST, "malformed_request", "the request cannot be read as HTTP/1.1"),
+    };
+    let body = serde_json::to_string(&Problem::new(status, code, detail).body("")).ok()?;
+    let head = format!(
+        "HTTP/1.1 {} {}\r\ncontent-type: {MEDIA_TYPE}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or("Bad Request"),
+        body.len()
+    );
+    Some((head + &body).into_bytes())
+}
+
 impl<S: AsyncWrite + Unpin, K: Unpin> AsyncWrite for Connection<S, K> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if let Some(written) = this.poll_write_instead(cx, bytes) {
+            return written.map_ok(|()| bytes.len());
+        }
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
         this.bounded(cx, written)
     }
@@ -108,6 +179,9 @@ impl<S: AsyncWrite + Unpin, K: Unpin> AsyncWrite for Connection<S, K> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if let Some(written) = this.poll_write_instead(cx, pieces.first().map_or(&[], |piece| piece)) {
+            return written.map_ok(|()| pieces.iter().map(|piece| piece.len()).sum());
+        }
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, pieces);
         this.bounded(cx, written)
     }
@@ -146,10 +220,18 @@ mod tests {
     async fn a_connection_with_an_end_ends() {
         let (ours, mut theirs) = tokio::io::duplex(32);
         let mut connection = Connection::new(ours, Duration::from_secs(60), Duration::from_secs(60), ());
-        connection.end_after(Duration::from_millis(20));
+        connection.end_with(CancellationToken::new(), Duration::from_millis(20));
         theirs.write_all(b"GET").await.unwrap();
         connection.read_exact(&mut [0; 3]).await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+
+        let (ours, _theirs) = tokio::io::duplex(32);
+        let (mut connection, ends) =
+            (Connection::new(ours, Duration::from_secs(60), Duration::from_secs(60), ()), CancellationToken::new());
+        connection.end_with(ends.clone(), Duration::from_secs(60));
+        let waiting = tokio::spawn(async move { connection.read_u8().await });
+        ends.cancel();
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Listens, serves connections within their limits, and stops in order.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use axum_server::accept::Accept;
 use axum_server::{Handle, Server};
 use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioTimer;
-use tokio::io::AsyncWriteExt;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Config;
 use crate::http::connection::Connection;
@@ -28,17 +30,12 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How often latencies, noted one by one, are added up. Otherwise they would pile up until somebody reads `/metrics`.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Connections beyond the limit that may ask whether the service lives, so that a flood of idle ones does not have it
-/// restarted: an orchestrator and a monitor ask some times a minute each.
-const RESERVE: usize = 16;
+/// Connections beyond the limit that may ask whether the service lives, so that a flood of others does not have it restarted: an
+/// orchestrator and a monitor ask some times a minute each. The next one takes the place of the oldest, so that who asks at once
+/// is answered however many come.
+const RESERVE: usize = 64;
 /// Such a connection is closed after this time, whatever it does: a probe takes milliseconds.
 const RESERVED_TIME: Duration = Duration::from_secs(3);
-
-/// What a connection over the limit and the reserve is told.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-connection: close\r\ncontent-length: 187\r\n\r\n\
-{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"code\":\"too_many_connections\",\
-\"detail\":\"as many connections are open as may be (limits.max_connections)\",\"retryable\":true}";
 
 /// Serves until told to stop, then drains: when it returns, no request and no write is under way, or the time to drain is
 /// over.
@@ -58,7 +55,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
         .max_buf_size(MAX_HEAD_BYTES);
     let places = Places {
         free: Arc::new(Semaphore::new(limits.max_connections)),
-        reserve: Arc::new(Semaphore::new(RESERVE)),
+        reserve: Reserve::default(),
         header_timeout: limits.header_timeout(),
         write_timeout: limits.write_timeout(),
     };
@@ -91,39 +88,59 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
 #[derive(Clone)]
 struct Places {
     free: Arc<Semaphore>,
-    reserve: Arc<Semaphore>,
+    reserve: Reserve,
     header_timeout: Duration,
     write_timeout: Duration,
 }
 
+/// The connections beyond the limit, oldest first.
+#[derive(Clone, Default)]
+struct Reserve(Arc<Mutex<VecDeque<CancellationToken>>>);
+
+impl Reserve {
+    /// A place, if need be the oldest's, whose connection ends. The connection here ends with the token.
+    fn enter(&self) -> CancellationToken {
+        let (own, mut places) = (CancellationToken::new(), self.0.lock());
+        // Those that have ended by themselves.
+        places.retain(|place| !place.is_cancelled());
+        if places.len() >= RESERVE
+            && let Some(oldest) = places.pop_front()
+        {
+            oldest.cancel();
+            metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
+        }
+        places.push_back(own.clone());
+        own
+    }
+}
+
+/// What a connection holds as long as it lives.
+enum Place {
+    Free(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit),
+    Reserved(#[expect(dead_code, reason = "cancelled when dropped")] DropGuard),
+}
+
 impl<S: Send + 'static> Accept<TcpStream, S> for Places {
-    type Stream = Connection<TcpStream, OwnedSemaphorePermit>;
+    type Stream = Connection<TcpStream, Place>;
     type Service = Marked<S>;
     type Future = BoxFuture<'static, io::Result<(Self::Stream, Marked<S>)>>;
 
-    fn accept(&self, mut stream: TcpStream, service: S) -> Self::Future {
-        let free = self.free.clone().try_acquire_owned();
-        let reserved = free.is_err();
-        let place = free.or_else(|_| self.reserve.clone().try_acquire_owned());
+    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+        let free = self.free.clone().try_acquire_owned().ok();
+        let ends = free.is_none().then(|| self.reserve.enter());
         let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
         Box::pin(async move {
             stream.set_nodelay(true)?;
-            match place {
-                Ok(place) => {
-                    let mut connection = Connection::new(stream, header_timeout, write_timeout, place);
-                    if reserved {
-                        connection.end_after(RESERVED_TIME);
-                    }
-                    Ok((connection, Marked { service, reserved }))
+            let connection = |place| Connection::new(stream, header_timeout, write_timeout, place);
+            Ok(match (free, ends) {
+                (Some(free), _) => (connection(Place::Free(free)), Marked { service, reserved: false }),
+                (None, ends) => {
+                    let ends = ends.unwrap_or_default();
+                    let mut connection = connection(Place::Reserved(ends.clone().drop_guard()));
+                    connection.end_with(ends, RESERVED_TIME);
+                    (connection, Marked { service, reserved: true })
                 }
-                Err(_) => {
-                    metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections")
-                        .increment(1);
-                    stream.write_all(FULL).await?;
-                    stream.shutdown().await?;
-                    Err(io::Error::other("too many connections"))
-                }
-            }
+            })
         })
     }
 }
@@ -154,13 +171,18 @@ impl<B, S: tower::Service<Request<B>>> tower::Service<Request<B>> for Marked<S> 
 
 #[cfg(test)]
 mod tests {
-    use super::FULL;
+    use super::*;
 
     #[test]
-    fn the_answer_to_a_connection_too_many_states_its_own_length() {
-        let text = std::str::from_utf8(FULL).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
-        serde_json::from_str::<serde_json::Value>(body).unwrap();
+    fn the_oldest_beyond_the_limit_makes_room_and_who_has_gone_needs_none() {
+        let reserve = Reserve::default();
+        let mut entered: Vec<CancellationToken> = (0..RESERVE).map(|_| reserve.enter()).collect();
+        // One goes by itself: the next takes its place.
+        drop(entered.remove(3).drop_guard());
+        entered.push(reserve.enter());
+        assert!(entered.iter().all(|place| !place.is_cancelled()));
+        let last = reserve.enter();
+        assert!(entered[0].is_cancelled() && !last.is_cancelled());
+        assert_eq!(entered.iter().filter(|place| place.is_cancelled()).count(), 1);
     }
 }
