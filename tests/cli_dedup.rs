@@ -408,4 +408,37 @@ fn no_file_is_written_over_that_is_read_or_written_already() {
         assert_eq!(fs::read_to_string(&input).expect("it is there"), text);
     }
     ended(&doppel(&["dedup", "--pairs", "/dev/null", "--groups", "/dev/null", &input]), 0);
+    let settings = write(dir, "settings.json", "{}");
+    let output = doppel(&["dedup", "--settings", &settings, "--pairs", &settings, &input]);
+    assert!(ended(&output, 2).contains("written over"));
+    assert_eq!(fs::read_to_string(&settings).expect("it is there"), "{}");
+}
+
+#[test]
+fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let (pairs, groups) = (write(dir, "pairs.jsonl", "of before\n"), at(dir, "groups.jsonl"));
+    let count = || fs::read_dir(dir).expect("readable").count();
+    for signal in ["TERM", "INT"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+        command.args(["dedup", "--format", "jsonl", "--pairs", &pairs, "--groups", &groups, "-"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        // Its files are there, and more records may come.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while count() < 3 {
+            assert!(std::time::Instant::now() < deadline, "it does not begin");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let asked = Command::new("kill").args(["-s", signal]).arg(child.id().to_string()).status();
+        assert!(asked.expect("kill runs").success());
+        let input = child.stdin.take();
+        let said = ended(&child.wait_with_output().expect("it ends"), 130);
+        drop(input);
+        assert!(said.contains("stopped by a signal") && said.contains("not written, and as before"), "{said}");
+        assert!(said.contains(&pairs) && said.contains(&groups), "{said}");
+        assert_eq!((fs::read_to_string(&pairs).expect("it is there").as_str(), count()), ("of before\n", 1));
+    }
+    assert!(ended(&doppel(&["dedup", "--help"]), 0).contains("130 stopped"));
 }

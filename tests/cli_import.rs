@@ -280,6 +280,85 @@ fn a_signal_stops_it_and_it_can_go_on_from_there() {
 }
 
 #[test]
+fn what_an_import_reads_is_never_its_rejects_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let to = data.to_str().unwrap();
+    let text = "{\"id\":\"1\",\"title\":\"路灯\"}\n{oops\n";
+    let (file, key) = (write(dir.path(), "in.jsonl", text), write(dir.path(), "key", "dpl_a_b\n"));
+    let other = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::os::unix::fs::symlink(&file, other("symbolic.jsonl")).unwrap();
+    fs::hard_link(&file, other("hard.jsonl")).unwrap();
+    fs::create_dir(&data).unwrap();
+    let within = write(&data, "version", "kept");
+    for rejects in
+        [file.clone(), other("symbolic.jsonl"), other("hard.jsonl"), other("data/../in.jsonl"), key.clone(), within]
+    {
+        let before = fs::read(&rejects).unwrap();
+        says(
+            &import(&["--to", to, "--key-file", &key, "--rejects", &rejects, &file]),
+            2,
+            &["written over while it is in use"],
+        );
+        says(
+            &import(&["--to", to, "--key-file", &key, "--rejects", &rejects, "--skip-lines", "1", &file]),
+            2,
+            &["written over"],
+        );
+        assert_eq!(fs::read(&rejects).unwrap(), before, "{rejects}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["import", "--to", to, "--collection", "letters", "--format", "jsonl", "--rejects", &file, "-"]);
+    let output = command.stdin(fs::File::open(&file).unwrap()).output().unwrap();
+    says(&output, 2, &["written over while it is in use (-)"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+/// What stands in `dir` under names that begin with `name`.
+fn beginning_with(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> =
+        entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name)).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn an_import_cut_short_keeps_its_rejects_and_harms_no_earlier_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("rejects.jsonl");
+    for earlier in [None, Some("{\"line\":7}\n")] {
+        fs::remove_file(&list).ok();
+        earlier.iter().for_each(|text| fs::write(&list, text).unwrap());
+        let server = TestServer::start_in(dir.path().join(format!("data-{}", earlier.is_some())));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+        command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
+        command.arg("--rejects").arg(&list).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut input = child.stdin.take().expect("piped");
+        input.write_all(format!("{{oops\n{}", jsonl(2500)).as_bytes()).expect("it reads");
+        input.flush().expect("it reads");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while beginning_with(dir.path(), "rejects.jsonl.").iter().all(|part| fs::metadata(part).unwrap().len() == 0) {
+            assert!(std::time::Instant::now() < deadline, "the first batch does not arrive");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(fs::read_to_string(&list).ok().as_deref(), earlier, "it is not complete");
+        assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill runs").success());
+        let said = ended(&child.wait_with_output().expect("it ends"), 1);
+        let found = beginning_with(dir.path(), "rejects.jsonl");
+        let kept = found.last().unwrap().to_str().unwrap();
+        assert_eq!(found.len(), if earlier.is_some() { 2 } else { 1 }, "{found:?}");
+        assert_eq!((rejects(kept).len(), &rejects(kept)[0]["line"]), (1, &json!(1)));
+        assert!(said.contains(&format!("rejected  1, listed in {kept}\n")), "{said}");
+        assert_eq!(said.contains(&format!("to go on, give --rejects {kept}")), earlier.is_some(), "{said}");
+        if let Some(text) = earlier {
+            assert_eq!(fs::read_to_string(&list).unwrap(), text);
+        }
+    }
+}
+
+#[test]
 fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");

@@ -185,6 +185,21 @@ fn only_config_reads_the_environment_and_only_clock_the_time() {
 }
 
 #[test]
+fn commands_write_files_through_one_door() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| source.module() == "cli") {
+        // What is measured is in a folder of its own.
+        let allowed = source.is_in("cli/output") || source.is_in("cli/bench");
+        let writes =
+            ["File::create", "fs::write", "File::options", "OpenOptions", "fs::rename", "fs::copy", "persist("];
+        for name in writes.iter().filter(|name| !allowed && source.code.contains(**name)) {
+            wrong.push(format!("{}: {name}; cli/output keeps inputs and earlier files from harm", source.path));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn the_engine_knows_no_status_code_and_http_no_store() {
     for source in sources() {
         let core = ["engine", "store"].contains(&source.module());

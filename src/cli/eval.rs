@@ -13,6 +13,7 @@ use anyhow::{Context as _, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::cli::output::Outputs;
 use crate::cli::{PARTLY, store};
 use crate::collection::{CollectionName, Preset, Settings};
 use crate::config::{self, Flags, StoreKind};
@@ -117,23 +118,24 @@ struct Measured {
 /// Unreadable files, bad settings, or a store that cannot be opened.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let outputs = outputs(&args)?;
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
     let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
-        return run_sets(&args, &settings);
+        return run_sets(&args, &settings, &outputs);
     };
     let set = read_set(records, groups, args.pairs.as_deref())?;
     if args.all {
-        return all::run(&args, &set, &settings);
+        return all::run(&args, &set, &settings, &outputs);
     }
     let measured = Measured { name: "all records".into(), report: measure(&set, &settings, args.store)? };
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
         Format::Table => table::one(&measured.report),
     };
-    print(&args, &[measured], &text)
+    print(&args, &[measured], &text, &outputs)
 }
 
-fn run_sets(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
+fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
     let mut measured = Vec::with_capacity(args.sets.len());
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
         let pairs = Some(folder.join("pairs.jsonl")).filter(|file| file.exists());
@@ -144,12 +146,12 @@ fn run_sets(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
         Format::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
         Format::Table => table::sets(&measured),
     };
-    print(args, &measured, &text)
+    print(args, &measured, &text, outputs)
 }
 
 /// Writes the chart that is asked for, then `text`.
-fn print(args: &Args, measured: &[Measured], text: &str) -> anyhow::Result<ExitCode> {
-    write_svg(args, || draw(measured))?;
+fn print(args: &Args, measured: &[Measured], text: &str, outputs: &Outputs) -> anyhow::Result<ExitCode> {
+    write_svg(args, outputs, || draw(measured))?;
     super::answer(text)?;
     let refused = measured.iter().any(|set| !set.report.refused.is_empty());
     Ok(if refused { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
@@ -194,9 +196,23 @@ fn draw(measured: &[Measured]) -> String {
     chart("Recall and precision of pairs over thresholds of the similarity", "recall", "precision", &lines)
 }
 
-fn write_svg(args: &Args, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
+fn write_svg(args: &Args, outputs: &Outputs, draw: impl FnOnce() -> String) -> anyhow::Result<()> {
     let Some(file) = &args.svg else { return Ok(()) };
-    std::fs::write(file, draw()).with_context(|| format!("cannot write {}", file.display()))
+    outputs.write(file, &draw())
+}
+
+/// What is read; and whether the chart may be written, before an hour is spent.
+fn outputs(args: &Args) -> anyhow::Result<Outputs> {
+    let outputs = Outputs::new();
+    [&args.records, &args.groups, &args.pairs, &args.settings]
+        .into_iter()
+        .flatten()
+        .for_each(|file| outputs.reads(file));
+    for folder in &args.sets {
+        ["records.jsonl", "groups.jsonl", "pairs.jsonl"].iter().for_each(|name| outputs.reads(folder.join(name)));
+    }
+    args.svg.iter().try_for_each(|file| outputs.check(file))?;
+    Ok(outputs)
 }
 
 /// Settings from a file as for PUT of a collection, or else those of a preset.

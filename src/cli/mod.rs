@@ -1,7 +1,8 @@
 //! The command line: one file per command, each with its `Args` and a `run` that returns how it ended.
 //!
-//! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected).
-//! Answers go to standard output, everything else to standard error.
+//! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected), 130
+//! stopped by a signal before it was done (`serve` and `import` end in order then: 0 and 1). Answers go to standard output,
+//! everything else to standard error; files through [`output`].
 
 pub mod bench;
 pub mod config;
@@ -13,6 +14,7 @@ pub mod healthcheck;
 pub mod import;
 pub mod migrate;
 pub mod openapi;
+mod output;
 mod progress;
 pub mod reindex;
 pub mod sample;

@@ -132,6 +132,8 @@ const NOT_KEYS: [&str; 3] = ["CONFIG", "KEY", "TEST_"];
 pub struct Loaded {
     /// The values.
     pub config: Config,
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
     pub(super) figment: Figment,
 }
 
@@ -142,7 +144,7 @@ pub struct Loaded {
 pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     let file = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
-    if let Some(file) = file {
+    if let Some(file) = &file {
         anyhow::ensure!(file.is_file(), "the configuration file {} does not exist", file.display());
         figment = figment.merge(Toml::file_exact(file));
     }
@@ -156,7 +158,7 @@ pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     }
     let config: Config = figment.extract().map_err(|error| anyhow::anyhow!("{error}")).context("configuration")?;
     check(&config).map_err(anyhow::Error::msg).context("configuration")?;
-    Ok(Loaded { config, figment })
+    Ok(Loaded { config, file, figment })
 }
 
 /// The key with which commands call a service, from `DOPPEL_KEY`.

@@ -31,8 +31,13 @@ const SAY_EVERY: usize = 1 << 20;
 /// What the join gets for copies even when the fingerprints alone take all the memory given.
 const LEAST_COPIES: usize = 64 << 20;
 
-pub(super) fn run(args: &Args, file: &str, dir: &Path, rejects: &mut Rejects) -> anyhow::Result<Summary> {
-    let mut files = Files::create(args)?;
+pub(super) fn run(
+    args: &Args,
+    file: &str,
+    dir: &Path,
+    files: &mut Files,
+    rejects: &mut Rejects,
+) -> anyhow::Result<Summary> {
     let mut progress = Progress::new();
     let mut summary = Summary { unit: "fingerprints", ..Summary::default() };
     let bytes = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
@@ -49,8 +54,7 @@ pub(super) fn run(args: &Args, file: &str, dir: &Path, rejects: &mut Rejects) ->
     summary.pairs = pairs.len();
     summary.seconds.push(("joining", progress.phase("grouping", None)));
 
-    Batch { distinct: &distinct, names: &names }.write(&mut pairs, left / 4, &mut files, &mut summary)?;
-    files.finish()?;
+    Batch { distinct: &distinct, names: &names }.write(&mut pairs, left / 4, files, &mut summary)?;
     summary.seconds.push(("grouping", progress.finish()));
     Ok(summary)
 }

@@ -13,16 +13,15 @@ mod spill;
 mod stock;
 mod survivors;
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use serde::Serialize;
 
 use self::report::Summary;
 use crate::cli::import::report::Rejects;
+use crate::cli::output::{Output, Outputs};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::collection::Preset;
 use crate::config;
@@ -61,7 +60,8 @@ Examples:
   doppel dedup --survivors clean.jsonl --drop near letters.jsonl             (look at --groups before you trust this one)
   doppel dedup --fingerprints prints.txt --radius 3 --pairs near.jsonl --memory 4G
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some lines rejected and all others compared.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some lines rejected and all others compared, 130 stopped by Ctrl-C or SIGTERM.
+Files get their names when all are complete; a command that failed or was stopped leaves what was there before.";
 
 /// Options of `doppel dedup`.
 #[derive(Clone, Debug, clap::Args)]
@@ -179,51 +179,33 @@ fn dedup(args: &Args) -> anyhow::Result<ExitCode> {
     if args.radius.is_some() && args.fingerprints.is_none() {
         return Err(usage("--radius goes with --fingerprints; the radius for records is in their settings"));
     }
-    refuse_overwriting(args)?;
-    let config = config::load(&config::Flags::default())?.config;
+    let config::Loaded { config, file, .. } = config::load(&config::Flags::default())?;
+    let outputs = outputs(args, file.as_deref());
     let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !dir.is_dir() {
         return Err(usage(format!("--dir {}: is not a folder", dir.display())));
     }
-    let mut rejects = Rejects::open(args.rejects.as_deref(), args.rejects_with_text, false)?;
+    outputs.abandon_on_signal()?;
+    let mut files = Files::create(args, &outputs)?;
+    let mut rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, false)?;
     let mut summary = match &args.fingerprints {
-        Some(file) => fingerprints::run(args, file, &dir, &mut rejects)?,
-        None => records::run(args, &config, &dir, &mut rejects)?,
+        Some(file) => fingerprints::run(args, file, &dir, &mut files, &mut rejects)?,
+        None => records::run(args, &config, &dir, &mut files, &mut rejects)?,
     };
-    rejects.flush()?;
+    files.finish()?;
+    rejects.finish()?;
     summary.rejected = rejects.count;
     summary.peak_memory_bytes = report::peak_memory_bytes();
     print(&summary, args.summary, &rejects.listed())?;
     Ok(if rejects.count > 0 { ExitCode::from(PARTLY) } else { ExitCode::SUCCESS })
 }
 
-/// Refuses to write a file that is read, or one file twice, under whatever names.
-fn refuse_overwriting(args: &Args) -> anyhow::Result<()> {
-    // What is not there yet has no other name, apart from that of its folder.
-    let real = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let named = || Some(folder.canonicalize().ok()?.join(path.file_name()?));
-        path.canonicalize().ok().or_else(named).unwrap_or_else(|| path.to_owned())
-    };
-    let read = args.files.iter().chain(&args.fingerprints).filter(|name| *name != "-");
-    let mut taken: Vec<PathBuf> = read.map(|name| real(Path::new(name))).collect();
-    let written = [&args.pairs, &args.groups, &args.survivors, &args.rejects];
-    for path in written.into_iter().flatten().filter(|path| !is_device(path)) {
-        let path_there = real(path);
-        if taken.contains(&path_there) {
-            let path = path.display();
-            return Err(usage(format!(
-                "{path} would be written over while it is in use; give each output a file of its own"
-            )));
-        }
-        taken.push(path_there);
-    }
-    Ok(())
-}
-
-/// `/dev/null` and the like, which may be written any number of times.
-fn is_device(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| !found.is_file())
+/// What is read: no output is any of it.
+fn outputs(args: &Args, config: Option<&Path>) -> Outputs {
+    let outputs = Outputs::new();
+    args.files.iter().chain(&args.fingerprints).for_each(|name| outputs.reads(name));
+    args.settings.as_deref().into_iter().chain(config).for_each(|file| outputs.reads(file));
+    outputs
 }
 
 fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Result<()> {
@@ -235,38 +217,25 @@ fn print(summary: &Summary, format: SummaryFormat, listed: &str) -> anyhow::Resu
 }
 
 /// A file of JSON lines, if one is wanted.
-struct Lines(Option<(PathBuf, BufWriter<File>)>);
+struct Lines(Option<Output>);
 
 impl Lines {
-    fn create(path: Option<&Path>) -> anyhow::Result<Self> {
-        let create = |path: &Path| {
-            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            anyhow::Ok((path.to_owned(), BufWriter::with_capacity(1 << 18, file)))
-        };
-        Ok(Self(path.map(create).transpose()?))
-    }
-
     fn wanted(&self) -> bool {
         self.0.is_some()
     }
 
     fn put(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        let cannot = || format!("cannot write {}", path.display());
-        serde_json::to_writer(&mut *file, line).with_context(cannot)?;
-        file.write_all(b"\n").with_context(cannot)
+        self.0.as_mut().map_or(Ok(()), |file| file.put_json(line))
     }
 
     fn put_raw(&mut self, line: &[u8]) -> anyhow::Result<()> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        let cannot = || format!("cannot write {}", path.display());
-        file.write_all(line).with_context(cannot)?;
-        file.write_all(b"\n").with_context(cannot)
+        let Some(file) = &mut self.0 else { return Ok(()) };
+        file.put(line)?;
+        file.put(b"\n")
     }
 
-    fn finish(&mut self) -> anyhow::Result<()> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        file.flush().with_context(|| format!("cannot write {}", path.display()))
+    fn finish(self) -> anyhow::Result<()> {
+        self.0.map_or(Ok(()), Output::finish)
     }
 }
 
@@ -279,13 +248,15 @@ struct Files {
 
 impl Files {
     /// Makes them before anything is read: a typing error must not be found after an hour.
-    fn create(args: &Args) -> anyhow::Result<Self> {
-        let [pairs, groups, survivors] = [&args.pairs, &args.groups, &args.survivors].map(|path| path.as_deref());
-        Ok(Self { pairs: Lines::create(pairs)?, groups: Lines::create(groups)?, survivors: Lines::create(survivors)? })
+    fn create(args: &Args, outputs: &Outputs) -> anyhow::Result<Self> {
+        let create =
+            |path: &Option<PathBuf>| anyhow::Ok(Lines(path.as_deref().map(|path| outputs.create(path)).transpose()?));
+        Ok(Self { pairs: create(&args.pairs)?, groups: create(&args.groups)?, survivors: create(&args.survivors)? })
     }
 
-    fn finish(&mut self) -> anyhow::Result<()> {
-        [&mut self.pairs, &mut self.groups, &mut self.survivors].into_iter().try_for_each(Lines::finish)
+    /// All are complete.
+    fn finish(self) -> anyhow::Result<()> {
+        [self.pairs, self.groups, self.survivors].into_iter().try_for_each(Lines::finish)
     }
 }
 

@@ -38,11 +38,16 @@ fn shares(memory: usize) -> (usize, usize, usize, usize) {
     (memory / 2, memory / 8, memory / 8, memory / 4)
 }
 
-pub(super) fn run(args: &Args, config: &Config, dir: &Path, rejects: &mut Rejects) -> anyhow::Result<Summary> {
+pub(super) fn run(
+    args: &Args,
+    config: &Config,
+    dir: &Path,
+    files: &mut Files,
+    rejects: &mut Rejects,
+) -> anyhow::Result<Summary> {
     let settings = eval::read_settings(args.settings.as_deref(), args.preset)?;
     let input = input(args, config)?;
     input.check()?;
-    let mut files = Files::create(args)?;
     let (for_rows, for_sketches, for_pairs, for_groups) = shares(args.memory);
     let mut progress = Progress::new();
     let mut summary = Summary { unit: "records", ..Summary::default() };
@@ -68,8 +73,7 @@ pub(super) fn run(args: &Args, config: &Config, dir: &Path, rejects: &mut Reject
     drop(replay);
     summary.seconds.push(("comparing", progress.phase("grouping", None)));
 
-    outcome.write(args, &stock, for_groups, &mut files, &mut summary)?;
-    files.finish()?;
+    outcome.write(args, &stock, for_groups, files, &mut summary)?;
     summary.seconds.push(("grouping", progress.finish()));
     Ok(summary)
 }

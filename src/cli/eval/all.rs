@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::{Args, Format, progress_bar, write_svg};
 use crate::cli::PARTLY;
+use crate::cli::output::Outputs;
 use crate::collection::{Channel, SCHEMES, Settings};
 use crate::eval::all::{Alone, Comparison, compare};
 use crate::eval::dataset::Dataset;
@@ -12,11 +13,11 @@ use crate::eval::metrics::Quality;
 use crate::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
-pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
     let bar = progress_bar(SCHEMES.len() as u64);
     let compared = compare(set, settings, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    write_svg(args, || draw(&compared))?;
+    write_svg(args, outputs, || draw(&compared))?;
     match args.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
         Format::Table => print!("{}", table(&compared)),

@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::servers::Servers;
 use crate::cli::USAGE;
 use crate::cli::eval::{open, read_settings};
+use crate::cli::output::Outputs;
 use crate::collection::Preset;
 use crate::eval::dataset::Dataset;
 use crate::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
@@ -118,6 +119,11 @@ pub enum Experiment {
 }
 
 impl Experiment {
+    /// As on the command line.
+    fn name(self) -> String {
+        clap::ValueEnum::to_possible_value(&self).map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     /// Itself, or all.
     fn each(self) -> Vec<Self> {
         match self {
@@ -139,6 +145,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         super::complain_of_usage(&error, "experiment");
         return Ok(ExitCode::from(USAGE));
     }
+    let outputs = outputs(&args)?;
     let setup = setup(&args)?;
     let stop = Arc::<AtomicBool>::default();
     shutdown::stop_on_signal(stop.clone()).context("waiting for signals")?;
@@ -156,14 +163,29 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.reset();
         super::answer(&(report.markdown(None) + "\n"))?;
         if args.write.is_none() {
-            write_one(&args.out, &report)?;
+            write_one(&args.out, &report, &outputs)?;
         }
         reports.push(report);
     }
     if let Some(file) = &args.write {
-        write_all(file, &args, &reports)?;
+        write_all(file, &args, &reports, &outputs)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is read; and whether the reports may be written, before an hour is spent.
+fn outputs(args: &Args) -> anyhow::Result<Outputs> {
+    let outputs = Outputs::new();
+    [&args.records, &args.groups, &args.settings].into_iter().flatten().for_each(|file| outputs.reads(file));
+    match &args.write {
+        Some(file) => outputs.check(file)?,
+        None => args
+            .experiment
+            .each()
+            .iter()
+            .try_for_each(|one| outputs.check(&args.out.join(format!("{}.md", one.name()))))?,
+    }
+    Ok(outputs)
 }
 
 fn setup(args: &Args) -> anyhow::Result<Setup> {
@@ -228,34 +250,30 @@ fn tell(text: &str) {
 }
 
 /// `DIR/NAME.md`, and its charts beside it.
-fn write_one(folder: &Path, report: &Report) -> anyhow::Result<()> {
-    write_charts(folder, report)?;
+fn write_one(folder: &Path, report: &Report, outputs: &Outputs) -> anyhow::Result<()> {
+    write_charts(folder, report, outputs)?;
     let file = folder.join(format!("{}.md", report.name));
-    write(&file, &report.markdown(Some("")))?;
+    outputs.write(&file, &report.markdown(Some("")))?;
     tell(&format!("written to {}", file.display()));
     Ok(())
 }
 
-fn write_charts(folder: &Path, report: &Report) -> anyhow::Result<()> {
+fn write_charts(folder: &Path, report: &Report, outputs: &Outputs) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create the directory {}", folder.display()))?;
-    report.figures.iter().try_for_each(|figure| write(&folder.join(&figure.file), &figure.svg))
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    report.figures.iter().try_for_each(|figure| outputs.write(&folder.join(&figure.file), &figure.svg))
 }
 
 /// One file with all reports, charts in the folder of its name.
-fn write_all(file: &Path, args: &Args, reports: &[Report]) -> anyhow::Result<()> {
+fn write_all(file: &Path, args: &Args, reports: &[Report], outputs: &Outputs) -> anyhow::Result<()> {
     let folder = file.with_extension("");
     let pictures = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut text = introduction(args);
     for report in reports {
-        write_charts(&folder, report)?;
+        write_charts(&folder, report, outputs)?;
         text.push('\n');
         text.push_str(&report.markdown(Some(&pictures)));
     }
-    write(file, &text)?;
+    outputs.write(file, &text)?;
     tell(&format!("written to {}", file.display()));
     Ok(())
 }
@@ -291,10 +309,9 @@ fn introduction(args: &Args) -> String {
 /// The command that writes this file again; without addresses of servers, which are whoever's.
 fn command(args: &Args) -> String {
     let file = args.write.as_deref().map(|file| format!(" --write {}", file.display())).unwrap_or_default();
-    let name = clap::ValueEnum::to_possible_value(&args.experiment).map(|value| value.get_name().to_owned());
     let scale = if args.scale == 1.0 { String::new() } else { format!(" --scale {}", args.scale) };
     let seed = if args.seed == 1 { String::new() } else { format!(" --seed {}", args.seed) };
-    format!("doppel experiment {}{seed}{scale}{file}", name.unwrap_or_default())
+    format!("doppel experiment {}{seed}{scale}{file}", args.experiment.name())
 }
 
 /// The processor's name, as far as the system tells it (Linux).

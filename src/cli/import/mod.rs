@@ -9,7 +9,7 @@ pub(in crate::cli) mod report;
 mod target;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use self::deliver::{Delivery, End};
 use self::input::{Input, Source};
 use self::report::{Rejects, Report};
 use self::target::{Target, To};
+use crate::cli::output::Outputs;
 use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::collection::CollectionName;
@@ -43,8 +44,11 @@ Examples:
   zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
 
 Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include write.
-Stopping: Ctrl-C or SIGTERM stops after the lines under way, and says how to go on from there with --skip-lines.
-Exit codes: 0 all stored, 1 failed or stopped, 2 wrong usage, 3 some lines rejected and all others stored.";
+Stopping: Ctrl-C or SIGTERM stops after the lines under way, and says how to go on from there with --skip-lines. The rejects file
+gets its name at the end. Of an import that stopped or failed it holds what was rejected until then, and going on adds to it; if
+there was a file of that name before, that one stays, and the new one is named on standard error.
+Exit codes: 0 all stored, 1 failed or stopped, 2 wrong usage, 3 some lines rejected and all others stored, 130 stopped by a second
+signal.";
 
 /// Options of `doppel import`.
 #[derive(Clone, Debug, clap::Args)]
@@ -100,7 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn import(args: &Args) -> anyhow::Result<ExitCode> {
-    let config = config::load(&config::Flags::default())?.config;
+    let config::Loaded { config, file, .. } = config::load(&config::Flags::default())?;
     if args.exported {
         let [file] = &args.files[..] else { return Err(usage("an exported collection is one file")) };
         let what = Restore { to: &args.to, collection: &args.collection, file };
@@ -110,7 +114,8 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
     let key = key(args.key_file.as_deref())?;
     let input = input(args, &config)?;
     input.check()?;
-    let rejects = Rejects::open(args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
+    let outputs = outputs(args, &to, file.as_deref());
+    let rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
     let names = input.files.iter().map(|source| source.name.clone()).collect();
     let mut report = Report::new(names, args.skip_lines, rejects, input.total_bytes());
 
@@ -131,7 +136,18 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
     });
     // The thread that reads may wait for standard input for ever, and nothing else is under way.
     runtime.shutdown_background();
-    finish(ended, &report)
+    finish(ended, &mut report)
+}
+
+/// What is read or used: the rejects file is none of it.
+fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
+    let outputs = Outputs::new();
+    args.files.iter().for_each(|name| outputs.reads(name));
+    args.key_file.as_deref().into_iter().chain(config).for_each(|file| outputs.reads(file));
+    if let To::Directory(folder) = to {
+        outputs.uses(folder);
+    }
+    outputs
 }
 
 fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
@@ -166,7 +182,9 @@ async fn deliver_all(input: Input, delivery: &mut Delivery<'_>, report: &mut Rep
     }
 }
 
-fn finish(ended: anyhow::Result<End>, report: &Report) -> anyhow::Result<ExitCode> {
+fn finish(ended: anyhow::Result<End>, report: &mut Report) -> anyhow::Result<ExitCode> {
+    let closed = report.close_rejects(matches!(ended, Ok(End::Done)));
+    let ended = ended.and_then(|end| closed.map(|()| end));
     let sum = report.sum();
     if ended.is_ok() || report.any_done() {
         std::io::stdout().write_all(sum.as_bytes())?;

@@ -2,18 +2,17 @@
 //! file was asked to hold it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::deliver::Answers;
 use super::input::Batch;
 use super::target;
+use crate::cli::output::{Output, Outputs};
 use crate::cli::warned::{Warned, Warning};
 use crate::engine::answers::Outcome;
 use crate::verdict::VerdictKind;
@@ -37,22 +36,28 @@ struct Reject<'a> {
 
 /// Where refused lines go.
 pub(in crate::cli) struct Rejects {
-    file: Option<(PathBuf, BufWriter<File>)>,
+    file: Option<Output>,
+    /// Where they are, once the file has its name.
+    at: Option<PathBuf>,
     with_text: bool,
+    resumed: bool,
     /// How many there were.
     pub(in crate::cli) count: u64,
 }
 
 impl Rejects {
-    /// Makes the file, or goes on writing it when an import is resumed.
-    pub(in crate::cli) fn open(path: Option<&Path>, with_text: bool, resumed: bool) -> anyhow::Result<Self> {
-        let open = |path: &Path| {
-            let mut options = OpenOptions::new();
-            options.create(true).write(true).append(resumed).truncate(!resumed);
-            let file = options.open(path).with_context(|| format!("cannot write {}", path.display()))?;
-            anyhow::Ok((path.to_owned(), BufWriter::new(file)))
-        };
-        Ok(Self { file: path.map(open).transpose()?, with_text, count: 0 })
+    /// Begins the file; when an import is resumed, with what it holds.
+    pub(in crate::cli) fn open(
+        outputs: &Outputs,
+        path: Option<&Path>,
+        with_text: bool,
+        resumed: bool,
+    ) -> anyhow::Result<Self> {
+        let mut file = path.map(|path| outputs.create(path)).transpose()?;
+        if let Some(file) = file.as_mut().filter(|_| resumed) {
+            file.put_what_is_there()?;
+        }
+        Ok(Self { file, at: None, with_text, resumed, count: 0 })
     }
 
     /// Writes a refused line of the file called `name`; without a rejects file the first few are said.
@@ -64,7 +69,7 @@ impl Rejects {
     ) -> anyhow::Result<()> {
         self.count += 1;
         let Refused { code, pointer, detail, text } = why;
-        let Some((path, out)) = &mut self.file else {
+        let Some(out) = &mut self.file else {
             if self.count <= SHOWN {
                 let at = if pointer.is_empty() { String::new() } else { format!(" at {pointer}") };
                 say(&format!("{name}:{line}: {code}{at}: {detail}"));
@@ -74,22 +79,40 @@ impl Rejects {
             return Ok(());
         };
         let text = text.filter(|_| self.with_text);
-        let reject = Reject { file: name, line, code, pointer, detail, text };
-        let cannot = || format!("cannot write {}", path.display());
-        serde_json::to_writer(&mut *out, &reject).with_context(cannot)?;
-        out.write_all(b"\n").with_context(cannot)
+        out.put_json(&Reject { file: name, line, code, pointer, detail, text })
     }
 
     /// Hands what was written to the system.
     pub(in crate::cli) fn flush(&mut self) -> anyhow::Result<()> {
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        file.flush().with_context(|| format!("cannot write {}", path.display()))
+        self.file.as_mut().map_or(Ok(()), Output::flush)
+    }
+
+    /// All lines are done: the file gets its name.
+    pub(in crate::cli) fn finish(&mut self) -> anyhow::Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        self.at = Some(file.path().to_owned());
+        file.finish()
+    }
+
+    /// The import was cut short. What was refused until then is whole lines, and going on adds to them, so that the file gets its
+    /// name all the same; only where that would replace the file of another import it stays beside. Where it is then.
+    fn cut_short(&mut self) -> anyhow::Result<Option<&Path>> {
+        let replaces = self.file.as_ref().is_some_and(Output::replaces) && !self.resumed;
+        match self.file.take_if(|_| replaces || self.count == 0) {
+            None => self.finish().map(|()| None),
+            // Nothing to keep.
+            Some(_) if self.count == 0 => Ok(None),
+            Some(file) => {
+                self.at = Some(file.keep_apart()?);
+                Ok(self.at.as_deref())
+            }
+        }
     }
 
     /// Where they can be read, for the sum at the end; empty if there is nothing to read.
     pub(in crate::cli) fn listed(&self) -> String {
-        let file = self.file.as_ref().filter(|_| self.count > 0);
-        file.map_or(String::new(), |(path, _)| format!(", listed in {}", path.display()))
+        let file = self.at.as_ref().filter(|_| self.count > 0);
+        file.map_or(String::new(), |path| format!(", listed in {}", path.display()))
     }
 }
 
@@ -224,6 +247,20 @@ impl Report {
     /// Whether any line was refused.
     pub(super) fn any_rejected(&self) -> bool {
         self.rejects.count > 0
+    }
+
+    /// Gives the rejects file its name; the end of an import that was cut short also keeps what it has, and says where.
+    pub(super) fn close_rejects(&mut self, done: bool) -> anyhow::Result<()> {
+        if done {
+            return self.rejects.finish();
+        }
+        if let Some(path) = self.rejects.cut_short()?.map(Path::to_owned) {
+            let path = path.display();
+            self.say(&format!(
+                "lines rejected so far are in {path}, beside the file that was there before; to go on, give --rejects {path}"
+            ));
+        }
+        Ok(())
     }
 
     /// What was done, in lines for standard output.

@@ -1,6 +1,5 @@
 //! `doppel export`: writes a collection to a file. Constant memory.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,7 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::value::RawValue;
 
-use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, cannot, open, progress_bar, runtime};
+use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress_bar, runtime};
+use crate::cli::output::{Output, Outputs};
 use crate::collection::CollectionName;
 use crate::config::{self, Flags};
 use crate::store::{Store, StoredRecord};
@@ -30,7 +30,8 @@ Examples:
   DOPPEL_STORE__URI=mongodb://… doppel export --from mongodb --collection letters letters.jsonl
   doppel export --from ./doppel-data --collection letters - | gzip > letters.jsonl.gz
 
-Exit codes: 0 done, 1 failed, 2 wrong usage. A file that is not complete has no end line, and no name but NAME.part.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by a signal. FILE is replaced when the new one is complete; what was
+written until a failure or a signal is removed. On standard output, what is not complete has no end line.";
 
 /// Options of `doppel export`.
 #[derive(Clone, Debug, clap::Args)]
@@ -56,16 +57,21 @@ pub struct Args {
 /// When the store cannot be opened, has no such collection, or the file cannot be written.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let config = config::load(&Flags { file: args.config.clone(), ..Flags::default() })?.config.store;
+    let loaded = config::load(&Flags { file: args.config.clone(), ..Flags::default() })?;
     if args.from != super::MONGODB && !args.from.contains("://") && !Path::new(&args.from).is_dir() {
         bail!("{} is no data directory", args.from);
     }
+    let mut file = output(&args, loaded.file.as_deref())?;
     let done = runtime()?.block_on(async {
-        let store = open(&args.from, config).await?;
-        let done = to_file(&store, &args).await;
+        let store = open(&args.from, loaded.config.store).await?;
+        let done = match &mut file {
+            Some(file) => write(&store, &args.collection, file).await,
+            None => write(&store, &args.collection, std::io::stdout()).await,
+        };
         let closed = store.close().await;
         done.and_then(|done| Ok(closed.map(|()| done)?))
     })?;
+    file.map_or(Ok(()), Output::finish)?;
     say(&format!("{} records and {} decisions exported", done.records, done.decisions));
     Ok(ExitCode::SUCCESS)
 }
@@ -75,18 +81,15 @@ fn say(text: &str) {
     eprintln!("{text}");
 }
 
-async fn to_file(store: &Arc<dyn Store>, args: &Args) -> anyhow::Result<End> {
-    if args.file.as_os_str() == "-" {
-        return write(store, &args.collection, std::io::stdout()).await;
+/// The file to write, apart from the directory that is read; none for standard output.
+fn output(args: &Args, config: Option<&Path>) -> anyhow::Result<Option<Output>> {
+    let outputs = Outputs::new();
+    config.into_iter().for_each(|file| outputs.reads(file));
+    if args.from != super::MONGODB {
+        outputs.uses(Path::new(&args.from));
     }
-    let mut part = args.file.clone().into_os_string();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let file = File::create(&part).with_context(|| cannot("write", &part))?;
-    let done = write(store, &args.collection, file.try_clone()?).await?;
-    file.sync_all().with_context(|| cannot("write", &part))?;
-    std::fs::rename(&part, &args.file).with_context(|| cannot("write", &args.file))?;
-    Ok(done)
+    outputs.abandon_on_signal()?;
+    (args.file.as_os_str() != "-").then(|| outputs.create(&args.file)).transpose()
 }
 
 /// Writes a whole collection.

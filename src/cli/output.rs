@@ -1,0 +1,407 @@
+//! Files that commands write, all of them through [`Outputs`]: no output is an input or another output, under whatever names,
+//! and a file gets its name when it is complete.
+//!
+//! Until then it stands beside, as `NAME.XXXXXX.part`. A command that fails or is stopped removes that, and leaves what was
+//! there before as it was. Devices and pipes are written as they are.
+
+use std::fs::{File, Permissions};
+use std::io::{BufWriter, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use tempfile::TempPath;
+
+use super::usage;
+use crate::shutdown;
+
+/// Bytes gathered before they are handed to the system.
+const BUFFER_BYTES: usize = 1 << 18;
+/// Symbolic links followed to where a file is to be: as many as Linux follows.
+const MAX_LINKS: usize = 40;
+/// What a new file may be used for, before the umask takes away from it.
+const MODE: u32 = 0o666;
+
+/// What a command reads and writes. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub(super) struct Outputs(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// What is read or written, and the name it was given.
+    taken: Vec<(Identity, String)>,
+    /// Folders of which every file is in use.
+    folders: Vec<PathBuf>,
+    /// What is not complete: where it stands, and the name it was given.
+    open: Vec<(PathBuf, PathBuf)>,
+    /// Names of what is complete.
+    done: Vec<PathBuf>,
+}
+
+/// Which file it is, whatever it is called.
+#[derive(PartialEq)]
+enum Identity {
+    /// Device and number of one that is there.
+    There { device: u64, number: u64 },
+    /// Where one will be.
+    Later(PathBuf),
+}
+
+impl Identity {
+    fn of(path: &Path) -> Self {
+        match path.metadata() {
+            Ok(found) => Self::There { device: found.dev(), number: found.ino() },
+            Err(_) => Self::Later(real(path)),
+        }
+    }
+
+    /// A stream that is redirected from or to a file.
+    fn of_stream(stream: impl AsFd) -> Option<Self> {
+        let found = rustix::fs::fstat(stream).ok()?;
+        let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
+        is_file.then_some(Self::There { device: found.st_dev, number: found.st_ino })
+    }
+}
+
+impl Outputs {
+    /// Nothing is read or written yet but the standard streams.
+    pub(super) fn new() -> Self {
+        let streams = [
+            (Identity::of_stream(std::io::stdout()), "standard output"),
+            (Identity::of_stream(std::io::stderr()), "standard error"),
+        ];
+        let taken = streams.into_iter().filter_map(|(stream, name)| Some((stream?, name.to_owned()))).collect();
+        Self(Arc::new(Mutex::new(State { taken, ..State::default() })))
+    }
+
+    /// The command reads `file`; `-` is standard input.
+    pub(super) fn reads(&self, file: impl AsRef<Path>) {
+        let file = file.as_ref();
+        let identity = match file.to_str() {
+            Some("-") => Identity::of_stream(std::io::stdin()),
+            _ => Some(Identity::of(file)),
+        };
+        self.0.lock().taken.extend(identity.map(|identity| (identity, file.display().to_string())));
+    }
+
+    /// The command uses every file in `folder` and below it.
+    pub(super) fn uses(&self, folder: &Path) {
+        self.0.lock().folders.push(real(folder));
+    }
+
+    /// Whether `path` may be written; for what is written only at the end.
+    ///
+    /// # Errors
+    /// Wrong usage, when it is in use or a folder.
+    pub(super) fn check(&self, path: &Path) -> anyhow::Result<()> {
+        if is_special(path) {
+            return Ok(());
+        }
+        let (identity, place, shown) = (Identity::of(path), real(path), path.display());
+        if place.is_dir() {
+            return Err(usage(format!("{shown} is a folder; name a file in it")));
+        }
+        let state = self.0.lock();
+        let other = state.taken.iter().find(|(taken, _)| *taken == identity).map(|(_, name)| name.clone());
+        let within = state.folders.iter().find(|folder| place.starts_with(folder));
+        match other.or_else(|| within.map(|folder| folder.display().to_string())) {
+            None => Ok(()),
+            Some(other) => Err(usage(format!(
+                "{shown} would be written over while it is in use ({other}); give each output a file of its own"
+            ))),
+        }
+    }
+
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// When it may not or cannot be written.
+    pub(super) fn create(&self, path: &Path) -> anyhow::Result<Output> {
+        self.check(path)?;
+        let cannot = || format!("cannot write {}", path.display());
+        let (file, part) = match is_special(path) {
+            true => (File::options().write(true).open(path).with_context(cannot)?, None),
+            false => self.begin(path).map(|(file, part)| (file, Some(part))).with_context(cannot)?,
+        };
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(Output { outputs: self.clone(), path: path.to_owned(), part, writer })
+    }
+
+    fn begin(&self, path: &Path) -> std::io::Result<(File, Part)> {
+        let to = real(path);
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(".");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&name).suffix(".part").permissions(Permissions::from_mode(MODE));
+        let mut state = self.0.lock();
+        let (file, at) = builder.tempfile_in(folder_of(&to))?.into_parts();
+        // What only its owner may read stays so.
+        if let Ok(before) = to.metadata() {
+            file.set_permissions(before.permissions())?;
+        }
+        state.open.push((at.to_path_buf(), path.to_owned()));
+        state.taken.push((Identity::of(path), path.display().to_string()));
+        Ok((file, Part { at, to }))
+    }
+
+    /// Writes a whole file.
+    ///
+    /// # Errors
+    /// When it may not or cannot be written.
+    pub(super) fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
+        let mut output = self.create(path)?;
+        output.put(text.as_bytes())?;
+        output.finish()
+    }
+
+    /// From now on SIGTERM and Ctrl-C end the process with status 130; what is not complete is removed, and that is said.
+    ///
+    /// # Errors
+    /// When signals cannot be received.
+    pub(super) fn abandon_on_signal(&self) -> anyhow::Result<()> {
+        let outputs = self.clone();
+        shutdown::exit_on_signal(move || outputs.abandon()).context("waiting for signals")
+    }
+
+    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
+    fn abandon(&self) {
+        let state = self.0.lock();
+        for (part, _) in &state.open {
+            // It may be gone by other means; then there is nothing to remove.
+            let _ = std::fs::remove_file(part);
+        }
+        let list = |names: Vec<String>| names.join(", ");
+        let open = list(state.open.iter().map(|(_, name)| name.display().to_string()).collect());
+        let done = list(state.done.iter().map(|name| name.display().to_string()).collect());
+        let mut said = "doppel: stopped by a signal".to_owned();
+        if !open.is_empty() {
+            said += &format!("; not written, and as before if there was one: {open}");
+        }
+        if !done.is_empty() {
+            said += &format!("; complete: {done}");
+        }
+        eprintln!("{said}");
+        // Held until the process ends: nothing gets its name any more.
+        std::mem::forget(state);
+    }
+}
+
+/// A file that is being written. Dropped without [`Output::finish`] it vanishes.
+pub(super) struct Output {
+    outputs: Outputs,
+    path: PathBuf,
+    /// `None` for devices and pipes.
+    part: Option<Part>,
+    writer: BufWriter<File>,
+}
+
+struct Part {
+    at: TempPath,
+    to: PathBuf,
+}
+
+impl Output {
+    /// The name it was given.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is a file of this name already, which will be replaced.
+    pub(super) fn replaces(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.to.exists())
+    }
+
+    /// Writes what the file of this name holds already, up to the end of a line.
+    pub(super) fn put_what_is_there(&mut self) -> anyhow::Result<()> {
+        let Some(before) = self.part.as_ref().and_then(|part| File::open(&part.to).ok()) else { return Ok(()) };
+        let mut before = std::io::BufReader::new(before);
+        let mut line = Vec::new();
+        let cannot = || format!("cannot read {}", self.path.display());
+        while std::io::BufRead::read_until(&mut before, b'\n', &mut line).with_context(cannot)? > 0 {
+            if line.last() != Some(&b'\n') {
+                line.push(b'\n');
+            }
+            self.writer.write_all(&line).with_context(|| format!("cannot write {}", self.path.display()))?;
+            line.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes `bytes`.
+    ///
+    /// # Errors
+    /// When they cannot be written; names the file.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.writer.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// Writes `line` as JSON, with a line end.
+    ///
+    /// # Errors
+    /// When it cannot be written; names the file.
+    pub(super) fn put_json(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
+        serde_json::to_writer(&mut self.writer, line)
+            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.put(b"\n")
+    }
+
+    /// Hands what was written to the system.
+    ///
+    /// # Errors
+    /// When it cannot be written; names the file.
+    pub(super) fn flush(&mut self) -> anyhow::Result<()> {
+        self.writer.flush().with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// It is complete: waits until it is on disk, and gives it its name.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was there before stays.
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        self.flush()?;
+        let Some(Part { at, to }) = self.part.take() else { return Ok(()) };
+        let cannot = || format!("cannot write {}", self.path.display());
+        self.writer.get_ref().sync_all().with_context(cannot)?;
+        let mut state = self.outputs.0.lock();
+        state.open.retain(|(part, _)| *part != *at);
+        at.persist(&to).map_err(|error| error.error).with_context(cannot)?;
+        state.done.push(self.path.clone());
+        Ok(())
+    }
+
+    /// It stays as it is, under the name that it stands under; that name.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn keep_apart(mut self) -> anyhow::Result<PathBuf> {
+        self.flush()?;
+        let Some(Part { at, .. }) = self.part.take() else { return Ok(self.path.clone()) };
+        self.outputs.0.lock().open.retain(|(part, _)| *part != *at);
+        at.keep().map_err(|error| error.error).with_context(|| format!("cannot keep {}", self.path.display()))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            self.outputs.0.lock().open.retain(|(open, _)| *open != *part.at);
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Devices and pipes, which may be written any number of times and have no name to be given.
+fn is_special(path: &Path) -> bool {
+    let is_stream = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    is_stream || path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Where `path` leads, symbolic links followed, also if nothing is there yet.
+fn real(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if let Ok(found) = path.canonicalize() {
+            return found;
+        }
+        let Ok(target) = path.read_link() else { break };
+        path = folder_of(&path).join(target);
+    }
+    match (folder_of(&path).canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_in_use_is_not_written_under_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("data")).unwrap();
+        fs::write(at("in"), "kept").unwrap();
+        symlink(at("in"), at("symbolic")).unwrap();
+        symlink(at("later"), at("dangling")).unwrap();
+        fs::hard_link(at("in"), at("hard")).unwrap();
+        let outputs = Outputs::new();
+        outputs.reads(at("in"));
+        outputs.uses(&at("data"));
+        let later = outputs.create(&at("later")).unwrap();
+        let names =
+            ["in", "symbolic", "hard", "data/../in", "later", "dangling", "data/version", "data/a/b", "data", "."];
+        for name in names {
+            assert!(outputs.create(&at(name)).is_err(), "{name}");
+        }
+        assert!(outputs.create(Path::new("/dev/null")).is_ok() && outputs.create(Path::new("/dev/null")).is_ok());
+        later.finish().unwrap();
+        assert_eq!(fs::read_to_string(at("in")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_file_gets_its_name_when_it_is_complete_and_what_was_there_stays_until_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("a"), folder.path().join("link"));
+        fs::write(&file, "before").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        symlink(&file, &link).unwrap();
+        let begin = || {
+            let mut output = Outputs::new().create(&link).unwrap();
+            output.put(b"after").unwrap();
+            output.flush().unwrap();
+            assert_eq!((fs::read_to_string(&file).unwrap(), names(folder.path()).len()), ("before".into(), 3));
+            output
+        };
+        drop(begin());
+        assert_eq!(names(folder.path()), ["a", "link"]);
+        let kept = begin().keep_apart().unwrap();
+        assert_eq!(
+            (fs::read_to_string(&kept).unwrap(), fs::read_to_string(&file).unwrap()),
+            ("after".into(), "before".into())
+        );
+        fs::remove_file(kept).unwrap();
+        begin().finish().unwrap();
+        assert_eq!((fs::read_to_string(&file).unwrap(), names(folder.path()).len()), ("after".into(), 2));
+        assert!(link.is_symlink(), "a link goes on leading to the file");
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600, "others may not read it now");
+    }
+
+    #[test]
+    fn after_a_signal_nothing_is_left_and_nothing_gets_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = Outputs::new();
+        outputs.write(&folder.path().join("done"), "x").unwrap();
+        let begun = outputs.create(&folder.path().join("begun")).unwrap();
+        outputs.abandon();
+        assert_eq!(names(folder.path()), ["done"]);
+        // Dropping it would wait for the end of the process.
+        std::mem::forget(begun);
+    }
+}
