@@ -253,6 +253,17 @@ fn bad_lines_are_rejected_with_their_numbers_and_the_rest_compared() {
 }
 
 #[test]
+fn a_quote_that_is_not_closed_takes_no_row_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows: String = (3..=30).map(|n| format!("{n},第{n}件来信谈的是另一件事\n")).collect();
+    let file = write(dir.path(), "open.csv", &format!("id,title\n1,电梯停了\n2,\"路灯坏了\n{rows}"));
+    let rejects = at(dir.path(), "rejects.jsonl");
+    let sum = summary(&["--rejects", &rejects, &file], 3);
+    assert_eq!((&sum["records"], &sum["rejected"]), (&29.into(), &1.into()));
+    assert_eq!((&lines(&rejects)[0]["line"], &lines(&rejects)[0]["code"]), (&3.into(), &"open_quote".into()));
+}
+
+#[test]
 fn of_duplicates_the_one_asked_for_stays() {
     let dir = tempfile::tempdir().unwrap();
     let text = "小区楼下的夜市每天营业到凌晨,噪音扰民,居民投诉多次";

@@ -177,6 +177,23 @@ fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
 }
 
 #[test]
+fn a_quote_that_is_not_closed_takes_no_row_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let row = |n: u32| format!("{n},第{n}件来信谈的是另一件事\n");
+    let text = format!("id,title\n{}2,\"路灯坏了\n{}", row(1), (3..=40).map(row).collect::<String>());
+    let file = write(dir.path(), "open.csv", text);
+    let said = ended(&import(&["--to", server.url(), &file]), 3);
+    assert!(said.contains("39 new") && said.contains("rejected  1"), "{said}");
+    assert!(
+        said.contains(&format!("{file}:3: open_quote: the quote that begins a value in line 3 is not closed")),
+        "{said}"
+    );
+    assert!(!said.contains("路灯"), "{said}");
+    assert_eq!(verdicts(&server).len(), 39);
+}
+
+#[test]
 fn records_whose_time_cannot_be_read_are_stored_and_counted_as_warned() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("data"));

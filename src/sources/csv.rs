@@ -1,12 +1,14 @@
 //! Comma-separated values (RFC 4180): a header row names the fields, every value is a string, an empty cell is no value.
 //!
 //! Quoted values may hold commas, quotes (doubled) and line ends. Lines are counted as an editor counts them; a record has
-//! the number of the line on which it starts.
+//! the number of the line on which it starts. A record with a quote that is not closed is refused, and the rows behind the line
+//! with that quote are read on, see [`records`].
+
+mod records;
 
 use std::io::{self, BufRead};
 
-use csv_core::{ReadRecordResult, Reader};
-
+use self::records::{Fault, MAX_FIELD_BYTES, MAX_FIELD_LINES, QuoteEnd, Records, Start};
 use super::{Item, OpenError, Unreadable, too_large, unreadable};
 use crate::record::{MAX_FIELDS, Row};
 
@@ -19,11 +21,14 @@ pub(super) struct CsvRows<R> {
 impl<R: BufRead> CsvRows<R> {
     pub(super) fn open(input: R, max: usize, needs_id: bool) -> Result<Self, OpenError> {
         let mut records = Records::new(input, max);
-        let Some(Start { too_large, .. }) = records.next_record()? else {
+        let Some(Start { fault, .. }) = records.next_record()? else {
             return Err(OpenError::Header("is empty: the first line must name the columns".into()));
         };
+        if let Some(Fault::OpenQuote { line, .. }) = fault {
+            return Err(OpenError::Header(format!("has a quote in its header, line {line}, that is not closed")));
+        }
         let cells: Vec<&[u8]> = records.cells().collect();
-        let columns = if too_large { None } else { columns(&cells) };
+        let columns = if fault.is_some() { None } else { columns(&cells) };
         let columns = columns.ok_or_else(|| {
             OpenError::Header(
                 "has a header that is not UTF-8; save the file as \"CSV UTF-8\", not as GBK or UTF-16".into(),
@@ -43,7 +48,7 @@ impl<R: BufRead> CsvRows<R> {
             );
             return Err(self.bad("wrong_number_of_values", detail));
         }
-        let mut json = String::with_capacity(self.records.length * 2);
+        let mut json = String::with_capacity(self.records.text.len() * 2);
         for (name, cell) in self.names.iter().zip(self.records.cells()).filter(|(_, cell)| !cell.is_empty()) {
             let Ok(text) = std::str::from_utf8(cell) else {
                 return Err(self.bad("not_utf8", format!("the value of column {name} is not UTF-8")));
@@ -60,6 +65,20 @@ impl<R: BufRead> CsvRows<R> {
         Row::parse(json.as_bytes()).map_err(|error| unreadable(error, json.as_bytes()))
     }
 
+    fn open_quote(&self, line: u64, end: QuoteEnd) -> Unreadable {
+        let end = match end {
+            QuoteEnd::File => "before the file ends".into(),
+            QuoteEnd::Lines => format!("within {MAX_FIELD_LINES} lines"),
+            QuoteEnd::Bytes => format!("within {MAX_FIELD_BYTES} bytes"),
+            QuoteEnd::Later => "before a quote of another row".into(),
+        };
+        let detail = format!(
+            "the quote that begins a value in line {line} is not closed {end}; close it, or double it where it is text"
+        );
+        let text = Some(String::from_utf8_lossy(&self.records.text).into_owned());
+        Unreadable { code: "open_quote", pointer: String::new(), detail, text }
+    }
+
     fn bad(&self, code: &'static str, detail: String) -> Unreadable {
         let cells: Vec<_> = self.records.cells().map(String::from_utf8_lossy).collect();
         Unreadable { code, pointer: String::new(), detail, text: Some(cells.join(",")) }
@@ -70,14 +89,17 @@ impl<R: BufRead> Iterator for CsvRows<R> {
     type Item = io::Result<Item>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Start { line, too_large: large } = match self.records.next_record() {
+        let Start { line, fault } = match self.records.next_record() {
             Err(error) => return Some(Err(error)),
             Ok(None) => return None,
             Ok(Some(start)) => start,
         };
-        let content = match large {
-            true => Err(too_large(self.records.max, "; perhaps a quote is not closed")),
-            false => self.content(),
+        let content = match fault {
+            None => self.content(),
+            Some(Fault::TooLarge { quoted }) => {
+                Err(too_large(self.records.max, if quoted { "; perhaps a quote is not closed" } else { "" }))
+            }
+            Some(Fault::OpenQuote { line, end }) => Err(self.open_quote(line, end)),
         };
         Some(Ok(Item { line, content }))
     }
@@ -110,97 +132,6 @@ fn check_columns(columns: &[String], needs_id: bool) -> Result<(), String> {
         return Err("has no column \"id\"; add one, or give --make-ids to make ids of file name and line number".into());
     }
     Ok(())
-}
-
-/// Where a record starts, and whether it was too long to hold.
-struct Start {
-    line: u64,
-    too_large: bool,
-}
-
-/// Cuts records, holding one at a time and no more than `max` bytes of it.
-struct Records<R> {
-    input: R,
-    core: Reader,
-    max: usize,
-    /// The line on which the next byte stands.
-    line: u64,
-    /// Text of the record, its values one after the other.
-    text: Vec<u8>,
-    length: usize,
-    /// Where each value ends in `text`.
-    ends: Vec<usize>,
-    count: usize,
-}
-
-impl<R: BufRead> Records<R> {
-    fn new(input: R, max: usize) -> Self {
-        let (text, ends) = (vec![0; max.min(4096)], vec![0; 64]);
-        Self { input, core: Reader::new(), max, line: 1, text, length: 0, ends, count: 0 }
-    }
-
-    /// The values of the record just read.
-    fn cells(&self) -> impl Iterator<Item = &[u8]> {
-        let ends = &self.ends[..self.count];
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        starts.zip(ends).map(|(start, end)| &self.text[start..*end])
-    }
-
-    fn next_record(&mut self) -> io::Result<Option<Start>> {
-        self.skip_line_ends()?;
-        let line = self.line;
-        let mut large = false;
-        (self.length, self.count) = (0, 0);
-        loop {
-            let piece = self.input.fill_buf()?;
-            let (text, ends) = (&mut self.text[self.length..], &mut self.ends[self.count..]);
-            let (result, taken, written, ended) = self.core.read_record(piece, text, ends);
-            self.line += line_ends(&piece[..taken]);
-            self.input.consume(taken);
-            self.length += written;
-            self.count += ended;
-            match result {
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull if self.text.len() < self.max => {
-                    let larger = (self.text.len() * 2).min(self.max);
-                    self.text.resize(larger, 0);
-                }
-                ReadRecordResult::OutputEndsFull if self.ends.len() <= MAX_FIELDS => {
-                    self.ends.resize(self.ends.len() * 2, 0);
-                }
-                // Read on to its end, and forget it.
-                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
-                    large = true;
-                    (self.length, self.count) = (0, 0);
-                }
-                ReadRecordResult::Record => {
-                    if large {
-                        (self.length, self.count) = (0, 0);
-                    }
-                    return Ok(Some(Start { line, too_large: large }));
-                }
-                ReadRecordResult::End => return Ok(None),
-            }
-        }
-    }
-
-    /// Blank lines, and the LF of a CRLF, stand before a record and not in it.
-    fn skip_line_ends(&mut self) -> io::Result<()> {
-        loop {
-            let piece = self.input.fill_buf()?;
-            let count = piece.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-            let more = count > 0 && count == piece.len();
-            self.line += line_ends(&piece[..count]);
-            self.input.consume(count);
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-}
-
-fn line_ends(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 #[cfg(test)]
@@ -252,6 +183,51 @@ mod tests {
             item(6, r#"{"id":"4","t":"ok"}"#),
         ];
         assert_eq!(read(text, Csv, 20), expected);
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_costs_its_own_lines_and_no_row_behind_them() {
+        let good = |line, id: &str| item(line, &format!(r#"{{"id":"{id}","t":"x","u":"y"}}"#));
+        let bad = |line| item(line, "open_quote");
+        // To the end of the file.
+        let found = read(b"id,t,u\n1,x,y\n2,\"x,y\n3,x,y\n4,x,y\n", Csv, 1000);
+        assert_eq!(found, [good(2, "1"), bad(3), good(4, "3"), good(5, "4")]);
+        // In the last line, and the only thing in it.
+        assert_eq!(read(b"id,t,u\n1,x,y\n2,x,\"y", Csv, 1000), [good(2, "1"), bad(3)]);
+        assert_eq!(read(b"id,t,u\n1,x,y\n\"", Csv, 1000), [good(2, "1"), bad(3)]);
+        // To the quote of a row behind it, which closes nothing; with a value of several lines before it.
+        let text = b"id,t,u\r\n1,\"a\r\nb\",\"x,y\r\n2,\"x\",\"y\"\r\n\"3\",x,y\r\n4,x,y\r\n";
+        assert_eq!(read(text, Csv, 1000), [bad(2), good(4, "2"), good(5, "3"), good(6, "4")]);
+        // Two of them, one behind the other, and more bytes than a line may have behind them.
+        let text = "id,t,u\n1,\"x,y\n2,\"x,y\n".to_owned() + &"3,x,y\n".repeat(100);
+        let found = read(text.as_bytes(), Csv, 50);
+        assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), (2..=103).collect::<Vec<_>>());
+        assert_eq!(found.iter().filter(|(_, said)| said.starts_with('{')).count(), 100, "{:?}", &found[..3]);
+    }
+
+    #[test]
+    fn a_value_has_bounded_lines() {
+        let lines = |count: usize| format!("id,t\n1,\"{}\"\n2,x\n", "a\n".repeat(count));
+        let found = read(lines(999).as_bytes(), Csv, 1 << 20);
+        assert_eq!((found.len(), &found[1]), (2, &item(1002, r#"{"id":"2","t":"x"}"#)));
+        let found = read(lines(1000).as_bytes(), Csv, 1 << 20);
+        assert_eq!((&found[0], found.last()), (&item(2, "open_quote"), Some(&item(1003, r#"{"id":"2","t":"x"}"#))));
+    }
+
+    #[test]
+    fn an_open_quote_is_said_with_its_line_and_the_text_of_its_lines_alone() {
+        let items = open(&b"id,t\n1,x\n2,\"secret\n3,z\n"[..], Csv, 1000, true).map_err(|_| ()).unwrap();
+        let refused: Vec<_> = items.filter_map(|item| item.unwrap().content.err()).collect();
+        let [only] = &refused[..] else { panic!("{refused:?}") };
+        assert!(only.detail.contains("line 3") && only.detail.contains("before the file ends"), "{only:?}");
+        assert!(!only.detail.contains("secret") && only.text.as_deref() == Some("2,\"secret"), "{only:?}");
+        assert!(header_error(b"id,\"t\n1,x\n", true).contains("line 1"));
+    }
+
+    #[test]
+    fn on_one_line_a_text_may_hold_quotes_that_are_not_doubled() {
+        let found = read("id,t,u\n1,5\" wide,\"a\"b\"\n".as_bytes(), Csv, 1000);
+        assert_eq!(found, [item(2, r#"{"id":"1","t":"5\" wide","u":"ab\""}"#)]);
     }
 
     #[test]
