@@ -159,6 +159,11 @@ impl Row {
         found.filter(|value| **value != Value::Null)
     }
 
+    /// The names of its fields but `id`, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Whether two rows carry the same content, whatever their key order and white space. The `id` field is not content.
     pub fn same_content(&self, other: &Self) -> bool {
         if self.json == other.json {

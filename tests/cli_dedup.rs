@@ -289,6 +289,17 @@ fn of_duplicates_the_one_asked_for_stays() {
 }
 
 #[test]
+fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "calls.csv", "id,标题,来电人\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
+    let said = ended(&doppel(&["dedup", &file]), 0);
+    assert!(said.contains("columns    标题 (text)\nnot used   来电人\n"), "{said}");
+    assert!(said.contains("columns not used: 来电人; stored as they came"), "{said}");
+    let sum = summary(&[&file], 0);
+    assert_eq!(sum["columns"], json!({"used": [{"name": "标题", "role": "text"}], "unused": ["来电人"]}));
+}
+
+#[test]
 fn settings_decide_and_csv_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let csv = "id,诉求\n1,小区楼下的夜市每天营业到凌晨噪音扰民\n2,小区楼下的夜市每天营业到凌晨噪音扰民\n";

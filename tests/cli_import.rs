@@ -194,6 +194,41 @@ fn a_quote_that_is_not_closed_takes_no_row_along() {
 }
 
 #[test]
+fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let rows = "id,标题,来电人,来电时间,user\n1,柳河路路灯长期不亮,secret,2026-03-02,甲\n2,青松苑电梯频繁故障,secret,2026-03-03,乙\n";
+    let file = write(dir.path(), "calls.csv", rows);
+    let counted = ["2 new", "columns   标题 (text), user (identity)\nnot used  来电人, 来电时间\n", "rejected  0"];
+    let output = import(&["--to", server.url(), &file]);
+    says(&output, 0, &counted);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("columns not used: 来电人, 来电时间; stored as they came"), "{said}");
+    assert!(!said.contains("secret") && !said.contains("unused_member"), "{said}");
+    // In a directory the same, and nothing is said of what settings do use.
+    let data = dir.path().join("directory");
+    says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &counted);
+    let fields = json!({"fields": [{"name": "标题", "role": "text"}, {"name": "来电人", "role": "identity"},
+        {"name": "来电时间", "role": "time"}, {"name": "user", "role": "ignore"}]});
+    assert_eq!(server.send("DELETE", "/v1/collections/letters", &Value::Null).status, 204);
+    assert_eq!(server.send("PUT", "/v1/collections/letters", &fields).status, 201);
+    let said = ended(&import(&["--to", server.url(), &file]), 0);
+    assert!(said.contains("标题 (text), 来电人 (identity), 来电时间 (time), user (ignore)\nstored"), "{said}");
+    assert!(!said.contains("not used"), "{said}");
+}
+
+#[test]
+fn who_may_not_read_the_settings_hears_of_unused_columns_from_the_service() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, config) = new_key(dir.path(), "write");
+    let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
+    let file = write(dir.path(), "calls.csv", "id,标题,来电人\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
+    let said = ended(&import_with(&["--to", server.url(), &file], b"", &[("DOPPEL_KEY", &key)]), 0);
+    assert!(said.contains("2 new") && !said.contains("columns"), "{said}");
+    assert!(said.contains(&format!("{file}:2: warning: unused_member at /来电人: no field")), "{said}");
+}
+
+#[test]
 fn records_whose_time_cannot_be_read_are_stored_and_counted_as_warned() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path().join("data"));
@@ -442,21 +477,26 @@ fn a_header_that_cannot_be_used_is_wrong_usage() {
     says(&import(&["--to", data, "--make-ids", &twice[0], &twice[1]]), 2, &["y-1"]);
 }
 
+/// A key with these scopes, and a configuration that knows it.
+fn new_key(dir: &Path, scopes: &str) -> (String, String) {
+    let made =
+        Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "new-key", "desk", "--scopes", scopes]).output();
+    let made = made.expect("it runs");
+    let said = String::from_utf8(made.stderr).unwrap();
+    let key = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key").to_owned();
+    (key, write(dir, "doppel.toml", made.stdout))
+}
+
 #[test]
 fn a_key_is_taken_from_a_file_or_the_environment() {
     let dir = tempfile::tempdir().unwrap();
-    let made =
-        Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "new-key", "desk", "--scopes", "write"]).output();
-    let made = String::from_utf8(made.expect("it runs").stdout).unwrap();
-    let (first, section) = made.split_once('\n').unwrap();
-    let key = first.rsplit(' ').next().unwrap();
-    let config = write(dir.path(), "doppel.toml", section);
+    let (key, config) = new_key(dir.path(), "write");
     let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
     let key_file = write(dir.path(), "key", format!("{key}\n"));
     let file = sample("letters.csv");
     let to = ["--to", server.url(), &file];
     says(&import(&to), 1, &["--key-file"]);
-    says(&import_with(&to, b"", &[("DOPPEL_KEY", key)]), 0, &["12 new"]);
+    says(&import_with(&to, b"", &[("DOPPEL_KEY", &key)]), 0, &["12 new"]);
     says(&import(&["--to", server.url(), "--key-file", &key_file, &file]), 0, &["12 unchanged"]);
     let said = ended(&import_with(&to, b"", &[("DOPPEL_KEY", "dpl_desk_wrong")]), 1);
     assert!(!said.contains("dpl_desk_wrong"), "{said}");

@@ -19,10 +19,11 @@ impl Guarded {
         let mut keys = Vec::new();
         for scope in ["read", "write", "admin"] {
             let made = run(&["config", "new-key", &format!("desk-{scope}"), "--scopes", scope], &[]);
-            let made = String::from_utf8(made.stdout).expect("UTF-8");
-            let (first, section) = made.split_once('\n').expect("the key and its section");
-            keys.push((scope, first.rsplit(' ').next().expect("the key").to_owned()));
-            text.push_str(section);
+            let [section, said] = [made.stdout, made.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+            let key = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key");
+            assert!(!section.contains("dpl_") && !section.contains(key.rsplit('_').next().expect("a secret")));
+            keys.push((scope, key.to_owned()));
+            text.push_str(&section);
         }
         let file = folder.path().join("doppel.toml");
         std::fs::write(&file, text).expect("the file can be written");

@@ -287,6 +287,34 @@ fn a_match_says_who_and_when() {
 }
 
 #[test]
+fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_uses() {
+    let unused = |answer: &Value| -> Vec<(Value, Value)> {
+        let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice).iter();
+        warnings.map(|warning| (warning["pointer"].clone(), warning["code"].clone())).collect()
+    };
+    let call = |n: u64| json!({"title": text(n), "来电人": "secret", "来电时间": "2026-03-02"});
+    let told = |name: &str| (json!(name), json!("unused_member"));
+    // Created by its first record; what asks or comes later is not told again.
+    let desk = Desk::new("unused-members");
+    let first = desk.register("a", &call(1));
+    assert_eq!(unused(&first), [told("/来电人"), told("/来电时间")]);
+    assert!(!first["warnings"].to_string().contains("secret"), "{first}");
+    assert_eq!(unused(&desk.put_again("a", &call(1), "unchanged")), []);
+    assert_eq!(unused(&desk.register("b", &call(2))), []);
+    assert_eq!(unused(&desk.ask("POST", "/check", &call(3))), []);
+    // Created with settings, which use one and leave one out on purpose; by a line of many.
+    let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "来电人", "role": "identity"},
+        {"name": "来电时间", "role": "ignore"}]});
+    let desk = Desk::with("used-members", &fields);
+    let rows = [
+        json!({"id": "a", "title": text(1), "来电人": "secret", "来电时间": "x", "号码": 7}),
+        json!({"title": text(2), "号码": 8}),
+    ];
+    let answers = bulk(&desk, rows.into_iter());
+    assert_eq!((unused(&answers[0]), unused(&answers[1])), (vec![told("/号码")], vec![]));
+}
+
+#[test]
 fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
     let desk = Desk::new("unreadable-time");
     let with = |time: Value, date: Value| json!({"title": "来信", "content": LAMPS, "time": time, "date": date});

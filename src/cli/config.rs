@@ -19,7 +19,8 @@ enum Command {
     Print(serve::Args),
     /// Find mistakes: exits with 1 and names the key
     Check(serve::Args),
-    /// Make a key; the key is shown once, the section goes into the configuration
+    /// Make a key: the key itself is shown once, on standard error; its section, which goes into the configuration and holds no
+    /// secret, on standard output
     NewKey {
         /// Name of the key, shown in logs: 1 to 64 of a-z, 0-9 and "-"
         name: String,
@@ -40,16 +41,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             config::load(&flags.flags())?;
             "the configuration is fine\n".to_owned()
         }
-        Command::NewKey { name, scopes } => new_key(name, scopes)?,
+        Command::NewKey { name, scopes } => {
+            let (key, section) = new_key(name, scopes)?;
+            // Apart: what is pasted or redirected into a file must not hold the secret.
+            tell(&format!(
+                "the key, shown only now; its caller keeps it (--key-file FILE or DOPPEL_KEY for doppel's own commands):\n\n\
+                 {key}\n\nthe section for the configuration, which holds no secret:\n"
+            ));
+            section
+        }
     };
     super::answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn new_key(name: String, scopes: Vec<Scope>) -> anyhow::Result<String> {
+#[expect(clippy::print_stderr, reason = "the command line's own voice")]
+fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The key, and the section of the configuration that knows it.
+fn new_key(name: String, scopes: Vec<Scope>) -> anyhow::Result<(String, String)> {
     let (key, sha256) = auth::new_key(&name)?;
     let listed = scopes.iter().map(|scope| format!("{:?}", scope.as_str())).collect::<Vec<_>>().join(", ");
     let section = format!("[[auth.keys]]\nname = {name:?}\nsha256 = \"{sha256}\"\nscopes = [{listed}]\n");
     config::Auth { keys: vec![Key { name, sha256, scopes }] }.check().map_err(anyhow::Error::msg)?;
-    Ok(format!("# the key, shown only now: {key}\n{section}"))
+    Ok((key, section))
 }

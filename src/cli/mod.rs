@@ -5,6 +5,7 @@
 //! everything else to standard error; files through [`output`].
 
 pub mod bench;
+mod columns;
 pub mod config;
 pub mod dedup;
 pub mod doctor;

@@ -41,7 +41,8 @@ pub struct Registration {
     /// replaced; `duplicate_of` is then `null`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub original_gone: bool,
-    /// What was left unread and is no reason to refuse the row: `unreadable_time`.
+    /// What was left unread and is no reason to refuse the row: `unreadable_time`; with the first record of a collection also
+    /// `unused_member`, for each member that no field of the settings names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Violation>,
 }

@@ -14,18 +14,25 @@ pub(super) struct Growth {
     counting: AtomicBool,
     /// Whether somebody waits to count.
     waiting: AtomicBool,
+    /// Whether it was empty, and no record has come.
+    empty: AtomicBool,
 }
 
 impl Growth {
     /// Of a collection with so many records, of which some were counted in `frequencies`.
     pub(super) fn of(records: u64, frequencies: &Frequencies) -> Self {
         let grown = records.saturating_sub(frequencies.records());
-        Self { records: AtomicU64::new(grown), ..Self::default() }
+        Self { records: AtomicU64::new(grown), empty: AtomicBool::new(records == 0), ..Self::default() }
     }
 
     /// Notes one more record; by how many the collection has grown.
     pub(super) fn note(&self) -> u64 {
         self.records.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether the record that was just registered is the first of all, as far as this process knows. True once.
+    pub(super) fn is_first(&self) -> bool {
+        self.empty.load(Ordering::Relaxed) && self.empty.swap(false, Ordering::Relaxed)
     }
 
     /// By how many it has grown.
@@ -61,6 +68,9 @@ mod tests {
         assert_eq!(growth.note(), 501, "what was never counted is growth");
         assert!(growth.begin_counting() && !growth.begin_counting());
         assert!(growth.begin_waiting() && !growth.begin_waiting());
+        assert!(!growth.is_first());
+        let fresh = Growth::of(0, &Frequencies::built_in());
+        assert!(fresh.is_first() && !fresh.is_first());
         growth.restart();
         assert_eq!((growth.note(), growth.begin_counting(), growth.begin_waiting()), (1, true, true));
     }

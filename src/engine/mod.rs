@@ -23,6 +23,7 @@ mod rejudge;
 pub mod replay;
 pub mod tasks;
 mod turns;
+mod unused;
 mod view;
 mod warm;
 
@@ -40,6 +41,7 @@ use crate::engine::idempotency::Under;
 use crate::engine::judge::RecordJudge;
 pub use crate::engine::lookup::Wanted;
 pub use crate::engine::turns::{Turn, Turns};
+use crate::engine::unused::unused_members;
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::Signed;
 use crate::store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
@@ -262,7 +264,7 @@ impl Engine {
         let id = &named.id;
         let collection = &context.state.name;
         let mut subject = self.subject(&context, row.clone()).await?;
-        let warnings = std::mem::take(&mut subject.document.warnings);
+        let mut warnings = std::mem::take(&mut subject.document.warnings);
         let others = self.sign_beside(&context, id, row).await?;
         let rulings = self.rulings(collection, Some(id)).await?;
         let registration = store::Registration {
@@ -282,6 +284,9 @@ impl Engine {
         turn.come().await;
         let registered = self.store.register(registration, judge).await?;
         if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
+            if context.growth.is_first() {
+                warnings.extend(unused_members(&context.state.settings, row));
+            }
             self.grown(&context);
         }
         Ok((registered, warnings))

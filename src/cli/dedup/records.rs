@@ -12,6 +12,7 @@ use super::report::Summary;
 use super::spill::Spill;
 use super::stock::{Kept, Stock};
 use super::{Args, Files, GroupLine, Leave, Lines, survivors};
+use crate::cli::columns::Columns;
 use crate::cli::import::input::{Input, Line, Source};
 use crate::cli::import::report::{Refused, Rejects};
 use crate::cli::progress::Progress;
@@ -55,7 +56,12 @@ pub(super) fn run(
     progress.phase("reading", input.total_bytes());
     let mut replay = Replay::new(settings.clone(), None, for_sketches)?;
     let mut stock = Stock::new(dir, for_rows);
-    let words = read_all(input, &replay, &mut stock, (rejects, &mut summary.warned), &mut progress)?;
+    let mut columns = Columns::default();
+    let seen = (&mut *rejects, &mut summary.warned, &mut columns);
+    let words = read_all(input, &replay, &mut stock, seen, &mut progress)?;
+    let uses = columns.uses(&settings.fields);
+    uses.warning(&columns.take_new()).iter().for_each(|warning| progress.say(warning));
+    summary.columns = Some(uses);
     let text = count_text(&replay, &stock)?;
     if words.is_some() || text.is_some() {
         let words = words.unwrap_or_default();
@@ -97,13 +103,14 @@ fn read_all(
     input: Input,
     replay: &Replay,
     stock: &mut Stock,
-    (rejects, warned): (&mut Rejects, &mut Warned),
+    (rejects, warned, columns): (&mut Rejects, &mut Warned, &mut Columns),
     progress: &mut Progress,
 ) -> anyhow::Result<Option<Statistics>> {
     let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
     let mut statistics = replay.needs_statistics().then(Statistics::default);
     let mut batches = input.start();
     while let Some(batch) = batches.blocking_recv().transpose()? {
+        columns.note(batch.new_columns.iter().map(String::as_str));
         let checked: Vec<_> = batch.lines.par_iter().map(|line| check(replay, line)).collect();
         for (line, checked) in batch.lines.iter().zip(checked) {
             let kept = match checked {

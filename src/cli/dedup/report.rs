@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cli::columns::Uses;
 use crate::cli::warned::Warned;
 
 /// What was found.
@@ -13,6 +14,9 @@ pub(super) struct Summary {
     pub(super) records: u64,
     /// Lines refused.
     pub(super) rejected: u64,
+    /// What members of the records are used as what; of fingerprints, none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) columns: Option<Uses>,
     /// Records compared with a warning, by code.
     #[serde(skip_serializing_if = "Warned::is_empty")]
     pub(super) warned: Warned,
@@ -56,8 +60,11 @@ impl Summary {
             _ => format!("besides, {exact} fingerprints have an equal one"),
         };
         let warned: String = self.warned.lines().map(|line| format!("warned     {line}\n")).collect();
+        let (used, unused) = self.columns.as_ref().map(Uses::lines).unzip();
+        let used = used.map(|used| format!("columns    {used}\n")).unwrap_or_default();
+        let unused = unused.flatten().map(|unused| format!("not used   {unused}\n")).unwrap_or_default();
         let mut text = format!(
-            "read       {records} {unit}\n{warned}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n"
+            "read       {records} {unit}\n{used}{unused}{warned}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n"
         );
         text += &format!("groups     {groups} with {grouped} {unit}, the largest with {largest}");
         text += &if *chained == 0 { "\n".to_owned() } else { format!("; {chained} chained: look at their bridges\n") };

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use tokio::sync::mpsc;
 
+use crate::cli::columns::Columns;
 use crate::cli::usage;
 use crate::record::{RecordId, Row};
 use crate::sources::{self, Format, Item, Items, OpenError, Unreadable};
@@ -60,6 +61,8 @@ pub(in crate::cli) struct Line {
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Batch {
     pub(in crate::cli) lines: Vec<Line>,
+    /// Names of members of rows that no batch before it had.
+    pub(in crate::cli) new_columns: Vec<String>,
     /// Bytes of all files read up to here.
     pub(in crate::cli) read_bytes: u64,
     size: usize,
@@ -123,6 +126,7 @@ impl Input {
 
     fn read_all(&self, batches: &mpsc::Sender<anyhow::Result<Batch>>) -> anyhow::Result<()> {
         let mut batch = Batch::default();
+        let mut columns = Columns::default();
         let count = Arc::new(AtomicU64::new(0));
         let result = self.files.iter().enumerate().try_for_each(|(file, source)| {
             let skip = if file == 0 { self.skip_lines } else { 0 };
@@ -131,8 +135,12 @@ impl Input {
                 if item.line <= skip {
                     continue;
                 }
+                if let Ok(row) = &item.content {
+                    columns.note(row.names());
+                }
                 batch.push(self.line(file, item));
                 if batch.is_full() {
+                    batch.new_columns = columns.take_new();
                     batch.read_bytes = count.load(Ordering::Relaxed);
                     if batches.blocking_send(Ok(std::mem::take(&mut batch))).is_err() {
                         return Ok(());
@@ -142,6 +150,7 @@ impl Input {
             Ok(())
         });
         batch.read_bytes = count.load(Ordering::Relaxed);
+        batch.new_columns = columns.take_new();
         // What was read before an error counts.
         let _ = batches.blocking_send(Ok(batch));
         result

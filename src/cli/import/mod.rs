@@ -174,6 +174,9 @@ async fn deliver_all(input: Input, delivery: &mut Delivery<'_>, report: &mut Rep
             batch = batches.recv() => batch,
         };
         let Some(batch) = batch.transpose()? else { return Ok(End::Done) };
+        if !batch.new_columns.is_empty() {
+            report.columns(&batch.new_columns, delivery.target.fields(delivery.collection).await);
+        }
         let (answers, end) = delivery.deliver(&batch, |text| report.say(text)).await;
         report.note(&batch, &answers)?;
         if !matches!(end, End::Done) {

@@ -12,8 +12,10 @@ use serde::Serialize;
 use super::deliver::Answers;
 use super::input::Batch;
 use super::target;
+use crate::cli::columns::{Columns, Uses};
 use crate::cli::output::{Output, Outputs};
 use crate::cli::warned::{Warned, Warning};
+use crate::collection::Field;
 use crate::engine::answers::Outcome;
 use crate::verdict::VerdictKind;
 
@@ -21,6 +23,9 @@ use crate::verdict::VerdictKind;
 const EVERY: Duration = Duration::from_secs(5);
 /// Refused lines shown when no file takes them.
 const SHOWN: u64 = 10;
+
+/// The code of the service's own warning about columns.
+const UNUSED_MEMBER: &str = "unused_member";
 
 /// A refused line, as in the rejects file.
 #[derive(Debug, Serialize)]
@@ -135,6 +140,9 @@ pub(super) struct Report {
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
     warned: Warned,
+    columns: Columns,
+    /// What they are used for, as far as that could be told.
+    uses: Option<Uses>,
     rejects: Rejects,
     bar: Option<ProgressBar>,
     said: Instant,
@@ -156,9 +164,20 @@ impl Report {
             verdicts: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             warned: Warned::default(),
+            columns: Columns::default(),
+            uses: None,
             rejects,
             bar,
             said: now,
+        }
+    }
+
+    /// Notes columns that came up, and says which of them are not used by `fields`, if these are known.
+    pub(super) fn columns(&mut self, new: &[String], fields: Option<Vec<Field>>) {
+        self.columns.note(new.iter().map(String::as_str));
+        self.uses = fields.map(|fields| self.columns.uses(&fields));
+        if let Some(warning) = self.uses.as_ref().and_then(|uses| uses.warning(new)) {
+            self.say(&warning);
         }
     }
 
@@ -197,8 +216,10 @@ impl Report {
     }
 
     fn warn(&mut self, (file, line): (usize, u64), warnings: &[target::Warning]) {
-        let warnings =
-            warnings.iter().map(|target::Warning { pointer, code, detail }| Warning { code, pointer, detail });
+        // Said of all columns at once, where the fields are known.
+        let told = self.uses.is_some();
+        let warnings = warnings.iter().filter(|warning| !(told && warning.code == UNUSED_MEMBER));
+        let warnings = warnings.map(|target::Warning { pointer, code, detail }| Warning { code, pointer, detail });
         self.warned.note((&self.names[file], line), warnings, |text| say_beside(self.bar.as_ref(), text));
     }
 
@@ -275,9 +296,12 @@ impl Report {
         let verdicts = VERDICTS.map(verdict_name);
         let outcomes = OUTCOMES.map(outcome_name);
         let (rejected, into) = (self.rejects.count, self.rejects.listed());
+        let (used, unused) = self.uses.as_ref().map(Uses::lines).unzip();
+        let used = used.map(|used| format!("columns   {used}\n")).unwrap_or_default();
+        let unused = unused.flatten().map(|unused| format!("not used  {unused}\n")).unwrap_or_default();
         let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
         format!(
-            "read      {} lines in {:.1} s, {:.0} records/s\nstored    {}\nof these  {}\n{warned}rejected  {rejected}{into}\n",
+            "read      {} lines in {:.1} s, {:.0} records/s\n{used}{unused}stored    {}\nof these  {}\n{warned}rejected  {rejected}{into}\n",
             self.lines,
             self.began.elapsed().as_secs_f64(),
             self.rate(),

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 
 use super::usage;
-use crate::collection::CollectionName;
+use crate::collection::{CollectionName, Field, Settings};
 use crate::config::{Auth, Config};
 use crate::engine::answers::Outcome;
 use crate::engine::{Engine, Options};
@@ -107,6 +107,17 @@ pub(super) struct At {
     pub(super) pointer: String,
 }
 
+/// What is wanted of a collection's description.
+#[derive(Debug, Deserialize)]
+struct Described {
+    settings: DescribedSettings,
+}
+
+#[derive(Debug, Deserialize)]
+struct DescribedSettings {
+    fields: Vec<Field>,
+}
+
 /// Why a request was not answered to its end.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -174,6 +185,28 @@ impl Target {
         }
     }
 
+    /// The fields of a collection's settings: those of preset `default` where it is not there yet. `None` when that cannot be
+    /// told now.
+    pub(super) async fn fields(&mut self, collection: &CollectionName) -> Option<Vec<Field>> {
+        let read = |prefix: &str| Request::get(format!("{prefix}/collections/{collection}")).body(Full::default());
+        let (status, text) = match self {
+            Self::Directory(local) => {
+                let (head, mut body) = local.call(read("/v1").ok()?).await.into_parts();
+                (head.status, problem_text(&mut body).await)
+            }
+            Self::Service(service) => {
+                let request = service.headed(read(&service.prefix()).ok()?).ok()?;
+                let (head, mut body) = service.exchange(request).await.ok()?.into_parts();
+                (head.status, problem_text(&mut body).await)
+            }
+        };
+        match status.as_u16() {
+            200 => Some(serde_json::from_slice::<Described>(&text).ok()?.settings.fields),
+            404 => Some(Settings::default().fields),
+            _ => None,
+        }
+    }
+
     /// Lets go of it: a directory is closed in order.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         match self {
@@ -210,9 +243,16 @@ fn request(prefix: &str, collection: &str, lines: Bytes) -> hyper::http::Result<
 }
 
 impl Service {
+    fn prefix(&self) -> String {
+        format!("{}/v1", self.uri.path().trim_end_matches('/'))
+    }
+
     fn request(&self, collection: &str, lines: Bytes) -> anyhow::Result<Request<Full<Bytes>>> {
-        let prefix = format!("{}/v1", self.uri.path().trim_end_matches('/'));
-        let mut request = request(&prefix, collection, lines)?;
+        self.headed(request(&self.prefix(), collection, lines)?)
+    }
+
+    /// With the headers that every request has.
+    fn headed(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Request<Full<Bytes>>> {
         let headers = request.headers_mut();
         headers.insert("host", self.uri.authority().map_or("", |authority| authority.as_str()).parse()?);
         headers.insert("user-agent", concat!("doppel/", env!("CARGO_PKG_VERSION")).parse()?);
@@ -298,7 +338,7 @@ where
     }
 }
 
-/// The body of a refusal, cut where it becomes absurd.
+/// The body of a refusal or description, cut where it becomes absurd.
 async fn problem_text<B>(body: &mut B) -> Vec<u8>
 where
     B: Body<Data = Bytes> + Unpin,

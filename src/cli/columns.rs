@@ -1,0 +1,112 @@
+//! Which members of rows are used as what: what no setting names is stored and never compared, and that should be seen.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+
+use crate::collection::{Field, Role};
+
+/// Most names remembered: twice what one row may have. Rows that go on inventing names have no columns.
+const MOST: usize = 1024;
+
+/// The names of the members of rows but `id`, in the order in which they first came.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    names: Vec<String>,
+    seen: HashSet<String>,
+    /// How many of them were taken.
+    taken: usize,
+}
+
+impl Columns {
+    /// Notes the names of one row. O(names).
+    pub(super) fn note<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        for name in names {
+            if !self.seen.contains(name) && self.names.len() < MOST {
+                self.seen.insert(name.to_owned());
+                self.names.push(name.to_owned());
+            }
+        }
+    }
+
+    /// The names that came since they were last taken.
+    pub(super) fn take_new(&mut self) -> Vec<String> {
+        let new = self.names[self.taken..].to_vec();
+        self.taken = self.names.len();
+        new
+    }
+
+    /// What the settings that have these fields use them for.
+    pub(super) fn uses(&self, fields: &[Field]) -> Uses {
+        let mut uses = Uses::default();
+        for name in &self.names {
+            match fields.iter().find(|field| field.name == *name) {
+                Some(field) => uses.used.push(Use { name: name.clone(), role: field.role }),
+                None => uses.unused.push(name.clone()),
+            }
+        }
+        uses
+    }
+}
+
+/// What is used as what, and what is not used.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(super) struct Uses {
+    used: Vec<Use>,
+    /// Stored as they came, in no comparison.
+    unused: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Use {
+    name: String,
+    role: Role,
+}
+
+impl Uses {
+    /// For people: what is used; and what is not, if anything.
+    pub(super) fn lines(&self) -> (String, Option<String>) {
+        let role = |role: Role| serde_json::to_value(role).ok().and_then(|role| Some(role.as_str()?.to_owned()));
+        let used = self.used.iter().map(|one| format!("{} ({})", one.name, role(one.role).unwrap_or_default()));
+        let used = used.collect::<Vec<_>>().join(", ");
+        let unused = (!self.unused.is_empty()).then(|| self.unused.join(", "));
+        (if used.is_empty() { "none is used".into() } else { used }, unused)
+    }
+
+    /// What to say at once: that some of these `names` are not used, and what to do.
+    pub(super) fn warning(&self, names: &[String]) -> Option<String> {
+        let unused: Vec<&str> = self.unused.iter().filter(|name| names.contains(name)).map(String::as_str).collect();
+        let roles = "text, whole, identity, time, url, or ignore";
+        (!unused.is_empty()).then(|| {
+            format!(
+                "columns not used: {}; stored as they came and never compared, since no field of the settings names them; to \
+                 use them, name them there with their role ({roles})",
+                unused.join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_field_names_is_said_once_and_what_is_used_with_its_role() {
+        let field = |name: &str, role| Field { name: name.into(), role, ..plain() };
+        let fields = [field("标题", Role::Text), field("姓名", Role::Identity), field("note", Role::Ignore)];
+        let mut columns = Columns::default();
+        columns.note(["标题", "来电人", "姓名"].into_iter());
+        let new = columns.take_new();
+        assert_eq!(columns.uses(&fields).lines(), ("标题 (text), 姓名 (identity)".into(), Some("来电人".into())));
+        assert!(columns.uses(&fields).warning(&new).is_some_and(|said| said.starts_with("columns not used: 来电人;")));
+        columns.note(["标题", "note", "来电人"].into_iter());
+        let new = columns.take_new();
+        assert_eq!((new.as_slice(), columns.uses(&fields).warning(&new)), (&["note".to_owned()][..], None));
+        assert_eq!(columns.uses(&[]).lines().0, "none is used");
+    }
+
+    fn plain() -> Field {
+        serde_json::from_str(r#"{"name":"x","role":"text"}"#).unwrap()
+    }
+}
