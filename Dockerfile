@@ -3,9 +3,11 @@ FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY . .
+# What /version says: docker build --build-arg GIT_COMMIT=$(git rev-parse --short=12 HEAD) .
+ARG GIT_COMMIT=
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
-    cargo build --release --locked --bin doppel && cp target/release/doppel /doppel && mkdir /data
+    GIT_COMMIT="$GIT_COMMIT" cargo build --release --locked --bin doppel && cp target/release/doppel /doppel && mkdir /data
 
 # No shell, no package manager; runs as an unprivileged user (65532).
 FROM gcr.io/distroless/cc-debian12:nonroot

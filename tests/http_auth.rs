@@ -91,9 +91,32 @@ fn a_key_opens_the_routes_of_its_scope_and_no_others() {
     }
     let bulk = "/v1/collections/desk/records/_bulk";
     expect_problem(&server.send_text("POST", bulk, "application/x-ndjson", "{}"), 401, "missing_key");
-    for open in ["/livez", "/readyz", "/version", "/openapi.yaml", "/docs/"] {
+    for open in ["/", "/livez", "/readyz", "/version", "/openapi.yaml", "/docs/"] {
         assert_eq!(server.send("GET", open, &Value::Null).status, 200, "{open}");
     }
+}
+
+#[test]
+fn the_log_names_the_key_of_a_refused_caller() {
+    let guarded = Guarded::start(&[]);
+    let server = &guarded.server;
+    let key = guarded.key("read").to_owned();
+    let path = "/v1/collections/desk/records/a";
+    let wrong = format!("{key}0");
+    for (key, status) in [(key.as_str(), 403), (&wrong, 401), (&key.replace("desk-read", "desk-gone"), 401)] {
+        assert_eq!(server.send_as(key, "PUT", path, &json!({"content": "x"})).status, status);
+    }
+    let given_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while server.log().matches("status=401").count() < 2 && std::time::Instant::now() < given_up {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let log = server.log();
+    let refused = |status: u16| log.lines().filter(move |line| line.contains(&format!("status={status}")));
+    assert!(refused(403).all(|line| line.contains("key=\"desk-read\"")) && refused(403).count() == 1, "{log}");
+    let named: Vec<bool> = refused(401).map(|line| line.contains("key=\"desk-read\"")).collect();
+    assert_eq!(named, [true, false], "{log}");
+    let secret = key.rsplit('_').next().expect("a secret");
+    assert!(!log.contains(secret) && !log.contains("desk-gone"), "{log}");
 }
 
 #[test]

@@ -5,16 +5,15 @@ mod table;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, IsTerminal as _};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::cli::output::Outputs;
-use crate::cli::{PARTLY, store};
+use crate::cli::{PARTLY, progress, store};
 use crate::collection::{CollectionName, Preset, Settings};
 use crate::config::{self, Flags, StoreKind};
 use crate::engine::{Engine, Options};
@@ -241,7 +240,7 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Resul
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
     };
-    let bar = progress_bar(2 * set.records.len() as u64);
+    let bar = progress::bar(2 * set.records.len() as u64);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
         let config = config::load(&Flags::default())?.config.store;
@@ -264,13 +263,4 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Resul
     });
     bar.finish_and_clear();
     report.map_err(|error: anyhow::Error| error.context("the evaluation did not finish"))
-}
-
-/// A bar on a terminal, nothing elsewhere: an evaluation takes seconds.
-fn progress_bar(steps: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta}").unwrap_or(ProgressStyle::default_bar());
-    ProgressBar::new(steps).with_style(style)
 }

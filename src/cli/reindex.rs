@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use crate::cli::key;
+use crate::cli::{key, progress};
 use crate::collection::{CollectionName, Preset};
 
 /// How long the service may take to answer one request.
@@ -112,7 +112,7 @@ fn settings(args: &Args) -> anyhow::Result<Option<Value>> {
 
 /// Shows progress until the task has ended. A service that is away (it may be starting again, and go on with the task) is waited for.
 fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
-    let bar = std::io::stderr().is_terminal().then(bar);
+    let bar = std::io::stderr().is_terminal().then(|| progress::bar(0));
     let mut failures = 0;
     for look in 0.. {
         match service.get(&format!("/v1/tasks/{id}")) {
@@ -131,11 +131,6 @@ fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
     bail!("the task did not end")
 }
 
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:12} {bar:40} {human_pos}/{human_len} {per_sec} {eta}");
-    ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
 fn show(task: &Value, bar: Option<&ProgressBar>, look: u32) {
     let number = |key: &str| task[key].as_u64().unwrap_or(0);
     let phase = task["phase"].as_str().unwrap_or("").to_owned();
@@ -143,7 +138,7 @@ fn show(task: &Value, bar: Option<&ProgressBar>, look: u32) {
         Some(bar) => {
             bar.set_length(number("total"));
             bar.set_position(number("done"));
-            bar.set_message(phase);
+            bar.set_message(format!("{phase}: {} of {}", number("done"), number("total")));
         }
         None if look.is_multiple_of(SAY_EVERY) => {
             let eta = task["eta_s"].as_u64().map_or_else(String::new, |eta| format!(", {eta} s left"));

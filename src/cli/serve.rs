@@ -22,8 +22,8 @@ pub struct Args {
     /// Configuration file (TOML); `doppel config print` shows every key
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Address to listen on [default: 127.0.0.1:8080]; port 0 takes a free one
-    #[arg(long, value_name = "ADDR")]
+    /// Address to listen on, such as 127.0.0.1:8080 (the default) or localhost:8080; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
     pub listen: Option<SocketAddr>,
     /// Directory of the records, created if missing [default: ./doppel-data]
     #[arg(long, value_name = "DIR")]

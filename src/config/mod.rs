@@ -1,12 +1,14 @@
 //! The configuration: defaults < file < environment < command line.
 //!
-//! One struct per concern. Unknown keys are errors that name the key, wherever they come from. Nothing outside this module
+//! One struct per concern. Mistakes are errors that name the place, the key and what was probably meant, wherever they come from. Nothing outside this module
 //! reads the environment: `DOPPEL_SECTION__KEY` sets `key` of `[section]`, `DOPPEL_CONFIG` names the file.
 
 pub mod auth;
 pub mod limits;
+pub mod log;
 pub mod print;
 pub mod store;
+mod wrong;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,10 +16,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use auth::Auth;
 pub use limits::Limits;
+pub use log::{Log, LogFormat};
 pub use store::{Store, StoreKind};
 
 /// `[server]`.
@@ -25,6 +28,7 @@ pub use store::{Store, StoreKind};
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
     /// Address to listen on. Other than loopback only with keys.
+    #[serde(deserialize_with = "listen")]
     pub listen: SocketAddr,
     /// Origins besides its own whose web pages may call (`https://desk.example`).
     pub origins: Vec<String>,
@@ -45,6 +49,30 @@ impl Default for Server {
     }
 }
 
+fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_listen(&text).map_err(|reason| serde::de::Error::custom(format!("listen: {reason}")))
+}
+
+/// An address to listen on: `ADDRESS:PORT`, or `localhost:PORT` for 127.0.0.1.
+///
+/// # Errors
+/// What to give instead.
+pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    match (host, port.parse::<u16>()) {
+        (host, Ok(port)) if host.eq_ignore_ascii_case("localhost") => Ok(SocketAddr::from(([127, 0, 0, 1], port))),
+        ("", Ok(port)) => Err(format!("an address and a port are needed; did you mean 127.0.0.1:{port}?")),
+        (_, Ok(port)) => Err(format!(
+            "names of hosts other than localhost are not looked up; give the address, such as 127.0.0.1:{port}"
+        )),
+        (_, Err(_)) => Err("give ADDRESS:PORT, such as 127.0.0.1:8080 or localhost:8080".into()),
+    }
+}
+
 /// `[collections]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -61,36 +89,6 @@ pub struct Collections {
 impl Default for Collections {
     fn default() -> Self {
         Self { auto_create: true, max_auto_created: 200, automatic_reindex: true }
-    }
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// `[log]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// How lines look.
-    pub format: LogFormat,
-    /// What is logged: a level, or filters such as `info,doppel::store=debug`. The storage engine's own lines below
-    /// warnings mean nothing to an operator.
-    pub level: String,
-    /// Whether every request gets a line.
-    pub requests: bool,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::Text, level: "info,fjall=warn,lsm_tree=warn".into(), requests: true }
     }
 }
 
@@ -143,10 +141,10 @@ pub struct Loaded {
 /// Names the key that is unknown or wrong, and where it was set.
 pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
-    let file = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
-    if let Some(file) = &file {
-        anyhow::ensure!(file.is_file(), "the configuration file {} does not exist", file.display());
-        figment = figment.merge(Toml::file_exact(file));
+    let path = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
+    let file = path.as_deref().map(wrong::File::read).transpose()?;
+    if let Some(path) = &path {
+        figment = figment.merge(Toml::file_exact(path));
     }
     check_environment(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
     figment = figment.merge(Env::prefixed("DOPPEL_").filter(|key| key.as_str().contains("__")).split("__"));
@@ -156,9 +154,15 @@ pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     if let Some(data) = &flags.data {
         figment = figment.merge(Serialized::default("store.data", data));
     }
-    let config: Config = figment.extract().map_err(|error| anyhow::anyhow!("{error}")).context("configuration")?;
-    check(&config).map_err(anyhow::Error::msg).context("configuration")?;
-    Ok(Loaded { config, file, figment })
+    let config = extract(&figment, file.as_ref()).context("configuration")?;
+    Ok(Loaded { config, file: path, figment })
+}
+
+/// The values, checked.
+fn extract(figment: &Figment, file: Option<&wrong::File>) -> anyhow::Result<Config> {
+    let config: Config = figment.extract().map_err(|error| anyhow::anyhow!(wrong::explain(&error, file)))?;
+    check(&config).map_err(|said| anyhow::anyhow!(wrong::explain_check(&said, figment, file)))?;
+    Ok(config)
 }
 
 /// The key with which commands call a service, from `DOPPEL_KEY`.
@@ -182,9 +186,7 @@ fn check(config: &Config) -> Result<(), String> {
     auth.check()?;
     limits.check()?;
     store.check()?;
-    if let Err(error) = log.level.parse::<tracing_subscriber::EnvFilter>() {
-        return Err(format!("log.level: {error}"));
-    }
+    log.check()?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {
         return Err(
             "server.origins: an origin is http:// or https://, a host and perhaps a port, nothing behind it".into()
@@ -192,7 +194,7 @@ fn check(config: &Config) -> Result<(), String> {
     }
     if !server.listen.ip().is_loopback() && auth.keys.is_empty() {
         return Err(format!(
-            "{} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
+            "server.listen {} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
              every record; configure keys (doppel config new-key makes one) or listen on 127.0.0.1",
             server.listen
         ));
@@ -212,10 +214,7 @@ mod tests {
     use super::*;
 
     fn toml(text: &str) -> anyhow::Result<Config> {
-        let figment = Figment::from(Serialized::defaults(Config::default())).merge(Toml::string(text));
-        let config = figment.extract::<Config>().map_err(|error| anyhow::anyhow!("{error}"))?;
-        check(&config).map_err(anyhow::Error::msg)?;
-        Ok(config)
+        extract(&Figment::from(Serialized::defaults(Config::default())).merge(Toml::string(text)), None)
     }
 
     #[test]
@@ -239,6 +238,53 @@ mod tests {
             let error = toml(&format!("[server]\norigins = [\"{wrong}\"]")).unwrap_err().to_string();
             assert!(error.contains("server.origins"), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn a_mistake_in_a_file_is_told_with_its_line_its_section_and_what_was_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doppel.toml");
+        for (text, place, meant) in [
+            (
+                "[server]\n# where\nlisen = \"127.0.0.1:1\"\n",
+                ", line 3, [server]: ",
+                "no key \"lisen\" here; did you mean \"listen\"?",
+            ),
+            (
+                "[log]\nlevel = \"info\"\n[lmits]\nmax_waiting = 1\n",
+                ", line 3: ",
+                "no section [lmits]; did you mean [limits]?",
+            ),
+            ("listen = \"127.0.0.1:1\"\n", ", line 1: ", "\"listen\" belongs to [server]"),
+            ("[limits]\nmax_waiting = \"secret\"\n", ", line 2, [limits]: ", "max_waiting must be a whole number"),
+            ("[limits]\n\nmax_in_flight = 0\n", ", line 3, [limits]: ", "limits.max_in_flight is 0"),
+            ("[log]\nlevel = \"inof\"\n", ", line 2, [log]: ", "did you mean \"info\"?"),
+            ("[store]\nkind = \"mongo\"\n", ", line 2, [store]: ", "\"embedded\" or \"mongodb\""),
+            ("[server]\nlisten = \"localhost\"\n", ", line 2, [server]: ", "localhost:8080"),
+            ("[server]\nlisten = 8080\n", ", line 2, [server]: ", "listen must be a text in quotes"),
+            (
+                "[[auth.keys]]\nname = \"a\"\nsha256 = \"secret\"\nscopes = []\n",
+                ", line 3, [auth]: ",
+                "auth.keys[0].sha256 must be 64",
+            ),
+            ("[store]\nuri = secret://x\n", ", line 2, is not TOML", ""),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = format!("{:#}", load(&Flags { file: Some(path.clone()), ..Flags::default() }).unwrap_err());
+            assert!(error.contains(&format!("{}{place}", path.display())) && error.contains(meant), "{text}: {error}");
+            assert!(error.starts_with("configuration: ") && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_given_with_its_port_and_localhost_is_this_machine() {
+        assert_eq!(parse_listen("localhost:8081"), Ok(SocketAddr::from(([127, 0, 0, 1], 8081))));
+        assert_eq!(parse_listen("[::1]:80").map(|address| address.port()), Ok(80));
+        assert!(parse_listen(":8080").unwrap_err().contains("127.0.0.1:8080"));
+        assert!(parse_listen("8080").unwrap_err().contains("127.0.0.1:8080"));
+        assert!(parse_listen("example.org:80").unwrap_err().contains("other than localhost"));
+        assert!(parse_listen("localhost").is_err());
+        assert_eq!(toml("[server]\nlisten = \"localhost:8081\"").unwrap().server.listen.to_string(), "127.0.0.1:8081");
     }
 
     #[test]

@@ -68,6 +68,13 @@ impl Keys {
         Ok(name)
     }
 
+    /// The name that the key in `authorization` gives itself, if there is a key of that name: whose calls are refused, for the log.
+    pub fn named(&self, authorization: Option<&HeaderValue>) -> Option<Arc<str>> {
+        let (_, token) = authorization?.to_str().ok()?.split_once(' ')?;
+        let (name, _) = split_key(token.trim())?;
+        self.keys.iter().find(|key| &*key.name == name).map(|key| key.name.clone())
+    }
+
     fn within_rate(&self, name: &Arc<str>) -> Result<(), Problem> {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.check_key(name).map_err(|not_until| {
@@ -144,11 +151,13 @@ impl<N: Needs> FromRequestParts<App> for Authorised<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let name = app.keys.authorise(parts.headers.get(header::AUTHORIZATION), N::SCOPE)?;
-        if let Some(slot) = parts.extensions.get::<super::observe::CallerSlot>() {
+        let authorization = parts.headers.get(header::AUTHORIZATION);
+        let authorised = app.keys.authorise(authorization, N::SCOPE);
+        let name = authorised.as_ref().ok().cloned().or_else(|| app.keys.named(authorization));
+        if let (Some(slot), Some(name)) = (parts.extensions.get::<super::observe::CallerSlot>(), name) {
             slot.set(name);
         }
-        Ok(Self(PhantomData))
+        authorised.map(|_| Self(PhantomData))
     }
 }
 
@@ -184,6 +193,19 @@ mod tests {
             assert_eq!((problem.status().as_u16(), problem.code()), (401, "invalid_key"), "{wrong}");
         }
         assert_eq!(keys.authorise(None, Scope::Read).unwrap_err().code(), "missing_key");
+    }
+
+    #[test]
+    fn a_refused_key_is_known_by_name_if_there_is_one_of_that_name() {
+        let (keys, header) = keys(0);
+        let named = |text: &str| keys.named(Some(&HeaderValue::from_str(text).unwrap())).map(|name| name.to_string());
+        let good = header.to_str().unwrap();
+        assert_eq!(named(&format!("{good}0")).as_deref(), Some("desk"), "a wrong secret");
+        // Whatever else is sent may be a secret, and is not for the log.
+        assert_eq!(
+            (named(&good.replace("desk", "dusk")), named("Bearer secret"), keys.named(None)),
+            (None, None, None)
+        );
     }
 
     #[test]

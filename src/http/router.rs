@@ -40,6 +40,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::events))
+        .routes(routes!(operations::root))
         .routes(routes!(operations::livez))
         .routes(routes!(operations::readyz))
         .routes(routes!(operations::metrics))

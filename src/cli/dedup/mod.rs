@@ -100,7 +100,7 @@ pub struct Args {
     /// Also write the text of rejected lines: mind that petitions are personal data
     #[arg(long, requires = "rejects")]
     rejects_with_text: bool,
-    /// Memory for what can also be on disk, in bytes, or with K, M or G
+    /// Memory for what can also be on disk, with K, M or G, or in bytes (then at least 1048576)
     #[arg(long, value_name = "BYTES", default_value = "2G", value_parser = bytes)]
     memory: usize,
     /// Where to put what does not fit [default: the system's folder for temporary files]
@@ -149,6 +149,9 @@ pub enum SummaryFormat {
     Json,
 }
 
+/// Fewest bytes of memory that a bare number may mean: whoever writes less has left out the unit.
+const LEAST_BYTES: usize = 1 << 20;
+
 fn bytes(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
@@ -157,7 +160,13 @@ fn bytes(text: &str) -> Result<usize, String> {
         _ => (text, 0),
     };
     let number = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
-    number.ok_or_else(|| "give a number of bytes, such as 500000000, 500M or 2G".into())
+    match number {
+        None => Err("give a number of bytes, such as 500000000, 500M or 2G".into()),
+        Some(few) if shift == 0 && few < LEAST_BYTES => {
+            Err(format!("{few} would be bytes; did you mean {few}G or {few}M? (K, M or G behind it says which)"))
+        }
+        Some(number) => Ok(number),
+    }
 }
 
 /// Finds and writes.

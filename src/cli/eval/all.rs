@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use super::{Args, Format, progress_bar, write_svg};
-use crate::cli::PARTLY;
+use super::{Args, Format, write_svg};
 use crate::cli::output::Outputs;
+use crate::cli::{PARTLY, progress};
 use crate::collection::{Channel, SCHEMES, Settings};
 use crate::eval::all::{Alone, Comparison, compare};
 use crate::eval::dataset::Dataset;
@@ -14,7 +14,7 @@ use crate::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
 pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let bar = progress_bar(SCHEMES.len() as u64);
+    let bar = progress::bar(SCHEMES.len() as u64);
     let compared = compare(set, settings, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
     write_svg(args, outputs, || draw(&compared))?;

@@ -3,7 +3,6 @@
 mod servers;
 
 use std::fs;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use self::servers::Servers;
-use crate::cli::USAGE;
 use crate::cli::eval::{open, read_settings};
 use crate::cli::output::Outputs;
+use crate::cli::{USAGE, progress};
 use crate::collection::Preset;
 use crate::eval::dataset::Dataset;
 use crate::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
@@ -217,13 +216,12 @@ fn measure(
     })
 }
 
-/// A spinner on a terminal; elsewhere a line for each thing begun.
+/// A bar on a terminal; elsewhere a line for each thing begun.
 fn progress_bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+    let bar = progress::bar(1);
+    if bar.is_hidden() {
+        return bar;
     }
-    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg} {wide_bar} {pos}/{len}");
-    let bar = ProgressBar::new(1).with_style(style.unwrap_or(ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::deliver::Answers;
@@ -14,6 +14,7 @@ use super::input::Batch;
 use super::target;
 use crate::cli::columns::{Columns, Uses};
 use crate::cli::output::{Output, Outputs};
+use crate::cli::progress;
 use crate::cli::warned::{Warned, Warning};
 use crate::collection::Field;
 use crate::engine::answers::Outcome;
@@ -155,7 +156,7 @@ impl Report {
             *first = skipped;
         }
         let now = Instant::now();
-        let bar = std::io::stderr().is_terminal().then(|| bar(total_bytes));
+        let bar = std::io::stderr().is_terminal().then(|| total_bytes.map_or_else(progress::spinner, progress::bar));
         Self {
             names,
             done,
@@ -360,13 +361,4 @@ pub(in crate::cli) fn say_beside(bar: Option<&ProgressBar>, text: &str) {
         Some(bar) => bar.println(text),
         None => eprintln!("{text}"),
     }
-}
-
-fn bar(total_bytes: Option<u64>) -> ProgressBar {
-    let (bar, template) = match total_bytes {
-        Some(total) => (ProgressBar::new(total), "{bar:30} {bytes}/{total_bytes}, {eta} left: {msg}"),
-        None => (ProgressBar::new_spinner(), "{spinner} {bytes}: {msg}"),
-    };
-    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }

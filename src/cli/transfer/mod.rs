@@ -23,7 +23,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::cli::store;
+use crate::cli::{progress, store};
 use crate::collection::{CollectionName, Settings};
 use crate::config::{self, StoreKind};
 use crate::engine::{Engine, Options};
@@ -136,14 +136,5 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// A bar on a terminal, nothing elsewhere.
 fn progress_bar(records: u64) -> indicatif::ProgressBar {
-    use std::io::IsTerminal as _;
-    if !std::io::stderr().is_terminal() {
-        return indicatif::ProgressBar::hidden();
-    }
-    let style = indicatif::ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} records  {per_sec}  {eta}");
-    let bar = indicatif::ProgressBar::new(records);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    progress::bar(records).with_message(format!("of {records} records"))
 }

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Redirect, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -68,15 +68,57 @@ pub struct Version {
     pub name: &'static str,
     /// The version of the program.
     pub version: &'static str,
+    /// The commit that it was built from, `unknown` where that could not be told.
+    pub commit: &'static str,
+}
+
+/// Where to go from here.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Welcome {
+    /// `doppel`.
+    pub name: &'static str,
+    /// The API's description for people.
+    pub docs: &'static str,
+    /// The API's description for programs.
+    pub openapi: &'static str,
+    /// Where the API begins.
+    pub collections: &'static str,
+    /// Whether requests should be sent here.
+    pub ready: &'static str,
+}
+
+/// Where to go from here
+///
+/// Open without a key. A browser is led to the description.
+#[utoipa::path(get, path = "/", tag = "operations", security(()),
+    responses((status = 200, description = "the paths to begin with", body = Welcome),
+        (status = 303, description = "a browser: go to /docs/")))]
+pub async fn root(headers: HeaderMap, _: Params<Nothing>) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accepted.contains("text/html") {
+        return Redirect::to("/docs/").into_response();
+    }
+    Json(Welcome {
+        name: env!("CARGO_PKG_NAME"),
+        docs: "/docs/",
+        openapi: "/openapi.yaml",
+        collections: "/v1/collections",
+        ready: "/readyz",
+    })
+    .into_response()
 }
 
 /// Which version is running
 ///
 /// Open without a key.
 #[utoipa::path(get, path = "/version", tag = "operations", security(()),
-    responses((status = 200, description = "name and version", body = Version)))]
+    responses((status = 200, description = "name, version and commit", body = Version)))]
 pub async fn version(_: Params<Nothing>) -> Json<Version> {
-    Json(Version { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION") })
+    Json(Version {
+        name: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
+        commit: env!("DOPPEL_BUILT_FROM"),
+    })
 }
 
 /// This description

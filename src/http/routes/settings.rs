@@ -42,6 +42,9 @@ pub struct SettingsInput {
     time_zone: Option<String>,
 }
 
+/// Weights that a field may have, as [`Settings::validate`] has it.
+const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=1000;
+
 /// Reads and validates settings.
 ///
 /// # Errors
@@ -91,11 +94,19 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
 
-/// Numbers of channels outside their ranges, told before anything is parsed: a parser would only name the type.
+/// Numbers of fields and channels outside their ranges, told before anything is parsed: a parser would only name the type.
 fn refuse_out_of_range(merged: &Map<String, Value>) -> Result<(), Problem> {
     let channels = merged.get("channels").and_then(Value::as_array).into_iter().flatten().enumerate();
-    let found = channels.flat_map(|(index, channel)| out_of_range(channel, &format!("/channels/{index}")));
-    let found: Vec<Violation> = found.take(MOST_VIOLATIONS + 1).collect();
+    let channels = channels.flat_map(|(index, channel)| out_of_range(channel, &format!("/channels/{index}")));
+    let fields = merged.get("fields").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let weights = fields.filter_map(|(index, field)| Some((index, field.get("weight")?)));
+    let wrong =
+        weights.filter(|(_, weight)| !weight.is_null() && !weight.as_u64().is_some_and(|n| WEIGHTS.contains(&n)));
+    let wrong = wrong.map(|(index, _)| {
+        let detail = format!("give a whole number from {} to {}", WEIGHTS.start(), WEIGHTS.end());
+        Violation::new(format!("/fields/{index}/weight"), "out_of_range", detail)
+    });
+    let found: Vec<Violation> = wrong.chain(channels).take(MOST_VIOLATIONS + 1).collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
 
@@ -261,6 +272,20 @@ mod tests {
         refused(r#"{"min_features":-1}"#, 422, "invalid_value", &["/min_features"]);
         refused(r#"{"text":{"hmm":true,"hmm":false}}"#, 422, "duplicate_key", &["/text/hmm"]);
         refused(r#"{"channels":[{},{"a/b":[0,{"x":1,"x":2}]}]}"#, 422, "duplicate_key", &["/channels/1/a~1b/1/x"]);
+    }
+
+    #[test]
+    fn a_weight_is_told_its_range_whatever_it_is() {
+        for weight in ["0", "1001", "70000", "-1", "1.5", "\"2\""] {
+            let body = format!(r#"{{"fields":[{{"name":"a","role":"text","weight":{weight}}}]}}"#);
+            refused(&body, 422, "out_of_range", &["/fields/0/weight"]);
+            let problem = read(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.body("").detail, "give a whole number from 1 to 1000", "{weight}");
+        }
+        for weight in ["1", "1000", "null"] {
+            let body = format!(r#"{{"fields":[{{"name":"a","role":"text","weight":{weight}}}]}}"#);
+            assert!(read(body.as_bytes()).is_ok(), "{weight}");
+        }
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! `[log]`: what is logged, and how lines look.
+
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::wrong::meant;
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[log]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// How lines look.
+    pub format: LogFormat,
+    /// What is logged: a level, or filters such as `info,doppel::store=debug`. The storage engine's own lines below
+    /// warnings mean nothing to an operator.
+    pub level: String,
+    /// Whether every request gets a line.
+    pub requests: bool,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, level: "info,fjall=warn,lsm_tree=warn".into(), requests: true }
+    }
+}
+
+impl Log {
+    /// The first thing wrong. A filter takes any word for the name of a module, so that `inof` would silence the log.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for part in self.level.split(',').map(str::trim) {
+            // Filters by span and field may hold commas; the parser below knows them.
+            if self.level.contains(['[', '{']) {
+                break;
+            }
+            let (module, level) =
+                part.split_once('=').map_or(("", part), |(module, level)| (module.trim(), level.trim()));
+            let is_module = module.is_empty() && (part.contains("::") || part == env!("CARGO_PKG_NAME"));
+            if !is_module && (level.is_empty() || level.parse::<LevelFilter>().is_err()) {
+                let meant = meant(level, &LEVELS).map(|meant| format!(", did you mean {meant:?}?")).unwrap_or_default();
+                let levels = LEVELS.join(", ");
+                return Err(format!(
+                    "log.level: {level:?} is no level{meant}; give {levels}, or MODULE=LEVEL for a module"
+                ));
+            }
+        }
+        self.level.parse::<EnvFilter>().map(drop).map_err(|error| format!("log.level: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_that_is_none_is_refused_with_the_one_meant() {
+        let check = |level: &str| Log { level: level.into(), ..Log::default() }.check();
+        for level in
+            ["info", "WARN", "info,doppel::store=debug", "doppel::store", "warn,[request{key=\"a,b\"}]=trace", "off"]
+        {
+            assert_eq!(check(level), Ok(()), "{level}");
+        }
+        assert!(Log::default().check().is_ok());
+        for (level, said) in [
+            ("inof", "did you mean \"info\""),
+            ("verbose", "off, error"),
+            ("", "no level"),
+            ("info,doppel=dbug", "\"debug\""),
+            ("info,fjall", "MODULE=LEVEL"),
+            ("info,,", "no level"),
+        ] {
+            let found = check(level).unwrap_err();
+            assert!(found.starts_with("log.level: ") && found.contains(said), "{level}: {found}");
+        }
+    }
+}
