@@ -13,7 +13,7 @@ fn main() {
     let given = std::env::var("GIT_COMMIT").ok().filter(|commit| is_name(commit));
     let commit =
         given.or_else(|| git(&["rev-parse", "--short=12", "HEAD"]).filter(|commit| is_ours() && is_name(commit)));
-    println!("cargo:rustc-env=DOPPEL_BUILT_FROM={}", commit.as_deref().unwrap_or("unknown"));
+    println!("cargo:rustc-env=BUILT_FROM_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
 }
 
 /// Whether the repository is this one, and not another in which the sources were unpacked.

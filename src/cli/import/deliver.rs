@@ -126,7 +126,9 @@ impl Delivery<'_> {
         let Refusal { code, detail, .. } = refusal;
         match status {
             401 => format!("{to} wants a key: give one with scope write by --key-file FILE or DOPPEL_KEY ({detail})"),
-            403 => format!("{to}: the key may not write; doppel config new-key --scopes write makes one ({detail})"),
+            403 => {
+                format!("{to}: the key may not write; doppel config new-key NAME --scopes write makes one ({detail})")
+            }
             _ if code.is_empty() => format!("{to} answers with status {status}; is this the address of doppel?"),
             _ => format!("{to} refuses with status {status}, {code}: {detail}"),
         }

@@ -117,7 +117,7 @@ pub async fn version(_: Params<Nothing>) -> Json<Version> {
     Json(Version {
         name: env!("CARGO_PKG_NAME"),
         version: env!("CARGO_PKG_VERSION"),
-        commit: env!("DOPPEL_BUILT_FROM"),
+        commit: env!("BUILT_FROM_COMMIT"),
     })
 }
 
