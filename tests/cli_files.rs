@@ -82,3 +82,26 @@ fn a_failed_export_leaves_the_file_of_before() {
         fs::read_dir(dir).expect("readable").collect::<Vec<_>>()
     );
 }
+
+#[test]
+fn a_set_that_is_stopped_half_way_is_not_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let set = folder.path().join("set");
+    fs::create_dir(&set).expect("a folder");
+    fs::write(set.join("groups.jsonl"), "of before").expect("written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["sample", "--records", "100000000", "--seed", "1", "--out"]).arg(&set);
+    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while fs::read_dir(&set).expect("readable").count() < 5 {
+        assert!(std::time::Instant::now() < deadline, "it does not begin");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let asked = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    assert!(asked.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("stopped by a signal; not written") && said.contains("records.jsonl"), "{said}");
+    assert_eq!(contents(&set), [(at(&set, "groups.jsonl"), b"of before".to_vec())]);
+}

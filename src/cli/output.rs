@@ -5,7 +5,7 @@
 //! there before as it was. Devices and pipes are written as they are.
 
 use std::fs::{File, Permissions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -176,7 +176,9 @@ impl Outputs {
         let list = |names: Vec<String>| names.join(", ");
         let open = list(state.open.iter().map(|(_, name)| name.display().to_string()).collect());
         let done = list(state.done.iter().map(|name| name.display().to_string()).collect());
-        let mut said = "doppel: stopped by a signal".to_owned();
+        // Not behind a bar of progress.
+        let begin = if std::io::stderr().is_terminal() { "\n" } else { "" };
+        let mut said = format!("{begin}doppel: stopped by a signal");
         if !open.is_empty() {
             said += &format!("; not written, and as before if there was one: {open}");
         }

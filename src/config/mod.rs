@@ -256,6 +256,12 @@ mod tests {
                 "no section [lmits]; did you mean [limits]?",
             ),
             ("listen = \"127.0.0.1:1\"\n", ", line 1: ", "\"listen\" belongs to [server]"),
+            ("lsten = 1\n", ", line 1: ", "did you mean \"listen\" in [server]?"),
+            (
+                "[[auth.keys]]\nname = \"a\"\nsha256 = \"\"\nscopes = [\"reed\"]\n",
+                ", line 4, [auth]: ",
+                "scopes is \"read\" or \"write\" or \"admin\"; did you mean \"read\"?",
+            ),
             ("[limits]\nmax_waiting = \"secret\"\n", ", line 2, [limits]: ", "max_waiting must be a whole number"),
             ("[limits]\n\nmax_in_flight = 0\n", ", line 3, [limits]: ", "limits.max_in_flight is 0"),
             ("[log]\nlevel = \"inof\"\n", ", line 2, [log]: ", "did you mean \"info\"?"),

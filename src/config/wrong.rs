@@ -75,11 +75,10 @@ fn parts(key: &str) -> Vec<String> {
 /// What is wrong with values of whatever source, where, and what was probably meant.
 pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
     let in_environment = error.metadata.as_ref().is_some_and(is_environment);
-    let (section, key) = match error.path.as_slice() {
-        [.., section, key] => (Some(section.as_str()), key.as_str()),
-        [key] => (None, key.as_str()),
-        [] => (None, ""),
-    };
+    let section = error.path.first().filter(|_| error.path.len() > 1);
+    // Of a list, the key that holds it.
+    let is_number = |part: &&String| part.bytes().all(|byte| byte.is_ascii_digit());
+    let key = error.path.iter().rfind(|part| !is_number(part)).map_or("", String::as_str);
     let called = |name: &str| match (section, in_environment) {
         (_, true) => {
             let parents = &error.path[..error.path.len().saturating_sub(1)];
@@ -96,7 +95,8 @@ pub(super) fn explain(error: &figment::Error, file: Option<&File>) -> String {
             };
             let _ = match (meant(name, known), home_of(name)) {
                 (Some(meant), _) => write!(what, "; did you mean {}?", called(meant)),
-                (None, Some(home)) => write!(what, "; {name:?} belongs to [{home}]"),
+                (None, Some((home, key))) if key == *name => write!(what, "; {name:?} belongs to [{home}]"),
+                (None, Some((home, key))) => write!(what, "; did you mean {key:?} in [{home}]?"),
                 (None, None) => write!(what, "; there is {}", known.join(", ")),
             };
             what
@@ -128,7 +128,8 @@ pub(super) fn explain_check(said: &str, figment: &Figment, file: Option<&File>) 
 fn place(path: &[String], metadata: Option<&Metadata>, file: Option<&File>) -> String {
     let Some(metadata) = metadata else { return String::new() };
     if is_environment(metadata) {
-        return format!("the environment variable {}: ", variable(path));
+        let more = if path.len() > 1 { "" } else { "__…" };
+        return format!("the environment variable {}{more}: ", variable(path));
     }
     match (&metadata.source, file) {
         (Some(Source::File(_)), Some(file)) => {
@@ -149,10 +150,16 @@ fn variable(path: &[String]) -> String {
     format!("DOPPEL_{}", path.join("__").to_uppercase())
 }
 
-/// The section that has a key of this name.
-fn home_of(name: &str) -> Option<String> {
+/// The section that has a key of this name or one that is near, and the key.
+fn home_of(name: &str) -> Option<(String, String)> {
     let all = toml::Table::try_from(Config::default()).ok()?;
-    all.iter().find(|(_, section)| section.get(name).is_some()).map(|(section, _)| section.clone())
+    let keys = all
+        .iter()
+        .flat_map(|(section, values)| values.as_table().into_iter().flatten().map(move |(key, _)| (section, key)));
+    let keys: Vec<_> = keys.collect();
+    let names: Vec<&str> = keys.iter().map(|(_, key)| key.as_str()).collect();
+    let meant = meant(name, &names)?;
+    keys.iter().find(|(_, key)| *key == meant).map(|(section, key)| ((*section).clone(), (*key).clone()))
 }
 
 /// What type a value must have.
