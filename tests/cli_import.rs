@@ -368,9 +368,10 @@ fn what_an_import_reads_is_never_its_rejects_file() {
 
 /// What stands in `dir` under names that begin with `name`.
 fn beginning_with(dir: &Path, name: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut found: Vec<_> =
-        entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name)).collect();
+    let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable").path());
+    let mut found: Vec<_> = entries
+        .filter(|path| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name)))
+        .collect();
     found.sort();
     found
 }
@@ -482,7 +483,7 @@ fn new_key(dir: &Path, scopes: &str) -> (String, String) {
     let made =
         Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "new-key", "desk", "--scopes", scopes]).output();
     let made = made.expect("it runs");
-    let said = String::from_utf8(made.stderr).unwrap();
+    let said = String::from_utf8(made.stderr).expect("UTF-8");
     let key = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key").to_owned();
     (key, write(dir, "doppel.toml", made.stdout))
 }
