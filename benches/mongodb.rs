@@ -124,6 +124,7 @@ impl Bench {
             row: Row::parse(row(number).as_bytes()).expect("a row"),
             signed: Arc::new(signed(fingerprint, number)),
             mode: Mode::Put,
+            write_once: false,
             now: "2026-01-01T00:00:00Z".into(),
             others: second.map(other).into_iter().collect(),
             confirmed: Vec::new(),

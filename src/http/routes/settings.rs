@@ -166,7 +166,7 @@ struct Strict<'a> {
 
 impl Strict<'_> {
     /// Notes that `error`, if it is a repeated key, lies below `key`.
-    fn below<E>(&mut self, key: impl ToString, error: E) -> E {
+    fn below<E>(&mut self, key: impl fmt::Display, error: E) -> E {
         if !self.repeated.is_empty() {
             self.repeated.push(key.to_string());
         }
