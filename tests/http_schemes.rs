@@ -251,6 +251,31 @@ fn the_hybrid_of_md5_then_multi_md5_looks_records_up_by_their_lead_fields() {
 }
 
 #[test]
+fn a_hot_issue_that_hundreds_write_about_is_not_lost_from_sight() {
+    for scheme in ["segments", "feature_code"] {
+        let desk = Desk::with(&format!("hot-{scheme}"), &settings(&json!({"scheme": scheme})));
+        let letter = |number: usize| {
+            let own = WORDS.split_whitespace().nth(number % 60).expect("a word");
+            row(&format!(
+                "清水河上游的化工厂连夜排放污水！两岸居民闻到刺鼻气味难以入睡！请求环保部门立即查封排污口！{own}{number}"
+            ))
+        };
+        for number in 0..300 {
+            let verdict = desk.register(&number.to_string(), &letter(number));
+            let expected = if number == 0 { json!(null) } else { json!("0") };
+            assert_eq!(verdict["duplicate_of"], expected, "{scheme}: {verdict}");
+            assert_eq!(verdict["truncated"], json!(number > 256), "{scheme}: {verdict}");
+        }
+        let live = desk.ask("GET", "/records/0/similar?limit=100", &Value::Null);
+        assert_eq!(
+            (live["similar"].as_array().map(Vec::len), &live["truncated"]),
+            (Some(100), &json!(true)),
+            "{scheme}"
+        );
+    }
+}
+
+#[test]
 fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names() {
     let desk = Desk::with(
         "pages",

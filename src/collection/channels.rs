@@ -385,10 +385,4 @@ impl Channel {
     pub fn reads_lines(&self) -> bool {
         matches!(self, Self::Segments(SegmentsParams { split: Split::Lines(_), .. }))
     }
-
-    /// Whether a key that many records have proposes none of them: the scheme's keys are passages, and one that many share
-    /// is boilerplate.
-    pub fn skips_crowded_keys(&self) -> bool {
-        matches!(self, Self::Segments(_) | Self::FeatureCode(_))
-    }
 }

@@ -12,7 +12,7 @@ use crate::engine::answers::InactiveChannel;
 use crate::engine::frequencies::Counted;
 use crate::engine::growth::Growth;
 use crate::engine::{Error, Result, off_thread};
-use crate::index::{Probe, Via};
+use crate::index::Probe;
 use crate::record::{RecordId, Row};
 use crate::schemes::frequencies::Frequencies;
 use crate::schemes::profile::{Profile, Signed};
@@ -212,12 +212,7 @@ impl Context {
 
     /// What the index is asked for a record.
     pub(super) fn probe<'a>(&self, signed: &'a Signed) -> Probe<'a> {
-        Probe {
-            digest_key: Some(signed.digest.key()),
-            fingerprint: self.ball(signed),
-            keys: &signed.keys,
-            sparse: Via::sparse(&self.state.settings),
-        }
+        Probe { digest_key: Some(signed.digest.key()), fingerprint: self.ball(signed), keys: &signed.keys }
     }
 
     /// Whether judging needs the candidates' signatures. Decided by the channels alone: `verify` may change while records stay

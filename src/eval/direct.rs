@@ -129,13 +129,12 @@ pub fn look_up(
     }
     let simhash = settings.channels.iter().position(|channel| channel.scheme() == "simhash");
     let simhash = simhash.zip(settings.simhash_radius());
-    let sparse = Via::sparse(settings);
     let mut looked = Looked::default();
     let begun = Instant::now();
     for (at, own) in signed.iter().enumerate() {
         let fingerprint = own.fingerprint().zip(simhash).map(|(bits, (channel, radius))| (bits, radius, channel as u8));
         let digest_key = stages.exact.then(|| own.digest.key());
-        let proposals = index.propose(&Probe { digest_key, fingerprint, keys: &own.keys, sparse });
+        let proposals = index.propose(&Probe { digest_key, fingerprint, keys: &own.keys });
         looked.truncated += usize::from(proposals.truncated);
         for proposal in &proposals.items {
             let other = proposal.seq as usize - 1;

@@ -142,9 +142,6 @@ impl GenerationIndex {
             let asked = digest.into_iter().chain(keys).map(|(key, via)| (key, (key, via)));
             let (mut counts, mut common, mut longer) = (CommonKeys::default(), Vec::new(), cut);
             let limit = |(key, via): (FiledKey, Via), length| {
-                if via.is_crowded(probe.sparse, length) {
-                    return 0;
-                }
                 let is_common = counts.note(via, length);
                 longer |= is_common;
                 if is_common {

@@ -47,7 +47,6 @@ mod together;
 pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
 pub use load::Entry;
 
-use crate::collection::Settings;
 use crate::schemes::profile::PostingKey;
 use crate::verdict::Fingerprint;
 
@@ -56,9 +55,6 @@ pub const POSTINGS_PER_KEY: usize = 256;
 /// ... and of a key that is common, this many, where at least half of the query's keys of that channel are not: a form that
 /// thousands filled in then proposes some of them, and what is particular to the record the others. The same in every store.
 pub const POSTINGS_PER_COMMON_KEY: usize = 16;
-/// Beyond this many records a key of a channel in [`Probe::sparse`] proposes none of them: it is no passage but a phrase. The
-/// same in every store.
-pub const CROWDED: usize = 200;
 /// At most this many candidates of a query are verified. The same in every store.
 pub const MAX_CANDIDATES: usize = 256;
 
@@ -128,17 +124,6 @@ impl Via {
         Self(self.0 | other.0)
     }
 
-    /// The channels of `settings` whose keys propose nothing beyond [`CROWDED`] records.
-    pub fn sparse(settings: &Settings) -> Self {
-        let channels = settings.channels.iter().enumerate().filter(|(_, channel)| channel.skips_crowded_keys());
-        channels.fold(Self::default(), |all, (position, _)| all.with(Self::channel(position as u8)))
-    }
-
-    /// Whether a key of the channel `self` with so many `postings` proposes nothing, where those in `sparse` do not.
-    pub fn is_crowded(self, sparse: Self, postings: usize) -> bool {
-        postings > CROWDED && sparse.contains(self)
-    }
-
     /// Whether all of `other` is in it.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -154,9 +139,6 @@ pub struct Probe<'a> {
     pub fingerprint: Option<(Fingerprint, u8, u8)>,
     /// Posting keys.
     pub keys: &'a [PostingKey],
-    /// Channels whose keys propose nothing beyond [`CROWDED`] records. That is their rule and not a limit: nothing
-    /// counts as truncated.
-    pub sparse: Via,
 }
 
 /// A record proposed by the index.

@@ -44,9 +44,7 @@ impl Model {
         let mut proposing: Vec<(u8, Vec<u32>)> = Vec::new();
         for own in probe.keys {
             let slots = slots_where(&|entry| entry.keys.contains(own));
-            if !(slots.len() > 200 && probe.sparse == Via::channel(own.channel)) {
-                proposing.push((own.channel, slots));
-            }
+            proposing.push((own.channel, slots));
         }
         for (channel, slots) in proposing.clone() {
             let lengths = proposing.iter().filter(|(other, _)| *other == channel).map(|(_, slots)| slots.len());
@@ -89,7 +87,7 @@ fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> E
 /// The keys of the exact stage and the channels, and the fingerprint, all at once.
 fn probe(entry: &Entry, radius: u8) -> Probe<'_> {
     let fingerprint = entry.fingerprint.map(|fingerprint| (fingerprint, radius, 0));
-    Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys, sparse: Via::default() }
+    Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys }
 }
 
 /// A fingerprint near one of three centres, so that neighbours at every distance, twins and full buckets are common.
@@ -201,8 +199,7 @@ fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
     for n in (0..5_000).step_by(7) {
         for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
             let query = (Fingerprint(fingerprint(n) ^ flips), 3, 0);
-            let found =
-                index.propose(&Probe { digest_key: None, fingerprint: Some(query), keys: &[], sparse: Via::default() });
+            let found = index.propose(&Probe { digest_key: None, fingerprint: Some(query), keys: &[] });
             assert!(found.items.iter().any(|item| item.seq == n + 1), "{n} with {flips:x}");
         }
     }
@@ -219,8 +216,7 @@ fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
     for seq in 1..=256 {
         index.insert(seq, 5, Some(twin), &key).unwrap();
     }
-    let by =
-        |digest_key, fingerprint, keys| index.propose(&Probe { digest_key, fingerprint, keys, sparse: Via::default() });
+    let by = |digest_key, fingerprint, keys| index.propose(&Probe { digest_key, fingerprint, keys });
     let ways: [(Option<u64>, Option<_>, &[PostingKey]); 3] =
         [(Some(5), None, &[]), (None, Some((twin, 3, 0)), &[]), (None, None, &key)];
     for (digest, fingerprint, keys) in ways {
@@ -249,7 +245,7 @@ fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
         index.insert(seq, seq, None, &[key(1, 1), key(2, 1), key(1, 100 + seq / 2)]).unwrap();
     }
     let found = |keys: &[PostingKey]| {
-        let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys, sparse: Via::default() });
+        let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys });
         assert!(found.truncated);
         found.items.iter().map(|item| item.seq).collect::<Vec<_>>()
     };
@@ -273,7 +269,7 @@ fn exact_proposals_come_first_and_do_not_count_as_candidates() {
         index.insert(seq, seq, None, &[key(1_000 + seq / 2)]).unwrap();
     }
     let keys: Vec<PostingKey> = (1_100..=1_250).map(key).chain([key(1)]).collect();
-    let found = index.propose(&Probe { digest_key: Some(9), fingerprint: None, keys: &keys, sparse: Via::default() });
+    let found = index.propose(&Probe { digest_key: Some(9), fingerprint: None, keys: &keys });
     assert!(found.truncated, "300 candidates are more than 256");
     assert_eq!(found.items.len(), 200 + 256);
     assert!(found.items[..200].iter().all(|item| item.via == Via::EXACT.with(Via::channel(2))));
@@ -287,12 +283,10 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
     let entries = (1..=100_000).map(|seq| entry(seq, seq, Some(twin.0), &[]));
     index.load(entries, |_| ()).unwrap();
     assert_eq!(index.blocks.counts(), (4, 1));
-    let found =
-        index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[], sparse: Via::default() });
+    let found = index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[] });
     assert!(found.truncated && found.items.iter().map(|item| item.seq).eq(1..=256));
     (0..1_000).for_each(|slot| assert!(index.remove(Slot(slot), u64::from(slot) + 1, Some(twin), &[])));
-    let found =
-        index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[], sparse: Via::default() });
+    let found = index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[] });
     assert!(found.items.iter().map(|item| item.seq).eq(1_001..=1_256));
 }
 
@@ -301,10 +295,7 @@ fn a_digest_does_not_meet_a_channels_equal_key() {
     let index = GenerationIndex::new();
     index.insert(1, 77, None, &[]).unwrap();
     let keys = [PostingKey { channel: 0, key: 77 }];
-    assert_eq!(
-        index.propose(&Probe { digest_key: None, fingerprint: None, keys: &keys, sparse: Via::default() }),
-        Proposals::default()
-    );
+    assert_eq!(index.propose(&Probe { digest_key: None, fingerprint: None, keys: &keys }), Proposals::default());
 }
 
 #[test]
@@ -337,14 +328,9 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
             }
             let query = of(low + (random >> 33) % (high - low));
             let ways = [
-                Probe { digest_key: Some(query.digest_key), fingerprint: None, keys: &[], sparse: Via::default() },
-                Probe {
-                    digest_key: None,
-                    fingerprint: Some((query.fingerprint.unwrap(), 3, 0)),
-                    keys: &[],
-                    sparse: Via::default(),
-                },
-                Probe { digest_key: None, fingerprint: None, keys: &query.keys, sparse: Via::default() },
+                Probe { digest_key: Some(query.digest_key), fingerprint: None, keys: &[] },
+                Probe { digest_key: None, fingerprint: Some((query.fingerprint.unwrap(), 3, 0)), keys: &[] },
+                Probe { digest_key: None, fingerprint: None, keys: &query.keys },
             ];
             for way in ways {
                 let found = index.propose(&way);
@@ -388,29 +374,7 @@ fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
     let index = GenerationIndex::new();
     index.insert(1, 1, None, &many[share as usize..MAX_KEYS]).unwrap();
     index.insert(2, 2, None, &many[..1]).unwrap();
-    let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys: &many, sparse: Via::default() });
+    let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys: &many });
     assert!(found.truncated);
     assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [2]);
-}
-
-#[test]
-fn a_crowded_key_of_a_sparse_channel_proposes_nothing_and_cuts_nothing_off() {
-    let index = GenerationIndex::new();
-    let filed =
-        [(1, 7), (2, 7), (1, 8)].map(|(channel, key)| PostingKey { channel, key: key + u64::from(channel) * 100 });
-    let proposed = |sparse| {
-        let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys: &filed, sparse });
-        (found.items.len(), found.items.first().map(|item| item.via), found.truncated)
-    };
-    for seq in 1..=200 {
-        index.insert(seq, seq, None, &filed[..2]).unwrap();
-    }
-    let (one, two) = (Via::channel(1), Via::channel(2));
-    assert_eq!(proposed(one), (200, Some(one.with(two)), false));
-    for seq in 201..=300 {
-        index.insert(seq, seq, None, &filed[..2]).unwrap();
-    }
-    index.insert(301, 301, None, &filed[2..]).unwrap();
-    assert_eq!(proposed(one), (256, Some(one), true), "the key of few records goes first; channel 2 is cut");
-    assert_eq!(proposed(one.with(two)), (1, Some(one), false));
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::report::{Better, Figure, Latency, Round};
 use super::synthetic::{KEYS, entry, fingerprint, query};
 use super::{Progress, ROUNDS, Setup, tell};
-use crate::index::{Entry, GenerationIndex, Probe, Via};
+use crate::index::{Entry, GenerationIndex, Probe};
 
 const RADII: [u8; 4] = [3, 7, 11, 15];
 const BASELINE: &str = "flat scan, radius 3";
@@ -41,12 +41,7 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
             let Some((asked, rounds)) = variants.next() else { break };
             let query = |n| query(n, records, skewed_percent);
             rounds.push(timed(slice, asked, query, |&query| {
-                let probe = Probe {
-                    digest_key: None,
-                    fingerprint: Some((query, radius, 0)),
-                    keys: &[],
-                    sparse: Via::default(),
-                };
+                let probe = Probe { digest_key: None, fingerprint: Some((query, radius, 0)), keys: &[] };
                 drop(black_box(index.propose(&probe)));
             }));
         }
@@ -55,12 +50,7 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
                 |n| Entry { fingerprint: Some(query(n, records, skewed_percent)), ..entry(records + n, 0, KEYS) };
             rounds.push(timed(slice, asked, made, |entry| {
                 let fingerprint = entry.fingerprint.map(|fingerprint| (fingerprint, 3, 0));
-                let probe = Probe {
-                    digest_key: Some(entry.digest_key),
-                    fingerprint,
-                    keys: &entry.keys,
-                    sparse: Via::default(),
-                };
+                let probe = Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys };
                 drop(black_box(index.propose(&probe)));
             }));
         }

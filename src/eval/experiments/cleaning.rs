@@ -16,7 +16,7 @@ use super::report::{Figure, Table, ms, percent, thousands};
 use super::{Error, Progress, Report, Result, Setup};
 use crate::collection::{Channel, Field, Md5Params, MultiMd5Params, Role, Settings};
 use crate::eval::svg::scatter;
-use crate::index::{GenerationIndex, Probe, Slot, Via};
+use crate::index::{GenerationIndex, Probe, Slot};
 use crate::record::Row;
 use crate::sample::Notices;
 use crate::schemes::Signature;
@@ -210,7 +210,7 @@ fn alike(
 ) -> Vec<usize> {
     let signature = |at: usize| signed[among[at] as usize].signatures[scheme].as_ref();
     let Some(mine) = signature(own) else { return vec![own] };
-    let proposals = index.propose(&Probe { digest_key: None, fingerprint: None, keys, sparse: Via::default() });
+    let proposals = index.propose(&Probe { digest_key: None, fingerprint: None, keys });
     let others = proposals.items.iter().map(|proposal| proposal.seq as usize - 1).filter(|at| *at != own);
     let matching =
         others.filter(|at| signature(*at).is_some_and(|other| profile.schemes()[scheme].compare(mine, other)));

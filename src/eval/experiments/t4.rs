@@ -16,7 +16,7 @@ use crate::eval::plot::{Axis, Scale, plot};
 use crate::eval::svg::Line;
 use crate::index::join::{AllPairs, Distinct, NearPair, join};
 use crate::index::single_pass::{Clusters, single_pass};
-use crate::index::{GenerationIndex, Probe, Via};
+use crate::index::{GenerationIndex, Probe};
 use crate::record::Row;
 use crate::sample::{Options, Sample};
 use crate::schemes::profile::Profile;
@@ -124,7 +124,7 @@ fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
         let mut found = 0;
         for (print, seq) in prints.iter().zip(1..) {
             let fingerprint = Some((*print, RADIUS, 0));
-            let probe = Probe { digest_key: None, fingerprint, keys: &[], sparse: Via::default() };
+            let probe = Probe { digest_key: None, fingerprint, keys: &[] };
             found += index.propose(&probe).items.len() as u64;
             index.insert(seq, seq, Some(*print), &[]).map_err(|error| Error::Failed(error.to_string()))?;
         }

@@ -68,7 +68,7 @@ checks! {
     /// The checks of channels: real signatures of every scheme, made from texts.
     SCHEMES:
     schemes::every_scheme_finds_what_its_keys_and_signatures_say,
-    schemes::a_crowded_key_of_segments_proposes_nothing,
+    schemes::a_hot_issue_is_found_by_its_earliest_records,
 }
 
 checks! {

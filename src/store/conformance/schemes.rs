@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::desk::{Desk, id};
 use crate::collection::{Channel, Field, Preset, Role, Settings};
-use crate::index::{CROWDED, Via};
+use crate::index::{POSTINGS_PER_KEY, Via};
 use crate::record::Row;
 use crate::schemes::Signature;
 use crate::schemes::profile::{Profile, Signed};
 use crate::schemes::statistics::Statistics;
-use crate::store::{Candidate, CollectionSpec, Judge, Mode, Placed, Query, Registered, Registration, Store, Until};
+use crate::store::{
+    Candidate, CollectionSpec, Found, Judge, Mode, Placed, Query, Registered, Registration, Store, Until,
+};
 use crate::verdict::{Facts, Match, Verdict};
 
 type Shared = Arc<dyn Store>;
@@ -87,6 +89,12 @@ async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc
 }
 
 async fn found(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Arc<dyn Judge>) -> BTreeSet<String> {
+    let found = looked_up(desk, settings, signed, judge).await;
+    assert!(!found.truncated);
+    found.matches.into_iter().map(|found| found.id.to_string()).collect()
+}
+
+async fn looked_up(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Arc<dyn Judge>) -> Found {
     let query = Query {
         collection: desk.name.clone(),
         generation: 1,
@@ -96,9 +104,7 @@ async fn found(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Ar
         except: None,
         confirmed: Vec::new(),
     };
-    let found = desk.store.find(query, judge, Until::Exhausted).await.expect("a lookup");
-    assert!(!found.truncated);
-    found.matches.into_iter().map(|found| found.id.to_string()).collect()
+    desk.store.find(query, judge, Until::Exhausted).await.expect("a lookup")
 }
 
 pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: Shared) {
@@ -152,32 +158,36 @@ fn statistics(profile: &Profile) -> Arc<Statistics> {
     Arc::new(Statistics::from_parts(100, counted.iter().map(|(hash, _)| (hash, 10))))
 }
 
-pub(super) async fn a_crowded_key_of_segments_proposes_nothing(store: Shared) {
-    let channel =
-        Channel::all_defaults().into_iter().find(|channel| channel.scheme() == "segments").expect("it is there");
-    let (desk, settings) = create(&store, "a_crowded_key", channel).await;
-    let profile = Arc::new(Profile::compile(&settings, None));
-    let signed = |number: usize| {
-        let row = Row::parse(serde_json::json!({ "content": format!("第{number}封") }).to_string().as_bytes())
-            .expect("a row");
-        let document = profile.read(&row).expect("a document");
-        let signatures = vec![Some(Signature::Hashes([7].into()))];
-        let keys = profile.keys(&signatures);
-        (row, Arc::new(Signed { signatures, keys, ..profile.sign(&document) }))
-    };
-    let judge = |signed: &Arc<Signed>| -> Arc<dyn Judge> {
-        Arc::new(SchemeJudge { profile: profile.clone(), signed: signed.clone() })
-    };
-    for number in 0..=CROWDED {
-        let (row, signed) = signed(number);
-        if [0, 1, CROWDED].contains(&number) {
-            let before = found(&desk, &settings, &signed, judge(&signed)).await.len();
-            assert_eq!(before, number, "a key of {number} records proposes them all");
+pub(super) async fn a_hot_issue_is_found_by_its_earliest_records(store: Shared) {
+    for name in ["segments", "feature_code"] {
+        let channel =
+            Channel::all_defaults().into_iter().find(|channel| channel.scheme() == name).expect("it is there");
+        let (desk, settings) = create(&store, &format!("hot_issue_{name}"), channel).await;
+        let profile = Arc::new(Profile::compile(&settings, None));
+        let signed = |number: usize| {
+            let row = Row::parse(serde_json::json!({ "content": format!("第{number}封") }).to_string().as_bytes())
+                .expect("a row");
+            let document = profile.read(&row).expect("a document");
+            // Three pieces that all have, and one of its own.
+            let signatures = vec![Some(Signature::Hashes([7, 8, 9, 100 + number as u64].into()))];
+            let keys = profile.keys(&signatures);
+            (row, Arc::new(Signed { signatures, keys, ..profile.sign(&document) }))
+        };
+        let judge = |signed: &Arc<Signed>| -> Arc<dyn Judge> {
+            Arc::new(SchemeJudge { profile: profile.clone(), signed: signed.clone() })
+        };
+        let all = POSTINGS_PER_KEY + 2;
+        for number in 0..all {
+            let (row, signed) = signed(number);
+            put(&desk, &number.to_string(), row, &signed, judge(&signed)).await;
         }
-        put(&desk, &number.to_string(), row, &signed, judge(&signed)).await;
+        for asked in [0, 200, all + 1] {
+            let (_, asked) = signed(asked);
+            let found = looked_up(&desk, &settings, &asked, judge(&asked)).await;
+            let ids: BTreeSet<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
+            let earliest = (0..POSTINGS_PER_KEY).filter(|number| !ids.contains(&number.to_string())).count();
+            assert_eq!(earliest, 0, "{name}: not all of the earliest");
+            assert!(found.truncated || ids.len() == all, "{name}: {} of {all}, and nothing said", ids.len());
+        }
     }
-    let (_, asked) = signed(0);
-    assert_eq!(found(&desk, &settings, &asked, judge(&asked)).await.len(), 0, "one more and it proposes none");
-    assert!(desk.remove("5").await);
-    assert_eq!(found(&desk, &settings, &asked, judge(&asked)).await.len(), CROWDED, "one less and it does again");
 }

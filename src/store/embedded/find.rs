@@ -68,7 +68,6 @@ impl Core {
                 digest_key: query.digest.map(|digest| digest.key()),
                 fingerprint: query.fingerprint,
                 keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
-                sparse: live.sparse,
             };
             let view = self.disk.view();
             let proposals = live.index.propose(&probe);

@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 use super::layout::{CollectionEntry, IndexEntry};
 use super::writer::{Arrival, Job};
 use crate::collection::{Channel, Settings};
-use crate::index::{GenerationIndex, Probe, Proposals, Slot, Via};
+use crate::index::{GenerationIndex, Probe, Proposals, Slot};
 use crate::record::RecordId;
 use crate::schemes::profile::Signed;
 use crate::store::{CollectionState, GenerationId, Seq, StoredRecord};
@@ -104,15 +104,13 @@ pub(super) struct Generation {
     pub(super) index: GenerationIndex,
     /// Position and radius of the `simhash` channel.
     simhash: Option<(u8, u8)>,
-    /// See [`Probe::sparse`].
-    pub(super) sparse: Via,
 }
 
 impl Generation {
     pub(super) fn new(id: GenerationId, settings: &Settings, index: GenerationIndex) -> Self {
         let position = settings.channels.iter().position(|channel| matches!(channel, Channel::Simhash(_)));
         let simhash = position.zip(settings.simhash_radius()).map(|(position, radius)| (position as u8, radius));
-        Self { id, index, simhash, sparse: Via::sparse(settings) }
+        Self { id, index, simhash }
     }
 
     /// What the index proposes for a record signed so.
@@ -122,7 +120,6 @@ impl Generation {
             digest_key: Some(signed.digest.key()),
             fingerprint: fingerprint.map(|(fingerprint, (position, radius))| (fingerprint, radius, position)),
             keys: &signed.keys,
-            sparse: self.sparse,
         })
     }
 

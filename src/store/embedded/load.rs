@@ -215,7 +215,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{Probe, Slot, Via};
+    use crate::index::{Probe, Slot};
     use crate::schemes::profile::PostingKey;
     use crate::store::embedded::disk::Op;
 
@@ -243,7 +243,7 @@ mod tests {
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
             let last = entry(seq, if seq < 4 { large } else { 3 }).keys.last().copied();
-            let probe = Probe { digest_key: None, fingerprint: None, keys: last.as_slice(), sparse: Via::default() };
+            let probe = Probe { digest_key: None, fingerprint: None, keys: last.as_slice() };
             let found: Vec<Seq> = index.propose(&probe).items.iter().map(|proposal| proposal.seq).collect();
             assert_eq!(found, [seq]);
         }

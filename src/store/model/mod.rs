@@ -3,7 +3,7 @@
 //! Every operation takes one lock and looks at every record. It keeps nothing on disk, so of the promises durability is the
 //! one it does not make. Other stores are compared with it; the engine's tests may use it too.
 //!
-//! It knows no limits: a key proposes all its records, unless its channel's rule is that a crowded one proposes none.
+//! It knows no limits: a key proposes all its records.
 
 mod decisions;
 mod frequencies;
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use crate::collection::{Channel, CollectionName, Settings};
 use crate::index::Via;
 use crate::record::{RecordId, Row};
-use crate::schemes::profile::{PostingKey, Signed};
+use crate::schemes::profile::Signed;
 use crate::store::decisions::{Pair, Ruling};
 use crate::store::tasks::TaskState;
 use crate::store::{
@@ -60,8 +60,6 @@ struct Wanted<'a> {
     digest: Option<crate::schemes::profile::Digest>,
     fingerprint: Option<(Fingerprint, u8, u8)>,
     signed: Option<&'a Signed>,
-    /// Keys that propose nothing, see [`Probe::sparse`](crate::index::Probe::sparse).
-    crowded: Vec<PostingKey>,
     confirmed: &'a [RecordId],
 }
 
@@ -81,7 +79,7 @@ impl Wanted<'_> {
             via = via.with(Via::channel(channel));
         }
         for key in self.signed.iter().flat_map(|signed| &signed.keys) {
-            if other.keys.contains(key) && !self.crowded.contains(key) {
+            if other.keys.contains(key) {
                 via = via.with(Via::channel(key.channel));
             }
         }
@@ -112,15 +110,6 @@ impl Collection {
 
     fn live(&mut self) -> &mut Generation {
         self.generations.entry(self.state.generation).or_default()
-    }
-
-    fn crowded(&self, signed: Option<&Signed>) -> Vec<PostingKey> {
-        let sparse = Via::sparse(&self.state.settings);
-        let live = self.generations.get(&self.state.generation).into_iter().flat_map(|live| live.signed.values());
-        let postings = |key| live.clone().filter(|signed| signed.keys.contains(key)).count();
-        let keys = signed.iter().flat_map(|signed| &signed.keys);
-        let sparse_keys = keys.filter(|key| sparse.contains(Via::channel(key.channel)));
-        sparse_keys.filter(|key| Via::channel(key.channel).is_crowded(sparse, postings(key))).copied().collect()
     }
 
     fn matches(&self, wanted: &Wanted<'_>, except: Option<&RecordId>, judge: &dyn Judge) -> Vec<Match> {
@@ -157,7 +146,6 @@ impl Collection {
             digest: Some(signed.digest),
             fingerprint: signed.fingerprint().zip(simhash(&self.state.settings)).map(|(f, (r, c))| (f, r, c)),
             signed: Some(&signed),
-            crowded: self.crowded(Some(&signed)),
             confirmed: &confirmed,
         };
         let matches = self.matches(&wanted, Some(&id), judge);
@@ -304,8 +292,7 @@ impl Store for ModelStore {
         self.with(&query.collection, |collection| {
             check_generation(collection, query.generation)?;
             let (digest, fingerprint, signed) = (query.digest, query.fingerprint, query.signed.as_deref());
-            let crowded = collection.crowded(signed);
-            let wanted = Wanted { digest, fingerprint, signed, crowded, confirmed: &query.confirmed };
+            let wanted = Wanted { digest, fingerprint, signed, confirmed: &query.confirmed };
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());
             if until == Until::FirstMatch {
                 matches.truncate(1);

@@ -11,7 +11,6 @@ use super::propose::{Hits, Ranked};
 use super::read::{Buckets, Place};
 use super::retry::Trouble;
 use crate::collection::CollectionName;
-use crate::index::Via;
 use crate::record::RecordId;
 use crate::store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
@@ -22,8 +21,7 @@ impl Shared {
     pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let known = self.known(&query.collection).await?;
         let place = Place { number: known.number, generation: query.generation };
-        let sparse = Via::sparse(&known.state.settings);
-        let found = self.read(self.deadline(), || self.look_up(query, (place, sparse), judge, until)).await;
+        let found = self.read(self.deadline(), || self.look_up(query, place, judge, until)).await;
         if matches!(found, Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_))) {
             self.cache.forget(&query.collection);
         }
@@ -33,7 +31,7 @@ impl Shared {
     async fn look_up(
         &self,
         query: &Query,
-        (place, sparse): (Place, Via),
+        place: Place,
         judge: &dyn Judge,
         until: Until,
     ) -> std::result::Result<Found, Trouble> {
@@ -47,7 +45,7 @@ impl Shared {
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
-            let hits = Hits::gather(exact, &[], Buckets::default(), 0, Via::default());
+            let hits = Hits::gather(exact, &[], Buckets::default(), 0);
             let ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
             let found = self.judge_ranked(session, place, query, ranked, judge, until).await?;
             if !found.matches.is_empty() {
@@ -58,7 +56,7 @@ impl Shared {
             .fingerprint
             .map_or((None, 0, 0), |(fingerprint, radius, channel)| (Some(fingerprint), radius, channel));
         let buckets = self.buckets(session, place, &[fingerprint], radius).await?.pop().unwrap_or_default();
-        let hits = Hits::gather(filed, keys, buckets, channel, sparse);
+        let hits = Hits::gather(filed, keys, buckets, channel);
         let mut ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
         ranked.confirm(&query.confirmed);
         self.judge_ranked(session, place, query, ranked, judge, until).await

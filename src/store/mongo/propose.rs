@@ -60,9 +60,8 @@ pub(super) struct Ranked {
 }
 
 impl Hits {
-    /// Adds up what was found. `channel` is the position of the `simhash` channel; `sparse` as in
-    /// [`Probe`](crate::index::Probe).
-    pub(super) fn gather(filed: Filed, keys: &[PostingKey], buckets: Buckets, channel: u8, sparse: Via) -> Self {
+    /// Adds up what was found. `channel` is the position of the `simhash` channel.
+    pub(super) fn gather(filed: Filed, keys: &[PostingKey], buckets: Buckets, channel: u8) -> Self {
         let mut hits = Self { channel, ..Self::default() };
         for (id, fingerprint) in buckets.near {
             let at = hits.position(id);
@@ -75,9 +74,6 @@ impl Hits {
         let (mut counts, mut common) = (CommonKeys::default(), Vec::new());
         for (key, postings) in keys.zip(filed.keys) {
             let via = Via::channel(key.channel);
-            if via.is_crowded(sparse, postings.len()) {
-                continue;
-            }
             if counts.note(via, postings.len()) {
                 common.push((postings, via));
             } else {
@@ -323,9 +319,8 @@ mod tests {
         #[test]
         fn the_ranking_is_that_of_the_in_memory_index(
             records in prop::collection::vec((0..4u64, prop::collection::btree_set(0..6u64, 0..4), 0..3u32), 1..700),
-            asked in prop::collection::btree_set(0..6u64, 0..6), is_sparse: bool,
+            asked in prop::collection::btree_set(0..6u64, 0..6),
         ) {
-            let sparse = if is_sparse { Via::channel(1) } else { Via::default() };
             let index = GenerationIndex::new();
             let target = Fingerprint(0);
             let key = |key: u64| PostingKey { channel: 1, key: key.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 };
@@ -347,11 +342,11 @@ mod tests {
             }
             let keys: Vec<PostingKey> = asked.iter().map(|&k| key(k)).collect();
             let expected = index.propose(&Probe {
-                digest_key: Some(digest(0)), fingerprint: Some((target, 3, 0)), keys: &keys, sparse,
+                digest_key: Some(digest(0)), fingerprint: Some((target, 3, 0)), keys: &keys,
             });
             filed.digest = postings(&exact);
             filed.keys = lists.iter().map(|list| postings(list)).collect();
-            let mut hits = Hits::gather(filed, &keys, buckets, 0, sparse);
+            let mut hits = Hits::gather(filed, &keys, buckets, 0);
             let all: Vec<_> = hits.ids.iter().map(|id| (id.clone(), id[1..].parse().unwrap())).collect();
             hits.learn(all.into_iter());
             let ranked = hits.rank();

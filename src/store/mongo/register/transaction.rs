@@ -10,7 +10,6 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 
 use super::{Entrant, Outcome, simhash_channel};
-use crate::index::Via;
 use crate::store::mongo::Shared;
 use crate::store::mongo::documents::{
     self, COLLECTIONS, RECORDS, SignatureDocument, record_content, record_key, verdict_content,
@@ -147,9 +146,8 @@ impl<'a> Registering<'a> {
         let pages: Vec<_> = of_fingerprint
             .map(|(fingerprint, buckets)| fingerprint.map(|fingerprint| pages_for(fingerprint, &buckets.highest)))
             .collect();
-        let sparse = Via::sparse(settings);
         let hits = filed.into_iter().zip(buckets).zip(signed());
-        let hits = hits.map(|((filed, buckets), signed)| Hits::gather(filed, &signed.keys, buckets, channel, sparse));
+        let hits = hits.map(|((filed, buckets), signed)| Hits::gather(filed, &signed.keys, buckets, channel));
         let mut ranked = shared.ranked(session, place, hits.collect()).await?;
         for (entrant, ranked) in self.entrants.iter().zip(&mut ranked) {
             let id = entrant.registration.id.as_str();
