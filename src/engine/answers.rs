@@ -127,6 +127,10 @@ pub struct Collection {
     /// Channels that cannot run, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inactive_channels: Vec<InactiveChannel>,
+    /// The generation was built by rules that this version of doppel has changed: records registered since are signed by others
+    /// than those before, and may miss them. Reindex the collection.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub outdated: bool,
     /// When it was created (RFC 3339, UTC).
     pub created_at: String,
 }

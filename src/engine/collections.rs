@@ -10,7 +10,7 @@ use crate::engine::answers::Collection;
 use crate::engine::context::{self, Context};
 use crate::engine::{DROP_RETRIES, Engine, Error, Result, off_thread};
 use crate::record::Row;
-use crate::schemes::profile::Profile;
+use crate::schemes::profile::{Profile, profile_digest};
 use crate::store::{CollectionSpec, CollectionState, StoreError};
 
 impl Engine {
@@ -116,6 +116,7 @@ impl Engine {
             profile: state.profile.clone(),
             records,
             inactive_channels,
+            outdated: profile_digest(&state.settings) != state.profile,
             created_at: state.created_at.clone(),
         })
     }

@@ -125,6 +125,11 @@ impl Context {
         self.state.others.iter().any(|other| other.phase == Phase::Building)
     }
 
+    /// Whether the live generation was built by rules that have changed since.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.profile.digest() != self.state.profile
+    }
+
     /// Version of the document frequencies it verifies by; 0 where it does not, or none were counted yet.
     pub(super) fn statistics(&self) -> u32 {
         self.verifier.as_ref().map_or(0, |_| self.frequencies.version())
@@ -367,6 +372,13 @@ impl Contexts {
         };
         let context = Arc::new(context);
         let state = &context.state;
+        if before.is_none() && context.is_outdated() {
+            tracing::warn!(
+                collection = %state.name, generation = state.generation,
+                "the index was built by rules that have changed since; records registered now may miss earlier ones until the \
+                 collection is reindexed"
+            );
+        }
         self.by_name.rcu(|contexts| {
             let mut contexts = HashMap::clone(contexts);
             contexts.insert(state.name.clone(), context.clone());
@@ -519,6 +531,17 @@ mod tests {
         assert_ne!(after(|settings| settings.text.simplify = false).await, owner);
         let owner = contexts.of(&store, &first).await.unwrap().owner;
         assert_ne!(after(|settings| settings.fields.truncate(3)).await, owner);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_generation_of_other_rules_is_outdated() {
+        let (contexts, store) = (Contexts::default(), ModelStore::default());
+        let state = state(&store, "words", &[]).await;
+        let context = contexts.of(&store, &state).await.unwrap();
+        assert!(context.is_outdated(), "made under another profile");
+        let profile = context.profile.digest().to_owned();
+        let renewed = Arc::new(CollectionState { profile, ..CollectionState::clone(&state) });
+        assert!(!contexts.of(&store, &renewed).await.unwrap().is_outdated());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::reading::Reading;
 use super::statistics::Statistics;
 use super::terms::{LEAST_WORDS, Rarity, fixed_count};
-use super::{Scheme, Signature, common, hashes};
+use super::{Scheme, Signature, common, hashes, is_share};
 use crate::collection::BooleanParams;
 
 /// Rounding must never shorten a prefix.
@@ -56,7 +56,7 @@ impl Scheme for Boolean {
 
     fn compare(&self, a: &Signature, b: &Signature) -> bool {
         let (Signature::Hashes(a), Signature::Hashes(b)) = (a, b) else { return false };
-        2.0 * common(a, b) as f64 >= self.params.t * (a.len() + b.len()) as f64
+        is_share(2 * common(a, b), self.params.t, a.len() + b.len())
     }
 
     fn needs_statistics(&self) -> bool {
@@ -68,7 +68,7 @@ impl Scheme for Boolean {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, counts, hold, texts};
+    use super::super::brute::{PAIRS, at_least, counts, hold, texts};
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;
@@ -110,7 +110,7 @@ mod tests {
             hold(&scheme, &texts, complete, |a, b| {
                 let (a, b) = (counts(a), counts(b));
                 let shared = a.keys().filter(|word| b.contains_key(*word)).count();
-                a.len() >= 4 && b.len() >= 4 && 2.0 * shared as f64 >= t * (a.len() + b.len()) as f64
+                a.len() >= 4 && b.len() >= 4 && at_least(2 * shared, t, a.len() + b.len())
             })?;
         }
     }

@@ -50,6 +50,11 @@ pub(super) fn texts() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
+/// Whether `part` is at least `share`, in hundredths, of `whole`.
+pub(super) fn at_least(part: usize, share: f64, whole: usize) -> bool {
+    part * 100 >= (share * 100.0).round() as usize * whole
+}
+
 /// The words of a text with their counts, straight from the segmenter.
 pub(super) fn counts(text: &str) -> BTreeMap<&str, u32> {
     let mut counts = BTreeMap::new();

@@ -18,6 +18,8 @@ use crate::collection::IMatchParams;
 
 /// 0.33 · 2^64: a word whose hash with the lexicon's number is below is not in it.
 const DROPPED_BELOW: u64 = (0.33 * 18_446_744_073_709_551_616.0) as u64;
+/// Rounding of logarithms must never leave out a word that lies on a bound; the next frequency is further away than this.
+const SLACK: f64 = 1e-12;
 
 /// The `i_match` scheme of a collection.
 #[derive(Clone, Debug)]
@@ -38,7 +40,7 @@ impl IMatch {
             0 => false,
             frequency => {
                 let nidf = (documents / f64::from(frequency)).ln() / documents.ln();
-                (self.params.low..=self.params.high).contains(&nidf)
+                (self.params.low - SLACK..=self.params.high + SLACK).contains(&nidf)
             }
         }
     }

@@ -10,7 +10,7 @@
 
 use super::reading::Reading;
 use super::super_shingle::{Permutations, band_hash};
-use super::{Scheme, Signature};
+use super::{Scheme, Signature, is_share};
 use crate::collection::MinhashParams;
 
 /// The `minhash` scheme of a collection.
@@ -46,7 +46,7 @@ impl Scheme for Minhash {
     fn compare(&self, a: &Signature, b: &Signature) -> bool {
         let (Signature::Minima(a), Signature::Minima(b)) = (a, b) else { return false };
         let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
-        a.len() == b.len() && equal as f64 >= self.params.t * a.len() as f64
+        a.len() == b.len() && is_share(equal, self.params.t, a.len())
     }
 }
 
@@ -54,7 +54,7 @@ impl Scheme for Minhash {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, hold, texts};
+    use super::super::brute::{PAIRS, at_least, hold, texts};
     use super::super::super_shingle::tests::naive_minima;
     use super::super::tests::{document, reading};
     use super::*;
@@ -83,7 +83,7 @@ mod tests {
             hold(&Minhash::new(&MinhashParams { units, bands, rows, t }), &texts, false, |a, b| {
                 let minima = |text| naive_minima(text, units.into(), count.into());
                 let (Some(a), Some(b)) = (minima(a), minima(b)) else { return false };
-                a.iter().zip(&b).filter(|(a, b)| a == b).count() as f64 >= t * f64::from(count)
+                at_least(a.iter().zip(&b).filter(|(a, b)| a == b).count(), t, count as usize)
             })?;
         }
     }

@@ -135,6 +135,20 @@ fn common(a: &[u64], b: &[u64]) -> usize {
     count
 }
 
+/// Whether `part` is at least `share` of `whole`, a count above 0.
+///
+/// The quotient is rounded but once, and rounding keeps order: so the answer is that of exact arithmetic for shares of up to six
+/// decimals and counts up to 10^9, between which and a quotient there is nothing to be rounded away. A product is rounded past
+/// its bound: 0.28 × 25 is more than 7.
+pub(crate) fn is_share(part: usize, share: f64, whole: usize) -> bool {
+    is_ratio(part as f64, share, whole as f64)
+}
+
+/// [`is_share`] of sums that are whole numbers.
+fn is_ratio(part: f64, share: f64, whole: f64) -> bool {
+    part / whole >= share
+}
+
 /// A signature of the distinct ones of `hashes`; `None` when there are none.
 fn hashes(mut hashes: Vec<u64>) -> Option<Signature> {
     hashes.sort_unstable();
@@ -144,6 +158,9 @@ fn hashes(mut hashes: Vec<u64>) -> Option<Signature> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::is_share;
     use super::reading::Reading;
     use crate::collection::Role;
     use crate::text::words::Words;
@@ -155,9 +172,33 @@ mod tests {
             position: position as u8,
             role: *role,
             text: (*text).into(),
+            merged: None,
             line_ends: Vec::new(),
         };
         Document { fields: fields.iter().enumerate().map(field).collect(), ..Document::default() }
+    }
+
+    #[test]
+    fn seven_of_twenty_five_are_28_percent() {
+        assert!(is_share(7, 0.28, 25) && !is_share(6, 0.28, 25));
+        let all = || (1..=100_usize).flat_map(|whole| (0..=whole).map(move |part| (part, whole)));
+        for (hundredths, (part, whole)) in (0..=100_usize).flat_map(|share| all().map(move |of| (share, of))) {
+            let share: f64 = format!("{}.{:02}", hundredths / 100, hundredths % 100).parse().unwrap();
+            assert_eq!(is_share(part, share, whole), part * 100 >= hundredths * whole, "{part} of {whole}, {share}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn shares_are_compared_as_the_decimals_that_are_written(
+            whole in 1..1_000_000_000_usize, millionths in 0..=1_000_000_usize, off in 0..3_usize,
+        ) {
+            let share: f64 = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000).parse().unwrap();
+            // Those next to the bound, and that on it.
+            let part = (whole * millionths / 1_000_000 + off).saturating_sub(1).min(whole);
+            prop_assert_eq!(is_share(part, share, whole), part * 1_000_000 >= millionths * whole);
+        }
     }
 
     pub(super) fn reading<'a>(document: &'a Document, words: &'a Words, weights: &[u16]) -> Reading<'a> {

@@ -1,7 +1,7 @@
 //! Multiple MD5 (data cleaning with MD5, 2008; after Tianwang's): ordered fingerprints, looked up by the first of them.
 //!
-//! The list: the MD5 of each lead field's value (of "" where it has none), then of the distinct words in heavy order
-//! (falling frequency, ties by their bytes). A record with fewer than `pre` distinct words has none, nor has one all of
+//! The list: the MD5 of each lead field's value with synonyms replaced (of "" where it has none), then of the distinct words in
+//! heavy order (falling frequency, ties by their bytes); no fingerprint twice, the first place counts. A record with fewer than `pre` distinct words has none, nor has one all of
 //! whose lead fields are missing.
 //!
 //! Keys: with `key: all` H of the first `pre` fingerprints together; with `any` H of each of them with its position. Two
@@ -13,7 +13,7 @@
 
 use super::hash::{Md5, city64_bytes};
 use super::reading::Reading;
-use super::{Scheme, Signature};
+use super::{Scheme, Signature, is_share};
 use crate::collection::{Field, LeadKey, MultiMd5Params};
 
 /// The `multi_md5` scheme of a collection.
@@ -44,13 +44,19 @@ impl Scheme for MultiMd5 {
         }
         let fields = &reading.document().fields;
         let value = |lead: &Option<u8>| fields.iter().find(|field| Some(field.position) == *lead);
-        let leads: Vec<Option<&str>> =
-            self.leads.iter().map(|lead| value(lead).map(|field| field.text.as_str())).collect();
-        if !leads.is_empty() && leads.iter().all(Option::is_none) {
+        let values: Vec<_> = self.leads.iter().map(|lead| value(lead).map(|field| reading.merged(field))).collect();
+        if !values.is_empty() && values.iter().all(Option::is_none) {
             return None;
         }
-        let leads = leads.into_iter().map(|lead| Md5::of(lead.unwrap_or_default()));
-        Some(Signature::Digests(leads.chain(words.iter().map(|word| Md5::of(word.term))).collect()))
+        let mut leads: Vec<Md5> = Vec::with_capacity(values.len());
+        for value in values {
+            let lead = Md5::of(value.as_deref().unwrap_or_default());
+            if !leads.contains(&lead) {
+                leads.push(lead);
+            }
+        }
+        let words = words.iter().map(|word| Md5::of(word.term)).filter(|word| !leads.contains(word));
+        Some(Signature::Digests(leads.iter().copied().chain(words).collect()))
     }
 
     fn keys(&self, signature: &Signature, keys: &mut Vec<u64>) {
@@ -77,7 +83,7 @@ impl Scheme for MultiMd5 {
         };
         let (sorted_a, sorted_b) = (sorted(a), sorted(b));
         let shared = sorted_a.iter().filter(|digest| sorted_b.binary_search(digest).is_ok()).count();
-        shared > self.params.t as usize && shared as f64 >= self.params.share * a.len().min(b.len()) as f64
+        shared > self.params.t as usize && is_share(shared, self.params.share, sorted_a.len().min(sorted_b.len()))
     }
 }
 
@@ -87,10 +93,11 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, heavy, hold, texts};
+    use super::super::brute::{PAIRS, at_least, heavy, hold, texts};
     use super::super::tests::{document, reading};
     use super::*;
-    use crate::collection::Role;
+    use crate::collection::{Role, TextSettings};
+    use crate::text::words::Words;
 
     fn leading(params: &MultiMd5Params) -> MultiMd5 {
         let field = |name: &str| Field { name: name.into(), role: Role::Whole, weight: None };
@@ -135,8 +142,39 @@ mod tests {
         assert_eq!(sign(&[text]), None);
         let Some(Signature::Digests(list)) = sign(&[(Role::Whole, "番茄"), text]) else { panic!("it has a title") };
         assert_eq!(list[..2], [Md5::of("番茄"), Md5::of("")]);
-        assert_eq!(list.len(), 2 + 4, "the lead's own words follow with all others");
+        assert_eq!(list.len(), 2 + 3, "the words follow but for the one that leads");
         assert_eq!(sign(&[(Role::Whole, "番茄"), (Role::Text, "。")]), None, "one word is less than pre");
+    }
+
+    #[test]
+    fn no_fingerprint_is_there_twice_and_equal_short_lists_match() {
+        let lead_fields = vec!["title".to_owned(), "contact".to_owned()];
+        let scheme = leading(&MultiMd5Params { lead_fields, pre: 2, t: 1, share: 1.0, ..MultiMd5Params::default() });
+        // The title is a word of the text as well, and both leads are the same.
+        let fields = [(Role::Whole, "夜市"), (Role::Whole, "夜市"), (Role::Text, "区夜市")];
+        let document = document(&fields);
+        let signature = scheme.sign(&reading(&document, &PAIRS, &[1; 4])).unwrap();
+        assert_eq!(signature, Signature::Digests(["夜市", "区夜"].map(Md5::of).into()));
+        assert!(scheme.compare(&signature, &signature));
+        // As stored before repeated ones were left out.
+        let repeated = Signature::Digests(["夜市", "夜市", "夜市", "区夜"].map(Md5::of).into());
+        assert!(scheme.compare(&signature, &repeated) && scheme.compare(&repeated, &repeated));
+    }
+
+    #[test]
+    fn leads_with_synonyms_are_one() {
+        let words = Words::new(&TextSettings {
+            synonyms: vec![vec!["番茄".into(), "西红柿".into()]],
+            ..TextSettings::default()
+        });
+        let scheme = leading(&MultiMd5Params { lead_fields: vec!["title".into()], ..MultiMd5Params::default() });
+        let sign = |title| {
+            let document = document(&[(Role::Whole, title), (Role::Text, "供应新鲜蔬菜,价格公道")]);
+            scheme.sign(&reading(&document, &words, &[1; 2])).unwrap()
+        };
+        let Signature::Digests(list) = sign("西红柿价格") else { panic!("it has a title") };
+        assert_eq!(list[0], Md5::of("番茄价格"));
+        assert_eq!(sign("番茄价格"), sign("西红柿价格"));
     }
 
     proptest! {
@@ -150,7 +188,7 @@ mod tests {
             hold(&scheme, &texts, false, |a, b| {
                 let (a, b): (BTreeSet<_>, BTreeSet<_>) = (heavy(a).into_iter().collect(), heavy(b).into_iter().collect());
                 let (shared, least) = (a.intersection(&b).count(), a.len().min(b.len()));
-                least >= pre as usize && shared > t as usize && shared as f64 >= share * least as f64
+                least >= pre as usize && shared > t as usize && at_least(shared, share, least)
             })?;
         }
     }

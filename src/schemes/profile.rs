@@ -42,6 +42,8 @@ use crate::violation::Violation;
 const ADDRESS_RULES: &str = "addresses 2";
 /// Version of the rules by which keys prefer rare text: weights, classes, how many are kept; raise it with every change.
 const RARITY_RULES: &str = "rarity 1";
+/// Version of what synonyms do to `whole` values; raise it with every change.
+const SYNONYM_RULES: &str = "whole synonyms 1";
 
 /// Settings, compiled.
 pub struct Profile {
@@ -71,7 +73,7 @@ impl Profile {
             _ => None,
         });
         Self {
-            digest: digest_of(settings),
+            digest: profile_digest(settings),
             fields: settings.fields.clone(),
             weights: settings.fields.iter().map(Field::weight).collect(),
             min_features: settings.min_features.into(),
@@ -88,11 +90,6 @@ impl Profile {
     /// hexadecimal.
     pub fn digest(&self) -> &str {
         &self.digest
-    }
-
-    /// What reads rows.
-    pub fn reader(&self) -> &Reader {
-        &self.reader
     }
 
     /// One per channel, in settings order; then, in a collection with a field of role `url`, [`EqualUrl`].
@@ -129,12 +126,16 @@ impl Profile {
         reasons.filter_map(|(at, scheme)| Some((at as u8, scheme.inactive_reason()?))).collect()
     }
 
-    /// Reads a row, see [`Reader::read`].
+    /// Reads a row, see [`Reader::read`], and replaces synonyms in `whole` values.
     ///
     /// # Errors
     /// All that is wrong with the row.
     pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
-        self.reader.read(row)
+        let mut document = self.reader.read(row)?;
+        for field in document.fields.iter_mut().filter(|field| field.role == Role::Whole) {
+            field.merged = self.words.merged(&field.text);
+        }
+        Ok(document)
     }
 
     /// The exact stage's digest of a document that is not empty, without signing it. O(length).
@@ -254,16 +255,46 @@ fn names_addresses(settings: &Settings) -> bool {
     settings.fields.iter().any(|field| field.role == Role::Url)
 }
 
-fn digest_of(settings: &Settings) -> String {
+/// The digest of the profile that `settings` compile to, without compiling it. O(their bytes).
+pub fn profile_digest(settings: &Settings) -> String {
     let mut hasher = Sha256::new();
-    let addresses = names_addresses(settings).then(|| ADDRESS_RULES.to_owned());
-    let rarity = settings.channels.iter().any(prefers_rare).then(|| format!("{RARITY_RULES} {}", built_in::version()));
-    let rules = addresses.into_iter().chain(rarity);
-    for part in [settings.profile_source().to_string(), text::version(&settings.text)].into_iter().chain(rules) {
+    for part in
+        [settings.profile_source().to_string(), text::version(&settings.text)].into_iter().chain(rules(settings))
+    {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Versions of the rules that `settings` go by, beside those of all text. One that has never changed has none.
+fn rules(settings: &Settings) -> Vec<String> {
+    let mut rules = Vec::new();
+    if names_addresses(settings) {
+        rules.push(ADDRESS_RULES.to_owned());
+    }
+    if settings.channels.iter().any(prefers_rare) {
+        rules.push(format!("{RARITY_RULES} {}", built_in::version()));
+    }
+    let has_whole = settings.fields.iter().any(|field| field.role == Role::Whole);
+    if has_whole && !settings.text.synonyms.is_empty() {
+        rules.push(SYNONYM_RULES.to_owned());
+    }
+    rules.extend(settings.channels.iter().filter_map(scheme_rules).map(str::to_owned));
+    rules
+}
+
+/// Version of what a scheme signs, where that has changed since its first; raise it with every change.
+fn scheme_rules(channel: &Channel) -> Option<&'static str> {
+    match channel {
+        // Fields and separated digits are kept apart.
+        Channel::Md5(params) if params.strip => Some("md5 strip 2"),
+        // Synonyms in lead fields, no fingerprint twice.
+        Channel::MultiMd5(params) if !params.lead_fields.is_empty() => Some("multi_md5 leads 2"),
+        // Words on the bounds count.
+        Channel::IMatch(_) => Some("i_match 2"),
+        _ => None,
+    }
 }
 
 /// A distinct feature of a document.
@@ -366,6 +397,41 @@ mod tests {
         ];
         let digests: std::collections::HashSet<_> = changed.iter().map(|profile| profile.digest().to_owned()).collect();
         assert!(digests.len() == changed.len() && !digests.contains(&base));
+    }
+
+    #[test]
+    fn rules_that_have_changed_are_named_where_settings_go_by_them_and_nowhere_else() {
+        let of = |channels: &str, synonyms: &[&str]| {
+            let mut settings = Settings::preset(Preset::Paper);
+            settings.channels = serde_json::from_str(channels).unwrap();
+            settings.text.synonyms = vec![synonyms.iter().map(|word| (*word).to_owned()).collect()];
+            settings.text.synonyms.retain(|group| !group.is_empty());
+            assert_eq!(settings.validate(), []);
+            rules(&settings)
+        };
+        let simhash = r#"[{"scheme":"simhash"},{"scheme":"md5"},{"scheme":"multi_md5"}]"#;
+        assert_eq!(of(simhash, &[]), [""; 0]);
+        assert_eq!(of(simhash, &["番茄", "西红柿"]), ["whole synonyms 1"]);
+        let changed =
+            r#"[{"scheme":"md5","strip":true},{"scheme":"multi_md5","lead_fields":["title"]},{"scheme":"i_match"}]"#;
+        assert_eq!(of(changed, &[]), ["md5 strip 2", "multi_md5 leads 2", "i_match 2"]);
+    }
+
+    #[test]
+    fn whole_values_with_synonyms_are_one_feature() {
+        let profile = profile(|settings| {
+            settings.channels = vec![Channel::Simhash(SimhashParams::default())];
+            settings.fields[0] = Field { name: "title".into(), role: Role::Whole, weight: Some(2) };
+            settings.text.synonyms = vec![vec!["番茄".into(), "西红柿".into()]];
+        });
+        let signed = |title: &str| {
+            let row = serde_json::json!({ "title": title, "content": "本地大棚直供,每斤两元,欢迎批发" }).to_string();
+            sign(&profile, &row)
+        };
+        let (tomato, other) = (signed("番茄价格"), signed("西红柿价格"));
+        assert_eq!(tomato.fingerprint(), other.fingerprint());
+        assert_ne!(tomato.digest, other.digest, "equal content is another question");
+        assert_ne!(tomato.fingerprint(), signed("白菜价格").fingerprint());
     }
 
     #[test]

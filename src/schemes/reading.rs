@@ -1,14 +1,15 @@
 //! A document cut into words, once for all schemes.
 //!
-//! Two views of it: *tokens*, the features of Simhash, among which the value of a `whole` field is one; and *words*, what
+//! Two views of it: *tokens*, the features of Simhash, among which the value of a `whole` field (with synonyms replaced) is one; and *words*, what
 //! all other word schemes count: distinct, over the `text` and `whole` fields alike, every occurrence counting 1 whatever the
 //! field's weight. Words are made when a scheme first asks.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use crate::collection::Role;
-use crate::text::Document;
 use crate::text::words::Words;
+use crate::text::{Document, DocumentField};
 
 use super::hash::city64;
 
@@ -62,7 +63,8 @@ impl<'a> Reading<'a> {
                     tokens.push(Token { term, hash: city64(term), chars, factor, whole: false });
                 }),
                 Role::Whole => {
-                    let (term, chars) = (field.text.as_str(), field.text.chars().count() as u32);
+                    let term = field.merged.as_deref().unwrap_or(&field.text);
+                    let chars = term.chars().count() as u32;
                     tokens.push(Token { term, hash: city64(term), chars, factor, whole: true });
                 }
                 Role::Identity | Role::Time | Role::Url | Role::Ignore => {}
@@ -110,6 +112,11 @@ impl<'a> Reading<'a> {
         words
     }
 
+    /// A field's value with synonyms replaced. O(length).
+    pub fn merged(&self, field: &'a DocumentField) -> Cow<'a, str> {
+        self.cutter.merged(&field.text).map_or(Cow::Borrowed(&field.text), Cow::Owned)
+    }
+
     /// The input text of the schemes that read text and not words: the `text` and `whole` fields in settings order.
     pub fn input(&self) -> impl Iterator<Item = &'a str> {
         let fields = self.document.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
@@ -150,12 +157,16 @@ impl<'a> Reading<'a> {
 mod tests {
     use super::*;
     use crate::collection::TextSettings;
-    use crate::text::DocumentField;
 
     #[test]
     fn words_and_whole_values_are_features_and_addresses_are_not() {
-        let field =
-            |position, role, text: &str| DocumentField { position, role, text: text.into(), line_ends: Vec::new() };
+        let field = |position, role, text: &str| DocumentField {
+            position,
+            role,
+            text: text.into(),
+            merged: None,
+            line_ends: Vec::new(),
+        };
         let fields = vec![
             field(0, Role::Whole, "夜市噪音"),
             field(1, Role::Text, "噪音和噪音,夜市"),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::reading::Reading;
 use super::statistics::Statistics;
 use super::terms::{LEAST_WORDS, Rarity, Term, Terms, fixed_count};
-use super::{Scheme, Signature};
+use super::{Scheme, Signature, is_ratio};
 use crate::collection::ScamParams;
 
 /// The `scam` scheme of a collection.
@@ -56,12 +56,13 @@ impl Scheme for Scam {
         let mut close = 0.0;
         a.for_each_shared(b, |x, y| {
             let (x, y) = (f64::from(x), f64::from(y));
-            if self.params.epsilon - (x / y + y / x) > 0.0 {
+            // Of whole numbers, so rounded but once.
+            if (x * x + y * y) / (x * y) < self.params.epsilon {
                 close += x * y;
             }
         });
         // The greater subset is that of the smaller sum of squares; capping at 1 changes nothing, for t is at most 1.
-        close >= self.params.t * a.square().min(b.square())
+        is_ratio(close, self.params.t, a.square().min(b.square()))
     }
 
     fn needs_statistics(&self) -> bool {

@@ -12,7 +12,7 @@
 use super::hash::city64_bytes;
 use super::reading::Reading;
 use super::shingle::MAX_HASHES;
-use super::{Scheme, Signature, common, hashes};
+use super::{Scheme, Signature, common, hashes, is_share};
 use crate::collection::{Role, SegmentsParams, Split};
 use crate::text::DocumentField;
 use crate::text::units::{for_each_unit, is_word_char};
@@ -80,7 +80,7 @@ impl Scheme for Segments {
     fn compare(&self, a: &Signature, b: &Signature) -> bool {
         let (Signature::Hashes(a), Signature::Hashes(b)) = (a, b) else { return false };
         let shared = common(a, b);
-        shared >= self.params.agree as usize && shared as f64 >= self.params.share * a.len().min(b.len()) as f64
+        shared >= self.params.agree as usize && is_share(shared, self.params.share, a.len().min(b.len()))
     }
 
     fn key_implies_match(&self) -> bool {
@@ -94,7 +94,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, hold, texts};
+    use super::super::brute::{PAIRS, at_least, hold, texts};
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;
@@ -133,7 +133,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(30))]
         #[test]
         fn it_finds_just_the_pairs_of_the_definition(
-            texts in texts(), min_units in 1..6_u32, agree in 1..4_u32, share in prop::sample::select(vec![0.0, 0.5, 1.0]),
+            texts in texts(), min_units in 1..6_u32, agree in 1..4_u32, share in prop::sample::select(vec![0.0, 0.28, 0.5, 1.0]),
             sentences: bool,
         ) {
             let split = if sentences { Split::Sentence } else { Split::Clause };
@@ -154,7 +154,7 @@ mod tests {
                 };
                 let (a, b) = (pieces(a), pieces(b));
                 let (shared, least) = (a.intersection(&b).count(), a.len().min(b.len()));
-                least > 0 && shared >= (share * least as f64).ceil().max(f64::from(agree)) as usize
+                least > 0 && shared >= agree as usize && at_least(shared, share, least)
             })?;
         }
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use super::frequencies::Frequencies;
 use super::reading::Reading;
 use super::runs::Runs;
-use super::{MisplacedKeys, Scheme, Signature};
+use super::{MisplacedKeys, Scheme, Signature, is_share};
 use crate::collection::{Prefer, ShingleParams};
 use crate::text::shingles::for_each_of_three;
 
@@ -113,7 +113,7 @@ impl Scheme for Shingle {
             return shared_of_smallest(a, b, usize::MAX).0 > 0;
         }
         let (shared, of) = shared_of_smallest(a, b, most);
-        shared > 0 && shared as f64 >= self.params.t * of as f64
+        shared > 0 && is_share(shared, self.params.t, of)
     }
 
     fn key_implies_match(&self) -> bool {
@@ -273,6 +273,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::brute::at_least;
     use super::super::frequencies::{Counter, SAMPLED_SHINGLE};
     use super::super::hash::{city64, city64_bytes};
     use super::super::tests::{document, reading};
@@ -373,7 +374,7 @@ mod tests {
             let most = if modulus.is_some() { usize::MAX } else { a.len().min(b.len()).max(4) };
             let union: Vec<u64> = a.union(&b).copied().take(most).collect();
             let both = union.iter().filter(|hash| a.contains(hash) && b.contains(hash)).count();
-            prop_assert_eq!(found, (t == 0.0 && shares) || (both > 0 && both as f64 >= t * union.len() as f64));
+            prop_assert_eq!(found, (t == 0.0 && shares) || (both > 0 && at_least(both, t, union.len())));
         }
     }
 

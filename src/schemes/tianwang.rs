@@ -150,9 +150,10 @@ impl Scheme for Keywords {
     }
 }
 
-/// SIM(A, B), see the module.
+/// SIM(A, B), see the module: a quotient of whole numbers, rounded but once.
 fn difference(a: &Terms, b: &Terms) -> f64 {
-    1.0 - 2.0 * a.dot(b) / (a.square() + b.square())
+    let squares = a.square() + b.square();
+    (squares - 2.0 * a.dot(b)) / squares
 }
 
 #[cfg(test)]

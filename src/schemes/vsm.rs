@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::reading::{Reading, Word};
 use super::statistics::{Statistics, reason_inactive};
 use super::terms::{LEAST_WORDS, Rarity, Term, Terms, fixed_count};
-use super::{Scheme, Signature};
+use super::{Scheme, Signature, is_ratio};
 use crate::collection::{VsmParams, Weighting};
 
 /// One unit of weight in fixed point under `tf_idf`.
@@ -92,7 +92,7 @@ impl Scheme for Vsm {
 
     fn compare(&self, a: &Signature, b: &Signature) -> bool {
         let (Signature::Terms(a), Signature::Terms(b)) = (a, b) else { return false };
-        a.dot(b) >= self.params.t * (a.square() * b.square()).sqrt()
+        is_ratio(a.dot(b), self.params.t, (a.square() * b.square()).sqrt())
     }
 
     fn needs_statistics(&self) -> bool {

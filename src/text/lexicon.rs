@@ -34,6 +34,7 @@ pub struct Lexicon {
     tags: Box<[u16]>,
     /// Which entry each of `tags` belongs to.
     places: Box<[u32]>,
+    replaces: bool,
 }
 
 impl Lexicon {
@@ -71,7 +72,13 @@ impl Lexicon {
             tags[at & (size - 1)] = tag;
             places[at & (size - 1)] = place;
         }
-        Self { entries, tags, places }
+        let replaces = entries.iter().any(|(_, replacement)| replacement.is_some());
+        Self { entries, tags, places, replaces }
+    }
+
+    /// Whether any word has a synonym that replaces it.
+    pub fn replaces(&self) -> bool {
+        self.replaces
     }
 
     /// What becomes of `word`.

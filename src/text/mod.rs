@@ -67,6 +67,9 @@ pub struct DocumentField {
     pub role: crate::collection::Role,
     /// The normalised value, never empty.
     pub text: String,
+    /// Of a `whole` field, the value with synonyms replaced, where that is another: the feature that it is. Filled by
+    /// [`Profile::read`](crate::schemes::profile::Profile::read), which has the words.
+    pub merged: Option<String>,
     /// Where lines of the value ended, as offsets in `text`, ascending; the last line's end is not among them. Only read
     /// for collections with a channel that asks for lines: normal form makes a line break a space like any other.
     pub line_ends: Vec<u32>,

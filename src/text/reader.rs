@@ -84,7 +84,13 @@ impl Reader {
             match role {
                 // Positions fit: settings name at most 128 fields.
                 Role::Text | Role::Whole | Role::Url => {
-                    document.fields.push(DocumentField { position: position as u8, role: *role, text, line_ends });
+                    document.fields.push(DocumentField {
+                        position: position as u8,
+                        role: *role,
+                        text,
+                        merged: None,
+                        line_ends,
+                    });
                 }
                 Role::Identity => identity.push(text),
                 Role::Time => match time::parse(&text, &self.zone) {

@@ -34,11 +34,33 @@ impl Words {
             Fate::Replaced(first) => word(first, first.chars().count() as u32),
         });
     }
+
+    /// A normalised value with every word that has a synonym replaced by the first of its group and all else as it stands, stop
+    /// words too; `None` where nothing is replaced. O(length).
+    pub fn merged(&self, text: &str) -> Option<String> {
+        if !self.lexicon.replaces() {
+            return None;
+        }
+        let (mut merged, mut end) = (String::new(), 0);
+        self.segmenter.for_each_word(text, |token, _| {
+            let start = token.as_ptr() as usize - text.as_ptr() as usize;
+            // Runs of characters overlap.
+            if start >= end
+                && let Fate::Replaced(first) = self.lexicon.fate(token)
+            {
+                merged.push_str(&text[end..start]);
+                merged.push_str(first);
+                end = start + token.len();
+            }
+        });
+        (end > 0).then(|| merged + &text[end..])
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collection::SegmenterKind;
 
     #[test]
     fn stop_words_are_left_out_and_synonyms_merged() {
@@ -52,5 +74,19 @@ mod tests {
             found.push((word, chars));
         });
         assert_eq!(found, [("番茄", 2), ("番茄", 2), ("卖不出去", 4)]);
+    }
+
+    #[test]
+    fn a_value_with_synonyms_is_that_of_the_first_of_each_group_and_keeps_all_else() {
+        let synonyms = vec![vec!["番茄".into(), "西红柿".into()], vec!["价格".into(), "价钱".into()]];
+        let merged = |segmenter, text: &str| {
+            Words::new(&TextSettings { synonyms: synonyms.clone(), segmenter, ..TextSettings::default() }).merged(text)
+        };
+        let jieba = SegmenterKind::Jieba;
+        assert_eq!(merged(jieba, "西红柿价格").as_deref(), Some("番茄价格"));
+        assert_eq!(merged(jieba, "我的西红柿,西红柿的价钱!").as_deref(), Some("我的番茄,番茄的价格!"));
+        assert_eq!(merged(jieba, "番茄价格"), None);
+        assert_eq!(merged(SegmenterKind::Chars2, "价钱价钱低").as_deref(), Some("价格价格低"));
+        assert_eq!(Words::new(&TextSettings::default()).merged("西红柿价钱"), None);
     }
 }
