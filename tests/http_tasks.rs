@@ -305,6 +305,9 @@ fn decisions_groups_and_purge_over_http() {
     assert_eq!((&dry["dry_run"], &dry["superfluous"], &dry["deleted"]), (&json!(true), &json!(1), &json!(0)));
     assert_eq!(dry["records"], json!([{ "id": "a", "kept": "c" }]));
     assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 4);
+    assert_eq!(purge(json!({ "from": "1999-01-01", "to": "1999-02-01" }))["superfluous"], 0);
+    let wrong = desk.server.send("POST", "/v1/admin/purge", &json!({ "collection": "desk", "from": "soon" }));
+    assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("/from")));
     assert_eq!(purge(json!({ "dry_run": false }))["deleted"], 1);
     assert_eq!(desk.send("GET", "/records/a", &Value::Null).status, 404);
 }

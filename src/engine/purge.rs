@@ -8,16 +8,19 @@ mod set;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use self::set::{Member, Rejected};
 use crate::collection::CollectionName;
 use crate::engine::context::Context;
 use crate::engine::groups::{GroupView, Order};
-use crate::engine::tasks::Purge;
-use crate::engine::{Engine, Result};
+use crate::engine::tasks::{Purge, Window};
+use crate::engine::{Engine, Error, Result};
 use crate::record::RecordId;
 use crate::store::Seq;
+use crate::text::time;
+use crate::violation::Violation;
 
 /// Filed entries or decisions read at once.
 const PIECE: usize = 5_000;
@@ -64,7 +67,8 @@ impl Found {
         let named = self.delete.iter().take(NAMED);
         let named: Vec<_> = named.map(|found| json!({ "id": found.id, "kept": found.kept })).collect();
         json!({
-            "dry_run": request.dry_run, "keep": request.keep, "near": request.near, "groups": self.groups,
+            "dry_run": request.dry_run, "keep": request.keep, "near": request.near,
+            "from": request.window.from, "to": request.window.to, "groups": self.groups,
             "contested": self.contested, "chained": self.chained, "changed": self.changed, "rejected": self.rejected,
             "superfluous": self.delete.len(), "deleted": deleted, "records": named,
             "truncated": self.delete.len() > NAMED,
@@ -73,6 +77,33 @@ impl Found {
 }
 
 impl Engine {
+    /// The window between two times, read as those of the collection's records are.
+    ///
+    /// # Errors
+    /// What cannot be read as a time, or a window that ends before it begins; an unknown collection.
+    pub async fn window(&self, collection: &CollectionName, from: Option<&str>, to: Option<&str>) -> Result<Window> {
+        if from.is_none() && to.is_none() {
+            return Ok(Window::default());
+        }
+        let state = self.store.collection(collection).await?;
+        let state = state.ok_or_else(|| Error::UnknownCollection(collection.clone()))?;
+        let zone = TimeZone::get(&state.settings.time_zone).unwrap_or(TimeZone::UTC);
+        let mut wrong = Vec::new();
+        let mut read = |pointer: &str, text: Option<&str>| {
+            let instant = text.and_then(|text| time::parse(text, &zone));
+            if text.is_some() && instant.is_none() {
+                let detail = "give a date or a time such as 2024-03-01 or 2024-03-01T08:00:00+08:00";
+                wrong.push(Violation::new(pointer, time::UNREADABLE, detail));
+            }
+            instant
+        };
+        let window = Window { from: read("/from", from), to: read("/to", to) };
+        if window.from.zip(window.to).is_some_and(|(from, to)| to <= from) {
+            wrong.push(Violation::new("/to", "out_of_range", "give a time after \"from\""));
+        }
+        if wrong.is_empty() { Ok(window) } else { Err(Error::Invalid(wrong)) }
+    }
+
     /// Finds what a purge deletes; `told` hears how many records are looked at. Memory: 16 bytes a record, and all
     /// decisions that reject a pair.
     pub async fn find_superfluous(
@@ -95,14 +126,14 @@ impl Engine {
                     None => found.changed += 1,
                     Some(view) if view.contested => found.contested += 1,
                     Some(view) if view.chained => found.chained += 1,
-                    Some(_) => found.add(members, request.keep, &rejected),
+                    Some(_) => found.add(members, &request, &rejected),
                 }
             }
             return Ok(found);
         }
         for seqs in self.exact_groups(&context, &mut told).await? {
             for members in set::by_digest(self.members(&context, &seqs).await?) {
-                found.add(members, request.keep, &rejected);
+                found.add(members, &request, &rejected);
             }
         }
         Ok(found)

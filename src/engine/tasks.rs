@@ -1,5 +1,6 @@
 //! Asking for long work, looking at it, telling it to stop. Who runs it is `crate::tasks`.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -57,6 +58,28 @@ pub struct Purge {
     pub near: bool,
     /// Delete nothing, only say what would be deleted.
     pub dry_run: bool,
+    /// Whose duplicates are looked for.
+    #[serde(default)]
+    pub window: Window,
+}
+
+/// A span of times of records; open where a bound is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// The first instant in it.
+    pub from: Option<Timestamp>,
+    /// The first instant behind it.
+    pub to: Option<Timestamp>,
+}
+
+impl Window {
+    /// Whether a record of this time is in it. One without a time is in the window without bounds alone.
+    pub fn holds(&self, time: Option<Timestamp>) -> bool {
+        match time {
+            Some(time) => self.from.is_none_or(|from| from <= time) && self.to.is_none_or(|to| time < to),
+            None => *self == Self::default(),
+        }
+    }
 }
 
 /// Which record of a group of duplicates stays. Equal times: the later registered; a missing time is the oldest.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::collection::{Channel, CollectionName, Field, Preset, Role, Settings};
 use crate::engine::decisions::Opinion;
 use crate::engine::groups::Order;
-use crate::engine::tasks::{Activate, Purge, Reindex, Survivor, Task, Work};
+use crate::engine::tasks::{Activate, Purge, Reindex, Survivor, Task, Window, Work};
 use crate::engine::{Engine, Error, IfDuplicate, Options, Wanted};
 use crate::record::{RecordId, Row};
 use crate::shutdown::{Phase, Shutdown};
@@ -366,7 +366,7 @@ async fn exact_means_what_the_generation_that_answers_reads() {
     assert_eq!(via().await, (true, false), "the district differs");
     // Its digest is stored as this generation reads it, theirs as the one before did.
     office.put("d", &text, json!({ "district": "城东" })).await;
-    let purge = Work::Purge(Purge { keep: Survivor::First, near: false, dry_run: true });
+    let purge = Work::Purge(Purge { keep: Survivor::First, near: false, dry_run: true, window: Window::default() });
     let found = office.done(purge).await.result["records"].clone();
     assert_eq!(found, json!([{ "id": "c", "kept": "a" }, { "id": "d", "kept": "a" }]));
     office.done(reindex(Settings::default(), true)).await;
@@ -410,7 +410,8 @@ async fn a_purge_keeps_the_right_one_and_deletes_only_when_told() {
     }
     office.put("near", &letter(5, 1), json!({ "time": "2021-01-01" })).await;
     office.put("none", &letter(5, 0), json!({})).await;
-    let purge = |keep, near, dry_run| office.done(Work::Purge(Purge { keep, near, dry_run }));
+    let purge =
+        |keep, near, dry_run| office.done(Work::Purge(Purge { keep, near, dry_run, window: Window::default() }));
     let deleted = |task: &Task| -> BTreeSet<String> {
         task.result["records"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
     };
@@ -419,6 +420,28 @@ async fn a_purge_keeps_the_right_one_and_deletes_only_when_told() {
     assert_eq!(deleted(&purge(Survivor::Earliest, false, true).await), set(&["old", "new", "mid", "same"]));
     assert_eq!(deleted(&purge(Survivor::First, false, true).await), set(&["new", "mid", "same", "none"]));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 6);
+    // Of a set with a record in the window all superfluous ones go, wherever they stand in time.
+    let within = async |from: Option<&str>, to: Option<&str>| {
+        let window = office.engine.window(&office.name, from, to).await.unwrap();
+        office.done(Work::Purge(Purge { keep: Survivor::Latest, near: false, dry_run: true, window })).await
+    };
+    let some = within(Some("2020-01-15"), Some("2020/2/2")).await;
+    assert_eq!(deleted(&some), set(&["old", "new", "mid", "none"]));
+    assert_eq!(some.result["from"], "2020-01-14T16:00:00Z", "the collection's time zone");
+    assert_eq!(
+        deleted(&within(Some("2020-03-02"), None).await),
+        set(&[]),
+        "the bound itself is in, what is before it not"
+    );
+    assert_eq!(
+        deleted(&within(None, Some("2020-01-01")).await),
+        set(&[]),
+        "the end is not in it, nor is what has no time"
+    );
+    let wrong = office.engine.window(&office.name, Some("soon"), Some("2020-01-01")).await;
+    assert!(matches!(wrong, Err(Error::Invalid(wrong)) if wrong[0].pointer == "/from"));
+    let backwards = office.engine.window(&office.name, Some("2020-01-02"), Some("2020-01-01")).await;
+    assert!(matches!(backwards, Err(Error::Invalid(wrong)) if wrong[0].pointer == "/to"));
     // A person said that these two are not the same matter.
     let opinion = Opinion { judgement: Judgement::NotSame, by: None, note: None };
     office.engine.decide(&office.name, &id_of("mid"), &id_of("same"), opinion).await.unwrap();

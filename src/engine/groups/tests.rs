@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{GroupDetail, Order};
 use crate::collection::CollectionName;
 use crate::engine::decisions::Opinion;
-use crate::engine::tasks::{Purge, Survivor};
+use crate::engine::tasks::{Purge, Survivor, Window};
 use crate::engine::{Engine, IfDuplicate, Options};
 use crate::record::{RecordId, Row};
 use crate::store::decisions::Judgement;
@@ -116,7 +116,7 @@ async fn two_crowds_that_one_pair_links_are_two_groups_until_a_person_confirms_t
 #[tokio::test]
 async fn a_purge_leaves_one_record_of_each_crowd() {
     let desk = Desk::with_two_crowds().await;
-    let purge = Purge { keep: Survivor::First, near: true, dry_run: true };
+    let purge = Purge { keep: Survivor::First, near: true, dry_run: true, window: Window::default() };
     let found = desk.engine.find_superfluous(&desk.name, purge, |_| {}).await.unwrap();
     assert_eq!((found.groups, found.changed, found.delete.len()), (2, 0, 10));
     assert!(found.delete.iter().all(|which| which.id.as_str()[..1] == which.kept.as_str()[..1]));

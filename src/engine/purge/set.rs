@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Found, Superfluous};
-use crate::engine::tasks::Survivor;
+use crate::engine::tasks::{Purge, Survivor};
 use crate::record::{RecordId, Row};
 use crate::schemes::profile::{Digest, Profile};
 use crate::store::decisions::Pair;
@@ -63,9 +63,13 @@ impl Rejected {
 
 impl Found {
     /// All of a set but the survivor and those that a person said are another matter than any other of the set.
-    pub(super) fn add(&mut self, members: Vec<Member>, keep: Survivor, rejected: &Rejected) {
+    /// Nothing where no member's time is in the window: its records ask, the whole collection answers.
+    pub(super) fn add(&mut self, members: Vec<Member>, request: &Purge, rejected: &Rejected) {
+        if !members.iter().any(|member| request.window.holds(member.time)) {
+            return;
+        }
         // Equal times: the later registered stays. No time is older than any.
-        let survivor = match keep {
+        let survivor = match request.keep {
             Survivor::Latest => members.iter().max_by_key(|member| (member.time, member.seq)),
             Survivor::Earliest => members.iter().min_by_key(|member| (member.time, Reverse(member.seq))),
             Survivor::First => members.iter().min_by_key(|member| member.seq),

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Found;
 use crate::collection::CollectionName;
 use crate::engine::decisions::Opinion;
-use crate::engine::tasks::{Purge, Survivor};
+use crate::engine::tasks::{Purge, Survivor, Window};
 use crate::engine::{Engine, IfDuplicate, Options};
 use crate::record::{RecordId, Row};
 use crate::store::decisions::Judgement;
@@ -73,7 +73,7 @@ impl Desk {
     }
 
     async fn find_also(&self, near: bool) -> Found {
-        let request = Purge { keep: Survivor::First, near, dry_run: false };
+        let request = Purge { keep: Survivor::First, near, dry_run: false, window: Window::default() };
         self.engine.find_superfluous(&self.name, request, |_| {}).await.unwrap()
     }
 

@@ -50,6 +50,14 @@ pub struct PurgeInput {
     /// Delete nothing, only say what would be deleted.
     #[schema(default = true)]
     dry_run: Option<bool>,
+    /// Look only for duplicates of records whose time is not before this one, wherever in the collection they are: of each set
+    /// that such a record is in, the survivor of the whole set stays. A date or time in any form that records may have, in the
+    /// collection's time zone.
+    #[schema(min_length = 1, max_length = 64)]
+    from: Option<String>,
+    /// ... and is before this one.
+    #[schema(min_length = 1, max_length = 64)]
+    to: Option<String>,
 }
 
 /// Rebuild the whole index of a collection
@@ -101,8 +109,11 @@ pub async fn purge(
     let keep = input.word("keep", "latest, earliest or first").unwrap_or_default();
     let near = input.truth("near").unwrap_or(false);
     let dry_run = input.truth("dry_run").unwrap_or(true);
+    let (from, to) = (input.text("from"), input.text("to"));
     input.finish()?;
-    begin(&app, collection?, Work::Purge(Purge { keep, near, dry_run })).await
+    let collection = collection?;
+    let window = app.engine.window(&collection, from.as_deref(), to.as_deref()).await?;
+    begin(&app, collection, Work::Purge(Purge { keep, near, dry_run, window })).await
 }
 
 fn collection(input: &mut Input) -> Result<CollectionName, Problem> {

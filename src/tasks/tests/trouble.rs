@@ -16,7 +16,7 @@ fn left(office: &Office, work: &Work, status: TaskStatus, asked_at: &str) -> Tas
 async fn a_task_that_was_told_to_stop_while_nobody_ran_it_does_not_begin() {
     let office = Office::new().await;
     filled(&office, 5, 2).await;
-    let purge = Work::Purge(Purge { keep: Survivor::First, near: true, dry_run: false });
+    let purge = Work::Purge(Purge { keep: Survivor::First, near: true, dry_run: false, window: Window::default() });
     for work in [reindex(Settings { min_features: 5, ..Settings::default() }, true), purge] {
         let state = left(&office, &work, TaskStatus::Processing, &crate::clock::now());
         let dead = TaskState { holder: Some("a dead process".into()), cancel: true, ..state };
@@ -32,7 +32,7 @@ async fn a_task_that_was_told_to_stop_while_nobody_ran_it_does_not_begin() {
 async fn a_task_does_nothing_to_a_later_collection_of_the_same_name() {
     let office = Office::new().await;
     filled(&office, 5, 2).await;
-    let work = Work::Purge(Purge { keep: Survivor::First, near: true, dry_run: false });
+    let work = Work::Purge(Purge { keep: Survivor::First, near: true, dry_run: false, window: Window::default() });
     let state = left(&office, &work, TaskStatus::Enqueued, "2020-01-01T00:00:00.000Z");
     let id = state.id.clone();
     office.engine.put_task_state(state).await.unwrap().unwrap();
