@@ -277,6 +277,22 @@ fn made_ids_name_file_and_line_and_stay_the_same() {
 }
 
 #[test]
+fn null_of_a_dump_is_no_value_unless_told_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let file = write(dir.path(), "dump.csv", "id,title,content,user\nd1,NULL,路灯坏了半个月没有人修,\\N\n");
+    let collection = |name: &str, more: &[&str]| {
+        let arguments = [&["--to", server.url(), "--collection", name, &file][..], more].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_doppel")).arg("import").args(arguments).output().unwrap();
+        says(&output, 0, &["stored    1"]);
+        server.send("GET", &format!("/v1/collections/{name}/records/d1"), &Value::Null).json()["row"].clone()
+    };
+    assert_eq!(collection("nulls", &[]), json!({ "id": "d1", "content": "路灯坏了半个月没有人修" }));
+    let told = json!({ "id": "d1", "title": "NULL", "content": "路灯坏了半个月没有人修" });
+    assert_eq!(collection("nulls-told", &["--null", "\\N"]), told);
+}
+
+#[test]
 fn standard_input_is_a_file_called_minus() {
     let dir = tempfile::tempdir().unwrap();
     let server = TestServer::start_in(dir.path());

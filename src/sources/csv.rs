@@ -16,10 +16,12 @@ pub(super) struct CsvRows<R> {
     records: Records<R>,
     /// Names of the columns as JSON strings.
     names: Vec<String>,
+    /// Cells of these texts are no values.
+    nulls: Vec<String>,
 }
 
 impl<R: BufRead> CsvRows<R> {
-    pub(super) fn open(input: R, max: usize, needs_id: bool) -> Result<Self, OpenError> {
+    pub(super) fn open(input: R, max: usize, needs_id: bool, nulls: &[String]) -> Result<Self, OpenError> {
         let mut records = Records::new(input, max);
         let Some(Start { fault, .. }) = records.next_record()? else {
             return Err(OpenError::Header("is empty: the first line must name the columns".into()));
@@ -36,7 +38,7 @@ impl<R: BufRead> CsvRows<R> {
         })?;
         check_columns(&columns, needs_id).map_err(OpenError::Header)?;
         let names = columns.iter().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
-        Ok(Self { records, names })
+        Ok(Self { records, names, nulls: nulls.to_vec() })
     }
 
     fn content(&self) -> Result<Row, Unreadable> {
@@ -49,7 +51,8 @@ impl<R: BufRead> CsvRows<R> {
             return Err(self.bad("wrong_number_of_values", detail));
         }
         let mut json = String::with_capacity(self.records.text.len() * 2);
-        for (name, cell) in self.names.iter().zip(self.records.cells()).filter(|(_, cell)| !cell.is_empty()) {
+        let is_value = |cell: &[u8]| !cell.is_empty() && self.nulls.iter().all(|null| null.as_bytes() != cell);
+        for (name, cell) in self.names.iter().zip(self.records.cells()).filter(|(_, cell)| is_value(cell)) {
             let Ok(text) = std::str::from_utf8(cell) else {
                 return Err(self.bad("not_utf8", format!("the value of column {name} is not UTF-8")));
             };
@@ -147,7 +150,7 @@ mod tests {
     }
 
     fn header_error(text: &'static [u8], needs_id: bool) -> String {
-        match open(text, Csv, 1000, needs_id) {
+        match open(text, Csv, 1000, needs_id, &[]) {
             Err(OpenError::Header(detail)) => detail,
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("the header was taken"),
@@ -158,6 +161,22 @@ mod tests {
     fn values_are_strings_and_empty_cells_are_absent() {
         let found = read("\u{feff}id, title ,n\n001,路灯,\n2,,7\n".as_bytes(), Csv, 1000);
         assert_eq!(found, [item(2, r#"{"id":"001","title":"路灯"}"#), item(3, r#"{"id":"2","n":"7"}"#)]);
+    }
+
+    #[test]
+    fn what_dumps_write_for_null_is_no_value_and_only_that() {
+        let text = "id,t,u\n1,NULL,\\N\n2,\"NULL\",a NULL\n3,null,NULLs\nNULL,\\N,\n".as_bytes();
+        let expected = [
+            item(2, r#"{"id":"1"}"#),
+            item(3, r#"{"id":"2","u":"a NULL"}"#),
+            item(4, r#"{"id":"3","t":"null","u":"NULLs"}"#),
+            item(5, "empty_row"),
+        ];
+        assert_eq!(read(text, Csv, 1000), expected);
+        let none = ["-".to_owned()];
+        let rows: Vec<_> = open("id,t,u\n1,NULL,-\n".as_bytes(), Csv, 1000, true, &none).unwrap().collect();
+        let [Ok(only)] = &rows[..] else { panic!("one row") };
+        assert_eq!(&**only.content.as_ref().unwrap().json(), r#"{"id":"1","t":"NULL"}"#);
     }
 
     #[test]

@@ -69,16 +69,25 @@ pub enum OpenError {
     Io(#[from] io::Error),
 }
 
+/// What dumps of databases write for NULL in CSV.
+pub const NULLS: [&str; 2] = ["NULL", "\\N"];
+
 /// Reads `input`, lines of at most `max` bytes. For CSV the header is read and checked at once; with `needs_id` it must
-/// have a column `id`.
+/// have a column `id`; a cell of just one of the texts in `nulls` is no value, like an empty one.
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(input: impl Read + Send + 'static, format: Format, max: usize, needs_id: bool) -> Result<Items, OpenError> {
+pub fn open(
+    input: impl Read + Send + 'static,
+    format: Format,
+    max: usize,
+    needs_id: bool,
+    nulls: &[String],
+) -> Result<Items, OpenError> {
     let input = BufReader::with_capacity(1 << 16, without_mark(input)?);
     Ok(match format {
         Format::Jsonl => Box::new(jsonl::JsonLines::new(input, max)),
-        Format::Csv => Box::new(csv::CsvRows::open(input, max, needs_id)?),
+        Format::Csv => Box::new(csv::CsvRows::open(input, max, needs_id, nulls)?),
     })
 }
 
@@ -139,7 +148,7 @@ pub(super) mod tests {
     }
 
     fn gather(text: &[u8], piece: usize, format: Format, max: usize) -> Vec<(u64, String)> {
-        let items = open(Dripping(text.to_vec(), piece), format, max, false).unwrap();
+        let items = open(Dripping(text.to_vec(), piece), format, max, false, &NULLS.map(str::to_owned)).unwrap();
         let said = |item: Item| match item.content {
             Ok(row) => row.json().to_string(),
             Err(why) => why.code.to_owned(),

@@ -26,7 +26,7 @@ use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::collection::Preset;
 use crate::config;
 use crate::index::join::MAX_RADIUS;
-use crate::sources::Format;
+use crate::sources::{Format, NULLS};
 
 const EXAMPLES: &str = "\
 Input, records:
@@ -79,6 +79,9 @@ pub struct Args {
     /// Give rows without an id the id FILE-LINE: the file's name without extension, and the line number
     #[arg(long, conflicts_with = "fingerprints")]
     make_ids: bool,
+    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
+    #[arg(long = "null", value_name = "TEXT", default_values = NULLS, conflicts_with = "fingerprints")]
+    nulls: Vec<String>,
     /// Write every pair to FILE
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,

@@ -94,6 +94,7 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         max_line_bytes: config.limits.max_line_bytes,
         skip_lines: 0,
         make_ids: args.make_ids,
+        nulls: args.nulls.clone(),
         keep_text: args.rejects_with_text,
     })
 }

@@ -31,6 +31,8 @@ pub(in crate::cli) struct Input {
     pub(in crate::cli) max_line_bytes: usize,
     pub(in crate::cli) skip_lines: u64,
     pub(in crate::cli) make_ids: bool,
+    /// Cells of CSV that are no values.
+    pub(in crate::cli) nulls: Vec<String>,
     /// Whether the text of refused lines is wanted.
     pub(in crate::cli) keep_text: bool,
 }
@@ -105,7 +107,7 @@ impl Input {
             Some(path) => Box::new(File::open(path).with_context(|| format!("cannot open {name}"))?),
         };
         let counted = Counted { input, count: count.clone() };
-        let opened = sources::open(counted, source.format, self.max_line_bytes, !self.make_ids);
+        let opened = sources::open(counted, source.format, self.max_line_bytes, !self.make_ids, &self.nulls);
         opened.map_err(|error| match error {
             OpenError::Header(detail) => usage(format!("{name} {detail}")),
             OpenError::Io(error) => anyhow::Error::new(error).context(format!("cannot read {name}")),

@@ -25,13 +25,13 @@ use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::collection::CollectionName;
 use crate::config::{self, Config};
 use crate::shutdown::{Phase, Shutdown, Signals};
-use crate::sources::Format;
+use crate::sources::{Format, NULLS};
 
 const EXAMPLES: &str = "\
 Input:
   JSON lines  one JSON object a line: {\"id\":\"p-1\",\"title\":\"…\",\"content\":\"…\"}
   CSV         a header row names the fields; UTF-8, values separated by commas, quoted values may hold line ends; every
-              value is taken as text, an empty cell as no value
+              value is taken as text, an empty cell as no value, and so is NULL or \\N (or what --null says)
   Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
   A line that cannot be read or is refused is reported, and the rest go on. A record whose time cannot be read is stored
   without it, and counted as warned.
@@ -79,9 +79,12 @@ pub struct Args {
     /// Give rows without an id the id FILE-LINE: the file's name without extension, and the line number
     #[arg(long)]
     make_ids: bool,
+    /// Text of a CSV cell that means no value, like an empty cell; may be given several times
+    #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
+    nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "key_file"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -160,6 +163,7 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         max_line_bytes: config.limits.max_line_bytes,
         skip_lines: args.skip_lines,
         make_ids: args.make_ids,
+        nulls: args.nulls.clone(),
         keep_text: args.rejects_with_text,
     })
 }
