@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for CollectionName {
 ///
 /// * `text`: running text, segmented into words.
 /// * `whole`: a short value that counts as one feature of its weight.
-/// * `identity`: names the petitioner: decides `relation`, never in a signature.
+/// * `identity`: names the petitioner: decides `relation`, in no signature unless the field is given a weight.
 /// * `time`: when the matter was submitted. Read are RFC 3339, and year, month, day as `2018-01-05`, `2018/1/5`, `2018.1.5`,
 ///   `20180105` or `2018年1月5日`, alone or with a time of day (`8:30`, `08:30:15`, `8时30分`, `下午3:05`, `3:05 PM`; 24:00 is
 ///   midnight of the next day), in the collection's `time_zone`. Of several such fields the first that can be read counts. A
@@ -89,7 +89,7 @@ pub enum Role {
     Text,
     /// A short value that counts as one feature of its weight.
     Whole,
-    /// Names the petitioner: decides `relation`, never in a signature.
+    /// Names the petitioner: decides `relation`, in no signature unless the field is given a weight.
     Identity,
     /// When the matter was submitted. Forms that are read: see above.
     Time,
@@ -108,11 +108,44 @@ pub struct Field {
     /// What the field is for.
     pub role: Role,
     /// Factor on the weights of its features; 1 for `text`, 2 for `whole` unless given.
+    ///
+    /// A field of role `identity` or `time` that has a weight is besides a feature, as a `whole` field is: the document of 2015
+    /// takes every column but the long text so. It is no content: the exact stage and the other schemes leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
+    /// How its value is written.
+    #[serde(default, skip_serializing_if = "TextFormat::is_plain")]
+    pub format: TextFormat,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TextFormat {
+    /// As it is.
+    #[default]
+    Plain,
+    /// HTML: the text that a browser would show is compared. For `text` and `whole` fields.
+    Html,
+}
+
+impl TextFormat {
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
 }
 
 impl Field {
+    /// A field with the usual weight and plain values.
+    pub fn new(name: impl Into<String>, role: Role) -> Self {
+        Self { name: name.into(), role, weight: None, format: TextFormat::Plain }
+    }
+
+    /// Whether its value is a feature of its own, besides what its role makes of it.
+    pub fn is_column(&self) -> bool {
+        matches!(self.role, Role::Identity | Role::Time) && self.weight.is_some()
+    }
+
     /// The factor on the weights of this field's features.
     pub fn weight(&self) -> u16 {
         self.weight.unwrap_or(if self.role == Role::Whole { 2 } else { 1 })
@@ -214,7 +247,7 @@ pub enum Preset {
     /// What measures best on real petitions: Simhash, sampled shingles, verification.
     #[default]
     Default,
-    /// The 2015 paper: Simhash alone, title whole at weight 2, term frequency, radius 3.
+    /// The 2015 paper: Simhash alone, every column but the long text whole at weight 2, term frequency, radius 3.
     Paper,
 }
 
@@ -262,8 +295,9 @@ impl Settings {
         let paper = preset == Preset::Paper;
         let named = ALIASES.iter().flat_map(|(role, names)| names.iter().map(|name| (*role, *name)));
         let fields = named.map(|(role, name)| match TITLES.contains(&name) && paper {
-            true => Field { name: name.into(), role: Role::Whole, weight: Some(2) },
-            false => Field { name: name.into(), role, weight: None },
+            true => Field { weight: Some(2), ..Field::new(name, Role::Whole) },
+            false if paper && role != Role::Text => Field { weight: Some(2), ..Field::new(name, role) },
+            false => Field::new(name, role),
         });
         let simhash = |weighting| Channel::Simhash(SimhashParams { weighting, ..SimhashParams::default() });
         Self {
@@ -363,7 +397,7 @@ fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
     if !fields.iter().any(|field| matches!(field.role, Role::Text | Role::Whole | Role::Url)) {
         found.push(Violation::new("/fields", "no_content_field", "name at least one field of role text, whole or url"));
     }
-    for (index, Field { name, role: _, weight }) in fields.iter().enumerate() {
+    for (index, Field { name, role, weight, format }) in fields.iter().enumerate() {
         if name.is_empty() || name == "id" || name.contains('\0') {
             let detail = "a field name is not empty, holds no NUL character, and is not \"id\", which names the record";
             found.push(Violation::new(format!("/fields/{index}/name"), "invalid_name", detail));
@@ -373,6 +407,10 @@ fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
         }
         if let Some(weight) = weight {
             within(&format!("/fields/{index}/weight"), u32::from(*weight), 1, 1000, found);
+        }
+        if *format == TextFormat::Html && !matches!(role, Role::Text | Role::Whole) {
+            let detail = "\"html\" is for fields of role text or whole";
+            found.push(Violation::new(format!("/fields/{index}/format"), "invalid_value", detail));
         }
     }
 }

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn every_scheme_is_compared_and_copies_are_found_by_those_that_run() {
-        let fields = vec![Field { name: "content".into(), role: Role::Text, weight: None }];
+        let fields = vec![Field::new("content", Role::Text)];
         let base = Settings { fields, ..Settings::preset(Preset::Default) };
         let mut done = Vec::new();
         let compared = compare(&set(), &base, |scheme| done.push(scheme));

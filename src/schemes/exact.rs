@@ -32,7 +32,7 @@ mod tests {
     use crate::collection::Role;
 
     fn fields(names: &[&str]) -> Vec<Field> {
-        names.iter().map(|name| Field { name: (*name).into(), role: Role::Text, weight: None }).collect()
+        names.iter().map(|name| Field::new(*name, Role::Text)).collect()
     }
 
     #[test]

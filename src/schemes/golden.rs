@@ -56,10 +56,7 @@ const GOLDEN: &[Golden] = &[
 fn settings(preset: Preset) -> Settings {
     let (role, weight) = if preset == Preset::Paper { (Role::Whole, Some(2)) } else { (Role::Text, None) };
     let mut settings = Settings::preset(preset);
-    settings.fields = vec![
-        Field { name: "title".into(), role, weight },
-        Field { name: "content".into(), role: Role::Text, weight: None },
-    ];
+    settings.fields = vec![Field { weight, ..Field::new("title", role) }, Field::new("content", Role::Text)];
     settings
 }
 

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn scheme(strip: bool) -> WholeMd5 {
-        let field = |name: &str| Field { name: name.into(), role: Role::Text, weight: None };
+        let field = |name: &str| Field::new(name, Role::Text);
         WholeMd5::new(&Md5Params { strip }, &[field("t"), field("c")])
     }
 

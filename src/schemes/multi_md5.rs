@@ -100,7 +100,7 @@ mod tests {
     use crate::text::words::Words;
 
     fn leading(params: &MultiMd5Params) -> MultiMd5 {
-        let field = |name: &str| Field { name: name.into(), role: Role::Whole, weight: None };
+        let field = |name: &str| Field::new(name, Role::Whole);
         MultiMd5::new(params, &[field("title"), field("contact")])
     }
 

@@ -30,7 +30,7 @@ use super::tianwang::{Abstract, Keywords};
 use super::url::{self, EqualUrl};
 use super::vsm::Vsm;
 use super::{MisplacedKeys, Scheme, Signature};
-use crate::collection::{Channel, Field, Prefer, Role, Settings};
+use crate::collection::{Channel, Field, Prefer, Role, Settings, TextFormat};
 use crate::record::{RecordId, Row};
 use crate::text::objects::NamedObject;
 use crate::text::words::Words;
@@ -44,6 +44,10 @@ const ADDRESS_RULES: &str = "addresses 2";
 const RARITY_RULES: &str = "rarity 1";
 /// Version of what synonyms do to `whole` values; raise it with every change.
 const SYNONYM_RULES: &str = "whole synonyms 1";
+/// Version of what identity and time are as features; raise it with every change.
+const COLUMN_RULES: &str = "columns 1";
+/// Version of what is the visible text of HTML, and of the library that reads it; raise it with every change of either.
+const HTML_RULES: &str = "html 1 html5gum 0.9.0";
 
 /// Settings, compiled.
 pub struct Profile {
@@ -132,7 +136,8 @@ impl Profile {
     /// All that is wrong with the row.
     pub fn read(&self, row: &Row) -> Result<Document, Vec<Violation>> {
         let mut document = self.reader.read(row)?;
-        for field in document.fields.iter_mut().filter(|field| field.role == Role::Whole) {
+        let whole = document.fields.iter_mut().filter(|field| field.role == Role::Whole);
+        for field in whole.chain(&mut document.columns) {
             field.merged = self.words.merged(&field.text);
         }
         Ok(document)
@@ -280,6 +285,12 @@ fn rules(settings: &Settings) -> Vec<String> {
     if has_whole && !settings.text.synonyms.is_empty() {
         rules.push(SYNONYM_RULES.to_owned());
     }
+    if settings.fields.iter().any(Field::is_column) {
+        rules.push(COLUMN_RULES.to_owned());
+    }
+    if settings.fields.iter().any(|field| field.format == TextFormat::Html) {
+        rules.push(HTML_RULES.to_owned());
+    }
     rules.extend(settings.channels.iter().filter_map(scheme_rules).map(str::to_owned));
     rules
 }
@@ -403,6 +414,7 @@ mod tests {
     fn rules_that_have_changed_are_named_where_settings_go_by_them_and_nowhere_else() {
         let of = |channels: &str, synonyms: &[&str]| {
             let mut settings = Settings::preset(Preset::Paper);
+            settings.fields.retain(|field| !field.is_column());
             settings.channels = serde_json::from_str(channels).unwrap();
             settings.text.synonyms = vec![synonyms.iter().map(|word| (*word).to_owned()).collect()];
             settings.text.synonyms.retain(|group| !group.is_empty());
@@ -418,10 +430,25 @@ mod tests {
     }
 
     #[test]
+    fn preset_paper_takes_every_column_but_the_long_text_as_a_feature_of_weight_two() {
+        let paper = Settings::preset(Preset::Paper);
+        assert_eq!(rules(&paper), ["columns 1"]);
+        let profile = Profile::compile(&paper, None);
+        let row = r#"{"title":"夜市噪音","content":"扰民扰民","user":"李某","time":"2020-01-01"}"#;
+        let read = |row: &str| profile.read(&Row::parse(row.as_bytes()).unwrap()).unwrap();
+        let features = profile.features(&read(row));
+        let features: Vec<_> = features.iter().map(|found| (found.term.as_str(), found.weight)).collect();
+        assert_eq!(features, [("2020-01-01", 2.0), ("夜市噪音", 2.0), ("扰民", 2.0), ("李某", 2.0)]);
+        let (one, other) = (sign(&profile, row), sign(&profile, &row.replace("李某", "王某")));
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        assert_eq!(one.digest, other.digest, "content alone is in the digest");
+    }
+
+    #[test]
     fn whole_values_with_synonyms_are_one_feature() {
         let profile = profile(|settings| {
             settings.channels = vec![Channel::Simhash(SimhashParams::default())];
-            settings.fields[0] = Field { name: "title".into(), role: Role::Whole, weight: Some(2) };
+            settings.fields[0] = Field { weight: Some(2), ..Field::new("title", Role::Whole) };
             settings.text.synonyms = vec![vec!["番茄".into(), "西红柿".into()]];
         });
         let signed = |title: &str| {
@@ -466,7 +493,7 @@ mod tests {
     fn features_are_merged_over_fields_and_heaviest_first() {
         let profile = profile(|settings| {
             settings.channels = vec![Channel::Simhash(SimhashParams::default())];
-            settings.fields[0] = Field { name: "title".into(), role: Role::Whole, weight: Some(2) };
+            settings.fields[0] = Field { weight: Some(2), ..Field::new("title", Role::Whole) };
         });
         let row = Row::parse(r#"{"title":"噪音","content":"夜市噪音扰民,夜市"}"#.as_bytes()).unwrap();
         let found = profile.features(&profile.read(&row).unwrap());

@@ -13,7 +13,7 @@ use crate::text::{Document, DocumentField};
 
 use super::hash::city64;
 
-/// One occurrence of a feature: a word of a `text` field, or the value of a `whole` field.
+/// One occurrence of a feature: a word of a `text` field, or the value of a `whole` field or a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Token<'a> {
     /// The feature.
@@ -24,7 +24,7 @@ pub struct Token<'a> {
     pub chars: u32,
     /// The field's weight.
     pub factor: u16,
-    /// Whether it is the value of a `whole` field.
+    /// Whether it is the value of a `whole` field or a column.
     pub whole: bool,
 }
 
@@ -56,18 +56,18 @@ impl<'a> Reading<'a> {
         // Words have about two characters of three bytes, a third of them are stop words.
         let length: usize = document.fields.iter().map(|field| field.text.len()).sum();
         let mut tokens = Vec::with_capacity(length / 8 + 4);
-        for field in &document.fields {
+        for field in document.fields.iter().chain(&document.columns) {
             let factor = weights.get(usize::from(field.position)).copied().unwrap_or(1);
             match field.role {
                 Role::Text => words.for_each(&field.text, |term, chars| {
                     tokens.push(Token { term, hash: city64(term), chars, factor, whole: false });
                 }),
-                Role::Whole => {
+                Role::Whole | Role::Identity | Role::Time => {
                     let term = field.merged.as_deref().unwrap_or(&field.text);
                     let chars = term.chars().count() as u32;
                     tokens.push(Token { term, hash: city64(term), chars, factor, whole: true });
                 }
-                Role::Identity | Role::Time | Role::Url | Role::Ignore => {}
+                Role::Url | Role::Ignore => {}
             }
         }
         Self { document, cutter: words, tokens, words: OnceCell::new() }

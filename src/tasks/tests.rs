@@ -360,7 +360,7 @@ async fn exact_means_what_the_generation_that_answers_reads() {
     };
     assert_eq!(via().await, (true, true), "nobody reads the district");
     let mut settings = Settings::default();
-    settings.fields.push(Field { name: "district".into(), role: Role::Whole, weight: None });
+    settings.fields.push(Field::new("district", Role::Whole));
     let task = office.done(reindex(settings, true)).await;
     assert_eq!(task.status, TaskStatus::Succeeded, "{:?}", task.error);
     assert_eq!(via().await, (true, false), "the district differs");

@@ -5,6 +5,7 @@
 //! and the settings.
 
 pub mod convert;
+pub mod html;
 pub mod lexicon;
 pub mod normalise;
 pub mod objects;
@@ -50,6 +51,8 @@ pub fn version(settings: &TextSettings) -> String {
 pub struct Document {
     /// Content fields (`text`, `whole`, `url`) that are not empty after normalisation, in settings order.
     pub fields: Vec<DocumentField>,
+    /// Values of other fields that are features ([`Field::is_column`](crate::collection::Field::is_column)), in settings order.
+    pub columns: Vec<DocumentField>,
     /// The petitioner, if the row names one: all `identity` values, normalised and joined.
     pub identity: Option<String>,
     /// When the matter was submitted, if the row says so.
@@ -58,16 +61,16 @@ pub struct Document {
     pub warnings: Vec<Violation>,
 }
 
-/// A content field of a document.
+/// A content field of a document, or a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentField {
     /// Position in the settings' `fields`.
     pub position: u8,
-    /// Its role: `text`, `whole` or `url`.
+    /// Its role: `text`, `whole` or `url`; of a column `identity` or `time`.
     pub role: crate::collection::Role,
     /// The normalised value, never empty.
     pub text: String,
-    /// Of a `whole` field, the value with synonyms replaced, where that is another: the feature that it is. Filled by
+    /// Of a `whole` field or a column, the value with synonyms replaced, where that is another: the feature that it is. Filled by
     /// [`Profile::read`](crate::schemes::profile::Profile::read), which has the words.
     pub merged: Option<String>,
     /// Where lines of the value ended, as offsets in `text`, ascending; the last line's end is not among them. Only read

@@ -2,10 +2,11 @@
 
 use jiff::tz::TimeZone;
 
+use super::html::visible_text;
 use super::normalise::Normaliser;
 use super::url::Addresses;
 use super::{Document, DocumentField, time};
-use crate::collection::{Channel, Field, Role, Settings};
+use crate::collection::{Channel, Field, Role, Settings, TextFormat};
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
 
@@ -56,7 +57,8 @@ impl Reader {
         let mut document = Document::default();
         let mut identity: Vec<String> = Vec::new();
         let mut found = Vec::new();
-        for (position, Field { name, role, weight: _ }) in self.fields.iter().enumerate() {
+        for (position, field) in self.fields.iter().enumerate() {
+            let Field { name, role, weight: _, format } = field;
             let text = match row.value(name) {
                 None | Some(Value::Null) => continue,
                 Some(_) if *role == Role::Ignore => continue,
@@ -68,6 +70,8 @@ impl Reader {
                 }
             };
             let raw = text.len();
+            let shown = (*format == TextFormat::Html).then(|| visible_text(text));
+            let text = shown.as_deref().unwrap_or(text);
             let (text, line_ends) = match role {
                 Role::Url => (self.addresses.normalise(text), Vec::new()),
                 Role::Text | Role::Whole if self.with_lines => lines(self.normaliser, text),
@@ -81,17 +85,19 @@ impl Reader {
                 found.push(Violation::new(child("", name), "grows_too_much", detail));
                 continue;
             }
+            // Positions fit: settings name at most 128 fields.
+            let read = |text, line_ends| DocumentField {
+                position: position as u8,
+                role: *role,
+                text,
+                merged: None,
+                line_ends,
+            };
+            if field.is_column() {
+                document.columns.push(read(text.clone(), Vec::new()));
+            }
             match role {
-                // Positions fit: settings name at most 128 fields.
-                Role::Text | Role::Whole | Role::Url => {
-                    document.fields.push(DocumentField {
-                        position: position as u8,
-                        role: *role,
-                        text,
-                        merged: None,
-                        line_ends,
-                    });
-                }
+                Role::Text | Role::Whole | Role::Url => document.fields.push(read(text, line_ends)),
                 Role::Identity => identity.push(text),
                 Role::Time => match time::parse(&text, &self.zone) {
                     Some(instant) => document.time = document.time.or(Some(instant)),
@@ -128,6 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::collection::{Preset, SegmentsParams, Split};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
@@ -145,7 +152,7 @@ mod tests {
 
     fn read(json: &str) -> Result<Document, Vec<Violation>> {
         let mut settings = Settings::default();
-        let field = |name: &str, role| Field { name: name.into(), role, weight: None };
+        let field = |name: &str, role| Field::new(name, role);
         settings.fields = vec![
             field("标题", Role::Whole),
             field("内容", Role::Text),
@@ -172,6 +179,34 @@ mod tests {
         assert_eq!(document.identity.as_deref(), Some("李a\u{1F}123"));
         assert_eq!(document.time.unwrap().to_string(), "2019-03-05T00:01:00Z");
         assert_eq!(document.joined(), "噪音\n夜市 噪音");
+    }
+
+    #[test]
+    fn of_html_the_text_that_is_shown_is_read_and_its_lines() {
+        let mut settings = Settings::default();
+        settings.fields = vec![Field { format: TextFormat::Html, ..Field::new("page", Role::Text) }];
+        settings.channels =
+            vec![Channel::Segments(SegmentsParams { split: Split::Lines(1), ..SegmentsParams::default() })];
+        let row = |page: &str| Row::parse(serde_json::json!({ "page": page }).to_string().as_bytes()).unwrap();
+        let document =
+            Reader::new(&settings).read(&row("<p>夜市\n噪音</p>\n<p>请<b>管</b>一管</p><script>1</script>")).unwrap();
+        assert_eq!(
+            (document.fields[0].text.as_str(), &document.fields[0].line_ends[..]),
+            ("夜市 噪音 请管一管", &[13][..])
+        );
+        assert!(Reader::new(&settings).read(&row("<script>1</script>")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_column_with_a_weight_is_read_beside_its_role() {
+        let mut settings = Settings::preset(Preset::Paper);
+        settings.time_zone = "UTC".into();
+        let row = r#"{"title":"夜市","content":"噪音","user":"李Ａ","time":"2019-03-05"}"#;
+        let document = Reader::new(&settings).read(&Row::parse(row.as_bytes()).unwrap()).unwrap();
+        let columns: Vec<_> = document.columns.iter().map(|column| column.text.as_str()).collect();
+        assert_eq!((columns, document.fields.len()), (vec!["李a", "2019-03-05"], 2));
+        assert_eq!((document.identity.as_deref(), document.time.is_some()), (Some("李a"), true));
+        assert_eq!(document.joined(), "夜市\n噪音");
     }
 
     #[test]

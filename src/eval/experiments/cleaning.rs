@@ -109,7 +109,7 @@ impl<'a> Records<'a> {
 
     /// Both schemes beside each other; title, contact and number first, as in the paper's data.
     fn settings(&self, setup: &Setup) -> Settings {
-        let field = |(name, role): (&str, Role)| Field { name: name.into(), role, weight: None };
+        let field = |(name, role): (&str, Role)| Field::new(name, role);
         let (fields, lead_fields) = match self {
             Self::Given(setup, _, leads) => (setup.settings.fields.clone(), leads.clone()),
             Self::Made(_) => {

@@ -58,7 +58,7 @@ impl Judge for SchemeJudge {
 
 async fn create(store: &Shared, name: &str, channel: Channel) -> (Desk, Settings) {
     let settings = Settings {
-        fields: vec![Field { name: "content".into(), role: Role::Text, weight: None }],
+        fields: vec![Field::new("content", Role::Text)],
         channels: vec![channel],
         verify: None,
         ..Settings::preset(Preset::Default)

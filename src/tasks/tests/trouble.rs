@@ -54,7 +54,7 @@ async fn a_comparison_leaves_out_what_came_later_and_what_people_decided() {
     for matter in 0..6 {
         office.put(&format!("later-{matter}"), &letter(matter, 2), json!({})).await;
     }
-    let nothing = vec![Field { name: "nothing".into(), role: Role::Text, weight: None }];
+    let nothing = vec![Field::new("nothing", Role::Text)];
     office.done(reindex(Settings { fields: nothing, ..Settings::default() }, false)).await;
     assert_eq!(compare().await, at_first);
     // Nothing can be read under the third: whatever is lost, a decided pair is not.

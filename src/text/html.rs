@@ -1,0 +1,181 @@
+//! The visible text of HTML, for fields of format `html`.
+//!
+//! Tags are taken out and character references read by the rules of the HTML standard. What no browser shows in the page goes:
+//! comments, and what stands in `title`, `script`, `style`, `template`, `noscript`, `iframe`, `noembed` and `noframes`. White space is
+//! one space; blocks, table rows and `br` stand on lines of their own, cells of a table are set apart, and what is only marked up
+//! within a line (`b`, `a`, `span` …) is not torn. Text without any tag stays as it is, but for references and white space.
+//!
+//! Style sheets are not read, so that text hidden by them counts. Of an element that never ends all is inside. O(length).
+
+use html5gum::emitters::default::DefaultEmitter;
+use html5gum::{Token, Tokenizer};
+
+/// Elements whose content is not shown.
+const HIDDEN: &[&[u8]] = &[b"title", b"script", b"style", b"template", b"noscript", b"iframe", b"noembed", b"noframes"];
+/// Elements that begin and end a line, besides headings `h1` to `h6`.
+const BLOCKS: &[&[u8]] = &[
+    b"address",
+    b"article",
+    b"aside",
+    b"blockquote",
+    b"body",
+    b"br",
+    b"caption",
+    b"center",
+    b"dd",
+    b"details",
+    b"dialog",
+    b"dir",
+    b"div",
+    b"dl",
+    b"dt",
+    b"fieldset",
+    b"figcaption",
+    b"figure",
+    b"footer",
+    b"form",
+    b"h1",
+    b"h2",
+    b"h3",
+    b"h4",
+    b"h5",
+    b"h6",
+    b"head",
+    b"header",
+    b"hgroup",
+    b"hr",
+    b"html",
+    b"legend",
+    b"li",
+    b"main",
+    b"menu",
+    b"nav",
+    b"ol",
+    b"optgroup",
+    b"option",
+    b"p",
+    b"plaintext",
+    b"pre",
+    b"search",
+    b"section",
+    b"summary",
+    b"table",
+    b"tbody",
+    b"tfoot",
+    b"thead",
+    b"tr",
+    b"ul",
+    b"xmp",
+];
+/// Elements that are set apart within a line.
+const CELLS: &[&[u8]] =
+    &[b"td", b"th", b"button", b"select", b"textarea", b"img", b"input", b"object", b"video", b"audio"];
+
+/// The visible text of `html`.
+pub fn visible_text(html: &str) -> String {
+    let mut emitter = DefaultEmitter::default();
+    // What stands in a script is no markup.
+    emitter.naively_switch_states(true);
+    let mut text = Text { written: String::with_capacity(html.len() / 2), gap: None };
+    // The hidden element, and how many of its name are open.
+    let mut hidden: Option<(Vec<u8>, u32)> = None;
+    for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
+        match token {
+            Token::StartTag(tag) => match &mut hidden {
+                Some((name, open)) => *open += u32::from(*name == *tag.name),
+                None if HIDDEN.contains(&tag.name.as_slice()) => hidden = Some((tag.name.to_vec(), 1)),
+                None => text.pass(&tag.name),
+            },
+            Token::EndTag(tag) => match &mut hidden {
+                Some((name, open)) if *name == *tag.name => {
+                    *open -= 1;
+                    if *open == 0 {
+                        hidden = None;
+                    }
+                }
+                Some(_) => {}
+                None => text.pass(&tag.name),
+            },
+            Token::String(content) if hidden.is_none() => text.write(&String::from_utf8_lossy(&content.value)),
+            _ => {}
+        }
+    }
+    text.written
+}
+
+/// Text under way.
+struct Text {
+    written: String,
+    /// What separates it from the next character: a line end before a space.
+    gap: Option<char>,
+}
+
+impl Text {
+    /// Notes a tag.
+    fn pass(&mut self, name: &[u8]) {
+        if BLOCKS.contains(&name) {
+            self.gap = Some('\n');
+        } else if CELLS.contains(&name) {
+            self.gap = self.gap.or(Some(' '));
+        }
+    }
+
+    fn write(&mut self, content: &str) {
+        for c in content.chars() {
+            if c.is_whitespace() {
+                self.gap = self.gap.or(Some(' '));
+                continue;
+            }
+            let gap = self.gap.take().filter(|_| !self.written.is_empty());
+            self.written.extend(gap.into_iter().chain([c]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(html: &str, expected: &str) {
+        assert_eq!(visible_text(html), expected, "{html:?}");
+    }
+
+    #[test]
+    fn a_page_gives_what_is_seen_of_it() {
+        check(
+            "<!DOCTYPE html><html><head><title>来信 - 某网</title><style>p{color:red}</style>\n<meta charset=utf-8></head>\n\
+             <body onload=\"go('<p>')\"><h1>路灯&nbsp;不亮</h1><!-- 草稿 --><p>三号路的<b>路</b><a href='x'>灯</a>坏了,\n  请修。</p>\
+             <script>if (a < b) document.write('<p>广告</p>');</script><noscript><p>请开启脚本</p></noscript>第一&lt;二&#31532;</body></html>",
+            "路灯 不亮\n三号路的路灯坏了, 请修。\n第一<二第",
+        );
+    }
+
+    #[test]
+    fn blocks_are_lines_and_cells_are_set_apart() {
+        check("第一行<br>第二行<BR/>第三行<div>第四行</div>第五行", "第一行\n第二行\n第三行\n第四行\n第五行");
+        check("<table><tr><td>1<td>2</tr><tr><td>3</td></tr></table>", "1 2\n3");
+        check("<ul><li>水<li>电</ul>", "水\n电");
+    }
+
+    #[test]
+    fn what_is_no_markup_stays_and_what_never_ends_is_inside() {
+        check("3 < 5 且 7>6,A&B 公司", "3 < 5 且 7>6,A&B 公司");
+        check("路灯<script>坏了</p>没有人修", "路灯");
+        check("<template>甲<template>乙</template>丙</template>丁", "丁");
+        check("", "");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn no_text_breaks_it_and_its_own_lines_come_back(
+            html in "(<(p|b|script|style|title|br|td|!--|/p|/b|/script|/style|/title)>?|&(lt|amp|#x?[0-9]{1,4});?|[路灯a1 <>&\"'=/\n-]){0,40}",
+        ) {
+            let text = visible_text(&html);
+            prop_assert!(text.len() <= html.len() && text.trim() == text);
+            prop_assert!(!text.contains("  ") && !text.contains("\n\n"));
+        }
+    }
+}
