@@ -303,3 +303,51 @@ fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names()
         problem["errors"].as_array().expect("a list").iter().filter_map(|e| e["pointer"].as_str()).collect();
     assert_eq!(places, ["/host_aliases/0", "/host_aliases/1/0"]);
 }
+
+#[test]
+fn hosts_that_say_the_same_under_the_same_paths_are_proposed_as_aliases() {
+    let settings = json!({"fields": [{"name": "link", "role": "url"}, {"name": "content", "role": "text"}]});
+    let desk = Desk::with("hosts", &settings);
+    let page =
+        |link: &str, text: usize| json!({"link": link, "content": [LETTER, OTHERS[0], OTHERS[1], OTHERS[2]][text]});
+    let pages = [
+        ("http://example.org", 0),
+        ("https://www.example.org:443/", 0),
+        ("http://example.org/case?id=7", 1),
+        ("http://www.example.org/case/?id=7&utm_source=q", 1),
+        ("http://www.example.org/news", 2),
+        ("http://example.org/news", 3),
+        // Another site: the same paths, other texts; and one page of the same text elsewhere.
+        ("http://example.net", 3),
+        ("http://example.net/case?id=7", 2),
+        ("http://example.net/copy", 0),
+        ("no address", 0),
+    ];
+    for (number, (link, text)) in pages.iter().enumerate() {
+        desk.register(&number.to_string(), &page(link, *text));
+    }
+    let ask = |body: Value| desk.server.send("POST", "/v1/admin/host-aliases", &body);
+    let found = ask(json!({"collection": "hosts"})).json();
+    let proposal = json!({"host": "example.org", "alias": "www.example.org", "compared": 3, "equal": 2});
+    assert_eq!(found, json!({"records": 10, "hosts": 3, "proposals": [proposal], "truncated": false}));
+    let few = ask(json!({"collection": "hosts", "records": 1})).json();
+    assert_eq!(few, json!({"records": 1, "hosts": 1, "proposals": [], "truncated": true}));
+    assert_eq!(ask(json!({"collection": "nobody"})).status, 404);
+    assert_eq!(ask(json!({"collection": "hosts", "records": 0})).json()["errors"][0]["pointer"], "/records");
+}
+
+#[test]
+fn of_a_page_of_html_the_visible_text_is_compared() {
+    let mut settings = settings(&json!({"scheme": "segments"}));
+    settings["fields"] = json!([{"name": "page", "role": "text", "format": "html"}]);
+    let desk = Desk::with("html", &settings);
+    let page = |layout: &str, text: &str| json!({"page": format!("<html><head><title>{layout}</title><script>show('{layout}')</script></head><p>{text}</p></html>")});
+    assert_eq!(desk.register("a", &page("某某日报", LETTER))["verdict"], "original");
+    let again = desk.register("b", &page("某某新闻网转载", &LETTER.replace("路灯", "<b>路</b>灯")));
+    assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
+    let problem = refused(
+        &desk,
+        &json!({"fields": [{"name": "t", "role": "text"}, {"name": "l", "role": "url", "format": "html"}]}),
+    );
+    assert_eq!(problem["errors"][0]["pointer"], "/fields/1/format");
+}

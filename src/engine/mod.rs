@@ -14,6 +14,7 @@ mod frequencies;
 pub mod generations;
 pub mod groups;
 mod growth;
+pub mod hosts;
 pub mod idempotency;
 mod judge;
 mod lookup;

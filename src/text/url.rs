@@ -83,6 +83,17 @@ impl Addresses {
     }
 }
 
+/// The host of an address in normal form, without user and port, and what names the page on it: port, path, query and fragment.
+/// `None` for what is no address of a host. O(length).
+pub fn host_and_page(address: &str) -> Option<(&str, String)> {
+    let (_, rest) = address.split_once("://")?;
+    let (authority, page) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = &authority[authority.rfind('@').map_or(0, |at| at + 1)..];
+    let end = if host.starts_with('[') { host.find(']').map(|at| at + 1) } else { host.find(':') };
+    let (host, port) = host.split_at(end.unwrap_or(host.len()));
+    (!host.is_empty()).then(|| (host, format!("{port}{page}")))
+}
+
 /// A path without `.` and `..`, and without slashes at its end (RFC 3986, 5.2.4).
 fn resolved(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
@@ -115,6 +126,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_a_page() {
+        let parts = |address| host_and_page(address).map(|(host, page)| format!("{host} {page}"));
+        assert_eq!(parts("http://u:p@a.cn:81/x?id=1#y").as_deref(), Some("a.cn :81/x?id=1#y"));
+        assert_eq!(parts("http://a.cn").as_deref(), Some("a.cn "));
+        assert_eq!(parts("http://[::1]:81?q").as_deref(), Some("[::1] :81?q"));
+        assert_eq!((parts("a.cn/x"), parts("file:///x")), (None, None));
+    }
 
     fn addresses() -> Addresses {
         Addresses::new(&[vec!["example.org".into(), "www.Example.org".into(), "m.example.org".into()]])

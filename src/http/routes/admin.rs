@@ -1,10 +1,12 @@
 //! Long work on a whole collection: asked for here, looked at under `/v1/tasks`.
 
+use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use utoipa::ToSchema;
 
 use crate::collection::{CollectionName, Settings};
+use crate::engine::hosts::HostAliases;
 use crate::engine::tasks::{Purge, Reindex, Survivor, Task, Work};
 use crate::http::auth::Administrator;
 use crate::http::extract::JsonBytes;
@@ -58,6 +60,21 @@ pub struct PurgeInput {
     /// ... and is before this one.
     #[schema(min_length = 1, max_length = 64)]
     to: Option<String>,
+}
+
+/// Records whose hosts are compared, at most and usually: some seconds and a fraction of one.
+const MOST_COMPARED: u64 = 100_000;
+const USUALLY_COMPARED: u64 = 10_000;
+
+/// Whose hosts to compare.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct HostAliasesInput {
+    /// The collection.
+    collection: CollectionName,
+    /// How many of its records are read, the earliest.
+    #[schema(minimum = 1, maximum = 100_000, default = 10_000)]
+    records: Option<u32>,
 }
 
 /// Rebuild the whole index of a collection
@@ -114,6 +131,27 @@ pub async fn purge(
     let collection = collection?;
     let window = app.engine.window(&collection, from.as_deref(), to.as_deref()).await?;
     begin(&app, collection, Work::Purge(Purge { keep, near, dry_run, window })).await
+}
+
+/// Propose names of hosts that mean one web site
+///
+/// Compares pages of the same path that stored records name under different hosts (fields of role `url`): two names whose pages
+/// mostly say the same are proposed. Fetches nothing, changes nothing: what is right goes into `host_aliases` of the
+/// collection's settings, which takes a reindex. Names that are aliases already count as one.
+#[utoipa::path(post, path = "/v1/admin/host-aliases", tag = "admin", request_body = HostAliasesInput,
+    responses((status = 200, description = "the proposals", body = HostAliases),
+        (status = 404, description = "the collection does not exist")))]
+pub async fn host_aliases(
+    _: Administrator,
+    State(app): State<App>,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<HostAliases>, Problem> {
+    let mut input = Input::parse(&body)?;
+    let collection = collection(&mut input);
+    let records = input.number("records", 1, MOST_COMPARED).unwrap_or(USUALLY_COMPARED);
+    input.finish()?;
+    Ok(Json(app.engine.host_aliases(&collection?, records as usize).await?))
 }
 
 fn collection(input: &mut Input) -> Result<CollectionName, Problem> {
