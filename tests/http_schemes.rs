@@ -308,8 +308,8 @@ fn records_that_name_the_same_page_are_exact_duplicates_under_any_of_its_names()
 fn hosts_that_say_the_same_under_the_same_paths_are_proposed_as_aliases() {
     let settings = json!({"fields": [{"name": "link", "role": "url"}, {"name": "content", "role": "text"}]});
     let desk = Desk::with("hosts", &settings);
-    let page =
-        |link: &str, text: usize| json!({"link": link, "content": [LETTER, OTHERS[0], OTHERS[1], OTHERS[2]][text]});
+    let texts = [LETTER, OTHERS[0], OTHERS[1], OTHERS[2]];
+    let page = |link: &str, text: usize| json!({"link": link, "content": texts[text]});
     let pages = [
         ("http://example.org", 0),
         ("https://www.example.org:443/", 0),

@@ -3,6 +3,7 @@
 mod servers;
 
 use std::fs;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,13 +28,15 @@ const STOPPED: u8 = 130;
 const EXAMPLES: &str = "\
 The experiments, with the sizes of the documents:
   t2        time to fingerprint 30,000 records with different hash functions
-  t3        records detected by I-Match, plain and improved Simhash on three topics of 300 similar records and 5,000 others;
+  t3        records detected by I-Match, plain and improved Simhash on three topics of 300 similar records and 5,000 of other
+            topics, and again among 5,000 of the same topic;
             records have their topic in \"label\", a group counts for a topic when all of its records have it
   t4        time to find all near-duplicates of up to 300,000 records: Single-Pass against blocks
   t5        time to ask whether any of 30,000 records is similar to a new one, which are, and to file it: in a MySQL table of
             blocks (--mysql), in MongoDB (--mongo), and in the embedded store; averaged over 2,000 new records. What it makes
             on the servers it removes, but for the empty collections of the MongoDB database
-  md5       700,000 notices cleaned by single MD5, by multiple MD5, and by both: precision, recall, time
+  md5       700,000 notices cleaned by single MD5, by multiple MD5, and by both: precision, recall, time; --notices FILE writes
+            them down
   tianwang  recall and precision of the five conditions for mirrored pages, 30,000 records
 
 Without --records and --groups the records are made up from --seed. Files are as for doppel eval: one record a line, each
@@ -83,6 +86,9 @@ pub struct Args {
     /// The database to use there; one of its own
     #[arg(long, value_name = "NAME", default_value = "doppel_experiment")]
     pub mongo_database: String,
+    /// Write the made-up notices of md5 to FILE, too: JSON lines, with the number of what each is about as "matter"
+    #[arg(long, value_name = "FILE", conflicts_with = "records")]
+    pub notices: Option<PathBuf>,
     /// Folder for a Markdown file and charts of each experiment, created if missing
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     pub out: PathBuf,
@@ -211,9 +217,20 @@ fn measure(
         Experiment::T3 => t3::run(setup, progress),
         Experiment::T4 => t4::run(setup, progress),
         Experiment::T5 => Servers::of(args)?.measure(setup, progress)?,
-        Experiment::Md5 => cleaning::run(setup, progress),
+        Experiment::Md5 => cleaning(args.notices.as_deref(), setup, progress)?,
         Experiment::Tianwang => tianwang::run(setup, progress),
     })
+}
+
+/// Cleans the notices, having written them down if that is wanted.
+fn cleaning(notices: Option<&Path>, setup: &Setup, progress: &Progress) -> anyhow::Result<Result<Report, Error>> {
+    if let Some(path) = notices {
+        let file = fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        if let Err(error) = cleaning::write_notices(setup, BufWriter::new(file), progress) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(cleaning::run(setup, progress))
 }
 
 /// A bar on a terminal; elsewhere a line for each thing begun.

@@ -25,6 +25,9 @@ const STEPS: usize = 6;
 /// Rounds in each piece; the fastest counts.
 const ROUNDS: usize = 3;
 
+/// Times that differ by no more are not ranked: from one run to the next they change places.
+const ALIKE: f64 = 0.05;
+
 /// A hash function under measurement, and what the document says of it.
 struct Contender {
     name: &'static str,
@@ -147,7 +150,6 @@ fn report(setup: &Setup, sizes: &[usize], times: &[Times], words: u64) -> Report
              BKDR leaves the upper bits of short words empty, which makes it useless for blocks.".into(),
             "The whole way computes CityHash64 of every word once in any case, for it names words everywhere in the service; \
              so the other functions pay for it too.".into(),
-            "MurmurHash3 is not in the document.".into(),
         ],
     }
 }
@@ -181,14 +183,38 @@ fn reading(times: &[Times]) -> Vec<String> {
     let mut order: Vec<(&str, f64)> =
         CONTENDERS.iter().zip(times).map(|(one, times)| (one.name, last(&times.hashing))).collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let names: Vec<&str> = order.iter().map(|(name, _)| *name).collect();
     let shares = CONTENDERS.iter().zip(times).filter(|(one, _)| one.channel.is_some());
     let share = shares.map(|(_, times)| last(&times.hashing) / last(&times.whole)).fold(0.0, f64::max);
     vec![format!(
-        "From fastest to slowest, hashing alone: {}. Hashing is at most {} of the whole way, most of which is cutting text into \
+        "From fastest to slowest, hashing alone, those within {} of each other together: {}. Hashing is at most {} of the whole way, most of which is cutting text into \
          words: the choice of a hash function hardly shows in the time to fingerprint, and is better made by how evenly it fills \
          the blocks.",
-        names.join(", "),
+        percent(ALIKE),
+        ranked(&order),
         percent(share)
     )]
+}
+
+/// Names in the order of their times, which ascend; those at most [`ALIKE`] above the first of them together.
+fn ranked(order: &[(&str, f64)]) -> String {
+    let mut ranks: Vec<(f64, Vec<&str>)> = Vec::new();
+    for &(name, time) in order {
+        match ranks.last_mut().filter(|(first, _)| time <= first * (1.0 + ALIKE)) {
+            Some((_, names)) => names.push(name),
+            None => ranks.push((time, vec![name])),
+        }
+    }
+    ranks.iter().map(|(_, names)| names.join(" and ")).collect::<Vec<_>>().join(", then ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_hardly_differ_are_not_ranked() {
+        let order = [("a", 57.9), ("b", 59.7), ("c", 60.7), ("d", 63.0), ("e", 112.0)];
+        assert_eq!(ranked(&order), "a and b and c, then d, then e");
+        assert_eq!(ranked(&[]), "");
+    }
 }
