@@ -80,7 +80,10 @@ fn t3_counts_of_each_topic_add_up() {
     let (text, _) = run("t3", &[]);
     let rows = table(&text, "Records detected");
     assert_eq!(rows.len(), 12, "three topics and four algorithms: {text}");
-    for row in &rows {
+    let same_topic = table(&text, "The same among other records of the same topic");
+    assert_eq!(same_topic.len(), 12);
+    assert!(text.contains("教育: 10 similar + 50 of other topics") && text.contains("limit"), "{text}");
+    for row in rows.iter().chain(&same_topic) {
         let [_, _, detected, correct, recall, precision, ..] = &row[..] else { panic!("{row:?}") };
         let (detected, correct) = (number(detected), number(correct));
         assert!(correct <= detected && correct <= 10.0, "{row:?}");
@@ -112,7 +115,12 @@ fn t4_single_pass_never_finds_more_than_blocks_and_leaves_large_sizes_out() {
 
 #[test]
 fn md5_stands_beside_the_figures_of_the_paper() {
-    let (text, _) = run("md5", &["--seed", "5"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let notices = folder.path().join("notices.jsonl");
+    let (text, _) = run("md5", &["--seed", "5", "--notices", notices.to_str().expect("a plain path")]);
+    let written = fs::read_to_string(notices).expect("the notices");
+    let lines: Vec<serde_json::Value> = written.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(lines.len() >= 200 && lines.iter().all(|line| line["matter"].is_u64() && line["phone"].is_string()));
     let rows = table(&text, "Records deleted");
     let [hybrid, single, multiple] = &rows[..] else { panic!("{text}") };
     let of = |row: &[String]| [1, 2, 3, 4].map(|at| number(&row[at]));

@@ -183,10 +183,12 @@ mod tests {
 
     #[test]
     fn of_html_the_text_that_is_shown_is_read_and_its_lines() {
-        let mut settings = Settings::default();
-        settings.fields = vec![Field { format: TextFormat::Html, ..Field::new("page", Role::Text) }];
-        settings.channels =
-            vec![Channel::Segments(SegmentsParams { split: Split::Lines(1), ..SegmentsParams::default() })];
+        let lines = SegmentsParams { split: Split::Lines(1), ..SegmentsParams::default() };
+        let settings = Settings {
+            fields: vec![Field { format: TextFormat::Html, ..Field::new("page", Role::Text) }],
+            channels: vec![Channel::Segments(lines)],
+            ..Settings::default()
+        };
         let row = |page: &str| Row::parse(serde_json::json!({ "page": page }).to_string().as_bytes()).unwrap();
         let document =
             Reader::new(&settings).read(&row("<p>夜市\n噪音</p>\n<p>请<b>管</b>一管</p><script>1</script>")).unwrap();
