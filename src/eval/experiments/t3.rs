@@ -327,7 +327,7 @@ fn differs(setup: &Setup) -> Vec<String> {
         "The document does not say how it labelled; here a detected record is correct only when it is found like a record of its \
          own group, which is stricter than being one of the 300."
             .into(),
-        "I-Match takes its words by their frequency among the records of the topic; the document took those of a public lexicon.".into(),
+        "I-Match takes its words by their frequency among the records compared; the document took those of a public lexicon.".into(),
         "Every algorithm runs alone, without the exact stage; \"doppel's default\" is the service as it comes (Simhash, shingles, exact \
          stage, verification), and not in the document."
             .into(),
