@@ -7,6 +7,9 @@ use super::objects::{NamedObject, objects};
 use super::segment::Segmenter;
 use crate::collection::TextSettings;
 
+/// Longest value in bytes whose synonyms are replaced: a replacement may be many times as long as the word.
+const LONGEST_VALUE: usize = 4096;
+
 /// Cuts texts into words as settings say.
 #[derive(Clone, Debug)]
 pub struct Words {
@@ -36,9 +39,9 @@ impl Words {
     }
 
     /// A normalised value with every word that has a synonym replaced by the first of its group and all else as it stands, stop
-    /// words too; `None` where nothing is replaced. O(length).
+    /// words too; `None` where nothing is replaced, and of a text longer than [`LONGEST_VALUE`], which is no short value. O(length).
     pub fn merged(&self, text: &str) -> Option<String> {
-        if !self.lexicon.replaces() {
+        if !self.lexicon.replaces() || text.len() > LONGEST_VALUE {
             return None;
         }
         let (mut merged, mut end) = (String::new(), 0);
@@ -88,5 +91,6 @@ mod tests {
         assert_eq!(merged(jieba, "番茄价格"), None);
         assert_eq!(merged(SegmenterKind::Chars2, "价钱价钱低").as_deref(), Some("价格价格低"));
         assert_eq!(Words::new(&TextSettings::default()).merged("西红柿价钱"), None);
+        assert_eq!(merged(jieba, &"西红柿".repeat(LONGEST_VALUE / 9 + 1)), None, "that is no short value");
     }
 }
