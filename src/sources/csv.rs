@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_open_quote_is_said_with_its_line_and_the_text_of_its_lines_alone() {
-        let items = open(&b"id,t\n1,x\n2,\"secret\n3,z\n"[..], Csv, 1000, true).map_err(|_| ()).unwrap();
+        let items = open(&b"id,t\n1,x\n2,\"secret\n3,z\n"[..], Csv, 1000, true, &[]).map_err(|_| ()).unwrap();
         let refused: Vec<_> = items.filter_map(|item| item.unwrap().content.err()).collect();
         let [only] = &refused[..] else { panic!("{refused:?}") };
         assert!(only.detail.contains("line 3") && only.detail.contains("before the file ends"), "{only:?}");
