@@ -129,7 +129,6 @@ impl Bench {
             others: second.map(other).into_iter().collect(),
             confirmed: Vec::new(),
             placed: Placed::default(),
-            write_once: false,
         };
         loop {
             match self.store.register(registration.clone(), Arc::new(Near(Fingerprint(fingerprint)))).await {
