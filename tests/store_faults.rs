@@ -11,7 +11,7 @@ mod faults;
 use std::path::Path;
 use std::time::Duration;
 
-use doppel::store::conformance::{Desk, Sample, SampleJudge, stored};
+use doppel::store::conformance::{Desk, Sample, SampleJudge, id, stored};
 use doppel::store::generations::Filing;
 use doppel::store::{Mode, Registered, Registration, Result, StoreError};
 use doppel::verdict::VerdictKind;
@@ -263,6 +263,50 @@ async fn a_disk_that_stays_full_does_not_keep_the_store_from_opening_again() {
     assert_eq!(desk.find(&sample(1)).await, ["r1"]);
     fail::remove("store::disk_full");
     stored(insist(&desk, &sample(2)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failed_thread_of_the_storage_engine_starts_the_reopening_and_removals_go_on() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    stored(desk.put(&sample(2)).await);
+    // Nothing is committed while there is no room, so no commit can fail.
+    fail::cfg("store::disk_low", "return").expect("a failpoint");
+    let (arrived, go) = gate("store::reopening");
+    fail::cfg("store::worker_crash", "1*return").expect("a failpoint");
+    let opened = tokio::task::block_in_place(|| arrived.recv_timeout(Duration::from_secs(60)));
+    opened.expect("it is opened again though nobody writes");
+    fail::remove("store::reopening");
+    drop(go);
+    let mut removed = desk.store.remove(&desk.name, &id("r1")).await;
+    while let Err(StoreError::Unavailable { .. } | StoreError::Unknown(_)) = removed {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        removed = desk.store.remove(&desk.name, &id("r1")).await;
+    }
+    assert!(removed.expect("the reserve is for removals"));
+    assert!(matches!(desk.try_put(&sample(3), Mode::Put).await, Err(StoreError::DiskFull { .. })));
+    assert_eq!(desk.find(&sample(2)).await, ["r2"]);
+    fail::remove("store::disk_low");
+    stored(insist(&desk, &sample(3)).await);
+    assert!(desk.get("r1").await.is_none() && desk.get("r2").await.is_some());
+    store.close().await.expect("an orderly end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_whose_engine_has_failed_is_closed_in_order() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    fail::cfg("store::worker_crash", "return").expect("a failpoint");
+    store.close().await.expect("what was acknowledged is on disk");
+    fail::remove("store::worker_crash");
+    drop((desk, store));
+    assert_eq!(left_in(dir.path()).await, ["r1"]);
 }
 
 /// The version of the document frequencies in force, and what is kept of the first two.

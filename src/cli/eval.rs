@@ -246,7 +246,8 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Resul
         let config = config::load(&Flags::default())?.config.store;
         let config = match over {
             Over::Embedded => {
-                config::Store { kind: StoreKind::Embedded, data: folder.path().to_owned(), min_free_bytes: 0, ..config }
+                let data = folder.path().to_owned();
+                config::Store { kind: StoreKind::Embedded, data, min_free_bytes: 0, reserve_percent: 0, ..config }
             }
             Over::Mongodb => config::Store { kind: StoreKind::Mongodb, ..config },
         };

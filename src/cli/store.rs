@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::config::{self, StoreKind};
 use crate::store::Store;
-use crate::store::embedded::{self, EmbeddedStore};
+use crate::store::embedded::{self, EmbeddedStore, Opening};
 use crate::store::mongo::{self, MongoStore};
 
 /// Opens the store. Must run where it will be used: a MongoDB store's connections live in the runtime that opened them.
@@ -17,13 +17,40 @@ use crate::store::mongo::{self, MongoStore};
 pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {
-            let options = embedded::Options { min_free_bytes: config.min_free_bytes, ..embedded::Options::default() };
-            let dir = &config.data;
-            let store = EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))?;
+            let store = embedded(config, options(config))?;
             Ok(Arc::new(store))
         }
         StoreKind::Mongodb => Ok(Arc::new(mongodb(config).await?)),
     }
+}
+
+/// Opens the store, which must be there: an empty or missing directory is refused.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
+    match config.kind {
+        StoreKind::Embedded => {
+            let options = embedded::Options { opening: Opening::Existing, ..options(config) };
+            Ok(Arc::new(embedded(config, options)?))
+        }
+        StoreKind::Mongodb => open(config).await,
+    }
+}
+
+/// Opens the embedded store in the directory of the configuration.
+///
+/// # Errors
+/// With the directory, what is wrong with it, and the remedy.
+pub fn embedded(config: &config::Store, options: embedded::Options) -> anyhow::Result<EmbeddedStore> {
+    let dir = &config.data;
+    EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))
+}
+
+/// What an embedded store is told.
+pub fn options(config: &config::Store) -> embedded::Options {
+    let (min_free_bytes, reserve_percent) = (config.min_free_bytes, config.reserve_percent);
+    embedded::Options { min_free_bytes, reserve_percent, ..embedded::Options::default() }
 }
 
 /// Opens the MongoDB store.

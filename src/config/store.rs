@@ -51,6 +51,9 @@ pub struct Store {
     /// Embedded: writes are refused (507) while the volume has fewer bytes free: a full disk would stop the store until
     /// reopened. A reindex stops at twice as many.
     pub min_free_bytes: u64,
+    /// Embedded: the same, as a share of the data's size in percent, up to 4 GiB, because merging tables takes room in
+    /// proportion; what is more counts. Records can be deleted all the same.
+    pub reserve_percent: u32,
     /// MongoDB: where it is, `mongodb://` or `mongodb+srv://`.
     pub uri: Secret,
     /// MongoDB: a file that holds the URI instead, for passwords that belong in no configuration.
@@ -73,6 +76,7 @@ impl Default for Store {
             kind: StoreKind::Embedded,
             data: PathBuf::from("./doppel-data"),
             min_free_bytes: 256 << 20,
+            reserve_percent: 50,
             uri: Secret::default(),
             uri_file: PathBuf::new(),
             database: "doppel".into(),

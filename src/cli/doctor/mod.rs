@@ -1,25 +1,35 @@
 //! `doppel doctor`: checks that every record and every index entry belong together, and mends what does not.
 //!
 //! MongoDB: pages, signatures, keys and records are compared with each other. The embedded store rebuilds its index from what
-//! is filed whenever it is opened; see [`examine`] for what is examined there.
+//! is filed whenever it is opened; see [`examine`] for what is examined there. What cannot be read is passed over and told, and
+//! [`salvage`] writes what can.
 
 mod examine;
+mod salvage;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 
 use crate::cli::progress::Progress;
 use crate::cli::store;
 use crate::config::{self, Flags, StoreKind};
+use crate::store::embedded::{self, Damages, Opening};
+use crate::store::{Report, Store};
 
 /// Faults listed; the rest is counted.
 const LISTED: usize = 100;
 
+const EXIT_CODES: &str = "\
+Exit codes: 0 nothing is wrong (or it was mended; with --salvage: nothing was lost), 1 something is, or the store cannot be read,
+2 wrong usage, 3 with --salvage: what could be read was written, something was lost.";
+
 /// Options of `doppel doctor`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
@@ -30,6 +40,10 @@ pub struct Args {
     /// Mend what is found (MongoDB)
     #[arg(long)]
     repair: bool,
+    /// Write what can still be read of a damaged directory (embedded store) to FOLDER, one file a collection, to be imported with
+    /// "doppel import --exported"; the directory is not changed
+    #[arg(long, value_name = "FOLDER", conflicts_with = "repair")]
+    salvage: Option<PathBuf>,
 }
 
 /// Examines the store; exits with 1 when something is wrong and was not mended.
@@ -39,6 +53,9 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&Flags { file: args.config, data: args.data, ..Flags::default() })?.config.store;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    if let Some(folder) = args.salvage {
+        return salvage::salvage(&runtime, &config, &folder);
+    }
     let mut progress = Progress::new();
     let report = runtime.block_on(async {
         match config.kind {
@@ -46,10 +63,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 let store = store::mongodb(&config).await?;
                 anyhow::Ok(store.examine(args.repair, true).await?)
             }
-            StoreKind::Embedded => examine::examine(&store::open(&config).await?, &mut progress).await,
+            StoreKind::Embedded => embedded(&config, &mut progress).await,
         }
     })?;
     progress.finish();
+    tell(&report)
+}
+
+/// Examines a data directory, past what cannot be read.
+async fn embedded(config: &config::Store, progress: &mut Progress) -> anyhow::Result<Report> {
+    let (opening, damages) = (Opening::Existing, Some(Damages::default()));
+    let options = embedded::Options { opening, damages, ..store::options(config) };
+    let embedded = Arc::new(store::embedded(config, options)?);
+    let store: Arc<dyn Store> = embedded.clone();
+    let mut report = examine::examine(&store, progress).await?;
+    embedded.examine_rest(&mut report).await?;
+    store.close().await?;
+    Ok(report)
+}
+
+fn tell(report: &Report) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     for (collection, id, fault) in report.faults.iter().take(LISTED) {
         writeln!(out, "{collection}/{id}: {fault}")?;

@@ -23,7 +23,7 @@ use crate::http::local::{Local, LocalBody};
 use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::Shutdown;
-use crate::store::embedded::{self, EmbeddedStore};
+use crate::store::embedded::EmbeddedStore;
 use crate::verdict::VerdictKind;
 
 /// Time to connect.
@@ -217,8 +217,7 @@ impl Target {
 }
 
 fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
-    let options = embedded::Options { min_free_bytes: config.store.min_free_bytes, ..embedded::Options::default() };
-    let store = EmbeddedStore::open(dir, options)?;
+    let store = EmbeddedStore::open(dir, crate::cli::store::options(&config.store))?;
     let options = Options {
         auto_create: config.collections.auto_create,
         max_auto_created: config.collections.max_auto_created,

@@ -12,6 +12,7 @@ use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress
 use crate::cli::output::{Output, Outputs};
 use crate::collection::CollectionName;
 use crate::config::{self, Flags};
+use crate::store::embedded::Opening;
 use crate::store::{Store, StoredRecord};
 
 /// Records and decisions read at a time.
@@ -63,7 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut file = output(&args, loaded.file.as_deref())?;
     let done = runtime()?.block_on(async {
-        let store = open(&args.from, loaded.config.store).await?;
+        let store = open(&args.from, Opening::Existing, loaded.config.store).await?;
         let done = match &mut file {
             Some(file) => write(&store, &args.collection, file).await,
             None => write(&store, &args.collection, std::io::stdout()).await,
@@ -90,6 +91,20 @@ fn output(args: &Args, config: Option<&Path>) -> anyhow::Result<Option<Output>> 
     }
     outputs.abandon_on_signal()?;
     (args.file.as_os_str() != "-").then(|| outputs.create(&args.file)).transpose()
+}
+
+/// Writes a whole collection to a file, which then is complete.
+///
+/// # Errors
+/// When the store cannot be read or the file not be written.
+pub(in crate::cli) async fn to_file(
+    store: &Arc<dyn Store>,
+    name: &CollectionName,
+    mut file: Output,
+) -> anyhow::Result<End> {
+    let done = write(store, name, &mut file).await?;
+    file.finish()?;
+    Ok(done)
 }
 
 /// Writes a whole collection.

@@ -29,9 +29,11 @@ use crate::config::{self, StoreKind};
 use crate::engine::{Engine, Options};
 use crate::record::RecordId;
 use crate::store::decisions::Ruling;
+use crate::store::embedded::Opening;
 use crate::store::{Seq, Store};
 use crate::verdict::Verdict;
 
+pub(super) use self::export::to_file;
 pub use self::export::{Args, run};
 pub(super) use self::restore::{Restore, restore};
 
@@ -86,16 +88,16 @@ struct RecordLine {
 
 /// The last line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct End {
-    records: u64,
-    decisions: u64,
+pub(super) struct End {
+    pub(super) records: u64,
+    pub(super) decisions: u64,
 }
 
 /// A store named on the command line: the directory of an embedded one, or `mongodb` for the database of the configuration.
 ///
 /// # Errors
 /// When it cannot be opened, with the remedy.
-async fn open(named: &str, config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
+async fn open(named: &str, opening: Opening, config: config::Store) -> anyhow::Result<Arc<dyn Store>> {
     if named == MONGODB {
         let config = config::Store { kind: StoreKind::Mongodb, ..config };
         let uri = config.mongodb_uri()?;
@@ -111,7 +113,10 @@ async fn open(named: &str, config: config::Store) -> anyhow::Result<Arc<dyn Stor
         );
     }
     let config = config::Store { kind: StoreKind::Embedded, data: PathBuf::from(named), ..config };
-    store::open(&config).await
+    match opening {
+        Opening::Existing => store::open_existing(&config).await,
+        Opening::CreateIfEmpty => store::open(&config).await,
+    }
 }
 
 fn engine(store: &Arc<dyn Store>) -> Engine {

@@ -19,6 +19,7 @@ use crate::engine::answers::Outcome;
 use crate::engine::{Engine, Error, IfDuplicate, Turn, Turns};
 use crate::record::{RecordId, Row};
 use crate::store::decisions::{Decision, Pair};
+use crate::store::embedded::Opening;
 use crate::store::{Store, StoreError};
 
 /// Registrations under way at once; they commit in the order of the file.
@@ -54,7 +55,7 @@ pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::Store) -> anyh
     let mut input = Input::open(what.file)?;
     let mut sum = Sum::default();
     let ended = runtime()?.block_on(async {
-        let store = open(what.to, config).await?;
+        let store = open(what.to, Opening::CreateIfEmpty, config).await?;
         let ended = all(&store, what.collection, &mut input, &mut sum).await;
         let closed = store.close().await;
         ended.and_then(|()| Ok(closed?))

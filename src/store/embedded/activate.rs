@@ -49,7 +49,7 @@ impl EmbeddedStore {
         let activating = Arc::clone(&self.core()?.collection(name)?.activating);
         let guard = self.begun(activating.lock_owned()).await?;
         let answer = {
-            let core = self.writable(Reserve::Half)?;
+            let core = self.writable(Reserve::Last)?;
             let collection = core.collection(name)?;
             let state = collection.state();
             if state.generation == id {

@@ -4,6 +4,8 @@
 //! decide on what it finds, without a lock. It costs a sync, which it shares with nobody; it is for what is rare (decisions,
 //! tasks) or comes in large pieces (filing).
 
+use std::time::Instant;
+
 use crossbeam_channel::Sender;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -11,6 +13,7 @@ use super::EmbeddedStore;
 use super::core::Core;
 use super::disk::{Disk, Op};
 use super::line::Collection;
+use super::patience;
 use super::space::Reserve;
 use super::writer::Arrival;
 use crate::collection::CollectionName;
@@ -77,18 +80,20 @@ impl EmbeddedStore {
     where
         W: FnOnce(&Disk) -> Result<Change<T>> + Send + 'static,
     {
-        let permit = self.permit().await?;
+        let deadline = patience::deadline();
+        let permit = self.permit(deadline).await?;
         // The core is let go before anything is awaited: one that failed must be able to end.
         let answer = self.writable(reserve).and_then(|core| {
             let work = prepare(&core)?;
             Ok(send::<T>(&core.writer, permit, work))
         })?;
-        self.answered(answer).await
+        self.answered_by(Some(deadline), answer).await
     }
 
     /// One of the changes that may be under way.
-    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit> {
-        let permit = self.begun(std::sync::Arc::clone(&self.shared.permits).acquire_owned()).await?;
+    pub(super) async fn permit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit> {
+        let free = std::sync::Arc::clone(&self.shared.permits).acquire_owned();
+        let permit = self.begun_by(deadline, free).await?;
         permit.map_err(|_| super::disk::unavailable("the store is closed"))
     }
 }

@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Sender, unbounded};
 use parking_lot::{Mutex, RwLock};
 
-use super::Options;
-use super::disk::{Disk, unavailable};
+use super::disk::{Disk, Workers, unavailable};
 use super::line::Collection;
 use super::patience::Patience;
+use super::space::Space;
 use super::tasks;
 use super::writer::{Arrival, Writer};
+use super::{Opening, Options};
 use crate::collection::CollectionName;
 use crate::store::{Result, StoreError};
 
@@ -33,12 +34,21 @@ pub(super) struct Core {
 
 impl Core {
     /// Opens the database, rebuilds the indexes, starts the writer, finishes what a crash interrupted.
-    pub(super) fn open(dir: &Path, options: &Options, patience: &Arc<Patience>, on_failure: OnFailure) -> Result<Self> {
-        let disk = Arc::new(Disk::open(dir, options.cache_bytes)?);
+    pub(super) fn open(
+        dir: &Path,
+        options: &Options,
+        how: (Opening, Workers),
+        (patience, space): (&Arc<Patience>, &Arc<Space>),
+        on_failure: OnFailure,
+    ) -> Result<Self> {
+        let disk = Arc::new(Disk::open(dir, options, how)?);
+        space.follow(disk.bytes());
+        space.keep_ballast();
         let collections = super::load::collections(&disk, options)?;
         let tasks = tasks::load(&disk)?;
         let (writer, arrivals) = unbounded();
-        let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure, Arc::clone(patience));
+        let around = (Arc::clone(patience), Arc::clone(space));
+        let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure, around);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || runner.run())

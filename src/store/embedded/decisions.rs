@@ -60,12 +60,14 @@ impl Core {
     fn decisions_after(&self, collection: &Collection, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
         let [first, end] = keys::all_decisions(collection.number);
         let from = after.map_or(first, |pair| [&keys::decision_key(collection.number, pair)[..], &[0]].concat());
-        let entries = self.disk.range(&self.disk.view(), Space::Decisions, &from, &end).take(limit);
+        let entries = self.disk.range(&self.disk.view(), Space::Decisions, &from, &end);
         let decided = entries.map(|entry| {
             let (key, value) = entry?;
-            Ok(Decision { pair: keys::pair_of_key(&key)?, rulings: keys::decode_rulings(&value)? })
+            let at = (Space::Decisions, collection.number, 0);
+            let read = || Ok(Decision { pair: keys::pair_of_key(&key)?, rulings: keys::decode_rulings(&value)? });
+            self.disk.tolerate(at, read())
         });
-        decided.collect()
+        decided.filter_map(Result::transpose).take(limit).collect()
     }
 }
 

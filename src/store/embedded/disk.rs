@@ -12,11 +12,18 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use parking_lot::Mutex;
 
+use super::inspect::{self, Found};
 use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY};
+use super::manifest::{self, Manifest, Marks, State};
+use super::opening::{check_keyspaces, database, open_error, tell_dropped};
+use super::scan::{Damages, Scan};
+use super::{Opening, Options};
 use crate::record::RecordId;
 use crate::store::{GenerationId, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::Fingerprint;
@@ -24,8 +31,27 @@ use crate::verdict::Fingerprint;
 /// Seconds after which a refused caller may try again.
 pub(super) const RETRY_AFTER_S: u32 = 2;
 
-/// The keyspaces.
+/// The engine holds a commit up for good, when nobody clears away for it, at so many tables written and not merged, or memtables
+/// full and not written. It is not let come to that: commits wait before, where they can be told to end.
+const TABLES_BEHIND: usize = 28;
+const MEMTABLES_BEHIND: usize = 3;
+/// How often to look whether it has caught up.
+const CATCHING_UP: Duration = Duration::from_millis(10);
+
+/// Whether the engine clears away in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Workers {
+    Running,
+    /// It does not: commits go to the journal alone. For a volume without the room that merging tables takes.
+    Held,
+}
+
+/// How tests open a directory.
+#[cfg(test)]
+pub(super) const FRESH: (Opening, Workers) = (Opening::CreateIfEmpty, Workers::Running);
+
+/// The keyspaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Space {
     Meta,
     Records,
@@ -37,7 +63,7 @@ pub(super) enum Space {
 }
 
 /// Their names, in the same order.
-const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
+pub(super) const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
 
 /// One change of one key.
 #[derive(Debug)]
@@ -64,6 +90,10 @@ pub(super) struct Disk {
     stopping: AtomicBool,
     /// Bytes on disk when last measured.
     measured: AtomicU64,
+    workers: Workers,
+    damages: Option<Damages>,
+    /// What must be there at the next opening. Last: it is written anew when all else is closed.
+    marks: Marks,
 }
 
 /// How a commit failed.
@@ -89,26 +119,63 @@ pub(super) fn unavailable(reason: impl Into<String>) -> StoreError {
 }
 
 pub(super) fn io(error: impl Into<fjall::Error>) -> StoreError {
-    StoreError::Internal(format!("reading the data directory failed: {}", error.into()))
+    match error.into() {
+        fjall::Error::Io(error) => StoreError::Internal(format!("reading the data directory failed: {error}")),
+        error => StoreError::Internal(format!(
+            "what is in the data directory is damaged: {error}; restore a backup, or see with doppel doctor what can still be read"
+        )),
+    }
 }
 
 impl Disk {
-    /// Opens or creates the database in `dir`, which exists.
-    pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self> {
-        let db = Database::builder(dir).cache_size(cache_bytes).open().map_err(|error| open_error(dir, error))?;
+    /// Opens or creates the database in `dir`, which is made if it may be.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`] with the directory, what is wrong with it, and the remedy. Then nothing was changed in it.
+    pub(super) fn open(dir: &Path, options: &Options, (opening, workers): (Opening, Workers)) -> Result<Self> {
+        let found = inspect::inspect(dir, opening)?;
+        let refused = |error: std::io::Error| {
+            StoreError::Internal(format!("{} cannot be written: {error}; choose another data directory", dir.display()))
+        };
+        if found.is_new {
+            super::create_private(dir).map_err(refused)?;
+            Manifest::creating().write(dir).map_err(refused)?;
+        }
+        let db = database(dir, options, workers)?;
+        check_keyspaces(dir, &db, &found)?;
         let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error));
         let spaces = NAMES.map(space).into_iter().collect::<Result<Vec<_>>>()?;
         let view = ArcSwap::from_pointee(db.snapshot());
         let (failed, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
-        let disk = Self { db, spaces, view, failed, stopping, measured: AtomicU64::new(0) };
-        disk.check_format(dir)?;
+        let manifest = Mutex::new(Manifest::creating());
+        let marks = Marks { dir: dir.to_owned(), manifest, orderly: AtomicBool::new(false) };
+        let (measured, damages) = (AtomicU64::new(0), options.damages.clone());
+        let disk = Self { db, spaces, view, failed, stopping, measured, workers, damages, marks };
+        disk.check_format(dir, &found)?;
+        tell_dropped(dir, &found);
+        match disk.mark(dir) {
+            // Until it says so, what is stored would count as nothing.
+            Err(error) if found.is_new => return Err(refused(error)),
+            Err(error) => {
+                tracing::warn!(%error, file = manifest::NAME, "a file cannot be written; the one before stands");
+            }
+            Ok(()) => {}
+        }
         disk.measure();
         Ok(disk)
     }
 
-    fn check_format(&self, dir: &Path) -> Result<()> {
-        let found = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT)?;
-        match found.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
+    fn mark(&self, dir: &Path) -> std::io::Result<()> {
+        let keyspaces = self.spaces.iter().map(|space| space.id()).collect();
+        let manifest = Manifest::of(dir, State::Open, keyspaces)?;
+        manifest.write(dir)?;
+        *self.marks.manifest.lock() = manifest;
+        Ok(())
+    }
+
+    fn check_format(&self, dir: &Path, found: &Found) -> Result<()> {
+        let format = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT)?;
+        match format.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
             Some(FORMAT) => Ok(()),
             // Nothing in it need be written anew.
             Some(FORMAT_RECORDS_ONLY) => self.set_format(),
@@ -121,7 +188,8 @@ impl Disk {
                 "{} has format {other}, which no version writes; restore it from a backup",
                 dir.display()
             ))),
-            None => self.set_format(),
+            None if found.is_new => self.set_format(),
+            None => Err(inspect::damaged(dir, "what says its format is gone, and so may be records")),
         }
     }
 
@@ -143,6 +211,7 @@ impl Disk {
         if super::fails("store::commit_error") {
             return Err(CommitError::Refused("the commit failed".into()));
         }
+        self.wait_until_cleared()?;
         let mut batch = self.db.batch();
         for op in ops {
             match op {
@@ -156,7 +225,55 @@ impl Disk {
             super::point("store::between_append_and_sync");
             return self.db.persist(PersistMode::SyncAll).map_err(commit_error);
         }
-        batch.durability(Some(PersistMode::SyncAll)).commit().map_err(commit_error)
+        batch.durability(Some(PersistMode::SyncAll)).commit().map_err(commit_error)?;
+        self.marks.follow();
+        Ok(())
+    }
+
+    /// Waits while the engine has so much to clear away that it would hold the commit up.
+    fn wait_until_cleared(&self) -> std::result::Result<(), CommitError> {
+        while self.is_behind() {
+            if self.workers == Workers::Held || self.is_stopping() || self.has_crashed() {
+                return Err(CommitError::Refused("the storage engine does not clear away any more".into()));
+            }
+            std::thread::sleep(CATCHING_UP);
+        }
+        Ok(())
+    }
+
+    /// Whether commits would wait, or do.
+    pub(super) fn is_behind(&self) -> bool {
+        let behind = |space: &Keyspace| {
+            space.tree.sealed_memtable_count() >= MEMTABLES_BEHIND || space.tree.l0_run_count() >= TABLES_BEHIND
+        };
+        self.spaces.iter().any(behind)
+    }
+
+    /// Whether something that writes in the background has failed, so that no commit can succeed. Waits for whoever writes the
+    /// journal, so that only the writer should ask.
+    pub(super) fn has_crashed(&self) -> bool {
+        super::fails("store::worker_crash") || self.db.persist(PersistMode::Buffer).is_err()
+    }
+
+    /// Whether it clears away in the background.
+    pub(super) fn workers(&self) -> Workers {
+        self.workers
+    }
+
+    /// What was passed over because it cannot be read, if the store was opened so.
+    pub(super) fn damages(&self) -> Option<&Damages> {
+        self.damages.as_ref()
+    }
+
+    /// Passes over what cannot be read, if the store was opened so.
+    pub(super) fn tolerate<T>(&self, at: (Space, u32, Seq), read: Result<T>) -> Result<Option<T>> {
+        match (read, &self.damages) {
+            (Err(_), Some(damages)) => {
+                damages.note(at.0, at.1, Some(at.2));
+                Ok(None)
+            }
+            (read, _) => read.map(Some),
+        }
     }
 
     /// Lets readers see everything committed so far.
@@ -164,9 +281,16 @@ impl Disk {
         self.view.store(Arc::new(self.db.snapshot()));
     }
 
-    /// Syncs once more, for an orderly end.
+    /// Syncs once more, for an orderly end. What was acknowledged was synced before: a database that takes no more writes has
+    /// nothing left to sync.
     pub(super) fn sync(&self) -> Result<()> {
-        self.db.persist(PersistMode::SyncAll).map_err(io)
+        match self.db.persist(PersistMode::SyncAll) {
+            Err(fjall::Error::Poisoned) => {
+                tracing::warn!("the data directory is closed after a write in the background had failed");
+                Ok(())
+            }
+            synced => synced.map_err(io),
+        }
     }
 
     /// The last published state.
@@ -254,24 +378,32 @@ impl Disk {
     }
 
     /// Keys and values from `from` up to, not including, `to`, in order.
-    pub(super) fn range(
-        &self,
-        view: &Snapshot,
-        space: Space,
-        from: &[u8],
-        to: &[u8],
-    ) -> impl Iterator<Item = Result<fjall::KvPair>> + use<> {
-        view.range(self.keyspace(space), from.to_vec()..to.to_vec()).map(|guard| guard.into_inner().map_err(io))
+    pub(super) fn range(&self, view: &Arc<Snapshot>, space: Space, from: &[u8], to: &[u8]) -> Scan {
+        let found = view.range(self.keyspace(space), from.to_vec()..to.to_vec());
+        self.scan(view, space, (from, to), found)
     }
 
     /// Keys and values that begin with `prefix`, in order.
-    pub(super) fn prefix(
-        &self,
-        view: &Snapshot,
-        space: Space,
-        prefix: &[u8],
-    ) -> impl Iterator<Item = Result<fjall::KvPair>> + use<> {
-        view.prefix(self.keyspace(space), prefix).map(|guard| guard.into_inner().map_err(io))
+    pub(super) fn prefix(&self, view: &Arc<Snapshot>, space: Space, prefix: &[u8]) -> Scan {
+        let found = view.prefix(self.keyspace(space), prefix);
+        let to = [prefix, &[u8::MAX; 16]].concat();
+        self.scan(view, space, (prefix, &to), found)
+    }
+
+    fn scan(&self, view: &Arc<Snapshot>, space: Space, keys: (&[u8], &[u8]), found: fjall::Iter) -> Scan {
+        let Some(damages) = &self.damages else { return Scan::strict(found) };
+        let number = keys.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
+        let numbers = self.get(view, Space::Meta, &layout::numbers_key(number)).ok().flatten();
+        let end = numbers.and_then(|bytes| layout::decode_numbers(&bytes).ok()).map_or(0, |(next, _)| next);
+        let place = (Arc::clone(view), self.keyspace(space).clone());
+        Scan::passing(found, place, (space, damages.clone()), keys, end)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let orderly = !self.has_failed() && !self.has_crashed();
+        self.marks.orderly.store(orderly, Ordering::Release);
     }
 }
 
@@ -280,20 +412,5 @@ fn commit_error(error: fjall::Error) -> CommitError {
         // Said before anything is written.
         fjall::Error::Poisoned => CommitError::Refused("the last write to the data directory failed".into()),
         error => CommitError::Open(format!("writing to the data directory failed: {error}")),
-    }
-}
-
-fn open_error(dir: &Path, error: fjall::Error) -> StoreError {
-    let dir = dir.display();
-    match error {
-        fjall::Error::Locked => StoreError::Internal(format!(
-            "{dir} is in use by another process; stop that process, or give this one another data directory"
-        )),
-        fjall::Error::InvalidVersion(_) => StoreError::Internal(format!(
-            "{dir} was written by another version of the storage engine; run the program version that wrote it"
-        )),
-        error => StoreError::Internal(format!(
-            "{dir} cannot be opened: {error}; check that it is a readable and writable directory of this program"
-        )),
     }
 }

@@ -105,12 +105,14 @@ impl Core {
         let view = self.disk.view();
         let (from, to) = (layout::record_key(collection.number, first), (collection.number + 1).to_be_bytes());
         let read = || {
-            let entries = self.disk.range(&view, Space::Records, &from, &to).take(limit);
+            let entries = self.disk.range(&view, Space::Records, &from, &to);
             let records = entries.map(|entry| {
                 let (key, value) = entry?;
-                layout::decode_record(layout::seq_of_key(&key)?, &value, true)
+                let seq = layout::seq_of_key(&key)?;
+                let at = (Space::Records, collection.number, seq);
+                self.disk.tolerate(at, layout::decode_record(seq, &value, true))
             });
-            records.collect()
+            records.filter_map(Result::transpose).take(limit).collect()
         };
         if limit > 1 { blocking(read) } else { read() }
     }

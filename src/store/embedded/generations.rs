@@ -159,12 +159,14 @@ impl Core {
     }
 
     fn pairs(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Pairs>> {
-        let entries = self.of_generation(collection, Space::Pairs, id, after).take(limit);
+        let entries = self.of_generation(collection, Space::Pairs, id, after);
         let pairs = entries.map(|entry| {
             let (key, value) = entry?;
-            Ok(Pairs { seq: layout::seq_of_key(&key)?, earlier: keys::decode_pairs(&value)? })
+            let seq = layout::seq_of_key(&key)?;
+            let earlier = self.disk.tolerate((Space::Pairs, collection.number, seq), keys::decode_pairs(&value))?;
+            Ok(earlier.map(|earlier| Pairs { seq, earlier }))
         });
-        pairs.collect()
+        pairs.filter_map(Result::transpose).take(limit).collect()
     }
 
     /// Keys and values of a generation with a seq above `after`; nothing if it is gone.
@@ -290,7 +292,7 @@ impl Generations for EmbeddedStore {
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         let turn = self.turn().await?;
-        let begun = self.writable(Reserve::Half)?.complete_generation(name, generation, turn)?;
+        let begun = self.writable(Reserve::Last)?.complete_generation(name, generation, turn)?;
         self.settle(begun).await.map(drop)
     }
 
@@ -304,7 +306,7 @@ impl Generations for EmbeddedStore {
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
         let turn = self.turn().await?;
-        let begun = self.writable(Reserve::Half)?.drop_generation(name, generation, turn)?;
+        let begun = self.writable(Reserve::Last)?.drop_generation(name, generation, turn)?;
         self.settle(begun).await
     }
 

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::index::{Probe, Slot};
     use crate::schemes::profile::PostingKey;
-    use crate::store::embedded::disk::Op;
+    use crate::store::embedded::disk::{FRESH, Op};
 
     fn entry(seq: Seq, keys: u64) -> IndexEntry {
         let keys = (0..keys).map(|key| PostingKey { channel: 1, key: seq * 1_000_003 + key }).collect();
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn records_come_back_in_seq_order_wherever_they_lie_and_a_damaged_one_stops_none() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Disk::open(dir.path(), 1 << 20).expect("an empty directory opens");
+        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
         // In one stretch, in several, at their edges; the large ones fill a piece each.
         let seqs = [1, 2, 3, STRETCH - 1, STRETCH, 2 * STRETCH + 7, 5 * STRETCH, 9 * STRETCH - 1];
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Disk::open(dir.path(), 1 << 20).expect("an empty directory opens");
+        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
         let key = layout::signature_key(1, 1, 1).to_vec();
         disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
         disk.publish();

@@ -14,7 +14,10 @@
 //! the writer, between two batches (`activate`). Decisions and tasks are small (`decisions`, `tasks`), and so are document
 //! frequencies (`frequencies`); what reads before it writes has a batch of its own (`alone`).
 //!
-//! A failed commit throws the open database away and opens it again in the background; until then writes answer
+//! What must be in a directory is looked at before it is opened (`inspect`, `manifest`); what cannot be read can be passed over and told
+//! (`scan`, `health`), and what can be read, saved (`salvage`).
+//!
+//! A failed commit, or a failed thread of the engine, throws the open database away and opens it again in the background; until then writes answer
 //! [`StoreError::Unavailable`] and lookups go on against the last published state, but for the seconds of the opening
 //! itself. A commit that neither fails nor ends is noticed (`patience`): nobody waits for it for ever.
 //!
@@ -24,6 +27,7 @@
 //! Failpoints (feature `failpoints`): `store::before_append`, `store::between_append_and_sync`, `store::before_publish`
 //! and `store::sweep` pause or stop; `store::commit_error`, `store::disk_full`, `store::reopen_error` fail when set to `return`;
 //! `store::disk_low` leaves room for removals only, `store::disk_short` for all but building generations;
+//! `store::worker_crash` lets the storage engine's own threads seem to have failed, `store::reopening` pauses or stops;
 //! `store::short_patience` shortens the bound of `patience`.
 //! `generation::announced`, `generation::filed`, `generation::completed`, `generation::before_load`, `generation::before_swap`,
 //! `generation::after_swap` and `generation::dropped` pause or stop, each where its name says.
@@ -40,13 +44,20 @@ mod disk;
 mod find;
 mod frequencies;
 mod generations;
+mod health;
+mod inspect;
+mod journal;
 mod keys;
 mod layout;
 mod line;
 mod load;
+mod manifest;
+mod opening;
 mod patience;
 mod register;
 mod reopen;
+mod salvage;
+mod scan;
 mod settle;
 mod space;
 mod sweep;
@@ -57,17 +68,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use self::core::Core;
-use self::disk::unavailable;
+use self::disk::{Workers, unavailable};
 use self::line::Claim;
 pub use self::load::Progress;
 use self::patience::Patience;
 use self::register::Begun;
+pub use self::salvage::recoverable_copy;
+pub use self::scan::Damages;
 use self::space::{Reserve, Space};
 use self::writer::{Outcome, gone, lost};
 use crate::collection::CollectionName;
@@ -81,12 +95,27 @@ use crate::store::{
 /// row in memory, at most some megabytes.
 pub const MAX_PENDING: usize = 1024;
 
+/// What may be opened as a data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// One that is there; and an empty or missing directory, which becomes one.
+    CreateIfEmpty,
+    /// One that is there.
+    Existing,
+}
+
 /// How to open an embedded store.
 #[derive(Clone)]
 pub struct Options {
+    /// What may be opened.
+    pub opening: Opening,
     /// Writes are refused while less than this is free on the volume: a full disk stops fjall until it is opened again, and
-    /// clearing up needs room too. Removals go on down to half of it.
+    /// clearing up needs room too. Removals go on.
     pub min_free_bytes: u64,
+    /// The same, as a share of the data's size, up to 4 GiB; what is more counts.
+    pub reserve_percent: u32,
+    /// Unless `None`, what cannot be read is passed over and noted here, where that is possible.
+    pub damages: Option<Damages>,
     /// Block cache of the database.
     pub cache_bytes: u64,
     /// Told how far the rebuilding of the indexes has come; from one thread at a time.
@@ -95,7 +124,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { min_free_bytes: 256 << 20, cache_bytes: 64 << 20, progress: Arc::new(|_| {}) }
+        Self {
+            opening: Opening::CreateIfEmpty,
+            min_free_bytes: 256 << 20,
+            reserve_percent: 50,
+            damages: None,
+            cache_bytes: 64 << 20,
+            progress: Arc::new(|_| {}),
+        }
     }
 }
 
@@ -108,8 +144,10 @@ pub struct EmbeddedStore {
 struct Shared {
     dir: PathBuf,
     options: Options,
-    space: Space,
+    space: Arc<Space>,
     patience: Arc<Patience>,
+    /// Whether it was last opened without merging tables, for want of room.
+    held: AtomicBool,
     core: ArcSwapOption<Core>,
     permits: Arc<Semaphore>,
     turns: Arc<Mutex<()>>,
@@ -122,23 +160,25 @@ impl EmbeddedStore {
     ///
     /// # Errors
     /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, of a newer format, not
-    /// accessible.
+    /// accessible, no data directory, or one that lacks something. Then nothing was changed in it.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         let dir = dir.as_ref();
-        create_private(dir).map_err(|error| {
-            StoreError::Internal(format!("{} cannot be created: {error}; choose another data directory", dir.display()))
-        })?;
+        // What cannot be read cannot be merged either.
+        let workers = if options.damages.is_some() { Workers::Held } else { Workers::Running };
+        let how = (options.opening, workers);
         let shared = Arc::new(Shared {
-            space: Space::new(dir, options.min_free_bytes),
+            space: Arc::new(Space::new(dir, options.min_free_bytes, options.reserve_percent)),
             dir: dir.to_owned(),
             options,
             patience: Arc::new(Patience::new()),
+            held: AtomicBool::new(false),
             core: ArcSwapOption::empty(),
             permits: Arc::new(Semaphore::new(MAX_PENDING)),
             turns: Arc::new(Mutex::new(())),
             closed: AtomicBool::new(false),
         });
-        let core = Core::open(dir, &shared.options, &shared.patience, reopen::on_failure(&shared))?;
+        let around = (&shared.patience, &shared.space);
+        let core = Core::open(dir, &shared.options, how, around, reopen::on_failure(&shared))?;
         let (records, index_bytes) = core.totals();
         tracing::info!(records, index_bytes, "data directory opened");
         shared.core.store(Some(Arc::new(core)));
@@ -157,6 +197,9 @@ impl EmbeddedStore {
         let core = self.core()?;
         core.check_writable()?;
         self.shared.space.check(reserve)?;
+        if core.disk.workers() == Workers::Held && reserve != Reserve::Last {
+            return Err(unavailable("there is room again; the data directory is being opened again"));
+        }
         Ok(core)
     }
 
@@ -167,17 +210,18 @@ impl EmbeddedStore {
         reserve: Reserve,
         begin: impl Fn(&Core, Claim, OwnedSemaphorePermit) -> Begun + Send,
     ) -> Result<Outcome> {
+        let deadline = patience::deadline();
         loop {
             let claim = match self.writable(reserve)?.collection(name)?.claim(id) {
                 Ok(claim) => claim,
-                Err(turn) => self.begun(turn).await?.map_err(|_| gone())?,
+                Err(turn) => self.begun_by(deadline, turn).await?.map_err(|_| gone())?,
             };
-            let permit = self.permit().await?;
+            let permit = self.permit(deadline).await?;
             // The core is let go before anything is awaited: one that failed must be able to end.
             let begun = begin(&*self.writable(reserve)?, claim, permit);
             match begun {
                 Begun::Answered(outcome) => return outcome,
-                Begun::Sent(answer) => return self.answered(answer).await,
+                Begun::Sent(answer) => return self.answered_by(Some(deadline), answer).await,
                 Begun::Moved => {}
             }
         }
@@ -186,7 +230,7 @@ impl EmbeddedStore {
     /// Removes a record, with a seq only the one that has it.
     async fn remove_if(&self, name: &CollectionName, record: (&RecordId, Option<Seq>)) -> Result<bool> {
         let begin = |core: &Core, claim, permit| core.begin_remove(name, record, claim, permit);
-        match self.change((name, record.0), Reserve::Half, begin).await? {
+        match self.change((name, record.0), Reserve::Last, begin).await? {
             Outcome::Removed(there) => Ok(there),
             _ => Err(unexpected()),
         }
@@ -197,10 +241,21 @@ impl EmbeddedStore {
         self.shared.patience.wait(what).await.ok_or_else(patience::hangs)
     }
 
+    /// The same, up to a deadline.
+    async fn begun_by<T>(&self, deadline: Instant, what: impl Future<Output = T>) -> Result<T> {
+        let late = || self.shared.patience.check().err().unwrap_or_else(patience::late);
+        self.shared.patience.wait_until(Some(deadline), what).await.ok_or_else(late)
+    }
+
     /// Waits for the writer's answer.
     async fn answered<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+        self.answered_by(None, answer).await
+    }
+
+    /// The same, up to a deadline.
+    async fn answered_by<T>(&self, deadline: Option<Instant>, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         let open = || StoreError::Unknown("the write has been under way for too long".into());
-        let answer = self.shared.patience.wait(answer).await.ok_or_else(open)?;
+        let answer = self.shared.patience.wait_until(deadline, answer).await.ok_or_else(open)?;
         answer.unwrap_or_else(|_| Err(lost()))
     }
 
@@ -342,6 +397,13 @@ impl Store for EmbeddedStore {
         thread.map_err(|error| StoreError::Internal(format!("closing failed: {error}")))?;
         let failed = |_| StoreError::Internal("closing failed".into());
         self.begun(ended).await?.map_err(failed)?
+    }
+}
+
+impl Shared {
+    /// Whether it was last opened without merging tables.
+    fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
     }
 }
 

@@ -5,6 +5,8 @@
 //! changes are refused, those under way are answered [`StoreError::Unknown`], and the store can be let go of. A commit that
 //! ends after all ends this, too.
 //!
+//! A change may wait for several commits, one after the other, none of which hangs: it has a deadline of its own, as long.
+//!
 //! [`StoreError::Unknown`]: crate::store::StoreError::Unknown
 
 use std::pin::pin;
@@ -54,19 +56,35 @@ impl Patience {
 
     /// Waits for `what`, but not for a write that hangs: then `None`.
     pub(super) async fn wait<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        self.wait_until(None, what).await
+    }
+
+    /// The same, and not beyond a deadline.
+    pub(super) async fn wait_until<T>(&self, deadline: Option<Instant>, what: impl Future<Output = T>) -> Option<T> {
         let mut what = pin!(what);
         loop {
-            match tokio::time::timeout(bound() / 10, &mut what).await {
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+            match tokio::time::timeout((bound() / 10).min(left), &mut what).await {
                 Ok(done) => return Some(done),
-                Err(_) if self.is_out() => return None,
+                Err(_) if self.is_out() || left.is_zero() => return None,
                 Err(_) => {}
             }
         }
     }
 }
 
+/// When whoever begins to wait now stops waiting.
+pub(super) fn deadline() -> Instant {
+    Instant::now() + bound()
+}
+
 fn bound() -> Duration {
     if super::fails("store::short_patience") { Duration::from_millis(50) } else { BOUND }
+}
+
+/// What is answered to whoever has not begun by its deadline.
+pub(super) fn late() -> StoreError {
+    unavailable(format!("the data directory did not get round to it within {} s; try again", BOUND.as_secs()))
 }
 
 /// What is answered while a write hangs to whoever has not begun.
@@ -75,4 +93,17 @@ pub(super) fn hangs() -> StoreError {
         "a write to the data directory has been under way for {} s; if it does not end, check the disk and restart the service",
         BOUND.as_secs()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_beyond_the_deadline_though_no_write_hangs() {
+        let patience = Patience::new();
+        let waited = patience.wait_until(Some(Instant::now()), std::future::pending::<()>()).await;
+        assert_eq!(waited, None);
+        assert_eq!(patience.wait_until(Some(deadline()), std::future::ready(7)).await, Some(7));
+    }
 }

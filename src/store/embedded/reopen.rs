@@ -4,13 +4,18 @@
 //! there is room again. So the whole core is thrown away and built from the disk. Lookups go on against the old one
 //! until there is room, or until that has been waited for in vain: half-written files of a failed compaction may be what fills
 //! the disk, and only opening removes them.
+//!
+//! When there is too little room even then, merging tables would fail once more. So the database is opened without the threads that do
+//! it: lookups and removals go on, and the writer has it opened as usual when there is room, or after a while.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Shared;
 use super::core::{Core, OnFailure};
+use super::disk::Workers;
 use super::space::Reserve;
+use super::{Opening, Shared};
 use crate::store::{Result, StoreError};
 
 /// First pause between two attempts; doubles up to [`LONGEST`].
@@ -23,7 +28,7 @@ const WAITS_FOR_ROOM: u32 = 5;
 pub(super) fn on_failure(shared: &Arc<Shared>) -> OnFailure {
     let shared = Arc::downgrade(shared);
     Box::new(move |reason| {
-        tracing::error!(reason, "a write to the data directory failed; opening it again");
+        tracing::error!(reason, "the data directory is opened again");
         let reopen = move || reopen(&shared);
         if let Err(error) = std::thread::Builder::new().name("store-reopen".into()).spawn(reopen) {
             tracing::error!(%error, "no thread to open the data directory again; restart the service");
@@ -39,10 +44,10 @@ fn reopen(shared: &Weak<Shared>) {
         pause = (pause * 2).min(LONGEST);
         // Not held while asleep, so that a store that is let go of ends.
         let Some(shared) = shared.upgrade() else { return };
-        if shared.closed.load(std::sync::atomic::Ordering::Acquire) {
+        if shared.closed.load(Ordering::Acquire) {
             return;
         }
-        if waits < WAITS_FOR_ROOM && shared.space.check(Reserve::Whole).is_err() {
+        if waits < WAITS_FOR_ROOM && shared.space.check(Reserve::Whole).is_err() && !shared.is_held() {
             waits += 1;
             continue;
         }
@@ -54,16 +59,24 @@ fn reopen(shared: &Weak<Shared>) {
 }
 
 fn attempt(shared: &Arc<Shared>) -> Result<()> {
+    super::point("store::reopening");
     if let Some(old) = shared.core.swap(None) {
         end(old);
     }
     if super::fails("store::reopen_error") {
         return Err(StoreError::Internal("opening failed".into()));
     }
-    let core = Arc::new(Core::open(&shared.dir, &shared.options, &shared.patience, on_failure(shared))?);
-    shared.core.store(Some(core));
+    let workers = workers(shared)?;
+    let mut core = open(shared, workers)?;
+    if workers == Workers::Held && core.disk.is_behind() {
+        // Then not even a removal could be written.
+        drop(core);
+        core = open(shared, Workers::Running)?;
+    }
+    shared.held.store(core.disk.workers() == Workers::Held, Ordering::Release);
+    shared.core.store(Some(Arc::new(core)));
     // Closed meanwhile: whoever closes has found nothing to end.
-    if shared.closed.load(std::sync::atomic::Ordering::Acquire)
+    if shared.closed.load(Ordering::Acquire)
         && let Some(core) = shared.core.swap(None)
     {
         end(core);
@@ -71,6 +84,25 @@ fn attempt(shared: &Arc<Shared>) -> Result<()> {
     }
     tracing::info!("the data directory is open again");
     Ok(())
+}
+
+/// Whether tables are to be merged: not while there is no room, unless that was so for a while.
+fn workers(shared: &Shared) -> Result<Workers> {
+    let is_short = || {
+        shared.space.look();
+        shared.space.check(Reserve::Whole).is_err()
+    };
+    if shared.is_held() || !is_short() {
+        return Ok(Workers::Running);
+    }
+    super::opening::tidy(&shared.dir, &shared.options)?;
+    Ok(if is_short() { Workers::Held } else { Workers::Running })
+}
+
+fn open(shared: &Arc<Shared>, workers: Workers) -> Result<Core> {
+    // Whoever has removed the directory does not get an empty one in its place.
+    let how = (Opening::Existing, workers);
+    Core::open(&shared.dir, &shared.options, how, (&shared.patience, &shared.space), on_failure(shared))
 }
 
 /// Waits until nobody uses `core` any more and lets it go, so that the directory is free afterwards. Whoever has it lets it go

@@ -89,7 +89,7 @@ impl Tasks for EmbeddedStore {
             Ok(move |_: &Disk| put(&kept, task))
         };
         // Half: ending one that fills the disk must be possible.
-        self.alone(Reserve::Half, prepare).await
+        self.alone(Reserve::Last, prepare).await
     }
 
     fn is_shared(&self) -> bool {

@@ -18,18 +18,21 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::alone::Alone;
 use super::core::OnFailure;
-use super::disk::{Disk, Op, Space, unavailable};
+use super::disk::{Disk, Op, Space, Workers, unavailable};
 use super::layout;
 use super::line::{Claim, Collection, Undo};
 use super::patience::Patience;
 use super::register::Judged;
 use super::settle::{After, Batch, leave_line, settle};
+use super::space::{Reserve, Space as VolumeSpace};
 use crate::record::RecordId;
 use crate::store::{GenerationId, Judge, Registered, Result, Seq, StoreError, StoredRecord};
 use crate::verdict::{Match, Verdict, VerdictKind};
 
-/// How often the bytes on disk are looked up, for the figures.
-const MEASURE_EVERY: Duration = Duration::from_secs(5);
+/// How often the bytes on disk are looked up, and whether the storage engine is well.
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
+/// How long a database whose tables are not merged, for want of room, is left so before merging is tried again.
+const HELD_FOR: Duration = Duration::from_secs(300);
 
 /// What comes in over the writer's channel.
 pub(super) enum Arrival {
@@ -154,6 +157,8 @@ pub(super) struct Writer {
     /// Called once, when a commit has failed.
     on_failure: Option<OnFailure>,
     patience: Arc<Patience>,
+    space: Arc<VolumeSpace>,
+    opened: Instant,
     measured: Instant,
 }
 
@@ -162,10 +167,11 @@ impl Writer {
         disk: Arc<Disk>,
         arrivals: Receiver<Arrival>,
         on_failure: OnFailure,
-        patience: Arc<Patience>,
+        (patience, space): (Arc<Patience>, Arc<VolumeSpace>),
     ) -> Self {
-        let (waiting, ready) = (HashMap::new(), VecDeque::new());
-        Self { disk, arrivals, waiting, ready, on_failure: Some(on_failure), patience, measured: Instant::now() }
+        let (waiting, ready, now) = (HashMap::new(), VecDeque::new(), Instant::now());
+        let on_failure = Some(on_failure);
+        Self { disk, arrivals, waiting, ready, on_failure, patience, space, opened: now, measured: now }
     }
 
     /// Runs until every sender is gone and everything sent is answered.
@@ -192,7 +198,29 @@ impl Writer {
 
     fn measure(&mut self) {
         self.disk.measure();
+        self.space.follow(self.disk.bytes());
         self.measured = Instant::now();
+        let held = self.disk.workers() == Workers::Held && self.disk.damages().is_none();
+        let reason = if self.disk.has_failed() {
+            return;
+        } else if self.disk.has_crashed() {
+            "what clears away in the background has failed"
+        } else if held && self.space.check(Reserve::Whole).is_ok() {
+            "there is room again"
+        } else if held && self.opened.elapsed() >= HELD_FOR {
+            "tables are to be merged again"
+        } else {
+            return;
+        };
+        self.fail(reason.into());
+    }
+
+    /// No more writes; the database is opened again.
+    fn fail(&mut self, reason: String) {
+        self.disk.fail();
+        if let Some(on_failure) = self.on_failure.take() {
+            on_failure(reason);
+        }
     }
 
     fn accept(&mut self, arrival: Arrival) {
@@ -259,10 +287,7 @@ impl Writer {
         }
         let panicked = |_| Err(Open("writing to the data directory panicked".into()));
         let error = catch_unwind(AssertUnwindSafe(|| self.disk.commit(ops))).unwrap_or_else(panicked).err()?;
-        self.disk.fail();
-        if let Some(on_failure) = self.on_failure.take() {
-            on_failure(format!("{error:?}"));
-        }
+        self.fail(format!("{error:?}"));
         Some(error)
     }
 }
@@ -272,10 +297,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.patience.end();
-            self.disk.fail();
-            if let Some(on_failure) = self.on_failure.take() {
-                on_failure("the writer panicked".into());
-            }
+            self.fail("the writer panicked".into());
         }
     }
 }

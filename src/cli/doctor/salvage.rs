@@ -1,0 +1,74 @@
+//! `doppel doctor --salvage FOLDER`: files from which the collections of a damaged directory can be made anew.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use tokio::runtime::Runtime;
+
+use crate::cli::{PARTLY, store, transfer};
+use crate::config::{self, StoreKind};
+use crate::store::embedded::{self, Damages, Opening};
+use crate::store::{Report, Store};
+
+/// What was lost and is told, at most; the rest is counted.
+const LISTED: usize = 100;
+
+/// Writes `COLLECTION.jsonl` for each collection of which something can be read. Exits with 0 when nothing was found damaged, with
+/// [`PARTLY`] otherwise.
+///
+/// # Errors
+/// When the directory is no data directory or in use, when nothing of it can be read, or the folder cannot be written.
+pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) -> anyhow::Result<ExitCode> {
+    if config.kind != StoreKind::Embedded {
+        bail!("--salvage reads data directories; a MongoDB database has its own means of backup and repair");
+    }
+    if !config.data.is_dir() {
+        bail!("there is no directory {}; check --data", config.data.display());
+    }
+    let cannot = || format!("cannot write {}", folder.display());
+    fs::create_dir_all(folder).with_context(cannot)?;
+    // Beside the files: there is room for a copy, and tables can be linked if it is the same volume.
+    let copy = tempfile::tempdir_in(folder).with_context(cannot)?;
+    let mut lost = embedded::recoverable_copy(&config.data, copy.path())?;
+    let damages = Some(Damages::default());
+    let opening = Opening::Existing;
+    let options =
+        embedded::Options { opening, damages, min_free_bytes: 0, reserve_percent: 0, ..store::options(config) };
+    let mut out = std::io::stdout().lock();
+    runtime.block_on(async {
+        let open = embedded::EmbeddedStore::open(copy.path(), options);
+        let open = Arc::new(open.context("nothing can be read; restore a backup")?);
+        let store: Arc<dyn Store> = open.clone();
+        for state in store.collections().await? {
+            let file = folder.join(format!("{}.jsonl", state.name));
+            if file.exists() {
+                bail!("{} is there already; name an empty folder", file.display());
+            }
+            let counted = store.count(&state.name).await?;
+            let done = transfer::to_file(&store, &state.name, &file).await?;
+            let (records, decisions) = (done.records, done.decisions);
+            writeln!(out, "{}: {records} records and {decisions} decisions", file.display())?;
+            if records < counted {
+                lost.push(format!("{}: {} of {counted} records", state.name, counted - records));
+            }
+        }
+        let mut report = Report::default();
+        open.tell_damages(&mut report)?;
+        lost.extend(report.faults.into_iter().map(|(collection, id, fault)| format!("{collection}/{id}: {fault}")));
+        store.close().await?;
+        anyhow::Ok(())
+    })?;
+    for line in lost.iter().take(LISTED) {
+        writeln!(out, "lost or made anew: {line}")?;
+    }
+    writeln!(
+        out,
+        "make each anew with: doppel import --exported --to NEW-DIR --collection C FILE; {} damages",
+        lost.len()
+    )?;
+    Ok(if lost.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
+}
