@@ -5,7 +5,7 @@
 //! are replaced by those of the directory, which is not changed. Tables are linked where the file system can, journals copied.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions};
@@ -98,12 +98,7 @@ fn keyspace(from: &Path, to: &Path) -> io::Result<Option<String>> {
     let Some(list) = list else { return Ok(None) };
     let content = fs::read(from.join(format!("v{list}")))?;
     let current = [&list.to_le_bytes()[..], &xxh3_128(&content).to_le_bytes(), &[0]].concat();
-    // Never into a linked file.
-    let path = to.join("current");
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => fs::write(path, current)?,
-    }
+    fs::write(to.join("current"), current)?;
     Ok(Some("which tables are in force was damaged; the latest list of them is taken".into()))
 }
 
