@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use tokio::runtime::Runtime;
 
+use crate::cli::output::Outputs;
 use crate::cli::{PARTLY, store, transfer};
 use crate::config::{self, StoreKind};
 use crate::store::embedded::{self, Damages, Opening};
@@ -29,6 +30,10 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
     if !config.data.is_dir() {
         bail!("there is no directory {}; check --data", config.data.display());
     }
+    let outputs = Outputs::new();
+    outputs.uses(&config.data);
+    // Before anything is made: not in the directory that is read.
+    outputs.check(&folder.join("collection.jsonl"))?;
     let cannot = || format!("cannot write {}", folder.display());
     fs::create_dir_all(folder).with_context(cannot)?;
     // Beside the files: there is room for a copy, and tables can be linked if it is the same volume.
@@ -49,7 +54,7 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
                 bail!("{} is there already; name an empty folder", file.display());
             }
             let counted = store.count(&state.name).await?;
-            let done = transfer::to_file(&store, &state.name, &file).await?;
+            let done = transfer::to_file(&store, &state.name, outputs.create(&file)?).await?;
             let (records, decisions) = (done.records, done.decisions);
             writeln!(out, "{}: {records} records and {decisions} decisions", file.display())?;
             if records < counted {
