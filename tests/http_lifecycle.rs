@@ -183,6 +183,23 @@ fn a_directory_of_a_newer_format_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let server = TestServer::start_in(&data);
+    let put = |id: &str| server.send("PUT", &format!("{PATH}/{id}"), &json!({"content": "路灯坏了很久没有人来修理"}));
+    assert_eq!(put("a").status, 201);
+    std::fs::rename(&data, &aside).expect("it can be moved");
+    wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    let refused = put("b");
+    assert!(refused.status == 503 && refused.text.contains("removed or moved away"), "{}", refused.text);
+    assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200, "reading goes on");
+    std::fs::rename(&aside, &data).expect("it can be moved back");
+    wait_until("it is ready again", || server.send("GET", "/readyz", &Value::Null).status == 200);
+    assert_eq!(put("b").status, 201);
+}
+
+#[test]
 fn an_address_that_is_taken_is_said_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

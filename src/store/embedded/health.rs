@@ -9,7 +9,7 @@ use super::line::Collection;
 use crate::store::{Report, Result, Seq, Store as _, StoreError};
 
 /// A collection under examination.
-struct Ward<'a> {
+struct Examined<'a> {
     core: &'a Core,
     collection: &'a Collection,
     name: String,
@@ -27,9 +27,9 @@ impl EmbeddedStore {
         for state in self.collections().await? {
             let collection = core.collection(&state.name)?;
             let name = state.name.to_string();
-            let mut ward = Ward { core: &core, collection: &collection, name, report };
-            ward.ids()?;
-            ward.pairs()?;
+            let mut examined = Examined { core: &core, collection: &collection, name, report };
+            examined.ids()?;
+            examined.pairs()?;
         }
         self.tell_damages(report)
     }
@@ -66,7 +66,7 @@ fn what(space: Space) -> &'static str {
     }
 }
 
-impl Ward<'_> {
+impl Examined<'_> {
     fn fault(&mut self, at: String, fault: &str) {
         self.report.faults.push((self.name.clone(), at, fault.to_owned()));
     }

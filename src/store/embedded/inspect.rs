@@ -14,7 +14,7 @@ use super::{Opening, journal};
 use crate::store::{Result, StoreError};
 
 /// The engine's own files and folders in a directory.
-const VERSION: &str = "version";
+pub(super) const VERSION: &str = "version";
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const CURRENT: &str = "current";

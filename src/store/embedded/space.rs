@@ -6,9 +6,11 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::disk::unavailable;
+use super::inspect::VERSION;
 use crate::store::{Result, StoreError};
 
 /// How long a look at the volume is believed. At 500 MB/s a disk takes 50 MB in this time, well below the reserve.
@@ -45,13 +47,18 @@ pub(super) struct Space {
     started: Instant,
     looked_ms: AtomicU64,
     free: AtomicU64,
+    /// Whether the directory was seen to be there, and whether it is gone since.
+    seen: AtomicBool,
+    gone: AtomicBool,
 }
 
 impl Space {
     /// Keeps `percent` of the data's size free, but `least` at least.
     pub(super) fn new(dir: &Path, least: u64, percent: u32) -> Self {
         let (data, looked_ms, free) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(free_bytes(dir)));
-        Self { dir: dir.to_owned(), least, percent: percent.into(), data, started: Instant::now(), looked_ms, free }
+        let (dir, started) = (dir.to_owned(), Instant::now());
+        let (seen, gone) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { dir, least, percent: percent.into(), data, started, looked_ms, free, seen, gone }
     }
 
     /// Told how large the data is.
@@ -68,6 +75,10 @@ impl Space {
     /// Looks now, not later.
     pub(super) fn look(&self) {
         self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
+        // What is written into files that nobody finds any more is lost with the process.
+        let there = self.dir.join(VERSION).exists();
+        let seen = self.seen.fetch_or(there, Ordering::Relaxed);
+        self.gone.store(seen && !there, Ordering::Relaxed);
     }
 
     /// Bytes free for an ordinary user, at most [`BELIEVED_MS`] old.
@@ -76,14 +87,21 @@ impl Space {
         let looked = self.looked_ms.load(Ordering::Relaxed);
         let stale = now.saturating_sub(looked) >= BELIEVED_MS;
         if stale && self.looked_ms.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
+            self.look();
         }
         self.free.load(Ordering::Relaxed)
     }
 
-    /// [`StoreError::DiskFull`] when less is free than must stay free.
+    /// [`StoreError::DiskFull`] when less is free than must stay free, [`StoreError::Unavailable`] when the directory is gone.
     pub(super) fn check(&self, reserve: Reserve) -> Result<()> {
         let free = self.free();
+        if self.gone.load(Ordering::Relaxed) {
+            let dir = self.dir.display();
+            return Err(unavailable(format!(
+                "the data directory {dir} was removed or moved away: nothing is written; put it back or restore a backup, then \
+                 start the service again"
+            )));
+        }
         let whole = self.needed();
         let needed = match reserve {
             Reserve::Double => whole.saturating_mul(2),
