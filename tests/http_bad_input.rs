@@ -215,7 +215,7 @@ fn ids_and_names_that_are_none() {
             (404, "unknown_record", "/path/id"),
         ),
         case("unknown URL", "GET", "/v1/nothing", "", (404, "unknown_route", "/path")),
-        case("unknown URL outside", "GET", "/", "", (404, "unknown_route", "/path")),
+        case("unknown URL outside", "GET", "/nothing", "", (404, "unknown_route", "/path")),
     ];
     for case in &cases {
         check(&server, case);

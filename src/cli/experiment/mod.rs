@@ -3,7 +3,6 @@
 mod servers;
 
 use std::fs;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -158,7 +157,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let progress = Progress::new(told(bar.clone()), stop);
     let mut reports = Vec::new();
     for experiment in args.experiment.each() {
-        let measured = measure(experiment, &args, &setup, &progress);
+        let measured = measure(experiment, &args, (&setup, &progress), &outputs);
         bar.finish_and_clear();
         let report = match measured? {
             Ok(report) => report,
@@ -209,26 +208,31 @@ fn setup(args: &Args) -> anyhow::Result<Setup> {
 fn measure(
     experiment: Experiment,
     args: &Args,
-    setup: &Setup,
-    progress: &Progress,
+    (setup, progress): (&Setup, &Progress),
+    outputs: &Outputs,
 ) -> anyhow::Result<Result<Report, Error>> {
     Ok(match experiment {
         Experiment::T2 | Experiment::All => t2::run(setup, progress),
         Experiment::T3 => t3::run(setup, progress),
         Experiment::T4 => t4::run(setup, progress),
         Experiment::T5 => Servers::of(args)?.measure(setup, progress)?,
-        Experiment::Md5 => cleaning(args.notices.as_deref(), setup, progress)?,
+        Experiment::Md5 => cleaning(args.notices.as_deref(), (setup, progress), outputs)?,
         Experiment::Tianwang => tianwang::run(setup, progress),
     })
 }
 
 /// Cleans the notices, having written them down if that is wanted.
-fn cleaning(notices: Option<&Path>, setup: &Setup, progress: &Progress) -> anyhow::Result<Result<Report, Error>> {
+fn cleaning(
+    notices: Option<&Path>,
+    (setup, progress): (&Setup, &Progress),
+    outputs: &Outputs,
+) -> anyhow::Result<Result<Report, Error>> {
     if let Some(path) = notices {
-        let file = fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        if let Err(error) = cleaning::write_notices(setup, BufWriter::new(file), progress) {
+        let mut file = outputs.create(path)?;
+        if let Err(error) = cleaning::write_notices(setup, &mut file, progress) {
             return Ok(Err(error));
         }
+        file.finish()?;
     }
     Ok(cleaning::run(setup, progress))
 }
