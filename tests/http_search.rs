@@ -332,7 +332,8 @@ fn explain_agrees_with_the_verdict_on_punctuation_and_reads_long_texts_in_part()
     assert_eq!((&found["exact"], &found["jaccard"], &found["containment"]), (&json!(true), &json!(1.0), &json!(1.0)));
     assert_eq!(found["fields"][0]["jaccard"], 1.0, "{found}");
 
-    let long = |end: &str| json!({"row": {"content": "street lamp ".repeat(20_000) + end}});
+    let numbers: String = (0..40_000).map(|n| format!("{} ", n * 7_919 % 100_000)).collect();
+    let long = |end: &str| json!({"row": {"content": format!("{numbers}{end}")}});
     let found = desk.ask("POST", "/explain", &json!({"a": long("路灯"), "b": long("市场")}));
     assert_eq!((&found["truncated"], &found["matches"]), (&json!(true), &json!(true)));
     let terms = [&found["only_a"], &found["only_b"]].map(|list| list.as_array().map_or(0, Vec::len));
