@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use crate::violation::{Violation, child};
 
@@ -21,9 +22,11 @@ pub const MAX_DEPTH: usize = 32;
 /// Most top-level fields of a row: real tables have tens of columns.
 pub const MAX_FIELDS: usize = 512;
 
-/// Identifies a record within its collection: 1 to [`MAX_ID_BYTES`] bytes of UTF-8, no control characters, not `.` or
+/// Identifies a record within its collection: 1 to 256 bytes of UTF-8, no control characters, not `.` or
 /// `..`, no leading `_` (reserved for routes such as `_bulk`).
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ToSchema)]
+#[schema(value_type = String, min_length = 1, max_length = 256,
+    pattern = r"^([^._\x00-\x1f\x7f-\x9f]|\.[^.\x00-\x1f\x7f-\x9f]|\.\.[^\x00-\x1f\x7f-\x9f])[^\x00-\x1f\x7f-\x9f]*$")]
 #[serde(transparent)]
 pub struct RecordId(Arc<str>);
 

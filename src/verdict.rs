@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 use crate::record::RecordId;
 
 /// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ToSchema)]
+#[schema(value_type = String, pattern = "^[0-9a-f]{16}$")]
 pub struct Fingerprint(pub u64);
 
 impl Fingerprint {
@@ -118,7 +119,6 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Match {
     /// The matching record.
-    #[schema(value_type = String)]
     pub id: RecordId,
     /// Its place in commit order; what makes "earlier" mean something.
     #[serde(skip_serializing, default)]
@@ -198,15 +198,14 @@ pub struct Verdict {
     #[serde(rename = "verdict")]
     pub kind: VerdictKind,
     /// The earliest record it repeats.
-    #[schema(value_type = Option<String>)]
     pub duplicate_of: Option<RecordId>,
     /// The fingerprint, where the collection has a `simhash` channel and the record has enough features.
-    #[schema(value_type = Option<String>)]
     pub fingerprint: Option<Fingerprint>,
     /// The generation whose index was asked.
     pub generation: u32,
     /// Version of the collection's document frequencies by which candidates were judged; 0: none were counted yet.
     #[serde(default)]
+    #[schema(required)]
     pub statistics: u32,
     /// The best matches, best first, at most 10.
     pub similar: Vec<Match>,

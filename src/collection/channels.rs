@@ -320,6 +320,7 @@ macro_rules! channels {
         /// A scheme with its parameters: one way by which candidates are proposed.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
         #[serde(tag = "scheme")]
+        #[schema(rename_all = "snake_case")]
         pub enum Channel {
             $($(#[$doc])* #[serde(rename = $name)] $variant($params),)*
         }

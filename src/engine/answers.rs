@@ -30,7 +30,6 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Registration {
     /// The record's id; `null` where nothing is stored and the request named none.
-    #[schema(value_type = Option<String>)]
     pub id: Option<RecordId>,
     /// What was done.
     pub outcome: Outcome,
@@ -66,7 +65,6 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SimilarList {
     /// The fingerprint asked about, if there is one.
-    #[schema(value_type = Option<String>)]
     pub fingerprint: Option<crate::verdict::Fingerprint>,
     /// The generation asked.
     pub generation: u32,
@@ -85,7 +83,6 @@ pub struct SimilarList {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RecordView {
     /// Its id.
-    #[schema(value_type = String)]
     pub id: RecordId,
     /// Its place in commit order.
     pub seq: Seq,
@@ -202,10 +199,8 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FingerprintComparison {
     /// Fingerprint of `a`.
-    #[schema(value_type = String)]
     pub a: crate::verdict::Fingerprint,
     /// Fingerprint of `b`.
-    #[schema(value_type = String)]
     pub b: crate::verdict::Fingerprint,
     /// Hamming distance.
     pub distance: u8,
@@ -277,9 +272,7 @@ pub enum DiffPiece {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PairView {
     /// The earlier.
-    #[schema(value_type = String)]
     pub earlier: RecordId,
     /// The later.
-    #[schema(value_type = String)]
     pub later: RecordId,
 }

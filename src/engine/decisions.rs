@@ -42,10 +42,8 @@ impl Rulings {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct DecisionView {
     /// The record whose id sorts first.
-    #[schema(value_type = String)]
     pub a: RecordId,
     /// The other.
-    #[schema(value_type = String)]
     pub b: RecordId,
     /// What holds.
     pub judgement: Judgement,

@@ -51,7 +51,6 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupView {
     /// The earliest member; names the group as long as it stays its earliest.
-    #[schema(value_type = String)]
     pub id: RecordId,
     /// Number of records.
     pub size: usize,
@@ -81,12 +80,11 @@ pub struct GroupDetail {
     /// What lists show.
     #[serde(flatten)]
     pub group: GroupView,
-    /// Its records in the order they were registered, at most [`MAX_MEMBERS`].
-    #[schema(value_type = Vec<String>)]
+    /// Its records in the order they were registered, at most 1000.
     pub members: Vec<RecordId>,
-    /// Pairs without which it would fall in two, at most [`MAX_MEMBERS`].
+    /// Pairs without which it would fall in two, at most 1000.
     pub bridges: Vec<PairView>,
-    /// Pairs that would join it to another group, at most [`MAX_MEMBERS`]: each is the only link between two crowds that have at
+    /// Pairs that would join it to another group, at most 1000: each is the only link between two crowds that have at
     /// least ten records together. Decide that such a pair is the same matter, and the two are one group.
     pub cut: Vec<PairView>,
     /// Pairs that a person rejected.

@@ -133,7 +133,7 @@ pub struct Task {
     #[schema(value_type = Object)]
     pub request: Value,
     /// What came of it; `null` before the end.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     pub result: Value,
     /// Why it failed.
     pub error: Option<String>,

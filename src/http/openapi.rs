@@ -3,12 +3,16 @@
 //! Which errors an operation can give follows from what it is (has a body, needs a key, writes), so they are added by rule
 //! rather than by hand at each handler.
 
+mod particular;
+mod refine;
+
 use axum::Router;
+use serde_json::Value;
 use utoipa::openapi::path::{HttpMethod, Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
-    ResponseBuilder,
+    ComponentsBuilder, ContentBuilder, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
+    OpenApiBuilder, Ref, RefOr, Response, ResponseBuilder, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -42,14 +46,29 @@ pub fn head() -> OpenApi {
 }
 
 /// The description.
-pub fn document() -> OpenApi {
+pub fn document() -> Value {
+    described().0
+}
+
+/// What of `overlay.yaml` has no place in the description: nothing, unless something was renamed.
+pub fn lost() -> Vec<String> {
+    described().1
+}
+
+fn described() -> (Value, Vec<String>) {
     let mut document = router::routes().into_openapi();
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             complete(path, &method, operation);
         }
     }
-    document
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    refine::simplify(&mut document);
+    refine::complete_bodies(&mut document);
+    let lost = particular::apply(&mut document);
+    refine::bound_integers(&mut document);
+    refine::prune(&mut document);
+    (document, lost)
 }
 
 /// The description as YAML.
@@ -70,11 +89,12 @@ fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
 const ALWAYS: &[(&str, &str)] = &[
     ("400", "the request cannot be read"),
     ("422", "it can be read but not accepted: `errors` says where and why"),
+    ("403", "a web page of another site asks, or the key lacks the scope that `detail` names"),
+    ("421", "without keys the service is asked as localhost only"),
     ("500", "a bug; the log has the cause under the `request_id`"),
 ];
 const WITH_KEY: &[(&str, &str)] = &[
-    ("401", "no key, or a wrong one"),
-    ("403", "the key lacks the scope that `detail` names"),
+    ("401", "no key, or a wrong one; `WWW-Authenticate` says what is wanted"),
     ("429", "the key sends more requests than configured; `Retry-After` says when to come again"),
 ];
 const LIMITED: &[(&str, &str)] =
@@ -106,10 +126,36 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     if let Some(RefOr::T(body)) = &mut operation.request_body {
         body.required = Some(utoipa::openapi::Required::True);
     }
+    let responses = &mut operation.responses.responses;
     for (status, meaning) in groups.into_iter().filter(|(_, applies)| *applies).flat_map(|(group, _)| group) {
+        let response = ResponseBuilder::new().description(*meaning).build();
+        responses.entry((*status).into()).or_insert_with(|| response.into());
+    }
+    for (status, response) in responses {
+        if let RefOr::T(response) = response {
+            finish(status, response);
+        }
+    }
+}
+
+/// Headers by status; what is answered instead of the thing asked for is a problem.
+fn finish(status: &str, response: &mut Response) {
+    const HEADERS: &[(&str, &str, &str)] = &[
+        ("201", "Location", "the path of what was created"),
+        ("202", "Location", "the path of the task"),
+        ("401", "WWW-Authenticate", "what is wanted, and what is wrong with what was sent"),
+        ("429", "Retry-After", "seconds"),
+        ("503", "Retry-After", "seconds"),
+    ];
+    for (_, name, description) in HEADERS.iter().filter(|(of, ..)| *of == status) {
+        let kind = if *name == "Retry-After" { Type::Integer } else { Type::String };
+        let schema = ObjectBuilder::new().schema_type(kind).build();
+        let header = HeaderBuilder::new().schema(Some(schema)).description(Some(*description)).build();
+        response.headers.insert((*name).to_owned(), header.into());
+    }
+    if status >= "400" {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let response = ResponseBuilder::new().description(*meaning).content(MEDIA_TYPE, content).build();
-        operation.responses.responses.insert((*status).into(), response.into());
+        response.content.insert(MEDIA_TYPE.to_owned(), content.into());
     }
 }
 

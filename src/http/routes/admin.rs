@@ -81,7 +81,7 @@ pub struct HostAliasesInput {
 ///
 /// Signs every record anew, beside the index that answers, then switches. Requests are served all the while. One task a
 /// collection at a time (409).
-#[utoipa::path(post, path = "/v1/admin/reindex", tag = "admin", request_body = ReindexInput,
+#[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "the collection has an unfinished task")))]
@@ -111,7 +111,7 @@ pub async fn reindex(
 /// Of each group of exact duplicates one record stays. A dry run unless `dry_run` is `false`: the task's result then says what
 /// would be deleted. A record that a person said is another matter than any of its group is left alone, and each is looked at
 /// again before it goes: it stays if it, or the one that makes it superfluous, has changed meanwhile.
-#[utoipa::path(post, path = "/v1/admin/purge", tag = "admin", request_body = PurgeInput,
+#[utoipa::path(post, path = "/v1/admin/purge", operation_id = "startPurge", tag = "admin", request_body = PurgeInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "the collection has an unfinished task")))]

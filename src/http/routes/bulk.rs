@@ -54,6 +54,7 @@ const MAX_READY: usize = 64;
 #[serde(untagged)]
 pub enum LineAnswer<'a> {
     /// Registered.
+    #[schema(title = "BulkRegistered")]
     Registered {
         /// Number of the line, from 1; blank lines count and are not answered.
         line: u64,
@@ -64,6 +65,7 @@ pub enum LineAnswer<'a> {
         registration: Timed<Registration>,
     },
     /// Not registered, and why.
+    #[schema(title = "BulkRefused")]
     Refused {
         /// Number of the line, from 1.
         line: u64,
@@ -80,7 +82,7 @@ pub enum LineAnswer<'a> {
 ///
 /// May be repeated where every row has an `id`. Rows without one are records of their own each time, unless the request has an
 /// `Idempotency-Key`, which together with the number of the line stands for an id: repeat the whole body, unchanged.
-#[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", tag = "records",
+#[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", operation_id = "postRecordsInBulk", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
         ("Idempotency-Key" = Option<String>, Header, description = "names this body where rows have no id; 1 to 255 printable ASCII characters")),
     request_body(content = String, content_type = "application/x-ndjson", description = "one row a line"),

@@ -59,7 +59,7 @@ impl Parameters for ListParams {
 }
 
 /// List collections
-#[utoipa::path(get, path = "/v1/collections", tag = "collections", params(ListParams),
+#[utoipa::path(get, path = "/v1/collections", operation_id = "listCollections", tag = "collections", params(ListParams),
     responses((status = 200, description = "a part of the list", body = CollectionList)))]
 pub async fn list(
     _: Reader,
@@ -76,7 +76,7 @@ pub async fn list(
 /// `{}` gives the preset `default`; keys given replace those of the preset. What changes signatures can only be changed
 /// while the collection has no records (409 otherwise); `verify` and `time_zone` at any time but while a reindex runs, which
 /// brings settings of its own (409 `task_running`: again when it has ended).
-#[utoipa::path(put, path = "/v1/collections/{collection}", tag = "collections",
+#[utoipa::path(put, path = "/v1/collections/{collection}", operation_id = "putCollection", tag = "collections",
     params(("collection" = CollectionName, Path)), request_body = SettingsInput,
     responses((status = 201, description = "created", body = Collection),
         (status = 200, description = "changed, or the same as before", body = Collection)))]
@@ -98,7 +98,7 @@ pub async fn put(
 }
 
 /// Read a collection
-#[utoipa::path(get, path = "/v1/collections/{collection}", tag = "collections",
+#[utoipa::path(get, path = "/v1/collections/{collection}", operation_id = "getCollection", tag = "collections",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the collection, defaults filled in", body = Collection)))]
 pub async fn get(
@@ -111,7 +111,7 @@ pub async fn get(
 }
 
 /// Delete a collection with everything in it
-#[utoipa::path(delete, path = "/v1/collections/{collection}", tag = "collections",
+#[utoipa::path(delete, path = "/v1/collections/{collection}", operation_id = "deleteCollection", tag = "collections",
     params(("collection" = CollectionName, Path)), responses((status = 204, description = "deleted")))]
 pub async fn delete(
     _: Administrator,

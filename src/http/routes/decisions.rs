@@ -72,7 +72,7 @@ pub struct DecisionList {
 }
 
 /// List decisions
-#[utoipa::path(get, path = "/v1/collections/{collection}/decisions", tag = "decisions",
+#[utoipa::path(get, path = "/v1/collections/{collection}/decisions", operation_id = "listDecisions", tag = "decisions",
     params(("collection" = CollectionName, Path), ListParams),
     responses((status = 200, description = "a part of the list", body = DecisionList)))]
 pub async fn list(
@@ -90,9 +90,9 @@ pub async fn list(
 ///
 /// Beats every score from now on, in either order of the two, and survives reindexing and replacement. Deciding again adds to
 /// the history.
-#[utoipa::path(put, path = "/v1/collections/{collection}/decisions/{a}/{b}", tag = "decisions",
-    params(("collection" = CollectionName, Path), ("a" = String, Path, description = "record id, percent-encoded"),
-        ("b" = String, Path, description = "another record id")),
+#[utoipa::path(put, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "putDecision", tag = "decisions",
+    params(("collection" = CollectionName, Path), ("a" = RecordId, Path, description = "record id, percent-encoded"),
+        ("b" = RecordId, Path, description = "another record id")),
     request_body = DecisionInput,
     responses((status = 200, description = "all that was decided about the two", body = DecisionView)))]
 pub async fn put(
@@ -116,8 +116,8 @@ pub async fn put(
 }
 
 /// Read what was decided about two records
-#[utoipa::path(get, path = "/v1/collections/{collection}/decisions/{a}/{b}", tag = "decisions",
-    params(("collection" = CollectionName, Path), ("a" = String, Path), ("b" = String, Path)),
+#[utoipa::path(get, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "getDecision", tag = "decisions",
+    params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path)),
     responses((status = 200, description = "the decision with its history", body = DecisionView)))]
 pub async fn get(
     _: Reader,
@@ -149,8 +149,8 @@ impl Parameters for WithdrawParams {
 /// Take a decision back
 ///
 /// The scores decide again. The history stays.
-#[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", tag = "decisions",
-    params(("collection" = CollectionName, Path), ("a" = String, Path), ("b" = String, Path), WithdrawParams),
+#[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "deleteDecision", tag = "decisions",
+    params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path), WithdrawParams),
     responses((status = 200, description = "the decision with its history", body = DecisionView)))]
 pub async fn delete(
     _: Writer,

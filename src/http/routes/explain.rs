@@ -31,23 +31,17 @@ pub struct ExplainInput {
 
 /// One of a pair: exactly one of `id` and `row`.
 #[derive(Debug, ToSchema)]
-#[serde(untagged)]
-pub enum SideInput {
-    /// A stored record.
-    Stored {
-        /// Its id.
-        id: String,
-    },
-    /// A row given here.
-    Given {
-        /// The row: a flat JSON object of the record's fields.
-        #[schema(value_type = Object)]
-        row: Box<RawValue>,
-    },
+#[expect(dead_code, reason = "describes the body; it is read piece by piece")]
+pub struct SideInput {
+    /// The id of a stored record.
+    id: Option<RecordId>,
+    /// A row given here: a flat JSON object of the record's fields.
+    #[schema(value_type = Option<Object>)]
+    row: Option<Box<RawValue>>,
 }
 
 /// Explain what two records share and where they differ
-#[utoipa::path(post, path = "/v1/collections/{collection}/explain", tag = "search",
+#[utoipa::path(post, path = "/v1/collections/{collection}/explain", operation_id = "explainPair", tag = "search",
     params(("collection" = CollectionName, Path)), request_body = ExplainInput,
     responses((status = 200, description = "the comparison", body = Timed<Explanation>)))]
 pub async fn explain(

@@ -33,7 +33,7 @@ pub struct GenerationList {
 }
 
 /// List the generations of a collection
-#[utoipa::path(get, path = "/v1/collections/{collection}/generations", tag = "admin",
+#[utoipa::path(get, path = "/v1/collections/{collection}/generations", operation_id = "listGenerations", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "all generations", body = GenerationList)))]
 pub async fn list(
@@ -46,7 +46,7 @@ pub async fn list(
 }
 
 /// Drop a generation beside the live one
-#[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", tag = "admin",
+#[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", operation_id = "deleteGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
     responses((status = 204, description = "dropped")))]
 pub async fn delete(
@@ -64,7 +64,7 @@ pub async fn delete(
 ///
 /// It answers within moments; the task then finds the pairs of what was registered while another one was live. The one that
 /// was live is kept.
-#[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", tag = "admin",
+#[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", operation_id = "activateGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
     responses((status = 202, description = "asked for; `Location` is the task", body = Task)))]
 pub async fn activate(
@@ -94,7 +94,7 @@ impl Parameters for CompareParams {
 /// Compare a generation with the live one
 ///
 /// Which pairs it finds that the live one does not, and the reverse: what would change with it.
-#[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", tag = "admin",
+#[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", operation_id = "compareGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path), CompareParams),
     responses((status = 200, description = "the comparison", body = Comparison),
         (status = 409, description = "it is the live one, or is still being built")))]

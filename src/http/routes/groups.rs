@@ -15,6 +15,7 @@ use crate::http::extract::{InCollection, InRecord};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
 use crate::http::state::App;
+use crate::record::RecordId;
 
 /// Groups in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (50, 1000);
@@ -84,7 +85,7 @@ pub struct GroupList {
 /// Groups are made of the pairs that match and those that a person confirmed, without those that a person rejected. From ten
 /// records on, two crowds that only one pair links are two groups until a person confirms that pair. The list is made anew for
 /// every part: groups that change their place between two parts may be missed or shown twice.
-#[utoipa::path(get, path = "/v1/collections/{collection}/groups", tag = "groups",
+#[utoipa::path(get, path = "/v1/collections/{collection}/groups", operation_id = "listGroups", tag = "groups",
     params(("collection" = CollectionName, Path), ListParams),
     responses((status = 200, description = "a part of the list", body = GroupList)))]
 pub async fn list(
@@ -114,8 +115,8 @@ impl Parameters for GroupParams {
 }
 
 /// Read the group that a record is in
-#[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", tag = "groups",
-    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "id of any of its records"), GroupParams),
+#[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", operation_id = "getGroup", tag = "groups",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), GroupParams),
     responses((status = 200, description = "the group with its members", body = GroupDetail)))]
 pub async fn get(
     _: Reader,

@@ -24,7 +24,7 @@ pub struct Status {
 /// Whether the process answers
 ///
 /// Open without a key. A failure means: restart it.
-#[utoipa::path(get, path = "/livez", tag = "operations", security(()),
+#[utoipa::path(get, path = "/livez", operation_id = "getLiveness", tag = "operations", security(()),
     responses((status = 200, description = "it does", body = Status)))]
 pub async fn livez(_: Params<Nothing>) -> Json<Status> {
     Json(Status { status: "alive" })
@@ -33,7 +33,7 @@ pub async fn livez(_: Params<Nothing>) -> Json<Status> {
 /// Whether requests should be sent here
 ///
 /// Open without a key. 503 while the service is stopping or its store takes no writes.
-#[utoipa::path(get, path = "/readyz", tag = "operations", security(()),
+#[utoipa::path(get, path = "/readyz", operation_id = "getReadiness", tag = "operations", security(()),
     responses((status = 200, description = "they should", body = Status)))]
 pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<Status>, Problem> {
     if app.shutdown.phase() != Phase::Serving {
@@ -46,7 +46,7 @@ pub async fn readyz(State(app): State<App>, _: Params<Nothing>) -> Result<Json<S
 /// Numbers for Prometheus
 ///
 /// Needs the scope `read` where keys are configured: the number of records and their rate is not for everyone.
-#[utoipa::path(get, path = "/metrics", tag = "operations",
+#[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
     responses((status = 200, description = "text exposition format", body = String, content_type = "text/plain")))]
 pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> Response {
     if let Ok(usage) = app.engine.usage().await {
@@ -111,7 +111,7 @@ pub async fn root(headers: HeaderMap, _: Params<Nothing>) -> Response {
 /// Which version is running
 ///
 /// Open without a key.
-#[utoipa::path(get, path = "/version", tag = "operations", security(()),
+#[utoipa::path(get, path = "/version", operation_id = "getVersion", tag = "operations", security(()),
     responses((status = 200, description = "name, version and commit", body = Version)))]
 pub async fn version(_: Params<Nothing>) -> Json<Version> {
     Json(Version {
@@ -124,7 +124,7 @@ pub async fn version(_: Params<Nothing>) -> Json<Version> {
 /// This description
 ///
 /// Open without a key. Shown for people at `/docs`.
-#[utoipa::path(get, path = "/openapi.yaml", tag = "operations", security(()),
+#[utoipa::path(get, path = "/openapi.yaml", operation_id = "getDescription", tag = "operations", security(()),
     responses((status = 200, description = "OpenAPI", body = String, content_type = "application/yaml")))]
 pub async fn openapi_yaml(_: Params<Nothing>) -> Result<Response, Problem> {
     let yaml = openapi::yaml().map_err(|error| Problem::internal(error.to_string()))?;

@@ -22,7 +22,7 @@ use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::{Timed, created, segment};
 use crate::http::state::App;
-use crate::record::Row;
+use crate::record::{RecordId, Row};
 
 /// Records in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
@@ -54,8 +54,8 @@ impl Parameters for RegisterParams {
 ///
 /// Idempotent: the same row again answers 200 with the stored verdict. Another row replaces the record. An unknown
 /// collection is created with preset `default` unless the service is configured otherwise.
-#[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", tag = "records",
-    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "record id, percent-encoded"), RegisterParams),
+#[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", operation_id = "putRecord", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RegisterParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
     responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
         (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
@@ -77,7 +77,7 @@ pub async fn put(
 /// `Idempotency-Key`: the id is then made of the key, the same row with the same key answers as it was answered first
 /// (200, `unchanged`), and another row with that key is refused (409 `idempotency_key_reused`). A key is kept as long as its record,
 /// for the collection and the caller that used it.
-#[utoipa::path(post, path = "/v1/collections/{collection}/records", tag = "records",
+#[utoipa::path(post, path = "/v1/collections/{collection}/records", operation_id = "postRecord", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
         ("Idempotency-Key" = Option<String>, Header, description = "names this registration where the row has no id; 1 to 255 printable ASCII characters")),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
@@ -154,8 +154,8 @@ pub fn count_failure(problem: &Problem) {
 }
 
 /// Read a record with the verdict it was given
-#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}", tag = "records",
-    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "record id, percent-encoded")),
+#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}", operation_id = "getRecord", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded")),
     responses((status = 200, description = "the record", body = RecordView)))]
 pub async fn get(
     _: Reader,
@@ -169,8 +169,8 @@ pub async fn get(
 /// Delete a record
 ///
 /// Complete: content, verdict, index entries.
-#[utoipa::path(delete, path = "/v1/collections/{collection}/records/{id}", tag = "records",
-    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "record id, percent-encoded")),
+#[utoipa::path(delete, path = "/v1/collections/{collection}/records/{id}", operation_id = "deleteRecord", tag = "records",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded")),
     responses((status = 204, description = "deleted")))]
 pub async fn delete(
     _: Writer,
@@ -225,7 +225,7 @@ pub struct RecordList {
 }
 
 /// List records in the order in which they were stored
-#[utoipa::path(get, path = "/v1/collections/{collection}/records", tag = "records",
+#[utoipa::path(get, path = "/v1/collections/{collection}/records", operation_id = "listRecords", tag = "records",
     params(("collection" = CollectionName, Path), ListParams),
     responses((status = 200, description = "a part of the list", body = RecordList)))]
 pub async fn list(

@@ -17,6 +17,7 @@ use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::Timed;
 use crate::http::state::App;
+use crate::record::RecordId;
 use crate::verdict::Fingerprint;
 
 /// Similar records in an answer, unless asked otherwise, and at most: no more than that are ever verified.
@@ -25,7 +26,7 @@ const SIMILAR_LIMITS: (u64, u64) = (20, 256);
 /// Ask whether a row is a duplicate
 ///
 /// Stops at the first match and stores nothing.
-#[utoipa::path(post, path = "/v1/collections/{collection}/check", tag = "search",
+#[utoipa::path(post, path = "/v1/collections/{collection}/check", operation_id = "checkRow", tag = "search",
     params(("collection" = CollectionName, Path)),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
     responses((status = 200, description = "whether there is any match", body = Timed<Check>)))]
@@ -73,7 +74,7 @@ impl SimilarParams {
 /// Find all records similar to a row
 ///
 /// Best first. Stores nothing. A row whose `id` is stored does not find itself.
-#[utoipa::path(post, path = "/v1/collections/{collection}/similar", tag = "search",
+#[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
     params(("collection" = CollectionName, Path), SimilarParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
     responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
@@ -90,8 +91,8 @@ pub async fn similar(
 }
 
 /// Find all records similar to a stored one
-#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/similar", tag = "search",
-    params(("collection" = CollectionName, Path), ("id" = String, Path, description = "record id, percent-encoded"), SimilarParams),
+#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/similar", operation_id = "listSimilarToRecord", tag = "search",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), SimilarParams),
     responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
 pub async fn similar_to(
     _: Reader,
@@ -141,7 +142,7 @@ impl Parameters for FingerprintParams {
 /// Find all records near a fingerprint
 ///
 /// Nearest first, by fingerprint alone: nothing is verified.
-#[utoipa::path(get, path = "/v1/collections/{collection}/similar", tag = "search",
+#[utoipa::path(get, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToFingerprint", tag = "search",
     params(("collection" = CollectionName, Path), FingerprintParams),
     responses((status = 200, description = "the records within the radius", body = Timed<SimilarList>)))]
 pub async fn similar_to_fingerprint(

@@ -15,7 +15,7 @@ use crate::http::state::App;
 ///
 /// What is common in a collection is no evidence that two records are about one matter. They are counted again by themselves
 /// whenever the collection has grown to twice what it was, and soon after it has grown by a quarter.
-#[utoipa::path(get, path = "/v1/collections/{collection}/statistics", tag = "admin",
+#[utoipa::path(get, path = "/v1/collections/{collection}/statistics", operation_id = "getStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics in force", body = TextStatistics)))]
 pub async fn get(
@@ -31,7 +31,7 @@ pub async fn get(
 ///
 /// Answers when they are in force; groups follow in the background. Where a quarter of the keys lie on text that is common by
 /// them, the collection is reindexed, unless the configuration says otherwise.
-#[utoipa::path(post, path = "/v1/collections/{collection}/statistics", tag = "admin",
+#[utoipa::path(post, path = "/v1/collections/{collection}/statistics", operation_id = "countStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the statistics now in force", body = TextStatistics)))]
 pub async fn count(

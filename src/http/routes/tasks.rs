@@ -70,7 +70,7 @@ impl Parameters for ListParams {
 }
 
 /// List tasks
-#[utoipa::path(get, path = "/v1/tasks", tag = "admin", params(ListParams),
+#[utoipa::path(get, path = "/v1/tasks", operation_id = "listTasks", tag = "admin", params(ListParams),
     responses((status = 200, description = "a part of the list of tasks that are kept, newest first", body = TaskList)))]
 pub async fn list(
     _: Reader,
@@ -98,7 +98,7 @@ fn abridged(mut task: Task) -> Task {
 }
 
 /// Read a task: how it stands, how far it is, what came of it
-#[utoipa::path(get, path = "/v1/tasks/{task}", tag = "admin", params(("task" = String, Path)),
+#[utoipa::path(get, path = "/v1/tasks/{task}", operation_id = "getTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task", body = Task),
         (status = 404, description = "there is no such task")))]
 pub async fn get(
@@ -114,7 +114,7 @@ pub async fn get(
 ///
 /// A generation that was being built is thrown away. A task that has ended stays as it is, and one whose generation is complete
 /// or going live is finished all the same.
-#[utoipa::path(post, path = "/v1/tasks/{task}/cancel", tag = "admin", params(("task" = String, Path)),
+#[utoipa::path(post, path = "/v1/tasks/{task}/cancel", operation_id = "cancelTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task; `cancel_requested` until it has stopped", body = Task),
         (status = 404, description = "there is no such task")))]
 pub async fn cancel(
@@ -130,8 +130,8 @@ pub async fn cancel(
 /// Follow a task
 ///
 /// Server-sent events named `task`, each the task as JSON: one at once, one whenever it changes, until it has ended.
-#[utoipa::path(get, path = "/v1/tasks/{task}/events", tag = "admin", params(("task" = String, Path)),
-    responses((status = 200, description = "events", body = Task, content_type = "text/event-stream"),
+#[utoipa::path(get, path = "/v1/tasks/{task}/events", operation_id = "followTask", tag = "admin", params(("task" = String, Path)),
+    responses((status = 200, description = "events", body = String, content_type = "text/event-stream"),
         (status = 404, description = "there is no such task")))]
 pub async fn events(
     _: Reader,
