@@ -17,7 +17,7 @@ from doppel_client.types import File
 
 LETTER = {"title": "四号桥护栏松动", "content": "清溪镇四号桥东侧的护栏松动已有半个月，放学时学生经过十分危险，望尽快派人加固。", "user": "王某"}
 AGAIN = {"title": "再催四号桥护栏", "content": "清溪镇四号桥东侧的护栏松动已有半个月，放学时学生经过十分危险，至今无人处理。", "user": "王某"}
-COLLECTION = "generated-client"
+COLLECTION = "letters"
 
 
 def row(fields):

@@ -50,11 +50,7 @@ pub fn document() -> Value {
     described().0
 }
 
-/// What of `overlay.yaml` has no place in the description: nothing, unless something was renamed.
-pub fn lost() -> Vec<String> {
-    described().1
-}
-
+/// The description, and what of `overlay.yaml` has no place in it: nothing, unless something was renamed.
 fn described() -> (Value, Vec<String>) {
     let mut document = router::routes().into_openapi();
     for (path, item) in &mut document.paths.paths {
@@ -164,4 +160,49 @@ pub fn pages() -> Router<App> {
     utoipa_swagger_ui::SwaggerUi::new("/docs")
         .config(utoipa_swagger_ui::Config::from("/openapi.yaml").validator_url("none"))
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_in_the_overlay_has_its_place() {
+        assert_eq!(described().1, [""; 0]);
+    }
+
+    #[test]
+    fn parts_become_one_object_and_an_answer_with_its_time_takes_the_name() {
+        let mut document = json!({ "components": { "schemas": {
+            "Base": { "type": "object", "required": ["a"], "properties": { "a": { "type": "boolean" } } },
+            "Seen": { "allOf": [{ "$ref": "#/components/schemas/Base", "description": "a part" },
+                { "type": "object", "required": ["b"], "properties": { "b": { "$ref": "#/components/schemas/Name" } } }], "description": "what is seen" },
+            "Timed_Seen": { "allOf": [{ "$ref": "#/components/schemas/Seen" },
+                { "type": "object", "properties": { "took": { "type": "integer", "format": "int32" } } }] },
+            "Name": { "type": "string", "pattern": "^a$" },
+        } } });
+        refine::simplify(&mut document);
+        refine::bound_integers(&mut document);
+        let seen = json!({ "type": "object", "description": "what is seen", "required": ["a", "b"], "properties": {
+            "a": { "type": "boolean" }, "b": { "type": "string", "pattern": "^a$" },
+            "took": { "type": "integer", "format": "int64", "minimum": 0, "maximum": u32::MAX } } });
+        assert_eq!(document["components"]["schemas"]["Seen"], seen);
+        assert!(document["components"]["schemas"]["Timed_Seen"].is_null() && !document.to_string().contains("Name"));
+    }
+
+    #[test]
+    fn alternatives_told_apart_by_a_word_have_names_or_are_one() {
+        let one = |word: &str, more: &str| json!({ "type": "object", "properties": { "kind": { "type": "string", "enum": [word] }, more: {} } });
+        let mut document = json!({ "components": { "schemas": {
+            "Piece": { "oneOf": [one("left", "text"), one("right", "text")] },
+            "Shape": { "oneOf": [one("a_square", "side"), one("circle", "radius")] },
+        } } });
+        refine::simplify(&mut document);
+        let schemas = &document["components"]["schemas"];
+        assert_eq!(schemas["Piece"]["properties"]["kind"]["enum"], json!(["left", "right"]));
+        assert_eq!(schemas["Shape"]["discriminator"]["mapping"]["a_square"], "#/components/schemas/ASquareShape");
+        assert!(schemas["ASquareShape"]["properties"]["side"].is_object());
+    }
 }

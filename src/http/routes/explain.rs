@@ -5,7 +5,7 @@ use std::time::Instant;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -70,10 +70,15 @@ struct Pair<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct OneSide<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "there")]
     id: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "there")]
     row: Option<&'a RawValue>,
+}
+
+/// A key that is there, be it with `null`: that is neither an id nor a row.
+fn there<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 fn read(bytes: &[u8]) -> Result<(Side, Side), Problem> {
@@ -148,6 +153,8 @@ mod tests {
         refused(r#"{"a":{"id":"1"}}"#, 422, "missing_key", "/b");
         refused(r#"{"a":{"id":"1"},"b":{"id":"2"},"c":3}"#, 422, "invalid_value", "");
         refused(r#"{"a":{"id":"1","row":{}},"b":{"id":"2"}}"#, 422, "invalid_value", "/a");
+        refused(r#"{"a":{"id":null,"row":{}},"b":{"id":"2"}}"#, 422, "invalid_value", "/a");
+        refused(r#"{"a":{"id":"1"},"b":{"row":null}}"#, 422, "not_an_object", "/b/row");
         refused(r#"{"a":{"id":7},"b":{"id":"2"}}"#, 422, "invalid_id", "/a/id");
         refused(r#"{"a":{"id":""},"b":{"id":"2"}}"#, 422, "invalid_id", "/a/id");
         refused(r#"{"a":{"id":"1"},"b":{"row":{"t":1,"t":2}}}"#, 422, "duplicate_key", "/b/row/t");
