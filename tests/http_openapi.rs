@@ -35,7 +35,9 @@ fn objects<'a>(at: &str, value: &'a Value, found: &mut Vec<(String, &'a Map<Stri
             found.push((at.to_owned(), members));
             members.iter().for_each(|(name, member)| objects(&format!("{at}/{name}"), member, found));
         }
-        Value::Array(items) => items.iter().enumerate().for_each(|(n, item)| objects(&format!("{at}/{n}"), item, found)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, item)| objects(&format!("{at}/{n}"), item, found))
+        }
         _ => (),
     }
 }
@@ -98,7 +100,8 @@ fn schemes_are_called_as_in_json_and_bodies_are_as_strict_as_they_are_read() {
     let schemas = &document["components"]["schemas"];
     let schemes = schemas["Channel"]["discriminator"]["mapping"].as_object().unwrap();
     assert_eq!(schemes.keys().map(String::as_str).collect::<Vec<_>>(), SCHEMES);
-    for name in ["SettingsInput", "ReindexInput", "PurgeInput", "DecisionInput", "ExplainInput", "SideInput", "Verify"] {
+    for name in ["SettingsInput", "ReindexInput", "PurgeInput", "DecisionInput", "ExplainInput", "SideInput", "Verify"]
+    {
         assert_eq!(schemas[name]["additionalProperties"], false, "{name}");
     }
     assert_eq!(schemas["SettingsInput"]["properties"]["fields"]["type"], "array", "null is refused");

@@ -138,7 +138,7 @@ pub async fn purge(
 /// Compares pages of the same path that stored records name under different hosts (fields of role `url`): two names whose pages
 /// mostly say the same are proposed. Fetches nothing, changes nothing: what is right goes into `host_aliases` of the
 /// collection's settings, which takes a reindex. Names that are aliases already count as one.
-#[utoipa::path(post, path = "/v1/admin/host-aliases", tag = "admin", request_body = HostAliasesInput,
+#[utoipa::path(post, path = "/v1/admin/host-aliases", operation_id = "proposeHostAlias", tag = "admin", request_body = HostAliasesInput,
     responses((status = 200, description = "the proposals", body = HostAliases),
         (status = 404, description = "the collection does not exist")))]
 pub async fn host_aliases(

@@ -90,7 +90,7 @@ pub struct Welcome {
 /// Where to go from here
 ///
 /// Open without a key. A browser is led to the description.
-#[utoipa::path(get, path = "/", tag = "operations", security(()),
+#[utoipa::path(get, path = "/", operation_id = "getWelcome", tag = "operations", security(()),
     responses((status = 200, description = "the paths to begin with", body = Welcome),
         (status = 303, description = "a browser: go to /docs/")))]
 pub async fn root(headers: HeaderMap, _: Params<Nothing>) -> Response {
