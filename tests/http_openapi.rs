@@ -36,7 +36,7 @@ fn objects<'a>(at: &str, value: &'a Value, found: &mut Vec<(String, &'a Map<Stri
             members.iter().for_each(|(name, member)| objects(&format!("{at}/{name}"), member, found));
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(n, item)| objects(&format!("{at}/{n}"), item, found))
+            items.iter().enumerate().for_each(|(n, item)| objects(&format!("{at}/{n}"), item, found));
         }
         _ => (),
     }
@@ -44,8 +44,8 @@ fn objects<'a>(at: &str, value: &'a Value, found: &mut Vec<(String, &'a Map<Stri
 
 /// The operations of a document.
 fn operations(document: &Value) -> Vec<&Value> {
-    let items = document["paths"].as_object().unwrap().values();
-    items.flat_map(|item| item.as_object().unwrap().values()).collect()
+    let items = document["paths"].as_object().expect("there are paths").values();
+    items.flat_map(|item| item.as_object().expect("a path has operations").values()).collect()
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub fn head() -> OpenApi {
         unknown parameters are refused. Errors are `application/problem+json` with a stable `code`, and `errors` names \
         every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. What is left unread \
         and is no reason to refuse a row (a time in no known form) is named the same way in the answer's `warnings`. Where `retryable` \
-        is true the same request may succeed later; every request may be repeated safely.";
+        is true the same request may succeed later. Every request may be repeated safely but a registration without an id: that \
+        takes an `Idempotency-Key`.";
     let info = InfoBuilder::new()
         .title("doppel")
         .version(env!("CARGO_PKG_VERSION"))

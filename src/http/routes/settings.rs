@@ -159,6 +159,9 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     }
 }
 
+/// Up to here every whole number is a float of its own: 2^53 - 1.
+const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
+
 struct Strict<'a> {
     /// Where a key is repeated, innermost first: found on the way back, so that nothing is written down for what is sound.
     repeated: &'a mut Vec<String>,
@@ -195,8 +198,10 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         Ok(value.into())
     }
+    /// `3.0` is a whole number, in JSON Schema as in `JavaScript`.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
+        let whole = value.fract() == 0.0 && value.abs() <= MOST_EXACT;
+        Ok(if whole { (value as i64).into() } else { value.into() })
     }
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
@@ -251,6 +256,8 @@ mod tests {
         assert_eq!(mixed.channels, Settings::preset(Preset::Paper).channels);
         assert_eq!(mixed.verify.unwrap().containment, Verify::default().containment);
         assert_eq!(read(br#"{"verify":null}"#).unwrap().verify, None);
+        let whole = read(br#"{"channels":[{"scheme":"simhash","radius":4.0}],"verify":{"jaccard":1.0}}"#).unwrap();
+        assert_eq!((whole.simhash_radius(), whole.verify.unwrap().jaccard), (Some(4), 1.0), "4.0 is a whole number");
     }
 
     #[test]
@@ -268,6 +275,7 @@ mod tests {
         refused(r#"{"channels":[{"scheme":"shingle"},{"units":3}]}"#, 422, "invalid_value", &["/channels/1/scheme"]);
         refused(r#"{"channels":[{"scheme":"shingle","keep":[1,2,3]}]}"#, 422, "invalid_value", &["/channels/0/keep"]);
         refused(r#"{"time_zone":"+25:00"}"#, 422, "unknown_time_zone", &["/time_zone"]);
+        refused(r#"{"min_features":4.5}"#, 422, "invalid_value", &["/min_features"]);
         refused("\u{FEFF}{}", 400, "malformed_body", &[""]);
         refused(r#"{"min_features":-1}"#, 422, "invalid_value", &["/min_features"]);
         refused(r#"{"text":{"hmm":true,"hmm":false}}"#, 422, "duplicate_key", &["/text/hmm"]);
