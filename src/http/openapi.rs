@@ -6,6 +6,8 @@
 mod particular;
 mod refine;
 
+use std::borrow::Cow;
+
 use axum::Router;
 use serde_json::Value;
 use utoipa::openapi::path::{HttpMethod, Operation, PathItem};
@@ -73,7 +75,21 @@ fn described() -> (Value, Vec<String>) {
 /// # Errors
 /// Never for what [`document`] gives.
 pub fn yaml() -> anyhow::Result<String> {
-    Ok(serde_norway::to_string(&document())?)
+    let yaml = serde_norway::to_string(&document())?;
+    Ok(yaml.lines().flat_map(|line| [quoted(line), "\n".into()]).collect())
+}
+
+/// A line whose value is a time, in quotes: readers of YAML 1.1 take it for something else than text.
+fn quoted(line: &str) -> Cow<'_, str> {
+    let is_time = |value: &str| {
+        let digits =
+            |from: usize, to: usize| value.get(from..to).is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()));
+        digits(0, 4) && digits(5, 7) && digits(8, 10) && [value.get(4..5), value.get(7..8)] == [Some("-"); 2]
+    };
+    match line.split_once(": ").filter(|(_, value)| is_time(value)) {
+        Some((key, value)) => format!("{key}: '{value}'").into(),
+        None => line.into(),
+    }
 }
 
 fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
@@ -172,6 +188,16 @@ mod tests {
     #[test]
     fn everything_in_the_overlay_has_its_place() {
         assert_eq!(described().1, [""; 0]);
+    }
+
+    #[test]
+    fn times_are_in_quotes_and_nothing_else_changes() {
+        assert_eq!(quoted("    at: 2024-03-09T02:00:00Z"), "    at: '2024-03-09T02:00:00Z'");
+        for line in ["    id: 2024-001", "openapi: 3.1.0", "x: '2024-03-09'", "    A letter of 2024-03-09: lost", ""] {
+            assert_eq!(quoted(line), line);
+        }
+        let read: Value = serde_norway::from_str(&yaml().unwrap()).unwrap();
+        assert_eq!(read, document());
     }
 
     #[test]
