@@ -10,9 +10,14 @@ pub fn encode(seq: Seq) -> String {
     format!("{VERSION:02x}{seq:016x}")
 }
 
+/// Whether a text is made of the digits that cursors are made of.
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// The seq in a cursor, if it is one of ours.
 pub fn decode(text: &str) -> Option<Seq> {
-    let digits = text.len() == 18 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = text.len() == 18 && is_hex(text);
     let version = digits.then(|| u8::from_str_radix(&text[..2], 16).ok()).flatten()?;
     (version == VERSION).then(|| Seq::from_str_radix(&text[2..], 16).ok()).flatten()
 }
@@ -24,7 +29,7 @@ pub fn encode_pair(first: u64, second: u64) -> String {
 
 /// The numbers in a cursor of [`encode_pair`].
 pub fn decode_pair(text: &str) -> Option<(u64, u64)> {
-    let digits = text.len() == 34 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = text.len() == 34 && is_hex(text);
     let first = digits.then(|| decode(&text[..18])).flatten()?;
     Some((first, u64::from_str_radix(&text[18..], 16).ok()?))
 }
@@ -37,6 +42,9 @@ pub fn encode_texts(first: &str, second: &str) -> String {
 
 /// The texts in a cursor of [`encode_texts`].
 pub fn decode_texts(text: &str) -> Option<(String, String)> {
+    if !is_hex(text) {
+        return None;
+    }
     let bytes = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok());
     let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
     let (version, rest) = bytes.split_first()?;
@@ -56,10 +64,18 @@ mod tests {
         }
         assert_eq!(decode_pair(&encode_pair(7, u64::MAX)), Some((7, u64::MAX)));
         assert_eq!(decode_texts(&encode_texts("甲/1", "b")), Some(("甲/1".into(), "b".into())));
-        for text in ["", "7", "01", "0161", "中文"] {
+        for text in ["", "7", "01", "0161", "016A0062", "01+10062", "中文"] {
             assert_eq!((decode_pair(text), decode_texts(text)), (None, None), "{text}");
         }
-        for text in ["", "7", "020000000000000001", "01000000000000000g", "0100000000000000001", "中文中文中文"] {
+        for text in [
+            "",
+            "7",
+            "020000000000000001",
+            "01000000000000000g",
+            "0100000000000000001",
+            "01000000000000000A",
+            "中文中文中文",
+        ] {
             assert_eq!(decode(text), None, "{text}");
         }
     }
