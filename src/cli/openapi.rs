@@ -12,6 +12,6 @@ pub struct Args {}
 /// When standard output is closed.
 pub fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
     let yaml = crate::http::openapi::yaml()?;
-    super::answer(&yaml)?;
+    super::answer(yaml)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ mod particular;
 mod refine;
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use axum::Router;
 use serde_json::Value;
@@ -70,13 +71,17 @@ fn described() -> (Value, Vec<String>) {
     (document, lost)
 }
 
-/// The description as YAML.
+/// The description as YAML, made once.
 ///
 /// # Errors
 /// Never for what [`document`] gives.
-pub fn yaml() -> anyhow::Result<String> {
-    let yaml = serde_norway::to_string(&document())?;
-    Ok(yaml.lines().flat_map(|line| [quoted(line), "\n".into()]).collect())
+pub fn yaml() -> anyhow::Result<&'static str> {
+    static MADE: OnceLock<String> = OnceLock::new();
+    if MADE.get().is_none() {
+        let yaml = serde_norway::to_string(&document())?;
+        let _ = MADE.set(yaml.lines().flat_map(|line| [quoted(line), "\n".into()]).collect());
+    }
+    Ok(MADE.get().map_or("", String::as_str))
 }
 
 /// A line whose value is a time, in quotes: readers of YAML 1.1 take it for something else than text.
@@ -196,7 +201,7 @@ mod tests {
         for line in ["    id: 2024-001", "openapi: 3.1.0", "x: '2024-03-09'", "    A letter of 2024-03-09: lost", ""] {
             assert_eq!(quoted(line), line);
         }
-        let read: Value = serde_norway::from_str(&yaml().unwrap()).unwrap();
+        let read: Value = serde_norway::from_str(yaml().unwrap()).unwrap();
         assert_eq!(read, document());
     }
 
