@@ -149,7 +149,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
 
 async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
     check_once(request.headers())?;
-    app.origins.check(request.uri(), request.headers())?;
+    app.origins.check(request.method(), request.uri(), request.headers())?;
     // Of a body without a length whoever reads it says so.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<Reserved>().is_some() && limited {
@@ -178,7 +178,8 @@ async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<
 }
 
 /// Headers of which a second one would leave open which of them counts: a proxy before us might read the other.
-const ONCE: [HeaderName; 6] = [
+const ONCE: [HeaderName; 7] = [
+    HeaderName::from_static("sec-fetch-site"),
     HeaderName::from_static("idempotency-key"),
     header::HOST,
     header::ORIGIN,

@@ -3,7 +3,7 @@
 //! A browser lets any page send requests to any address that the reader's machine reaches, this service on loopback included; the
 //! page cannot read the answer, but what it asked for is done. Three rules, for every route:
 //!
-//! * **Another site's page** is refused: browsers name the site that asks in `Sec-Fetch-Site` and `Origin`, and no page can
+//! * **Another site's page** is refused, but for a link to `/docs` and the like that a person follows: browsers name the site that asks in `Sec-Fetch-Site` and `Origin`, and no page can
 //!   forge either.
 //! * **A foreign host name** is refused where the service has no keys. A page whose name resolves to loopback (DNS rebinding) is
 //!   this service's own site to the browser; only the `Host` tells.
@@ -13,7 +13,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
 use crate::http::problem::Problem;
 
@@ -36,7 +36,7 @@ impl Origins {
     ///
     /// # Errors
     /// 403 `foreign_origin`, 421 `foreign_host`.
-    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    pub fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let host = host(uri, headers);
         if self.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
             let detail = "without keys this service is asked as localhost or 127.0.0.1 only; configure keys ([auth]) to use \
@@ -47,7 +47,9 @@ impl Origins {
         let origin = text("origin");
         let ours = match (origin, text("sec-fetch-site")) {
             (Some(origin), _) if self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) => true,
-            (_, Some("cross-site" | "same-site")) => false,
+            // Somebody follows a link to a page of ours; the page that has it reads nothing.
+            (None, Some(_)) if is_followed(method, uri, headers) => true,
+            (_, Some(site)) if !matches!(site, "same-origin" | "none") => false,
             (Some(origin), _) => host.flatten().is_some_and(|host| is_of(origin, &host)),
             (None, _) => true,
         };
@@ -57,6 +59,13 @@ impl Origins {
         let detail = "a web page of another site sent this; where that page may, name its origin in server.origins";
         Err(Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail))
     }
+}
+
+/// Whether a person follows a link to what is made to be read: nothing changes, and the answer is shown to them alone.
+fn is_followed(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+    let navigates = headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
+    let on_top = headers.get("sec-fetch-dest").is_some_and(|dest| dest == "document");
+    *method == Method::GET && navigates && on_top && !uri.path().starts_with("/v1/")
 }
 
 /// The host that the request is for: `None` where it names none, `Some(None)` where that cannot be read.
@@ -113,7 +122,8 @@ mod tests {
             (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
         };
         let headers: HeaderMap = headers.iter().map(pair).collect();
-        origins.check(&Uri::from_static("/v1/tasks"), &headers).map_or_else(|problem| problem.code(), |()| "")
+        let uri = Uri::from_static("/v1/tasks");
+        origins.check(&Method::GET, &uri, &headers).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
@@ -128,7 +138,7 @@ mod tests {
         }
         assert_eq!(refusal(&open, &[]), "", "no browser leaves it out");
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
-        let rebound = open.check(&Uri::from_static("http://attacker.example/v1/tasks"), &headers);
+        let rebound = open.check(&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers);
         assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
     }
 
@@ -147,8 +157,9 @@ mod tests {
         for headers in fine {
             assert_eq!(refusal(&origins, headers), "", "{headers:?}");
         }
-        let foreign: [&[(&str, &str)]; 7] = [
+        let foreign: [&[(&str, &str)]; 8] = [
             &[host, ("sec-fetch-site", "cross-site")],
+            &[host, ("sec-fetch-site", "Same-Origin")],
             &[host, ("sec-fetch-site", "same-site"), ("origin", "http://doppel.example:8080")],
             &[host, ("origin", "null")],
             &[host, ("origin", "http://doppel.example:3000")],
@@ -158,6 +169,28 @@ mod tests {
         ];
         for headers in foreign {
             assert_eq!(refusal(&origins, headers), "foreign_origin", "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_the_documentation_may_be_followed_from_anywhere_and_nothing_else() {
+        let headers = |mode: &'static str, dest: &'static str| {
+            let pairs = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+            let pairs = pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            pairs.into_iter().collect::<HeaderMap>()
+        };
+        let origins = Origins::new(false, &[]);
+        let follows = |method: &Method, path: &'static str, (mode, dest)| {
+            origins.check(method, &Uri::from_static(path), &headers(mode, dest)).is_ok()
+        };
+        assert!(follows(&Method::GET, "/docs/", ("navigate", "document")));
+        for (method, path, how) in [
+            (Method::POST, "/docs/", ("navigate", "document")),
+            (Method::GET, "/v1/tasks", ("navigate", "document")),
+            (Method::GET, "/docs/", ("navigate", "iframe")),
+            (Method::GET, "/docs/", ("no-cors", "image")),
+        ] {
+            assert!(!follows(&method, path, how), "{method} {path} {how:?}");
         }
     }
 

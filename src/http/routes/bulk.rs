@@ -337,6 +337,8 @@ impl Pump {
 
     /// Nobody listens any more; what has begun is finished all the same.
     async fn finish_unheard(mut self) {
+        // Others wait behind what is waited for here, and behind what the client sends.
+        (self.turn, self.at_hand, self.body) = (None, None, None);
         while let Some(done) = self.pending.next().await {
             count(&done.result);
         }

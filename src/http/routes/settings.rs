@@ -88,7 +88,11 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
     let unknown = given.keys().filter(|key| !known.contains_key(*key));
     let names = known.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let found: Vec<Violation> = unknown
-        .map(|key| Violation::new(child("", key), "unknown_key", format!("there is no such setting; preset, {names}")))
+        // The name comes from the client: long ones are cut, so that the answer stays small.
+        .map(|key| key.chars().take(64).collect::<String>())
+        .map(|shown| {
+            Violation::new(child("", shown), "unknown_key", format!("there is no such setting; preset, {names}"))
+        })
         .take(MOST_VIOLATIONS + 1)
         .collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }

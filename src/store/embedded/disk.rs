@@ -127,6 +127,17 @@ pub(super) fn io(error: impl Into<fjall::Error>) -> StoreError {
     }
 }
 
+/// Writes down that the directory is no longer as it was closed, before anything changes in it: workers clear journals away at once.
+/// Whether that could be written; where it could not, nothing may be cleared away.
+fn announced(dir: &Path) -> bool {
+    let Some(closed) = Manifest::read(dir).filter(|manifest| manifest.state == State::Closed) else { return true };
+    let written = Manifest { state: State::Open, ..closed }.write(dir);
+    if let Err(error) = &written {
+        tracing::warn!(%error, file = manifest::NAME, "a file cannot be written; tables are not merged until it can");
+    }
+    written.is_ok()
+}
+
 impl Disk {
     /// Opens or creates the database in `dir`, which is made if it may be.
     ///
@@ -141,6 +152,7 @@ impl Disk {
             super::create_private(dir).map_err(refused)?;
             Manifest::creating().write(dir).map_err(refused)?;
         }
+        let workers = if announced(dir) { workers } else { Workers::Held };
         let db = database(dir, options, workers)?;
         check_keyspaces(dir, &db, &found)?;
         let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error));
@@ -412,5 +424,24 @@ fn commit_error(error: fjall::Error) -> CommitError {
         // Said before anything is written.
         fjall::Error::Poisoned => CommitError::Refused("the last write to the data directory failed".into()),
         error => CommitError::Open(format!("writing to the data directory failed: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_called_open_before_anything_changes_in_it_or_nothing_does() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let closed = Manifest { state: State::Closed, keyspaces: vec![1, 2], journals: Vec::new() };
+        closed.write(dir.path()).expect("a write");
+        let part = dir.path().join(manifest::NAME_BEFORE);
+        std::fs::create_dir(&part).expect("what keeps it from being written");
+        assert!(!announced(dir.path()));
+        assert_eq!(Manifest::read(dir.path()), Some(closed.clone()));
+        std::fs::remove_dir(&part).expect("it is there");
+        assert!(announced(dir.path()));
+        assert_eq!(Manifest::read(dir.path()), Some(Manifest { state: State::Open, ..closed }));
     }
 }

@@ -155,10 +155,14 @@ fn check_journals(journals: &[(u64, u64)], manifest: Option<&Manifest>, dir: &Pa
         check_writes(dir, (*id, *written), id == last)?;
     }
     let Some(manifest) = manifest else { return Ok(()) };
+    // Somebody who does not write manifests has had it open since: an earlier program.
+    let opened_since = manifest.journals.last().is_some_and(|marked| {
+        journals.iter().any(|(id, bytes)| *id > marked.id || (*id == marked.id && *bytes > marked.bytes))
+    });
     for marked in &manifest.journals {
         let name = format!("{}.jnl", marked.id);
         let Some((_, bytes)) = journals.iter().find(|(id, _)| *id == marked.id) else {
-            let cleared = manifest.state == State::Open && marked.id < *first;
+            let cleared = (manifest.state == State::Open || opened_since) && marked.id < *first;
             if cleared {
                 continue;
             }
@@ -240,4 +244,31 @@ pub(super) fn remedy(dir: &Path) -> String {
          doppel doctor --data {} --salvage FOLDER (if no record was ever stored, delete the directory)",
         dir.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_journals_only_those_before_the_first_may_be_gone_and_only_if_it_was_opened_since() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let dir = dir.path();
+        let put = |id: u64| fs::write(manifest::journal_path(dir, id), [0; 64]).expect("a file");
+        (4..=5).for_each(put);
+        let closed = Manifest::of(dir, State::Closed, vec![1]).expect("it can be read");
+        let open = Manifest { state: State::Open, ..closed.clone() };
+        let is_whole = |manifest: &Manifest| {
+            check_journals(&journals(dir).expect("they can be read"), Some(manifest), dir).is_ok()
+        };
+        assert!(is_whole(&closed) && is_whole(&open));
+        fs::remove_file(manifest::journal_path(dir, 4)).expect("it is there");
+        assert!(!is_whole(&closed), "nobody has cleared it away");
+        assert!(is_whole(&open));
+        put(6);
+        assert!(is_whole(&closed), "a program that writes no manifest has begun another");
+        fs::remove_file(manifest::journal_path(dir, 5)).expect("it is there");
+        fs::remove_file(manifest::journal_path(dir, 6)).expect("it is there");
+        assert!(!is_whole(&open) && !is_whole(&closed), "there is always one");
+    }
 }
