@@ -73,6 +73,20 @@ impl Query {
         Some(value)
     }
 
+    /// Takes the `cursor` of an earlier answer, which `decode` reads; one that it does not read is refused.
+    pub fn cursor<T>(&mut self, decode: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let cursor = decode(&self.take("cursor")?);
+        if cursor.is_none() {
+            self.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
+        }
+        cursor
+    }
+
+    /// Whether the parameter `name` is given and not taken yet.
+    pub fn holds(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(given, _)| given == name)
+    }
+
     /// Notes that the parameter `name` is wrong.
     pub fn refuse(&mut self, name: &str, code: &'static str, detail: &str) {
         self.violations.push(Violation::new(format!("?{name}"), code, detail));

@@ -49,14 +49,10 @@ pub struct ListParams {
 
 impl Parameters for ListParams {
     fn read(query: &mut Query) -> Self {
-        let given = query.take("cursor");
-        let cursor = given
-            .as_deref()
-            .and_then(cursor::decode_texts)
-            .and_then(|(a, b)| Pair::new(RecordId::new(&a).ok()?, RecordId::new(&b).ok()?));
-        if given.is_some() && cursor.is_none() {
-            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
-        }
+        let cursor = query.cursor(|text| {
+            let (a, b) = cursor::decode_texts(text)?;
+            Pair::new(RecordId::new(&a).ok()?, RecordId::new(&b).ok()?)
+        });
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
         Self { limit, cursor }
     }

@@ -56,11 +56,7 @@ impl Parameters for ListParams {
                 Order::Size
             }
         };
-        let given = query.take("cursor");
-        let cursor = given.as_deref().and_then(cursor::decode_pair).map(|(rank, first)| After { rank, first });
-        if given.is_some() && cursor.is_none() {
-            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
-        }
+        let cursor = query.cursor(cursor::decode_pair).map(|(rank, first)| After { rank, first });
         let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
         Self { order, days: days(query), least, limit, cursor }

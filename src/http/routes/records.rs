@@ -202,13 +202,10 @@ pub struct ListParams {
 impl Parameters for ListParams {
     fn read(query: &mut Query) -> Self {
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0);
+        let given = query.holds("cursor");
         let since = query.number("since", 0, u64::MAX);
-        let given = query.take("cursor");
-        let cursor = given.as_deref().and_then(cursor::decode);
-        if given.is_some() && cursor.is_none() {
-            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
-        }
-        if given.is_some() && since.is_some() {
+        let cursor = query.cursor(cursor::decode);
+        if given && since.is_some() {
             query.refuse("since", "invalid_parameter", "give cursor or since, not both");
         }
         Self { limit, cursor, since }

@@ -60,11 +60,7 @@ pub struct ListParams {
 impl Parameters for ListParams {
     fn read(query: &mut Query) -> Self {
         let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
-        let given = query.take("cursor");
-        let cursor = given.as_deref().and_then(cursor::decode_texts);
-        if given.is_some() && cursor.is_none() {
-            query.refuse("cursor", "invalid_cursor", "give the next of an earlier answer, unchanged");
-        }
+        let cursor = query.cursor(cursor::decode_texts);
         Self { limit, cursor }
     }
 }
