@@ -202,7 +202,8 @@ impl Sieve {
             let mut weights = vec![0_u16; 1 << universe_bits].into_boxed_slice();
             for (code, weight) in self.weighed.iter() {
                 let at = &mut weights[place(code, universe_bits)];
-                *at = at.saturating_add((weight * WEIGHT_UNITS).ceil().max(1.0) as u16);
+                // One more than the whole part: never less than the weight, and no call where the processor cannot round up.
+                *at = at.saturating_add((weight * WEIGHT_UNITS) as u16 + 1);
             }
             let most = weights.iter().copied().max().unwrap_or(0).into();
             Places { weights, most }
