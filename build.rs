@@ -1,5 +1,7 @@
 //! Tells the program which commit it is built from: what `GIT_COMMIT` says, else what git says, else `unknown`.
 
+#![allow(clippy::disallowed_methods, reason = "a build script has no other place to ask")]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -4,14 +4,15 @@
 //! `cargo bench --bench lookup` takes 100,000 records; `DOPPEL_BENCH_RECORDS=1000000,10000000` others. It measures by itself:
 //! the distribution over single lookups matters here, and a 10 M index is not built twice.
 
+#![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use doppel::cli::bench::synthetic::{self, KEYS, entry, fingerprint};
-use doppel::index::{Entry, GenerationIndex, Probe, Slot};
-use doppel::verdict::Fingerprint;
+use doppel_core::index::{Entry, GenerationIndex, Probe, Slot};
+use doppel_core::verdict::Fingerprint;
 
 const LOOKUPS: u64 = 40_000;
 /// Items timed together.

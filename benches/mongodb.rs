@@ -1,6 +1,7 @@
 //! The MongoDB store on a replica set of one on this machine: `cargo bench --bench mongodb -- 1000000` for that many
 //! fingerprints (100,000 unless given). Every figure stands beside a baseline of the same run.
 
+#![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "the report")]
 
 #[path = "../tests/support/mongod.rs"]
@@ -10,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use doppel::collection::{Channel, CollectionName, Preset, Settings};
-use doppel::record::{RecordId, Row};
-use doppel::schemes::Signature;
-use doppel::schemes::profile::{Digest, Signed};
-use doppel::store::generations::{Filing, GenerationSpec, Generations as _};
-use doppel::store::mongo::MongoStore;
-use doppel::store::{Candidate, CollectionSpec, GenerationId, Judge, Mode, Placed, Query, Registration, Store, Until};
-use doppel::verdict::{Facts, Fingerprint, Match, Verdict};
+use doppel_core::collection::{Channel, CollectionName, Preset, Settings};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::profile::{Digest, Signed};
+use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
+use doppel_store::generations::{Filing, GenerationSpec, Generations as _};
+use doppel_store::{Candidate, CollectionSpec, GenerationId, Judge, Mode, Placed, Query, Registration, Store, Until};
+use doppel_store_mongodb::MongoStore;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 const SLICE: Duration = Duration::from_secs(5);
@@ -133,7 +134,7 @@ impl Bench {
         loop {
             match self.store.register(registration.clone(), Arc::new(Near(Fingerprint(fingerprint)))).await {
                 Ok(_) => return,
-                Err(doppel::store::StoreError::Unavailable { .. }) => {}
+                Err(doppel_store::StoreError::Unavailable { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }

@@ -2,18 +2,19 @@
 //! and the whole way from a row's text to its signatures. The steps take turns, so that whatever else the machine does
 //! slows them alike: compare the ratios of one run. `cargo bench --bench signing`.
 
+#![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
 
 use std::hint::black_box;
 use std::ops::Range;
 use std::time::Instant;
 
-use doppel::collection::{Preset, Settings};
-use doppel::record::Row;
-use doppel::sample::{Options, Sample};
-use doppel::schemes::profile::Profile;
-use doppel::text::Document;
-use doppel::text::normalise::Normaliser;
+use doppel_core::collection::{Preset, Settings};
+use doppel_core::record::Row;
+use doppel_core::schemes::profile::Profile;
+use doppel_core::text::Document;
+use doppel_core::text::normalise::Normaliser;
+use doppel_lab::sample::{Options, Sample};
 
 /// Records, a few hundred thousand characters, go through a step in slices of some milliseconds.
 const RECORDS: usize = 1_000;

@@ -4,14 +4,15 @@
 //! much as the store's: only their ratio to the raw loop of the same run says anything about the store. A last part opens a
 //! directory again and counts records a second.
 
+#![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
 #![allow(clippy::print_stdout, reason = "printing figures is what it is for")]
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use doppel::store::Store;
-use doppel::store::conformance::{Desk, Sample};
-use doppel::store::embedded::{EmbeddedStore, Options};
+use doppel_store::Store;
+use doppel_store::conformance::{Desk, Sample};
+use doppel_store_embedded::{EmbeddedStore, Options};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
 const ROUNDS: usize = 5;

@@ -1,5 +1,7 @@
 //! The one place that reads the time.
 
+#![expect(clippy::disallowed_methods, reason = "this is where the time is read")]
+
 use std::time::SystemTime;
 
 use uuid::Uuid;

@@ -6,21 +6,7 @@
 
 pub mod cli;
 pub mod clock;
-pub mod collection;
 pub mod config;
-pub mod engine;
-pub mod eval;
 pub mod http;
-pub mod index;
 pub mod observe;
-pub mod record;
-pub mod sample;
-pub mod schemes;
 pub mod shutdown;
-pub mod similarity;
-pub mod sources;
-pub mod store;
-pub mod tasks;
-pub mod text;
-pub mod verdict;
-pub mod violation;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// How far the stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,38 +21,47 @@ pub enum Phase {
     Draining,
 }
 
-/// Watches and tells the phase. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Shutdown(watch::Sender<Phase>);
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self(watch::Sender::new(Phase::Serving))
-    }
+/// Tells how far the stop has come, and lets others wait for it. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    grace: CancellationToken,
+    draining: CancellationToken,
 }
 
 impl Shutdown {
     /// The phase now.
     pub fn phase(&self) -> Phase {
-        *self.0.borrow()
+        if self.draining.is_cancelled() {
+            Phase::Draining
+        } else if self.grace.is_cancelled() {
+            Phase::Grace
+        } else {
+            Phase::Serving
+        }
     }
 
     /// Enters `phase`; never goes back.
     pub fn enter(&self, phase: Phase) {
-        self.0.send_if_modified(|now| {
-            let forward = phase > *now;
-            if forward {
-                *now = phase;
-            }
-            forward
-        });
+        if phase >= Phase::Draining {
+            self.draining.cancel();
+        }
+        if phase >= Phase::Grace {
+            self.grace.cancel();
+        }
     }
 
     /// Returns when `phase` is reached.
     pub async fn reached(&self, phase: Phase) {
-        let mut phases = self.0.subscribe();
-        // The sender lives as long as `self`, so waiting cannot fail.
-        let _ = phases.wait_for(|now| *now >= phase).await;
+        match phase {
+            Phase::Serving => {}
+            Phase::Grace => self.grace.cancelled().await,
+            Phase::Draining => self.draining.cancelled().await,
+        }
+    }
+
+    /// Cancelled when no new work is to be begun ([`Phase::Draining`]).
+    pub fn draining(&self) -> CancellationToken {
+        self.draining.clone()
     }
 
     /// Waits for a signal, then walks through the phases, staying `grace` in the first. A second signal exits.

@@ -3,6 +3,8 @@
 //! The same page asks the service and a listener of ours, which takes everything: that the listener was asked shows that the
 //! browser sends such requests.
 
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};

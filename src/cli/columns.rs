@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use crate::collection::{Field, Role};
+use doppel_core::collection::{Field, Role};
 
 /// Most names remembered: twice what one row may have. Rows that go on inventing names have no columns.
 const MOST: usize = 1024;

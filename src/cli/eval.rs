@@ -14,14 +14,14 @@ use serde::Serialize;
 
 use crate::cli::output::Outputs;
 use crate::cli::{PARTLY, progress, store};
-use crate::collection::{CollectionName, Preset, Settings};
 use crate::config::{self, Flags, StoreKind};
-use crate::engine::{Engine, Options};
-use crate::eval::dataset::Dataset;
-use crate::eval::metrics::Quality;
-use crate::eval::run::{Report, evaluate, evaluate_with_statistics};
-use crate::eval::svg::{Line, chart};
-use crate::schemes::profile::Profile;
+use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::schemes::profile::Profile;
+use doppel_engine::{Engine, Options};
+use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::metrics::Quality;
+use doppel_lab::eval::run::{Report, evaluate, evaluate_with_statistics};
+use doppel_lab::eval::svg::{Line, chart};
 
 const EXAMPLES: &str = "\
 RECORDS is one record a line, each with an id; GROUPS is one group a line, with the ids of its members:

@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use crate::cli::store;
 use crate::config::{self, Flags, StoreKind};
-use crate::store::mongo::{MongoStore, State, Status};
+use doppel_store_mongodb::{MongoStore, State, Status};
 
 /// Options of `doppel migrate`.
 #[derive(Clone, Debug, clap::Args)]

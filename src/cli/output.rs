@@ -4,6 +4,8 @@
 //! Until then it stands beside, as `NAME.XXXXXX.part`. A command that fails or is stopped removes that, and leaves what was
 //! there before as it was. Devices and pipes are written as they are.
 
+#![expect(clippy::disallowed_methods, reason = "this is where files are written")]
+
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::fd::AsFd;

@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use crate::cli::{key, progress};
-use crate::collection::{CollectionName, Preset};
+use doppel_core::collection::{CollectionName, Preset};
 
 /// How long the service may take to answer one request.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::output::{Output, Outputs};
-use crate::sample::{Options, Sample};
+use doppel_lab::sample::{Options, Sample};
 
 const EXAMPLES: &str = "\
 Files written to DIR:

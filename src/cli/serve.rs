@@ -10,11 +10,11 @@ use anyhow::Context;
 
 use crate::cli::store;
 use crate::config::{self, Config, Flags};
-use crate::engine::{Engine, Options};
 use crate::http::server;
 use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::{Shutdown, Signals};
+use doppel_engine::{Engine, Options};
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -71,8 +71,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     );
     let shutdown = Shutdown::default();
-    let tasks = runtime.spawn(crate::tasks::run(engine.clone(), shutdown.clone()));
-    let warming = runtime.spawn(crate::tasks::warm_up(engine.clone(), shutdown.clone()));
+    let tasks = runtime.spawn(doppel_engine::runner::run(engine.clone(), shutdown.draining()));
+    let warming = runtime.spawn(doppel_engine::runner::warm_up(engine.clone(), shutdown.draining()));
     let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);

@@ -6,9 +6,11 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::config::{self, StoreKind};
-use crate::store::Store;
-use crate::store::embedded::{self, EmbeddedStore, Opening};
-use crate::store::mongo::{self, MongoStore};
+use doppel_store::Store;
+use doppel_store_embedded as embedded;
+use doppel_store_embedded::{EmbeddedStore, Opening};
+use doppel_store_mongodb as mongo;
+use doppel_store_mongodb::MongoStore;
 
 /// Opens the store. Must run where it will be used: a MongoDB store's connections live in the runtime that opened them.
 ///

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::violation::Violation;
+use doppel_core::violation::Violation;
 
 /// Places kept of each code: enough to look at some.
 const PLACES: usize = 5;

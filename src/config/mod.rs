@@ -3,6 +3,8 @@
 //! One struct per concern. Mistakes are errors that name the place, the key and what was probably meant, wherever they come from. Nothing outside this module
 //! reads the environment: `DOPPEL_SECTION__KEY` sets `key` of `[section]`, `DOPPEL_CONFIG` names the file.
 
+#![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+
 pub mod auth;
 pub mod limits;
 pub mod log;

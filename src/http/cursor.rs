@@ -1,6 +1,6 @@
 //! Places in lists, as clients see them: opaque, versioned, and refused when they are not ours.
 
-use crate::store::Seq;
+use doppel_store::Seq;
 
 /// The version of the format; a later one can tell old cursors and refuse them with a reason.
 const VERSION: u8 = 1;

@@ -7,16 +7,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 
-use crate::collection::CollectionName;
-use crate::engine::idempotency::IdempotencyKey;
 use crate::http::body;
 use crate::http::observe::{CallerSlot, work_on};
 use crate::http::origin::check_body;
 use crate::http::problem::Problem;
 use crate::http::state::App;
-use crate::record::{RecordId, Row, Value};
-use crate::store::GenerationId;
-use crate::violation::Violation;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row, Value};
+use doppel_core::violation::Violation;
+use doppel_engine::idempotency::IdempotencyKey;
+use doppel_store::GenerationId;
 
 /// The collection in the path.
 #[derive(Clone, Debug)]

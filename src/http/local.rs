@@ -36,7 +36,7 @@ impl Local {
     ///
     /// # Errors
     /// When the store cannot be closed in order.
-    pub async fn close(&self) -> crate::engine::Result<()> {
+    pub async fn close(&self) -> doppel_engine::Result<()> {
         self.app.writes.close();
         self.app.writes.wait().await;
         self.app.engine.close().await

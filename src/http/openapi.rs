@@ -22,7 +22,7 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::http::problem::{MEDIA_TYPE, ProblemBody};
 use crate::http::router;
 use crate::http::state::App;
-use crate::violation::Violation;
+use doppel_core::violation::Violation;
 
 /// What the description says before the routes.
 pub fn head() -> OpenApi {

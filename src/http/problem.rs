@@ -20,10 +20,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::engine;
-use crate::record::RowError;
-use crate::store::StoreError;
-use crate::violation::Violation;
+use doppel_core::record::RowError;
+use doppel_core::violation::Violation;
+
+use doppel_store::StoreError;
 
 /// The media type of all problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -236,30 +236,32 @@ fn foreign(response: &Response) -> Option<Problem> {
     Some(Problem::new(status, code, detail))
 }
 
-impl From<engine::Error> for Problem {
-    fn from(error: engine::Error) -> Self {
+impl From<doppel_engine::Error> for Problem {
+    fn from(error: doppel_engine::Error) -> Self {
         let detail = error.to_string();
         match error {
-            engine::Error::UnknownCollection(_) => unknown_collection(detail),
-            engine::Error::UnknownRecord(..) => Self::at(StatusCode::NOT_FOUND, "unknown_record", "/path/id", detail),
-            engine::Error::Invalid(errors) => Self::invalid(errors),
-            engine::Error::Side(side, error) => match *error {
-                engine::Error::UnknownRecord(..) => {
+            doppel_engine::Error::UnknownCollection(_) => unknown_collection(detail),
+            doppel_engine::Error::UnknownRecord(..) => {
+                Self::at(StatusCode::NOT_FOUND, "unknown_record", "/path/id", detail)
+            }
+            doppel_engine::Error::Invalid(errors) => Self::invalid(errors),
+            doppel_engine::Error::Side(side, error) => match *error {
+                doppel_engine::Error::UnknownRecord(..) => {
                     Self::at(StatusCode::NOT_FOUND, "unknown_record", format!("/{side}/id"), detail)
                 }
-                engine::Error::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
+                doppel_engine::Error::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
                 other => other.into(),
             },
-            engine::Error::UnknownGeneration(..) => {
+            doppel_engine::Error::UnknownGeneration(..) => {
                 Self::at(StatusCode::NOT_FOUND, "unknown_generation", "/path/generation", detail)
             }
-            engine::Error::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, "unknown_decision", detail),
-            engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
-            engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),
-            engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, "task_running", detail),
-            engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
-            engine::Error::Store(error) => error.into(),
-            engine::Error::Crashed => Self::internal(detail),
+            doppel_engine::Error::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, "unknown_decision", detail),
+            doppel_engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
+            doppel_engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),
+            doppel_engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, "task_running", detail),
+            doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
+            doppel_engine::Error::Store(error) => error.into(),
+            doppel_engine::Error::Crashed => Self::internal(detail),
         }
     }
 }

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::state::App;
-use crate::violation::Violation;
+use doppel_core::violation::Violation;
 
 /// Parameters that are looked at: more than any route has, and enough to show that there are too many.
 const MOST_PARAMETERS: usize = MOST_VIOLATIONS + 12;

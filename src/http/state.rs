@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
-use crate::engine::Engine;
 use crate::http::auth::Keys;
 use crate::http::origin::Origins;
 use crate::http::problem::Problem;
 use crate::shutdown::Shutdown;
+use doppel_engine::Engine;
 
 /// Bytes of a unit of work.
 const WORK_UNIT: usize = 1 << 10;
@@ -94,7 +94,7 @@ impl App {
     /// that clients which hang up and try again cannot pile up more of it than `max_in_flight`.
     pub async fn detached<T, F>(&self, work: F) -> Result<T, Problem>
     where
-        F: Future<Output = Result<T, crate::engine::Error>> + Send + 'static,
+        F: Future<Output = Result<T, doppel_engine::Error>> + Send + 'static,
         T: Send + 'static,
     {
         let turn = super::observe::current_turn();

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use doppel::store::conformance::{Desk, Sample};
-use doppel::store::embedded::{EmbeddedStore, Options};
-use doppel::store::{Mode, Registered, Store, StoreError};
+use doppel_store::conformance::{Desk, Sample};
+use doppel_store::{Mode, Registered, Store, StoreError};
+use doppel_store_embedded::{EmbeddedStore, Options};
 
 /// A store with the smallest reserve.
 pub(crate) fn open(dir: &Path) -> Arc<dyn Store> {

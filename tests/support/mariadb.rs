@@ -70,7 +70,11 @@ impl Drop for Mariadb {
 }
 
 fn mariadbd() -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/get-mariadbd");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .map(|folder| folder.join("scripts/get-mariadbd"))
+        .find(|script| script.exists())
+        .expect("the repository's scripts");
     let output = Command::new(script).stderr(Stdio::inherit()).output().expect("scripts/get-mariadbd can be run");
     let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     assert!(

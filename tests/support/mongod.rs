@@ -34,7 +34,11 @@ pub struct ReplicaSet {
 pub fn mongod() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/get-mongod");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .ancestors()
+            .map(|folder| folder.join("scripts/get-mongod"))
+            .find(|script| script.exists())
+            .expect("the repository's scripts");
         let output = Command::new(script).stderr(Stdio::inherit()).output().expect("scripts/get-mongod can be run");
         let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         assert!(
@@ -213,7 +217,7 @@ impl Shared {
 
 /// A database name that no other test has.
 pub fn database(test: &str) -> String {
-    let id: String = doppel::clock::unique_id().chars().filter(char::is_ascii_hexdigit).collect();
+    let id = uuid::Uuid::now_v7().simple().to_string();
     format!("doppel_{test}_{}", &id[id.len() - 12..])
 }
 
@@ -224,10 +228,10 @@ pub async fn drop_database(uri: &str, name: &str) {
 }
 
 /// The usual choices of a MongoDB store.
-pub fn options() -> doppel::store::mongo::Options {
-    doppel::store::mongo::Options::new(doppel::store::mongo::Clock {
-        micros: doppel::clock::micros,
-        now: doppel::clock::now,
-        unique_id: doppel::clock::unique_id,
+pub fn options() -> doppel_store_mongodb::Options {
+    doppel_store_mongodb::Options::new(doppel_store_mongodb::Clock {
+        micros: || jiff::Timestamp::now().as_microsecond().unsigned_abs(),
+        now: || format!("{:.3}", jiff::Timestamp::now()),
+        unique_id: || uuid::Uuid::now_v7().to_string(),
     })
 }

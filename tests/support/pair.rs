@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doppel::store::conformance::{Desk, Sample};
-use doppel::store::mongo::MongoStore;
-use doppel::store::{Mode, Registered, Store, StoreError};
+use doppel_store::conformance::{Desk, Sample};
+use doppel_store::{Mode, Registered, Store, StoreError};
+use doppel_store_mongodb::MongoStore;
 
 use crate::mongod;
 

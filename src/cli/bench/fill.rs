@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 
 use super::{Progress, Setup, tell};
-use crate::collection::CollectionName;
-use crate::engine::{Engine, IfDuplicate, Options};
-use crate::record::Row;
-use crate::sample::{self, Sample};
-use crate::store::Store;
-use crate::store::embedded::{self, EmbeddedStore};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::Row;
+use doppel_engine::{Engine, IfDuplicate, Options};
+use doppel_lab::sample::{self, Sample};
+use doppel_store::Store;
+use doppel_store_embedded as embedded;
+use doppel_store_embedded::EmbeddedStore;
 
 /// Registrations under way at once: as many as the store takes with some to spare.
 const CALLERS: u64 = 512;

@@ -11,9 +11,9 @@ use anyhow::Context as _;
 use super::report::{Better, Figure, Round};
 use super::synthetic::{fingerprint, random};
 use super::{Setup, tell};
-use crate::index::join::{AllPairs, Distinct, join};
-use crate::index::single_pass::single_pass;
-use crate::verdict::Fingerprint;
+use doppel_core::index::join::{AllPairs, Distinct, join};
+use doppel_core::index::single_pass::single_pass;
+use doppel_core::verdict::Fingerprint;
 
 const RADIUS: u8 = 3;
 /// Sizes at which Single-Pass is measured; at the last it takes seconds.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::report::{Better, Figure, Latency, Round};
 use super::synthetic::{KEYS, entry, fingerprint, query};
 use super::{Progress, ROUNDS, Setup, tell};
-use crate::index::{Entry, GenerationIndex, Probe};
+use doppel_core::index::{Entry, GenerationIndex, Probe};
 
 const RADII: [u8; 4] = [3, 7, 11, 15];
 const BASELINE: &str = "flat scan, radius 3";

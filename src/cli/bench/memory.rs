@@ -9,9 +9,9 @@ use super::fill::{Filled, open, petitions};
 use super::report::{Better, Figure, Round};
 use super::startup::Service;
 use super::{Setup, files_below};
-use crate::collection::{Preset, Settings};
-use crate::record::Row;
-use crate::schemes::profile::Profile;
+use doppel_core::collection::{Preset, Settings};
+use doppel_core::record::Row;
+use doppel_core::schemes::profile::Profile;
 
 /// Records that are signed to know how many keys one has.
 const SIGNED: u64 = 1000;

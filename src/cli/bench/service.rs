@@ -20,13 +20,13 @@ use super::load::{Plan, drive};
 use super::report::{Better, Figure};
 use super::{ROUNDS, Setup};
 use crate::config::Config;
-use crate::engine::Engine;
 use crate::http::baseline::{self, Append};
 use crate::http::server;
 use crate::http::state::App;
 use crate::observe;
-use crate::sample::Record;
 use crate::shutdown::{Phase, Shutdown};
+use doppel_engine::Engine;
+use doppel_lab::sample::Record;
 
 const CONNECTIONS: [usize; 2] = [1, 64];
 const CHECK: &str = "/v1/collections/bench/check";

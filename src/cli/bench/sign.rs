@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::report::{Better, Figure, Round};
 use super::{ROUNDS, Setup};
-use crate::collection::{Preset, Settings, TextSettings};
-use crate::record::Row;
-use crate::sample::{Options, Sample};
-use crate::schemes::profile::Profile;
-use crate::text::normalise::Normaliser;
-use crate::text::segment::Segmenter;
+use doppel_core::collection::{Preset, Settings, TextSettings};
+use doppel_core::record::Row;
+use doppel_core::schemes::profile::Profile;
+use doppel_core::text::normalise::Normaliser;
+use doppel_core::text::segment::Segmenter;
+use doppel_lab::sample::{Options, Sample};
 
 /// Texts in turn: enough that the dictionary's whole trie is walked.
 const TEXTS: u64 = 1000;

@@ -14,13 +14,13 @@ use super::floor::Appender;
 use super::report::{Better, Figure, Latency, Round};
 use super::synthetic::{KEYS, entry};
 use super::{ROUNDS, Setup};
-use crate::collection::{CollectionName, Preset, Settings};
-use crate::record::{RecordId, Row};
-use crate::schemes::Signature;
-use crate::schemes::profile::{Digest, Signed};
-use crate::store::embedded::{EmbeddedStore, Options};
-use crate::store::{Candidate, CollectionSpec, Judge, Mode, Registration, Store};
-use crate::verdict::{Facts, Match, Verdict};
+use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::profile::{Digest, Signed};
+use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_store::{Candidate, CollectionSpec, Judge, Mode, Registration, Store};
+use doppel_store_embedded::{EmbeddedStore, Options};
 
 const CALLERS: [usize; 2] = [1, 64];
 const ROW_BYTES: usize = 1000;
@@ -145,7 +145,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         now: crate::clock::now(),
         others: Vec::new(),
         confirmed: Vec::new(),
-        placed: crate::store::Placed::default(),
+        placed: doppel_store::Placed::default(),
     })
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Everything is a function of a number, so that nothing need be kept.
 
-use crate::index::Entry;
-use crate::schemes::profile::PostingKey;
-use crate::verdict::Fingerprint;
+use doppel_core::index::Entry;
+use doppel_core::schemes::profile::PostingKey;
+use doppel_core::verdict::Fingerprint;
 
 /// Posting keys of an entry: what the default preset makes of a text of usual length.
 pub const KEYS: u64 = 12;

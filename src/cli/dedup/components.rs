@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::spill::Spill;
-use crate::index::groups::{Group, GroupSet};
+use doppel_core::index::groups::{Group, GroupSet};
 
 /// Bytes that a group takes while it is gone through, for each of its pairs and one more: it has at most one member more than
 /// pairs, and a member takes most.

@@ -16,9 +16,9 @@ use super::spill::Spill;
 use super::{Args, Files, GroupLine, Lines};
 use crate::cli::import::report::{Refused, Rejects};
 use crate::cli::progress::Progress;
-use crate::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
-use crate::index::join::{Distinct, NearPair, Sink, join};
-use crate::verdict::Fingerprint;
+use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
+use doppel_core::index::join::{Distinct, NearPair, Sink, join};
+use doppel_core::verdict::Fingerprint;
 
 /// The paper's radius.
 const RADIUS: u8 = 3;

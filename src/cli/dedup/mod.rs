@@ -23,10 +23,10 @@ use self::report::Summary;
 use crate::cli::import::report::Rejects;
 use crate::cli::output::{Output, Outputs};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
-use crate::collection::Preset;
 use crate::config;
-use crate::index::join::MAX_RADIUS;
-use crate::sources::{Format, NULLS};
+use doppel_core::collection::Preset;
+use doppel_core::index::join::MAX_RADIUS;
+use doppel_sources::{Format, NULLS};
 
 const EXAMPLES: &str = "\
 Input, records:

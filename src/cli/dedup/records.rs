@@ -19,15 +19,15 @@ use crate::cli::progress::Progress;
 use crate::cli::warned::{Warned, Warning};
 use crate::cli::{eval, usage};
 use crate::config::Config;
-use crate::engine::Error;
-use crate::engine::replay::{Placed, Replay};
-use crate::index::groups::Group;
-use crate::record::Row;
-use crate::schemes::frequencies::SAMPLE_RECORDS;
-use crate::schemes::statistics::Statistics;
-use crate::store::Found;
-use crate::text::Document;
-use crate::verdict::{Difference, Match, Relation};
+use doppel_core::index::groups::Group;
+use doppel_core::record::Row;
+use doppel_core::schemes::frequencies::SAMPLE_RECORDS;
+use doppel_core::schemes::statistics::Statistics;
+use doppel_core::text::Document;
+use doppel_core::verdict::{Difference, Match, Relation};
+use doppel_engine::Error;
+use doppel_engine::replay::{Placed, Replay};
+use doppel_store::Found;
 
 /// Records signed and judged together.
 const BATCH: u32 = 4096;
@@ -164,7 +164,7 @@ fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Re
 /// A line that can be compared.
 struct Checked {
     row: Row,
-    id: crate::record::RecordId,
+    id: doppel_core::record::RecordId,
     document: Document,
 }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::log::Log;
-use crate::engine::replay::Earlier;
-use crate::record::RecordId;
-use crate::schemes::hash::city64_bytes;
-use crate::schemes::profile::Signed;
+use doppel_core::record::RecordId;
+use doppel_core::schemes::hash::city64_bytes;
+use doppel_core::schemes::profile::Signed;
+use doppel_engine::replay::Earlier;
 
 /// A time that is not there: oldest of all.
 const NO_TIME: i64 = i64::MIN;
@@ -104,7 +104,7 @@ impl Stock {
         let (digest, encoded) = bytes.split_first_chunk().context("a signature came back damaged")?;
         let signed = Signed::decode(encoded);
         let signatures = signed.map(|signed| signed.signatures).unwrap_or_default();
-        Ok(Earlier { id, row: row.into(), digest: crate::schemes::profile::Digest(*digest), signatures })
+        Ok(Earlier { id, row: row.into(), digest: doppel_core::schemes::profile::Digest(*digest), signatures })
     }
 
     /// Comparable times: the later is greater, none is the least.

@@ -11,13 +11,13 @@ use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt};
 
 use crate::cli::progress::Progress;
-use crate::index::Via;
-use crate::record::Row;
-use crate::schemes::profile::{Profile, Signed};
-use crate::schemes::statistics::Statistics;
-use crate::store::generations::{Filed, Phase};
-use crate::store::{Candidate, CollectionState, GenerationId, Judge, Query, Report, Seq, Store, StoredRecord, Until};
-use crate::verdict::{Facts, Match, Verdict};
+use doppel_core::index::Via;
+use doppel_core::record::Row;
+use doppel_core::schemes::profile::{Profile, Signed};
+use doppel_core::schemes::statistics::Statistics;
+use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_store::generations::{Filed, Phase};
+use doppel_store::{Candidate, CollectionState, GenerationId, Judge, Query, Report, Seq, Store, StoredRecord, Until};
 
 /// Records read at a time.
 const PAGE: usize = 128;

@@ -17,8 +17,9 @@ use anyhow::Context;
 use crate::cli::progress::Progress;
 use crate::cli::store;
 use crate::config::{self, Flags, StoreKind};
-use crate::store::embedded::{self, Damages, Opening};
-use crate::store::{Report, Store};
+use doppel_store::{Report, Store};
+use doppel_store_embedded as embedded;
+use doppel_store_embedded::{Damages, Opening};
 
 /// Faults listed; the rest is counted.
 const LISTED: usize = 100;

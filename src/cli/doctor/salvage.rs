@@ -12,8 +12,9 @@ use tokio::runtime::Runtime;
 use crate::cli::output::Outputs;
 use crate::cli::{PARTLY, store, transfer};
 use crate::config::{self, StoreKind};
-use crate::store::embedded::{self, Damages, Opening};
-use crate::store::{Report, Store};
+use doppel_store::{Report, Store};
+use doppel_store_embedded as embedded;
+use doppel_store_embedded::{Damages, Opening};
 
 /// What was lost and is told, at most; the rest is counted.
 const LISTED: usize = 100;

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use super::{Args, Format, write_svg};
 use crate::cli::output::Outputs;
 use crate::cli::{PARTLY, progress};
-use crate::collection::{Channel, SCHEMES, Settings};
-use crate::eval::all::{Alone, Comparison, compare};
-use crate::eval::dataset::Dataset;
-use crate::eval::metrics::Quality;
-use crate::eval::svg::scatter;
+use doppel_core::collection::{Channel, SCHEMES, Settings};
+use doppel_lab::eval::all::{Alone, Comparison, compare};
+use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::metrics::Quality;
+use doppel_lab::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
 pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
@@ -94,7 +94,7 @@ fn changed(channel: &Channel) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collection::{FeatureCodeParams, Marks};
+    use doppel_core::collection::{FeatureCodeParams, Marks};
 
     #[test]
     fn settings_are_told_by_what_differs_from_the_defaults() {

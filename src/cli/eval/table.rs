@@ -3,8 +3,8 @@
 use std::fmt::{Arguments, Write as _};
 
 use super::Measured;
-use crate::eval::labelled::{Labelled, Tallies};
-use crate::eval::run::{NamedPair, Report};
+use doppel_lab::eval::labelled::{Labelled, Tallies};
+use doppel_lab::eval::run::{NamedPair, Report};
 
 /// Pairs of each list that the table shows; the JSON holds all.
 const PAIRS_SHOWN: usize = 20;

@@ -16,10 +16,10 @@ use self::servers::Servers;
 use crate::cli::eval::{open, read_settings};
 use crate::cli::output::Outputs;
 use crate::cli::{USAGE, progress};
-use crate::collection::Preset;
-use crate::eval::dataset::Dataset;
-use crate::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
 use crate::shutdown;
+use doppel_core::collection::Preset;
+use doppel_lab::eval::dataset::Dataset;
+use doppel_lab::eval::experiments::{Error, Progress, Report, Setup, cleaning, t2, t3, t4, tianwang};
 
 /// As after a signal.
 const STOPPED: u8 = 130;

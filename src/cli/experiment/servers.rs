@@ -6,12 +6,12 @@ use anyhow::Context as _;
 
 use super::Args;
 use crate::cli::store;
-use crate::config;
-use crate::eval::experiments::t5::{self, Places, Stored};
-use crate::eval::experiments::{Error, Progress, Report, Setup};
-use crate::store::Store;
-use crate::store::embedded::{EmbeddedStore, Options};
-use crate::store::mongo::MongoStore;
+use crate::{clock, config};
+use doppel_lab::eval::experiments::t5::{self, Places, Stored};
+use doppel_lab::eval::experiments::{Error, Progress, Report, Setup};
+use doppel_store::Store;
+use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_mongodb::MongoStore;
 
 /// Where the servers are.
 #[derive(Clone, Debug)]
@@ -55,6 +55,8 @@ impl Servers {
                 mysql: self.mysql.clone(),
                 embedded: Stored(embedded.clone()),
                 mongodb: Stored(mongodb.clone()),
+                id: clock::unique_id(),
+                now: clock::now(),
             };
             let report = t5::run(setup, &places, progress).await;
             let closed = (embedded.close().await, mongodb.close().await);

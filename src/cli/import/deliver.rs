@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::input::Batch;
 use super::target::{Answer, Failure, Refusal, Target};
-use crate::collection::CollectionName;
 use crate::shutdown::{Phase, Shutdown};
+use doppel_core::collection::CollectionName;
 
 /// Tries in a row without any line getting further: with the pauses below, about a minute and a half.
 const MAX_TRIES: u32 = 12;

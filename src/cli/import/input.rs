@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 
 use crate::cli::columns::Columns;
 use crate::cli::usage;
-use crate::record::{RecordId, Row};
-use crate::sources::{self, Format, Item, Items, OpenError, Unreadable};
+use doppel_core::record::{RecordId, Row};
+use doppel_sources as sources;
+use doppel_sources::{Format, Item, Items, OpenError, Unreadable};
 
 /// Most lines of a batch: some hundred milliseconds of work, after which a signal to stop is heard.
 const BATCH_LINES: usize = 2000;

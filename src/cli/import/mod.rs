@@ -22,10 +22,10 @@ use self::target::{Target, To};
 use crate::cli::output::Outputs;
 use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
-use crate::collection::CollectionName;
 use crate::config::{self, Config};
 use crate::shutdown::{Phase, Shutdown, Signals};
-use crate::sources::{Format, NULLS};
+use doppel_core::collection::CollectionName;
+use doppel_sources::{Format, NULLS};
 
 const EXAMPLES: &str = "\
 Input:

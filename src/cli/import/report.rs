@@ -16,9 +16,9 @@ use crate::cli::columns::{Columns, Uses};
 use crate::cli::output::{Output, Outputs};
 use crate::cli::progress;
 use crate::cli::warned::{Warned, Warning};
-use crate::collection::Field;
-use crate::engine::answers::Outcome;
-use crate::verdict::VerdictKind;
+use doppel_core::collection::Field;
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::answers::Outcome;
 
 /// Between two lines of progress where there is no terminal.
 const EVERY: Duration = Duration::from_secs(5);

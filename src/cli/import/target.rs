@@ -14,17 +14,17 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 
 use super::usage;
-use crate::collection::{CollectionName, Field, Settings};
 use crate::config::{Auth, Config};
-use crate::engine::answers::Outcome;
-use crate::engine::{Engine, Options};
 use crate::http::lines::Lines;
 use crate::http::local::{Local, LocalBody};
 use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::Shutdown;
-use crate::store::embedded::EmbeddedStore;
-use crate::verdict::VerdictKind;
+use doppel_core::collection::{CollectionName, Field, Settings};
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::answers::Outcome;
+use doppel_engine::{Engine, Options};
+use doppel_store_embedded::EmbeddedStore;
 
 /// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);

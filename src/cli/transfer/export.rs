@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress_bar, runtime};
 use crate::cli::output::{Output, Outputs};
-use crate::collection::CollectionName;
 use crate::config::{self, Flags};
-use crate::store::embedded::Opening;
-use crate::store::{Store, StoredRecord};
+use doppel_core::collection::CollectionName;
+use doppel_store::{Store, StoredRecord};
+use doppel_store_embedded::Opening;
 
 /// Records and decisions read at a time.
 const PAGE: usize = 100;

@@ -24,14 +24,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cli::{progress, store};
-use crate::collection::{CollectionName, Settings};
 use crate::config::{self, StoreKind};
-use crate::engine::{Engine, Options};
-use crate::record::RecordId;
-use crate::store::decisions::Ruling;
-use crate::store::embedded::Opening;
-use crate::store::{Seq, Store};
-use crate::verdict::Verdict;
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::record::RecordId;
+use doppel_core::verdict::Verdict;
+use doppel_engine::{Engine, Options};
+use doppel_store::decisions::Ruling;
+use doppel_store::{Seq, Store};
+use doppel_store_embedded::Opening;
 
 pub(super) use self::export::to_file;
 pub use self::export::{Args, run};

@@ -13,14 +13,14 @@ use tokio::task::JoinHandle;
 
 use super::{DecisionLine, End, Header, Line, MAX_LINE_BYTES, VERSION, cannot, engine, open, progress_bar, runtime};
 use crate::cli::PARTLY;
-use crate::collection::CollectionName;
 use crate::config;
-use crate::engine::answers::Outcome;
-use crate::engine::{Engine, Error, IfDuplicate, Turn, Turns};
-use crate::record::{RecordId, Row};
-use crate::store::decisions::{Decision, Pair};
-use crate::store::embedded::Opening;
-use crate::store::{Store, StoreError};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_engine::answers::Outcome;
+use doppel_engine::{Engine, Error, IfDuplicate, Turn, Turns};
+use doppel_store::decisions::{Decision, Pair};
+use doppel_store::{Store, StoreError};
+use doppel_store_embedded::Opening;
 
 /// Registrations under way at once; they commit in the order of the file.
 const AT_ONCE: usize = 128;

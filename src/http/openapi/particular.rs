@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::refine::{merge, without_null};
-use crate::collection::ranges::{RANGES, Range};
+use doppel_core::collection::ranges::{RANGES, Range};
 
 /// Texts, examples and bounds, each a JSON merge patch: of operations by their ids, of parameters by name or by operation and
 /// name, of schemas by name.

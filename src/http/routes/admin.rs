@@ -5,9 +5,6 @@ use axum::extract::State;
 use axum::response::Response;
 use utoipa::ToSchema;
 
-use crate::collection::{CollectionName, Settings};
-use crate::engine::hosts::HostAliases;
-use crate::engine::tasks::{Purge, Reindex, Survivor, Task, Work};
 use crate::http::auth::Administrator;
 use crate::http::extract::JsonBytes;
 use crate::http::problem::Problem;
@@ -16,7 +13,10 @@ use crate::http::routes::input::Input;
 use crate::http::routes::settings::{self, SettingsInput};
 use crate::http::routes::{accepted, segment};
 use crate::http::state::App;
-use crate::violation::Violation;
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::violation::Violation;
+use doppel_engine::hosts::HostAliases;
+use doppel_engine::tasks::{Purge, Reindex, Survivor, Task, Work};
 
 /// What to rebuild.
 #[derive(Debug, ToSchema)]

@@ -24,10 +24,6 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa::ToSchema;
 
-use crate::collection::CollectionName;
-use crate::engine::answers::Registration;
-use crate::engine::idempotency::{IdempotencyKey, Under};
-use crate::engine::{IfDuplicate, Turn as Place, Turns};
 use crate::http::auth::Writer;
 use crate::http::body::next_chunk;
 use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
@@ -40,6 +36,10 @@ use crate::http::routes::Timed;
 use crate::http::routes::records::{RegisterParams, count_failure, count_registration, status_of};
 use crate::http::state::App;
 use crate::shutdown::Phase;
+use doppel_core::collection::CollectionName;
+use doppel_engine::answers::Registration;
+use doppel_engine::idempotency::{IdempotencyKey, Under};
+use doppel_engine::{IfDuplicate, Turn as Place, Turns};
 
 /// Lines under way at once: enough for one sync to serve many.
 const MAX_PENDING: usize = 64;

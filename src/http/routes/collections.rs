@@ -9,8 +9,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::collection::CollectionName;
-use crate::engine::answers::Collection;
 use crate::http::auth::{Administrator, Reader};
 use crate::http::cursor;
 use crate::http::extract::{InCollection, JsonBytes};
@@ -20,6 +18,8 @@ use crate::http::routes::created;
 use crate::http::routes::records::count_failure;
 use crate::http::routes::settings::{self, SettingsInput};
 use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::answers::Collection;
 
 /// Collections in one part of the list, unless asked otherwise and at most.
 const MOST_LISTED: u64 = 1000;

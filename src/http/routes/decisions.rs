@@ -7,8 +7,6 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::collection::CollectionName;
-use crate::engine::decisions::{DecisionView, Opinion};
 use crate::http::auth::{Reader, Writer};
 use crate::http::cursor;
 use crate::http::extract::{InCollection, InPair, JsonBytes};
@@ -16,9 +14,11 @@ use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::input::Input;
 use crate::http::state::App;
-use crate::record::RecordId;
-use crate::store::decisions::{Judgement, Pair};
-use crate::violation::Violation;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::violation::Violation;
+use doppel_engine::decisions::{DecisionView, Opinion};
+use doppel_store::decisions::{Judgement, Pair};
 
 /// Decisions in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (100, 1000);

@@ -9,17 +9,17 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::collection::CollectionName;
-use crate::engine::Side;
-use crate::engine::answers::Explanation;
 use crate::http::auth::Reader;
 use crate::http::extract::{self, InCollection, JsonBytes};
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Params};
 use crate::http::routes::Timed;
 use crate::http::state::App;
-use crate::record::{RecordId, text_of};
-use crate::violation::Violation;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, text_of};
+use doppel_core::violation::Violation;
+use doppel_engine::Side;
+use doppel_engine::answers::Explanation;
 
 /// A pair of records.
 #[derive(Debug, ToSchema)]

@@ -9,16 +9,16 @@ use axum::response::Response;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::collection::CollectionName;
-use crate::engine::compare::Comparison;
-use crate::engine::generations::Generation;
-use crate::engine::tasks::{Activate, Task, Work};
 use crate::http::auth::{Administrator, Reader};
 use crate::http::extract::{InCollection, InGeneration};
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::admin::begin;
 use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::compare::Comparison;
+use doppel_engine::generations::Generation;
+use doppel_engine::tasks::{Activate, Task, Work};
 
 /// Examples in a comparison, unless asked otherwise, and at most.
 const EXAMPLES: (u64, u64) = (20, 1000);

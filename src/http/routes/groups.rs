@@ -7,15 +7,15 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::collection::CollectionName;
-use crate::engine::groups::{After, GroupDetail, GroupView, Order};
 use crate::http::auth::Reader;
 use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
 use crate::http::state::App;
-use crate::record::RecordId;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_engine::groups::{After, GroupDetail, GroupView, Order};
 
 /// Groups in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (50, 1000);

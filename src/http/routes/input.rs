@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::http::problem::Problem;
 use crate::http::routes::settings;
-use crate::violation::{Violation, child};
+use doppel_core::violation::{Violation, child};
 
 /// A JSON object being read.
 pub struct Input {

@@ -11,10 +11,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::collection::CollectionName;
-use crate::engine::IfDuplicate;
-use crate::engine::answers::{Outcome, RecordView, Registration};
-use crate::engine::idempotency::Under;
 use crate::http::auth::{Reader, Writer};
 use crate::http::cursor;
 use crate::http::extract::{Idempotent, InCollection, InRecord, RowBody};
@@ -22,7 +18,11 @@ use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::{Timed, created, segment};
 use crate::http::state::App;
-use crate::record::{RecordId, Row};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_engine::IfDuplicate;
+use doppel_engine::answers::{Outcome, RecordView, Registration};
+use doppel_engine::idempotency::Under;
 
 /// Records in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
@@ -125,7 +125,7 @@ pub fn status_of(outcome: Outcome) -> StatusCode {
 
 /// Counts a registration and its verdict.
 pub fn count_registration(registration: &Registration) {
-    use crate::verdict::VerdictKind;
+    use doppel_core::verdict::VerdictKind;
     let outcome = match registration.outcome {
         Outcome::Created => "created",
         Outcome::Replaced => "replaced",

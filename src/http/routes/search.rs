@@ -8,17 +8,17 @@ use axum::Json;
 use axum::extract::State;
 use utoipa::IntoParams;
 
-use crate::collection::CollectionName;
-use crate::engine::Wanted;
-use crate::engine::answers::{Check, SimilarList};
 use crate::http::auth::Reader;
 use crate::http::extract::{InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::Timed;
 use crate::http::state::App;
-use crate::record::RecordId;
-use crate::verdict::Fingerprint;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::verdict::Fingerprint;
+use doppel_engine::Wanted;
+use doppel_engine::answers::{Check, SimilarList};
 
 /// Similar records in an answer, unless asked otherwise, and at most: no more than that are ever verified.
 const SIMILAR_LIMITS: (u64, u64) = (20, 256);

@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 use utoipa::ToSchema;
 
-use crate::collection::ranges::out_of_range;
-use crate::collection::{Channel, Field, Preset, Settings, TextSettings, Verify};
 use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::routes::expected::expected;
-use crate::record::text_of;
-use crate::violation::{Violation, child};
+use doppel_core::collection::ranges::out_of_range;
+use doppel_core::collection::{Channel, Field, Preset, Settings, TextSettings, Verify};
+use doppel_core::record::text_of;
+use doppel_core::violation::{Violation, child};
 
 /// The settings of a collection as a client writes them. Every key may be left out; it is then the preset's.
 #[derive(Debug, ToSchema)]

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 
-use crate::collection::CollectionName;
-use crate::engine::answers::TextStatistics;
 use crate::http::auth::{Administrator, Reader};
 use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Params};
 use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::answers::TextStatistics;
 
 /// See which statistics of text are in force
 ///

@@ -13,7 +13,6 @@ use futures_util::stream;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::engine::tasks::Task;
 use crate::http::auth::{Administrator, Reader};
 use crate::http::cursor;
 use crate::http::extract::InTask;
@@ -22,6 +21,7 @@ use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::state::App;
 use crate::shutdown::Phase;
+use doppel_engine::tasks::Task;
 
 /// How often a followed task is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -164,8 +164,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::collection::CollectionName;
-    use crate::store::tasks::TaskStatus;
+    use doppel_core::collection::CollectionName;
+    use doppel_store::tasks::TaskStatus;
 
     fn with(result: Value) -> Task {
         Task {

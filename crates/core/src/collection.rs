@@ -1,0 +1,511 @@
+//! Collections and their settings: which fields a record has, how its text is read, which channels propose duplicates
+//! and what verification accepts.
+//!
+//! [`Settings`] is what a client writes in JSON; [`Settings::validate`] is the only judge of it. What of the settings
+//! changes a signature, and thus names a generation, is decided in one place: [`Settings::profile_source`].
+
+mod channels;
+pub mod ranges;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::violation::Violation;
+
+pub use channels::*;
+
+/// Most fields of a collection with a role.
+pub const MAX_FIELDS: usize = 128;
+/// Most channels of a collection. A record's keys, and so its cost, grow with each.
+pub const MAX_CHANNELS: usize = 8;
+/// Most user words, stop words or synonyms together: each is held in memory per collection.
+pub const MAX_LEXICON_ENTRIES: usize = 100_000;
+/// Longest lexicon entry in characters; longer "words" are sentences.
+pub const MAX_LEXICON_CHARS: usize = 64;
+
+/// The name of a collection: `[a-z0-9][a-z0-9_-]{0,63}`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^[a-z0-9][a-z0-9_-]{0,63}$"))]
+#[serde(transparent)]
+pub struct CollectionName(Arc<str>);
+
+impl CollectionName {
+    /// Validates `text` as a name.
+    ///
+    /// # Errors
+    /// The rule, in words for the client.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let head = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let tail = |b: u8| head(b) || b == b'_' || b == b'-';
+        match text.as_bytes() {
+            [first, rest @ ..] if head(*first) && rest.len() < 64 && rest.iter().all(|b| tail(*b)) => {
+                Ok(Self(text.into()))
+            }
+            _ => {
+                Err("a collection name is 1 to 64 of a-z, 0-9, \"_\" and \"-\", and starts with a letter or a digit"
+                    .into())
+            }
+        }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CollectionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for CollectionName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::new(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What a field is for.
+///
+/// * `text`: running text, segmented into words.
+/// * `whole`: a short value that counts as one feature of its weight.
+/// * `identity`: names the petitioner: decides `relation`, in no signature unless the field is given a weight.
+/// * `time`: when the matter was submitted. Read are RFC 3339, and year, month, day as `2018-01-05`, `2018/1/5`, `2018.1.5`,
+///   `20180105` or `2018年1月5日`, alone or with a time of day (`8:30`, `08:30:15`, `8时30分`, `下午3:05`, `3:05 PM`; 24:00 is
+///   midnight of the next day), in the collection's `time_zone`. Of several such fields the first that can be read counts. A
+///   value that cannot be read (two digits of the year, the day first, seconds since 1970) stays in the row, gives no time,
+///   and is answered with the warning `unreadable_time`.
+/// * `url`: a web address.
+/// * `ignore`: stored, otherwise ignored; the same as not being named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Running text: segmented into words.
+    Text,
+    /// A short value that counts as one feature of its weight.
+    Whole,
+    /// Names the petitioner: decides `relation`, in no signature unless the field is given a weight.
+    Identity,
+    /// When the matter was submitted. Forms that are read: see above.
+    Time,
+    /// A web address.
+    Url,
+    /// Stored, otherwise ignored; the same as not being named.
+    Ignore,
+}
+
+/// A named field and its role.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// The key in the row.
+    pub name: String,
+    /// What the field is for.
+    pub role: Role,
+    /// Factor on the weights of its features; 1 for `text`, 2 for `whole` unless given.
+    ///
+    /// A field of role `identity` or `time` that has a weight is besides a feature, as a `whole` field is: the document of 2015
+    /// takes every column but the long text so. It is no content: the exact stage and the other schemes leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+    /// How its value is written.
+    #[serde(default, skip_serializing_if = "TextFormat::is_plain")]
+    pub format: TextFormat,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TextFormat {
+    /// As it is.
+    #[default]
+    Plain,
+    /// HTML: the text that a browser would show is compared. For `text` and `whole` fields.
+    Html,
+}
+
+impl TextFormat {
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+impl Field {
+    /// A field with the usual weight and plain values.
+    pub fn new(name: impl Into<String>, role: Role) -> Self {
+        Self { name: name.into(), role, weight: None, format: TextFormat::Plain }
+    }
+
+    /// Whether its value is a feature of its own, besides what its role makes of it.
+    pub fn is_column(&self) -> bool {
+        matches!(self.role, Role::Identity | Role::Time) && self.weight.is_some()
+    }
+
+    /// The factor on the weights of this field's features.
+    pub fn weight(&self) -> u16 {
+        self.weight.unwrap_or(if self.role == Role::Whole { 2 } else { 1 })
+    }
+}
+
+/// How text is cut into words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SegmenterKind {
+    /// Dictionary words (jieba).
+    #[default]
+    Jieba,
+    /// Runs of two characters.
+    Chars2,
+    /// Runs of three characters.
+    Chars3,
+}
+
+/// Words that carry no meaning of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(untagged)]
+pub enum StopWords {
+    /// A list by name; `"default"` is the only one.
+    Named(StopList),
+    /// Exactly these.
+    These(Vec<String>),
+}
+
+/// The stop-word lists that come with the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StopList {
+    /// Particles, pronouns and the courtesies of petitions.
+    Default,
+}
+
+/// How text becomes words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct TextSettings {
+    /// How text is cut.
+    pub segmenter: SegmenterKind,
+    /// Whether jieba guesses words that are not in its dictionary.
+    pub hmm: bool,
+    /// Words added to the dictionary.
+    pub user_words: Vec<String>,
+    /// Words left out.
+    pub stop_words: StopWords,
+    /// Groups of words with one meaning; each is replaced by the first of its group before weighting.
+    pub synonyms: Vec<Vec<String>>,
+    /// Whether traditional characters are read as simplified ones.
+    pub simplify: bool,
+}
+
+impl Default for TextSettings {
+    fn default() -> Self {
+        Self {
+            segmenter: SegmenterKind::Jieba,
+            hmm: false,
+            user_words: Vec::new(),
+            stop_words: StopWords::Named(StopList::Default),
+            synonyms: Vec::new(),
+            simplify: true,
+        }
+    }
+}
+
+/// What verification of two texts accepts: similarity or containment at or above its threshold, on evidence enough.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Verify {
+    /// Characters in a shingle, 1 to 16.
+    pub shingle: u8,
+    /// Least Jaccard similarity, 0 to 1, of the weighted texts.
+    pub jaccard: f64,
+    /// Share of the smaller text found in the larger, 0 to 1, of the weighted texts, from which one that quotes the other is
+    /// accepted though its similarity falls short: as much more must be found as similarity is less than `jaccard`.
+    pub containment: f64,
+    /// Whether text weighs by how rare it is in the collection; else all weighs the same.
+    pub rarity: bool,
+    /// Whether what both texts name (places, roads, companies, plates, numbers) counts: the same for, something else instead
+    /// against.
+    pub objects: bool,
+    /// Least that both texts share, in shingles that are rare in the collection, 0 to 1000.
+    pub evidence: f64,
+}
+
+impl Default for Verify {
+    fn default() -> Self {
+        Self { shingle: 3, jaccard: 0.30, containment: 0.50, rarity: true, objects: true, evidence: 10.0 }
+    }
+}
+
+/// Ready-made settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// What measures best on real petitions: Simhash, sampled shingles, verification.
+    #[default]
+    Default,
+    /// The 2015 paper: Simhash alone, every column but the long text whole at weight 2, term frequency, radius 3.
+    Paper,
+}
+
+/// Everything a collection is told about its records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Fields with a role, in the order in which their text is joined.
+    pub fields: Vec<Field>,
+    /// How text becomes words.
+    pub text: TextSettings,
+    /// What proposes candidates, besides the exact stage.
+    pub channels: Vec<Channel>,
+    /// What accepts them; `null` leaves it to each channel's own comparison.
+    pub verify: Option<Verify>,
+    /// Records with fewer distinct features are `too_short`: only matched exactly.
+    pub min_features: u16,
+    /// Groups of names of one web site; in addresses each counts as the first of its group.
+    pub host_aliases: Vec<Vec<String>>,
+    /// Zone of times without an offset (IANA name).
+    pub time_zone: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::preset(Preset::Default)
+    }
+}
+
+/// The field names an auto-created collection knows, by role.
+const ALIASES: &[(Role, &[&str])] = &[
+    (
+        Role::Text,
+        &["title", "subject", "标题", "主题", "留言主题", "content", "body", "text", "内容", "留言详情", "诉求内容"],
+    ),
+    (Role::Identity, &["user", "petitioner", "姓名", "留言用户", "信访人"]),
+    (Role::Time, &["time", "date", "时间", "留言时间", "登记时间"]),
+];
+/// Of [`ALIASES`], those that are titles: one whole feature each in the `paper` preset.
+const TITLES: &[&str] = &["title", "subject", "标题", "主题", "留言主题"];
+
+impl Settings {
+    /// The settings of `preset`, with the built-in field names.
+    pub fn preset(preset: Preset) -> Self {
+        let paper = preset == Preset::Paper;
+        let named = ALIASES.iter().flat_map(|(role, names)| names.iter().map(|name| (*role, *name)));
+        let fields = named.map(|(role, name)| match TITLES.contains(&name) && paper {
+            true => Field { weight: Some(2), ..Field::new(name, Role::Whole) },
+            false if paper && role != Role::Text => Field { weight: Some(2), ..Field::new(name, role) },
+            false => Field::new(name, role),
+        });
+        let simhash = |weighting| Channel::Simhash(SimhashParams { weighting, ..SimhashParams::default() });
+        Self {
+            fields: fields.collect(),
+            text: TextSettings::default(),
+            channels: match preset {
+                Preset::Paper => vec![simhash(Weighting::Tf)],
+                // Verification reads the texts themselves, so one shared shingle is enough to propose.
+                Preset::Default => vec![
+                    simhash(Weighting::TfLen),
+                    Channel::Shingle(ShingleParams {
+                        units: 8,
+                        keep: [16, 96],
+                        t: 0.0,
+                        prefer: Prefer::Rare,
+                        ..ShingleParams::default()
+                    }),
+                ],
+            },
+            verify: (!paper).then(Verify::default),
+            min_features: 4,
+            host_aliases: Vec::new(),
+            time_zone: "Asia/Shanghai".into(),
+        }
+    }
+
+    /// All that is wrong with these settings; empty when they can be used.
+    pub fn validate(&self) -> Vec<Violation> {
+        // Destructured so that a new setting does not compile until someone says what is valid.
+        let Self { fields, text, channels, verify, min_features: _, host_aliases, time_zone } = self;
+        let mut found = Vec::new();
+        validate_fields(fields, &mut found);
+        validate_text(text, &mut found);
+        validate_channels(channels, fields, &mut found);
+        if let Some(Verify { shingle, jaccard, containment, rarity: _, objects: _, evidence }) = verify {
+            within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
+            share("/verify/jaccard", *jaccard, &mut found);
+            share("/verify/containment", *containment, &mut found);
+            if !(0.0..=1000.0).contains(evidence) {
+                found.push(Violation::new(
+                    "/verify/evidence",
+                    "out_of_range",
+                    format!("{evidence} is outside 0 to 1000"),
+                ));
+            }
+        }
+        validate_hosts(host_aliases, &mut found);
+        if !is_zone(time_zone) {
+            found.push(Violation::new(
+                "/time_zone",
+                "unknown_time_zone",
+                "give an IANA name such as \"Asia/Shanghai\"",
+            ));
+        }
+        found
+    }
+
+    /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
+    /// dictionaries) give every record the same signatures. `verify` and `time_zone` are left out on purpose.
+    pub fn profile_source(&self) -> serde_json::Value {
+        let Self { fields, text, channels, verify: _, min_features, host_aliases, time_zone: _ } = self;
+        let mut source =
+            serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
+        // Left out while there are none, as before there could be any.
+        if !host_aliases.is_empty() {
+            source["host_aliases"] = serde_json::json!(host_aliases);
+        }
+        source
+    }
+
+    /// The radius of the `simhash` channel, if there is one.
+    pub fn simhash_radius(&self) -> Option<u8> {
+        self.channels.iter().find_map(|channel| match channel {
+            Channel::Simhash(params) => Some(params.radius),
+            _ => None,
+        })
+    }
+}
+
+/// Whether `name` is that of an IANA time zone: not of a machine's own zone, and no offset, though the library takes both.
+fn is_zone(name: &str) -> bool {
+    let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-/".contains(&b));
+    let lower = name.to_ascii_lowercase();
+    let of_the_machine = ["local", "localtime", "posixrules", "leapseconds", "factory", "unknown", "etc/unknown"];
+    let copies = ["posix/", "right/"];
+    named
+        && !of_the_machine.contains(&&*lower)
+        && !copies.iter().any(|folder| lower.starts_with(folder))
+        && jiff::tz::TimeZone::get(name).is_ok()
+}
+
+fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
+    if fields.len() > MAX_FIELDS {
+        found.push(Violation::new("/fields", "out_of_range", format!("at most {MAX_FIELDS} fields may have a role")));
+    }
+    if !fields.iter().any(|field| matches!(field.role, Role::Text | Role::Whole | Role::Url)) {
+        found.push(Violation::new("/fields", "no_content_field", "name at least one field of role text, whole or url"));
+    }
+    for (index, Field { name, role, weight, format }) in fields.iter().enumerate() {
+        if name.is_empty() || name == "id" || name.contains('\0') {
+            let detail = "a field name is not empty, holds no NUL character, and is not \"id\", which names the record";
+            found.push(Violation::new(format!("/fields/{index}/name"), "invalid_name", detail));
+        }
+        if fields[..index].iter().any(|earlier| earlier.name == *name) {
+            found.push(Violation::new(format!("/fields/{index}/name"), "duplicate_name", "the field is named twice"));
+        }
+        if let Some(weight) = weight {
+            within(&format!("/fields/{index}/weight"), u32::from(*weight), 1, 1000, found);
+        }
+        if *format == TextFormat::Html && !matches!(role, Role::Text | Role::Whole) {
+            let detail = "\"html\" is for fields of role text or whole";
+            found.push(Violation::new(format!("/fields/{index}/format"), "invalid_value", detail));
+        }
+    }
+}
+
+fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
+    let TextSettings { segmenter: _, hmm: _, user_words, stop_words, synonyms, simplify: _ } = text;
+    let stop_words: &[String] = match stop_words {
+        StopWords::Named(StopList::Default) => &[],
+        StopWords::These(words) => words,
+    };
+    let mut total = 0;
+    let mut words = |pointer: String, words: &[String]| {
+        total += words.len();
+        for (index, word) in words.iter().enumerate() {
+            let chars = word.chars().count();
+            if word.trim().is_empty() || chars > MAX_LEXICON_CHARS || word.contains('\0') {
+                let detail = format!("a word has 1 to {MAX_LEXICON_CHARS} characters");
+                found.push(Violation::new(format!("{pointer}/{index}"), "invalid_word", detail));
+            }
+        }
+    };
+    words("/text/user_words".into(), user_words);
+    words("/text/stop_words".into(), stop_words);
+    for (index, group) in synonyms.iter().enumerate() {
+        words(format!("/text/synonyms/{index}"), group);
+    }
+    if total > MAX_LEXICON_ENTRIES {
+        let detail = format!("{total} words; at most {MAX_LEXICON_ENTRIES} in all lists together");
+        found.push(Violation::new("/text", "too_many_words", detail));
+    }
+    for (index, group) in synonyms.iter().enumerate() {
+        if group.len() < 2 {
+            let detail = "a group of synonyms has at least two words";
+            found.push(Violation::new(format!("/text/synonyms/{index}"), "out_of_range", detail));
+        }
+    }
+}
+
+fn validate_channels(channels: &[Channel], fields: &[Field], found: &mut Vec<Violation>) {
+    if channels.len() > MAX_CHANNELS {
+        found.push(Violation::new("/channels", "out_of_range", format!("at most {MAX_CHANNELS} channels")));
+    }
+    if channels.iter().filter(|channel| matches!(channel, Channel::Simhash(_))).count() > 1 {
+        let detail = "a record has one fingerprint: at most one simhash channel";
+        found.push(Violation::new("/channels", "duplicate_channel", detail));
+    }
+    for (index, channel) in channels.iter().enumerate() {
+        ranges::validate(channel, &format!("/channels/{index}"), fields, found);
+    }
+}
+
+fn validate_hosts(aliases: &[Vec<String>], found: &mut Vec<Violation>) {
+    let total: usize = aliases.iter().map(Vec::len).sum();
+    if total > MAX_LEXICON_ENTRIES {
+        let detail = format!("{total} names; at most {MAX_LEXICON_ENTRIES} in all groups together");
+        found.push(Violation::new("/host_aliases", "too_many_words", detail));
+    }
+    let mut seen = std::collections::HashSet::new();
+    for (index, group) in aliases.iter().enumerate() {
+        let at = format!("/host_aliases/{index}");
+        if group.len() < 2 {
+            found.push(Violation::new(&at, "out_of_range", "a group has at least two names of one host"));
+        }
+        for (position, host) in group.iter().enumerate() {
+            let sound =
+                (1..=253).contains(&host.len()) && !host.contains(|c: char| c.is_whitespace() || "/:?#@".contains(c));
+            if !sound {
+                let detail = "a host name has 1 to 253 bytes, without scheme, port or path";
+                found.push(Violation::new(format!("{at}/{position}"), "invalid_name", detail));
+            } else if !seen.insert(host.to_lowercase()) {
+                found.push(Violation::new(format!("{at}/{position}"), "duplicate_name", "the host is named twice"));
+            }
+        }
+    }
+}
+
+fn within(pointer: &str, value: u32, least: u32, most: u32, found: &mut Vec<Violation>) {
+    if !(least..=most).contains(&value) {
+        found.push(Violation::new(pointer, "out_of_range", format!("{value} is outside {least} to {most}")));
+    }
+}
+
+fn share(pointer: &str, value: f64, found: &mut Vec<Violation>) {
+    if !(0.0..=1.0).contains(&value) {
+        found.push(Violation::new(pointer, "out_of_range", format!("{value} is outside 0 to 1")));
+    }
+}

@@ -1,0 +1,19 @@
+//! What decides whether two records concern the same matter: how a record is read, signed, indexed and compared.
+//!
+//! Pure: no input or output, no clock, nothing asynchronous. What is stored, and how, is the stores' business; who asks is the
+//! engine's. Arrows point up this list only:
+//!
+//! * [`index`], [`similarity`]: which records could match, and whether they do.
+//! * [`schemes`]: signatures of a text.
+//! * [`text`]: normalising, words, names of things.
+//! * [`verdict`], [`collection`], [`record`], [`violation`]: what comes in, by what settings, what comes out, what is wrong
+//!   with it.
+
+pub mod collection;
+pub mod index;
+pub mod record;
+pub mod schemes;
+pub mod similarity;
+pub mod text;
+pub mod verdict;
+pub mod violation;

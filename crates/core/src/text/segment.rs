@@ -1,0 +1,225 @@
+//! Cutting normalised text into words.
+//!
+//! Three ways: dictionary words (jieba), or runs of two or three characters. A token counts as a word when it holds a
+//! letter, a digit or a Han character. O(length), whatever the text: texts longer than [`PIECE_BYTES`] are cut into pieces
+//! first, at a character that no word crosses where there is one, so that the segmenter's memory is bounded too.
+
+use std::sync::{Arc, LazyLock};
+
+use jieba_rs::Jieba;
+
+use super::lexicon::dictionary_words;
+use super::normalise::Normaliser;
+use super::units::is_word_char;
+use crate::collection::{SegmenterKind, TextSettings};
+
+/// What cuts words by dictionary: the package, its version and the start of the SHA-256 of its archive, which holds the
+/// dictionary. Part of every profile's digest.
+pub const DICTIONARY: &str = "jieba-rs 0.11.0 0a3a7d02ea31e6fc";
+
+/// Longest piece of text given to the dictionary segmenter at once: some twenty thousand characters.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The dictionary without user words, shared by all collections that add none (some 25 MB).
+static SHARED: LazyLock<Jieba> = LazyLock::new(Jieba::new);
+
+/// Cuts text into words. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Segmenter(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// `None`: the shared dictionary.
+    Jieba {
+        own: Option<Arc<Jieba>>,
+        hmm: bool,
+    },
+    Characters {
+        run: usize,
+    },
+}
+
+impl Segmenter {
+    /// The segmenter that `settings` describe. The first one that needs the dictionary loads it (some 0.1 s); one with
+    /// words that the dictionary lacks copies it.
+    pub fn new(settings: &TextSettings, normaliser: Normaliser) -> Self {
+        Self(match settings.segmenter {
+            SegmenterKind::Chars2 => Kind::Characters { run: 2 },
+            SegmenterKind::Chars3 => Kind::Characters { run: 3 },
+            SegmenterKind::Jieba => {
+                let words = dictionary_words(settings, normaliser);
+                let own = (!words.is_empty()).then(|| {
+                    let mut jieba = SHARED.clone();
+                    for word in &words {
+                        // A frequency that makes the word win over its parts.
+                        jieba.add_word(word, None, None);
+                    }
+                    Arc::new(jieba)
+                });
+                if own.is_none() {
+                    LazyLock::force(&SHARED);
+                }
+                Kind::Jieba { own, hmm: settings.hmm }
+            }
+        })
+    }
+
+    /// The dictionary with its word classes: its own, or the shared one where it cuts otherwise or adds nothing.
+    pub fn dictionary(&self) -> &Jieba {
+        match &self.0 {
+            Kind::Jieba { own: Some(own), .. } => own,
+            _ => &SHARED,
+        }
+    }
+
+    /// Calls `word` for every word of `text` in order, with its length in characters.
+    pub fn for_each_word<'a>(&self, text: &'a str, mut word: impl FnMut(&'a str, u32)) {
+        match &self.0 {
+            Kind::Characters { run } => character_runs(text, *run, word),
+            Kind::Jieba { own, hmm } => {
+                let jieba = own.as_deref().unwrap_or(&SHARED);
+                for piece in pieces(text) {
+                    for token in jieba.cut(piece, *hmm) {
+                        if token.word.chars().any(is_word_char) {
+                            word(token.word, (token.end - token.start) as u32);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Windows of `run` characters over every maximal run of word characters; a shorter one is a word as it is.
+fn character_runs<'a>(text: &'a str, run: usize, mut word: impl FnMut(&'a str, u32)) {
+    let mut starts = Vec::new();
+    for part in text.split(|c| !is_word_char(c)).filter(|part| !part.is_empty()) {
+        starts.clear();
+        starts.extend(part.char_indices().map(|(at, _)| at));
+        let count = starts.len();
+        if count <= run {
+            word(part, count as u32);
+            continue;
+        }
+        starts.push(part.len());
+        for window in starts.windows(run + 1) {
+            word(&part[window[0]..window[run]], run as u32);
+        }
+    }
+}
+
+/// `text` in pieces of at most [`PIECE_BYTES`], cut after the last character in reach that ends a word anyway.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.len();
+        if end > PIECE_BYTES {
+            end = rest.floor_char_boundary(PIECE_BYTES);
+            end = rest[..end].rfind(ends_words).map_or(end, |at| rest.ceil_char_boundary(at + 1));
+        }
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Characters that stand alone in the dictionary segmenter's reading: white space and punctuation other than the few
+/// that it allows within words.
+fn ends_words(c: char) -> bool {
+    !is_word_char(c) && !matches!(c, '+' | '#' | '&' | '.' | '_' | '%' | '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(settings: &TextSettings, text: &str) -> Vec<(String, u32)> {
+        let mut found = Vec::new();
+        let segmenter = Segmenter::new(settings, Normaliser::new(true));
+        segmenter.for_each_word(text, |word, chars| found.push((word.to_owned(), chars)));
+        found
+    }
+
+    fn check(settings: &TextSettings, text: &str, expected: &str) {
+        let found: Vec<_> = words(settings, text).into_iter().map(|(word, _)| word).collect();
+        assert_eq!(found.join(" "), expected);
+    }
+
+    #[test]
+    fn the_dictionary_named_in_profiles_is_the_one_linked() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let entry = lock.split("[[package]]").find(|entry| entry.contains("name = \"jieba-rs\"")).unwrap();
+        let mut parts = DICTIONARY.split(' ').skip(1);
+        assert!(entry.contains(&format!("version = \"{}\"", parts.next().unwrap())));
+        assert!(entry.contains(&format!("checksum = \"{}", parts.next().unwrap())));
+    }
+
+    #[test]
+    fn text_is_cut_by_the_dictionary_and_punctuation_is_no_word() {
+        let settings = TextSettings::default();
+        check(
+            &settings,
+            "小区楼下的夜市噪音扰民,a市b3区 noise 2019年。",
+            "小区 楼下 的 夜市 噪音 扰民 a 市 b3 区 noise 2019 年",
+        );
+    }
+
+    #[test]
+    fn user_words_and_synonyms_are_not_cut_apart() {
+        let text = "幸福里七期的杨柿子";
+        check(&TextSettings::default(), text, "幸福 里 七期 的 杨 柿子");
+        let settings = TextSettings {
+            user_words: vec!["幸福里七期".into()],
+            synonyms: vec![vec!["番茄".into(), "楊柿子".into()]],
+            ..TextSettings::default()
+        };
+        check(&settings, text, "幸福里七期 的 杨柿子");
+    }
+
+    #[test]
+    fn character_runs_slide_within_letters_digits_and_han() {
+        let of = |segmenter| TextSettings { segmenter, ..TextSettings::default() };
+        check(&of(SegmenterKind::Chars2), "噪音扰民,a市 水", "噪音 音扰 扰民 a市 水");
+        check(&of(SegmenterKind::Chars3), "噪音扰民,a市 水", "噪音扰 音扰民 a市 水");
+        check(&of(SegmenterKind::Chars3), "。 ,", "");
+    }
+
+    #[test]
+    fn long_texts_are_cut_into_pieces_without_losing_anything_or_changing_words() {
+        let sentence = "小区楼下的夜市噪音扰民,请管一管.谢谢。";
+        let text = sentence.repeat(3 * PIECE_BYTES / sentence.len());
+        assert!(pieces(&text).all(|piece| piece.len() <= PIECE_BYTES));
+        assert_eq!(pieces(&text).collect::<String>(), text);
+        let whole: Vec<_> =
+            SHARED.cut(&text, false).into_iter().map(|t| t.word).filter(|w| w.chars().any(is_word_char)).collect();
+        let ours: Vec<_> = words(&TextSettings::default(), &text).into_iter().map(|(word, _)| word).collect();
+        assert_eq!(ours, whole);
+    }
+
+    #[test]
+    fn a_run_without_any_punctuation_is_cut_too() {
+        for c in ["水", "a", "1", "𠀀"] {
+            let text = c.repeat(200_000);
+            for hmm in [false, true] {
+                let settings = TextSettings { hmm, ..TextSettings::default() };
+                let total: u32 = words(&settings, &text).iter().map(|(_, chars)| chars).sum();
+                assert_eq!(total, 200_000);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+        #[test]
+        fn words_come_in_order_and_keep_every_letter_and_digit(text in "[的噪音扰民小区楼ab1., 。-]{0,40}", hmm: bool) {
+            let settings = TextSettings { hmm, ..TextSettings::default() };
+            let kept = |text: &str| text.chars().filter(|&c| is_word_char(c)).collect::<String>();
+            let found = words(&settings, &text);
+            prop_assert!(found.iter().all(|(word, chars)| word.chars().count() == *chars as usize));
+            let joined: String = found.into_iter().map(|(word, _)| word).collect();
+            prop_assert_eq!(kept(&joined), kept(&text));
+        }
+    }
+}

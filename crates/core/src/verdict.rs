@@ -1,0 +1,288 @@
+//! What the service says of a record: matches and the verdict drawn from them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::RecordId;
+
+/// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^[0-9a-f]{16}$"))]
+pub struct Fingerprint(pub u64);
+
+impl Fingerprint {
+    /// Number of bits in which two fingerprints differ, 0 to 64.
+    pub fn distance(self, other: Self) -> u8 {
+        (self.0 ^ other.0).count_ones() as u8
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        match u64::from_str_radix(text, 16) {
+            Ok(bits) if digits => Ok(Self(bits)),
+            _ => Err("a fingerprint is a string of 16 lower-case hexadecimal digits".into()),
+        }
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// How a record stands to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictKind {
+    /// No match.
+    Original,
+    /// A match has the same digest, or names the same web address in a field of role `url`.
+    ExactDuplicate,
+    /// There is a match.
+    NearDuplicate,
+    /// Too few features for any channel to run, and no exact match.
+    TooShort,
+}
+
+/// Who submitted the two records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// The same petitioner.
+    Repeat,
+    /// Another petitioner.
+    Shared,
+}
+
+/// What a text names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// A province, city, district, town or neighbourhood.
+    District,
+    /// A road, street, bridge or tunnel.
+    Road,
+    /// A village, estate, square, market, building or building site.
+    Place,
+    /// A river, lake, canal or reservoir.
+    Water,
+    /// A company, authority, school, hospital or shop.
+    Organisation,
+    /// A vehicle's plate.
+    Plate,
+    /// The number of an order, a telephone or a device.
+    Number,
+    /// A bus line.
+    Line,
+    /// A sum of money.
+    Amount,
+}
+
+/// What one text names where the other names something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Difference {
+    /// What is named.
+    pub kind: ObjectKind,
+    /// As the record asked about names it.
+    pub a: String,
+    /// As the other one does.
+    pub b: String,
+}
+
+/// A record that matches the one asked about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Match {
+    /// The matching record.
+    pub id: RecordId,
+    /// Its place in commit order; what makes "earlier" mean something.
+    #[serde(skip_serializing, default)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    pub seq: u64,
+    /// What found it: `exact`, `url`, the names of channels, or `decision`.
+    pub via: Vec<String>,
+    /// Hamming distance of the fingerprints; `null` where either has none.
+    pub distance: Option<u8>,
+    /// Jaccard similarity of the texts' shingle sets, every shingle counting alike, 0 to 1; `null` where nothing was verified.
+    pub jaccard: Option<f64>,
+    /// Share of the smaller shingle set found in the larger, 0 to 1; `null` where nothing was verified.
+    pub containment: Option<f64>,
+    /// The verified similarity, 0 to 1: as `jaccard`, but rare text and what both name count for more; 1 for exact duplicates;
+    /// `null` where nothing was verified.
+    pub similarity: Option<f64>,
+    /// Same or another petitioner; `null` where either names none.
+    pub relation: Option<Relation>,
+    /// When the matching record was submitted, as far as it says so (RFC 3339, UTC).
+    pub time: Option<String>,
+    /// What the record asked about names where this one names something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<Difference>,
+    /// The same form, about another matter: no match. Only in `similar` with `templates=true`; never `duplicate_of`, never in a
+    /// group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub template: bool,
+}
+
+impl Match {
+    /// A match of which only the record is known: nothing was compared.
+    pub fn unmeasured(id: RecordId, seq: u64) -> Self {
+        Self {
+            id,
+            seq,
+            via: Vec::new(),
+            distance: None,
+            jaccard: None,
+            containment: None,
+            similarity: None,
+            relation: None,
+            time: None,
+            differs: Vec::new(),
+            template: false,
+        }
+    }
+
+    /// Whether the match has the same digest or names the same address.
+    pub fn is_exact(&self) -> bool {
+        self.via.iter().any(|via| via == VIA_EXACT || via == VIA_URL)
+    }
+}
+
+/// [`Match::via`] of the exact stage.
+pub const VIA_EXACT: &str = "exact";
+/// [`Match::via`] of a person's decision.
+pub const VIA_DECISION: &str = "decision";
+/// [`Match::via`] of equal addresses in a field of role `url`.
+pub const VIA_URL: &str = "url";
+
+/// Sorts matches best first, templates behind all: by similarity, then by distance, then earliest first. Where nothing was verified the
+/// distance alone decides.
+pub fn sort_best_first(matches: &mut [Match]) {
+    matches.sort_by(|a, b| {
+        let similarity = |m: &Match| m.similarity.unwrap_or(-1.0);
+        let distance = |m: &Match| m.distance.unwrap_or(u8::MAX);
+        let by_similarity = similarity(b).total_cmp(&similarity(a));
+        let by_similarity = a.template.cmp(&b.template).then(by_similarity);
+        by_similarity.then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
+    });
+}
+
+/// The verdict given when a record was registered. History: it names its generation and is never recomputed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Verdict {
+    /// How the record stands to those before it.
+    #[serde(rename = "verdict")]
+    pub kind: VerdictKind,
+    /// The earliest record it repeats.
+    pub duplicate_of: Option<RecordId>,
+    /// The fingerprint, where the collection has a `simhash` channel and the record has enough features.
+    pub fingerprint: Option<Fingerprint>,
+    /// The generation whose index was asked.
+    pub generation: u32,
+    /// Version of the collection's document frequencies by which candidates were judged; 0: none were counted yet.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub statistics: u32,
+    /// The best matches, best first, at most 10.
+    pub similar: Vec<Match>,
+    /// Whether a limit cut the search short (see the limits in the documentation).
+    pub truncated: bool,
+}
+
+/// Most matches a verdict lists. `similar` lists more.
+pub const VERDICT_SIMILAR: usize = 10;
+
+impl Verdict {
+    /// Draws the verdict from `matches`: exact before near before too short before original; `duplicate_of` is the match
+    /// with the lowest seq.
+    pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {
+        let Facts { too_short, fingerprint, generation, statistics, truncated } = facts;
+        let kind = match (matches.iter().any(Match::is_exact), matches.is_empty(), too_short) {
+            (true, ..) => VerdictKind::ExactDuplicate,
+            (false, false, _) => VerdictKind::NearDuplicate,
+            (false, true, true) => VerdictKind::TooShort,
+            (false, true, false) => VerdictKind::Original,
+        };
+        let duplicate_of = matches.iter().min_by_key(|m| m.seq).map(|m| m.id.clone());
+        sort_best_first(&mut matches);
+        matches.truncate(VERDICT_SIMILAR);
+        Self { kind, duplicate_of, fingerprint, generation, statistics, similar: matches, truncated }
+    }
+}
+
+/// What a verdict says besides its matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Fewer than `min_features` features.
+    pub too_short: bool,
+    /// The record's fingerprint.
+    pub fingerprint: Option<Fingerprint>,
+    /// The generation asked.
+    pub generation: u32,
+    /// See [`Verdict::statistics`].
+    pub statistics: u32,
+    /// Whether a limit cut the search short.
+    pub truncated: bool,
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(matches: Vec<Match>) -> Verdict {
+        let facts = Facts { too_short: false, fingerprint: None, generation: 1, truncated: false, statistics: 7 };
+        Verdict::conclude(matches, facts)
+    }
+
+    #[test]
+    fn a_verdict_stored_before_there_were_document_frequencies_is_read_as_judged_by_none() {
+        let found = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let mut stored = serde_json::to_value(verdict(vec![found])).unwrap();
+        assert_eq!(stored["statistics"], 7);
+        stored.as_object_mut().unwrap().remove("statistics");
+        let read: Verdict = serde_json::from_value(stored).unwrap();
+        assert_eq!((read.statistics, &read.similar[0].differs, read.similar[0].template), (0, &Vec::new(), false));
+    }
+
+    #[test]
+    fn a_match_names_differences_and_templates_only_where_there_are_any() {
+        let plain = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let shown = serde_json::to_value(&plain).unwrap();
+        assert!(shown.get("differs").is_none() && shown.get("template").is_none(), "{shown}");
+        let differs = vec![Difference { kind: ObjectKind::Road, a: "一号路".into(), b: "二号路".into() }];
+        let form = Match { differs, template: true, ..plain };
+        let shown = serde_json::to_value(&form).unwrap();
+        let expected = serde_json::json!([{ "kind": "road", "a": "一号路", "b": "二号路" }]);
+        assert_eq!((&shown["differs"], &shown["template"]), (&expected, &serde_json::json!(true)));
+        assert_eq!(serde_json::from_value::<Match>(shown).unwrap(), form);
+    }
+}

@@ -1,0 +1,169 @@
+//! Collections: created, changed, listed, dropped; and the compiled context that every other use case begins with.
+//!
+//! Requests that create, drop and write to the same collection at once may meet in any order. What a store has done is
+//! answered as done, whatever another request did a moment later; what met a drop half-way begins again.
+
+use std::sync::Arc;
+
+use crate::answers::Collection;
+use crate::context::{self, Context};
+use crate::{DROP_RETRIES, Engine, Error, Result, off_thread};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::record::Row;
+use doppel_core::schemes::profile::{Profile, profile_digest};
+use doppel_store::{CollectionSpec, CollectionState, StoreError};
+
+impl Engine {
+    /// Creates a collection (`true`) or changes its settings (`false`).
+    pub async fn put_collection(&self, name: &CollectionName, settings: Settings) -> Result<(Collection, bool)> {
+        let violations = settings.validate();
+        if !violations.is_empty() {
+            return Err(Error::Invalid(violations));
+        }
+        let spec = self.spec(name, settings).await?;
+        let mut attempts = 0;
+        loop {
+            match self.create_or_update(&spec).await {
+                // It was there, and dropped before it was changed: it is for this call to create it again.
+                Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
+                settled => return settled,
+            }
+        }
+    }
+
+    async fn create_or_update(&self, spec: &CollectionSpec) -> Result<(Collection, bool)> {
+        match self.store.create_collection(spec.clone()).await {
+            // Not counted: another request may have dropped it by now, and it was created all the same.
+            Ok(state) => Ok((self.described(&state, 0).await?, true)),
+            Err(StoreError::CollectionExists(_)) => {
+                self.refuse_lost_change(spec).await?;
+                let state = self.store.update_collection(spec.clone()).await?;
+                self.count_what_lacks(&spec.name).await?;
+                Ok((self.describe(&state).await?, false))
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// A reindex brings settings of its own: those given while it runs would be gone when it ends.
+    async fn refuse_lost_change(&self, spec: &CollectionSpec) -> Result<()> {
+        if self.context(&spec.name).await?.state.settings == spec.settings {
+            return Ok(());
+        }
+        match self.unfinished_task(&spec.name).await? {
+            Some(task) if matches!(&*task.kind, "reindex" | "activate") => {
+                Err(Error::TaskRunning(spec.name.clone(), task.id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// When the collection was created (RFC 3339, UTC).
+    pub async fn collection_created_at(&self, name: &CollectionName) -> Result<String> {
+        Ok(self.context(name).await?.state.created_at.clone())
+    }
+
+    /// One collection.
+    pub async fn collection(&self, name: &CollectionName) -> Result<Collection> {
+        let context = self.context(name).await?;
+        self.describe(&context.state).await
+    }
+
+    /// The names of all collections.
+    pub async fn collection_names(&self) -> Result<Vec<CollectionName>> {
+        Ok(self.store.collections().await?.iter().map(|state| state.name.clone()).collect())
+    }
+
+    /// The collections behind the name `after`, by name, at most `limit`; and the name to go on behind.
+    pub async fn collections(
+        &self,
+        after: Option<&CollectionName>,
+        limit: usize,
+    ) -> Result<(Vec<Collection>, Option<CollectionName>)> {
+        let mut states = self.store.collections().await?;
+        states.retain(|state| after.is_none_or(|after| state.name > *after));
+        let next = (states.len() > limit).then(|| states[limit - 1].name.clone());
+        let mut collections = Vec::new();
+        for state in states.into_iter().take(limit) {
+            match self.describe(&state).await {
+                // Dropped between the two reads.
+                Err(Error::UnknownCollection(_)) => {}
+                described => collections.push(described?),
+            }
+        }
+        Ok((collections, next))
+    }
+
+    /// Removes a collection with everything in it.
+    pub async fn drop_collection(&self, name: &CollectionName) -> Result<()> {
+        let existed = self.store.drop_collection(name).await?;
+        self.contexts.forget(name);
+        self.groups.forget(name);
+        if existed { Ok(()) } else { Err(Error::UnknownCollection(name.clone())) }
+    }
+
+    async fn describe(&self, state: &Arc<CollectionState>) -> Result<Collection> {
+        let records = self.store.count(&state.name).await?;
+        self.described(state, records).await
+    }
+
+    async fn described(&self, state: &Arc<CollectionState>, records: u64) -> Result<Collection> {
+        let inactive_channels = self.contexts.inactive_channels(&*self.store, state).await?;
+        Ok(Collection {
+            name: state.name.clone(),
+            settings: state.settings.clone(),
+            generation: state.generation,
+            profile: state.profile.clone(),
+            records,
+            inactive_channels,
+            outdated: profile_digest(&state.settings) != state.profile,
+            created_at: state.created_at.clone(),
+        })
+    }
+
+    pub(super) async fn spec(&self, name: &CollectionName, settings: Settings) -> Result<CollectionSpec> {
+        let profile = {
+            let settings = settings.clone();
+            // Compiling reads the dictionary when the collection has words of its own: a third of a second.
+            off_thread(move || Ok(Profile::compile(&settings, None).digest().to_owned())).await?
+        };
+        Ok(CollectionSpec { name: name.clone(), settings, profile, now: (self.options.now)() })
+    }
+
+    /// The collection, compiled.
+    pub(super) async fn context(&self, name: &CollectionName) -> Result<Arc<Context>> {
+        match self.store.collection(name).await? {
+            Some(state) => self.contexts.of(&*self.store, &state).await,
+            None => Err(Error::UnknownCollection(name.clone())),
+        }
+    }
+
+    /// The collection, compiled; created with preset `default` where it is not there and [`auto_create`](super::Options)
+    /// says so.
+    pub(super) async fn context_or_create(&self, name: &CollectionName, row: &Row) -> Result<Arc<Context>> {
+        for _ in 0..=DROP_RETRIES {
+            match self.context(name).await {
+                Err(Error::UnknownCollection(_)) if self.options.auto_create => {}
+                other => return other,
+            }
+            let most = self.options.max_auto_created;
+            if self.store.collections().await?.len() >= most {
+                return Err(Error::Conflict(format!(
+                    "there are {most} collections, as many as records create by themselves (collections.max_auto_created); create \
+                     this one with PUT /v1/collections/{name}"
+                )));
+            }
+            // A row that the collection would refuse does not create it.
+            let row = row.clone();
+            off_thread(move || context::read(&Profile::compile(&Settings::default(), None), &row)).await?;
+            let spec = self.spec(name, Settings::default()).await?;
+            match self.store.create_collection(spec).await {
+                Ok(state) => return self.contexts.of(&*self.store, &state).await,
+                // Another request created it first, and may drop it next.
+                Err(StoreError::CollectionExists(_)) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(Error::UnknownCollection(name.clone()))
+    }
+}

@@ -1,0 +1,128 @@
+//! The generations of a collection: listing, activating, dropping them.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{Engine, Error, Result};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_store::generations::Phase;
+use doppel_store::{GenerationId, Seq};
+
+/// How a generation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It answers.
+    Live,
+    /// It is complete and kept up to date: it can be activated.
+    Ready,
+    /// A reindex builds it.
+    Building,
+}
+
+/// A generation as clients see it.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Generation {
+    /// Its number.
+    pub generation: GenerationId,
+    /// How it stands.
+    pub status: Standing,
+    /// The settings it was built with.
+    pub settings: Settings,
+    /// Digest of its profile.
+    pub profile: String,
+    /// When it was begun (RFC 3339, UTC).
+    pub created_at: String,
+}
+
+impl Engine {
+    /// The generations of a collection, ascending.
+    pub async fn generations(&self, collection: &CollectionName) -> Result<Vec<Generation>> {
+        let state = self.context(collection).await?.state.clone();
+        let mut found = vec![Generation {
+            generation: state.generation,
+            status: Standing::Live,
+            settings: state.settings.clone(),
+            profile: state.profile.clone(),
+            created_at: state.generation_created_at().to_owned(),
+        }];
+        found.extend(state.others.iter().map(|other| Generation {
+            generation: other.id,
+            status: match other.phase {
+                Phase::Building => Standing::Building,
+                Phase::Ready => Standing::Ready,
+            },
+            settings: other.settings.clone(),
+            profile: other.profile.clone(),
+            created_at: other.created_at.clone(),
+        }));
+        found.sort_by_key(|generation| generation.generation);
+        Ok(found)
+    }
+
+    /// Removes a generation beside the live one.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for the live one and one that is being built.
+    pub async fn drop_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
+        let state = self.context(collection).await?.state.clone();
+        if state.generation == generation {
+            return Err(Error::Conflict(format!("generation {generation} is live; activate another one first")));
+        }
+        let being_built = |other: &&doppel_store::generations::GenerationState| {
+            other.id == generation && other.phase == Phase::Building
+        };
+        if state.others.iter().find(being_built).is_some() && self.unfinished_task(collection).await?.is_some() {
+            return Err(Error::Conflict(format!("generation {generation} is being built; cancel its task first")));
+        }
+        match self.store.drop_generation(collection, generation).await? {
+            true => Ok(()),
+            false => Err(Error::UnknownGeneration(collection.clone(), generation)),
+        }
+    }
+
+    /// Number of records.
+    pub async fn count(&self, collection: &CollectionName) -> Result<u64> {
+        Ok(self.store.count(collection).await?)
+    }
+
+    /// Says that a generation is complete.
+    pub async fn complete_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
+        Ok(self.store.complete_generation(collection, generation).await?)
+    }
+
+    /// How long after [`Engine::activate_generation`] what was judged under the generation before may still become visible.
+    pub fn settling(&self) -> Duration {
+        self.store.settling()
+    }
+
+    /// Makes a complete generation the live one, unless it is.
+    pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
+        if !self.is_live(collection, generation).await? {
+            self.store.activate_generation(collection, generation).await?;
+        }
+        Ok(())
+    }
+
+    /// The settings of the generation that answers.
+    pub async fn settings(&self, collection: &CollectionName) -> Result<Settings> {
+        Ok(self.context(collection).await?.state.settings.clone())
+    }
+
+    /// The generation that answers.
+    pub async fn live_generation(&self, collection: &CollectionName) -> Result<GenerationId> {
+        Ok(self.context(collection).await?.state.generation)
+    }
+
+    /// Whether `generation` is the one that answers.
+    pub async fn is_live(&self, collection: &CollectionName, generation: GenerationId) -> Result<bool> {
+        Ok(self.live_generation(collection).await? == generation)
+    }
+
+    /// [`CollectionState::scan_end`](doppel_store::CollectionState::scan_end) of the live generation.
+    pub async fn live_scan_end(&self, collection: &CollectionName) -> Result<Seq> {
+        Ok(self.context(collection).await?.state.scan_end)
+    }
+}

@@ -1,0 +1,484 @@
+//! What counts as a match: the rules that the store asks for every candidate.
+
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::context::{Context, Subject};
+use crate::decisions::Rulings;
+use doppel_core::index::Via;
+use doppel_core::record::Row;
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::frequencies::Frequencies;
+use doppel_core::similarity::names::{self, Outline};
+use doppel_core::similarity::{
+    Contrast, Named, Naming, Occupied, Overlap, Sieve, Sifted, Verifier, add_names, contrast, sketch,
+};
+use doppel_core::text::Document;
+use doppel_core::verdict::{
+    Difference, Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict,
+};
+use doppel_store::{Candidate, Judge, Seq, StoredRecord};
+
+/// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
+/// where the collection verifies, by verification of the texts.
+pub(super) struct RecordJudge {
+    context: Arc<Context>,
+    subject: Subject,
+    /// What people said of this record and others.
+    rulings: Rulings,
+    /// Whether what has the same form is shown too, though it is no match.
+    templates: bool,
+    /// The record's shingles, made when the first candidate is to be verified.
+    sieve: OnceLock<Sieve>,
+    /// What became of candidates.
+    candidates: Candidates,
+    /// What the record names, found when the first candidate is to be contrasted.
+    named: OnceLock<OwnNames>,
+}
+
+/// Counts candidates by what became of them, for the metrics.
+#[derive(Default)]
+struct Candidates {
+    dismissed: AtomicU32,
+    refused: AtomicU32,
+    accepted: AtomicU32,
+}
+
+impl Drop for Candidates {
+    fn drop(&mut self) {
+        let results = [("dismissed", &self.dismissed), ("refused", &self.refused), ("accepted", &self.accepted)];
+        for (result, count) in results {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                metrics::counter!("doppel_candidates_total", "result" => result).increment(count.into());
+            }
+        }
+    }
+}
+
+/// What a record names.
+struct OwnNames {
+    named: Named,
+    bits: u64,
+}
+
+/// What is remembered of a record besides its sketch: what it names, under a number that no seq has.
+fn names_at(seq: Seq) -> u64 {
+    seq | 1 << 63
+}
+
+impl RecordJudge {
+    pub(super) fn new(context: Arc<Context>, subject: Subject, rulings: Rulings) -> Self {
+        Self {
+            context,
+            subject,
+            rulings,
+            templates: false,
+            sieve: OnceLock::new(),
+            candidates: Candidates::default(),
+            named: OnceLock::new(),
+        }
+    }
+
+    /// Whether all that is done with its text takes a fraction of a millisecond.
+    pub(super) fn is_of_short_text(&self) -> bool {
+        self.subject.is_short()
+    }
+
+    /// Makes what candidates are compared with, which otherwise the first of them waits for.
+    pub(super) fn prepare(&self) {
+        if let Some(verifier) = &self.context.verifier {
+            self.sieve(verifier);
+            self.own_names(verifier);
+        }
+    }
+
+    /// The same judge, who also shows what has the same form though it is no match.
+    #[must_use]
+    pub(super) fn showing_templates(self, templates: bool) -> Self {
+        Self { templates, ..self }
+    }
+
+    /// The names of the channels that proposed the candidate and accept it.
+    fn accepting_channels(&self, candidate: &Candidate<'_>, other: &Document) -> Vec<String> {
+        // Signed again at most once, and only where no signature is stored and nothing is verified afterwards.
+        let signed_again = OnceCell::new();
+        let mut accepting = Vec::new();
+        for (position, scheme) in self.context.profile.schemes().iter().enumerate() {
+            let Some(ours) = &self.subject.signed.signatures[position] else { continue };
+            if !candidate.via.contains(Via::channel(position as u8)) {
+                continue;
+            }
+            if scheme.name() == VIA_URL {
+                // The texts say it in full, and need not be compared.
+                accepting.extend(self.subject.document.shares_address(other).then(|| VIA_URL.to_owned()));
+                continue;
+            }
+            let theirs = match (ours, candidate.fingerprint, candidate.signatures.get(position)) {
+                // The index holds fingerprints; no signature need be loaded for them.
+                (Signature::Fingerprint(_), Some(fingerprint), _) => Some(Signature::Fingerprint(fingerprint)),
+                (_, _, Some(stored)) if !scheme.key_implies_match() => stored.clone(),
+                // The index compares 44 bits of a key: enough when the texts are compared next.
+                _ if scheme.key_implies_match() && self.context.state.settings.verify.is_some() => {
+                    accepting.push(scheme.name().to_owned());
+                    continue;
+                }
+                _ => signed_again.get_or_init(|| self.context.profile.sign(other)).signatures[position].clone(),
+            };
+            if theirs.is_some_and(|theirs| scheme.compare(ours, &theirs)) {
+                accepting.push(scheme.name().to_owned());
+            }
+        }
+        accepting
+    }
+
+    /// Whether the contents are the same, as this generation reads them. The stored digest may be another generation's, which
+    /// reads other fields; then the text is read again.
+    fn is_exact(&self, record: &StoredRecord, document: &Document) -> bool {
+        let ours = self.subject.signed.digest;
+        if record.digest_generation == self.context.state.generation {
+            return record.digest == ours;
+        }
+        !document.is_empty() && self.context.profile.exact_digest(document) == ours
+    }
+
+    fn sieve(&self, verifier: &Verifier) -> &Sieve {
+        self.sieve.get_or_init(|| {
+            let shingles = verifier.shingles(&self.subject.document.joined());
+            Sieve::new(verifier.weigh(shingles))
+        })
+    }
+
+    fn overlap(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Overlap {
+        let theirs = verifier.shingles(text);
+        let overlap = verifier.overlap(self.sieve(verifier).weighed(), &theirs);
+        if candidate.lasting {
+            let weighed = || sketch(&verifier.weigh(theirs));
+            self.context.sketches.remember(self.context.owner, candidate.record.seq, weighed);
+        }
+        overlap
+    }
+
+    fn own_names(&self, verifier: &Verifier) -> &OwnNames {
+        self.named.get_or_init(|| {
+            let named = self.context.named(&self.subject.document.joined());
+            OwnNames { bits: named.bits(weighing_names(verifier)), named }
+        })
+    }
+
+    /// What the record and a candidate's text name.
+    fn contrast(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Contrast {
+        if !verifier.settings().objects {
+            return Contrast::default();
+        }
+        let (seq, sketches) = (candidate.record.seq, &self.context.sketches);
+        let remembered = candidate.lasting.then(|| sketches.compare(self.context.owner, names_at(seq), names::decode));
+        let theirs = match remembered.flatten() {
+            Some(objects) => Named::new(text, objects),
+            None => {
+                let theirs = self.context.named(text);
+                if candidate.lasting {
+                    self.remember_names(seq, &theirs, verifier);
+                }
+                theirs
+            }
+        };
+        contrasted(verifier, &self.own_names(verifier).named, &theirs)
+    }
+
+    /// Remembers what the text of `seq` names, so that it need not be read again to be found about something else.
+    fn remember_names(&self, seq: Seq, named: &Named, verifier: &Verifier) {
+        let (owner, sketches) = (self.context.owner, &self.context.sketches);
+        let mut new = false;
+        sketches.remember(owner, names_at(seq), || {
+            new = true;
+            names::encode(named.objects())
+        });
+        if new {
+            sketches.amend(owner, seq, |sketch| add_names(sketch, named.bits(weighing_names(verifier))));
+        }
+    }
+
+    /// Whether a text that shares at most `at_most` with the record's cannot be accepted, going by what both name.
+    fn is_about_another_matter(&self, seq: Seq, (at_most, occupied): (Overlap, Occupied), verifier: &Verifier) -> bool {
+        let Some(objects) = self.context.sketches.compare(self.context.owner, names_at(seq), names::decode) else {
+            return false;
+        };
+        let theirs = Outline::new(objects, occupied, verifier.settings().shingle);
+        let contrast = contrasted(verifier, &self.own_names(verifier).named, &theirs);
+        !verifier.evidence(&at_most, &contrast).accepted
+    }
+
+    /// Measures a candidate by its text.
+    fn verified(&self, candidate: &Candidate<'_>, other: &Document, verifier: &Verifier) -> Verified {
+        let text = other.joined();
+        let overlap = self.overlap(candidate, &text, verifier);
+        let undecided = self.templates || verifier.could_accept(&overlap);
+        let contrast = if undecided { self.contrast(candidate, &text, verifier) } else { Contrast::default() };
+        let evidence = verifier.evidence(&overlap, &contrast);
+        let alike = overlap.plain.satisfies(verifier.settings());
+        Verified {
+            measures: Measures {
+                jaccard: Some(rounded(overlap.plain.jaccard)),
+                containment: Some(rounded(overlap.plain.containment)),
+                similarity: Some(rounded(evidence.similarity)),
+                differs: contrast.differs,
+            },
+            accepted: evidence.accepted,
+            template: self.templates && alike && !evidence.accepted,
+        }
+    }
+}
+
+/// What verification found.
+struct Verified {
+    measures: Measures,
+    accepted: bool,
+    /// The same form, about another matter.
+    template: bool,
+}
+
+/// Reads a stored record as the live generation does.
+pub(super) fn read(context: &Context, record: &StoredRecord) -> Option<Document> {
+    context.profile.read(&Row::parse(record.row.as_bytes()).ok()?).ok()
+}
+
+/// What two texts name, as far as the collection asks.
+pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &impl Naming) -> Contrast {
+    if !verifier.settings().objects {
+        return Contrast::default();
+    }
+    contrast(ours, theirs, weighing_names(verifier))
+}
+
+/// What names weigh by; `None` where all weigh the same.
+fn weighing_names(verifier: &Verifier) -> Option<&Frequencies> {
+    verifier.settings().rarity.then(|| verifier.frequencies())
+}
+
+/// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
+pub(super) fn remember(context: &Context, record: &StoredRecord) {
+    let Some(verifier) = &context.verifier else { return };
+    let Some(document) = read(context, record) else { return };
+    let weighed = || sketch(&verifier.weigh(verifier.shingles(&document.joined())));
+    context.sketches.remember(context.owner, record.seq, weighed);
+}
+
+/// The measures of a match, as far as they are known.
+#[derive(Default)]
+struct Measures {
+    jaccard: Option<f64>,
+    containment: Option<f64>,
+    similarity: Option<f64>,
+    differs: Vec<Difference>,
+}
+
+impl RecordJudge {
+    fn judged(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let ruled = self.rulings.of(&candidate.record.id);
+        if ruled == Some(false) {
+            return None;
+        }
+        let confirmed = ruled == Some(true);
+        let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
+        let other = self.context.profile.read(&row).ok()?;
+        let exact = self.is_exact(candidate.record, &other);
+        let channels = self.accepting_channels(candidate, &other);
+        let same_address = channels.iter().any(|channel| channel == VIA_URL);
+        if !exact && !confirmed && channels.is_empty() {
+            return None;
+        }
+        let mut template = false;
+        let measures = match (&self.context.verifier, exact) {
+            (_, true) => {
+                Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0), ..Measures::default() }
+            }
+            (None, false) => Measures::default(),
+            (Some(verifier), false) => {
+                let verified = self.verified(candidate, &other, verifier);
+                if !confirmed && !same_address && !verified.accepted {
+                    if !verified.template {
+                        return None;
+                    }
+                    template = true;
+                }
+                verified.measures
+            }
+        };
+        let ours = self.subject.signed.fingerprint();
+        let stages = [exact.then_some(VIA_EXACT), confirmed.then_some(VIA_DECISION)];
+        Some(Match {
+            id: candidate.record.id.clone(),
+            seq: candidate.record.seq,
+            via: stages.into_iter().flatten().map(str::to_owned).chain(channels).collect(),
+            distance: ours.zip(candidate.fingerprint).map(|(a, b)| a.distance(b)),
+            jaccard: measures.jaccard,
+            containment: measures.containment,
+            similarity: measures.similarity,
+            relation: relation(&self.subject.document, &other),
+            time: other.time.map(|time| time.to_string()),
+            differs: measures.differs,
+            template,
+        })
+    }
+}
+
+impl Judge for RecordJudge {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let found = self.judged(candidate);
+        let count = if found.is_some() { &self.candidates.accepted } else { &self.candidates.refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    fn dismisses(&self, seq: Seq, via: Via) -> bool {
+        let Some(verifier) = &self.context.verifier else { return false };
+        // What was found by its digest or address, or was decided by a person, needs no resemblance.
+        let addresses = self.context.profile.schemes().iter().position(|scheme| scheme.name() == VIA_URL);
+        let by_address = addresses.is_some_and(|position| via.contains(Via::channel(position as u8)));
+        if self.templates || by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
+            return false;
+        }
+        let (sieve, names) = (self.sieve(verifier), || self.own_names(verifier).bits);
+        let sift = |theirs: &[u64]| {
+            let sifted = sieve.compare(theirs, verifier, names);
+            let by_names = verifier.settings().objects && matches!(sifted, Sifted::Open(_));
+            (sifted, by_names.then(|| Occupied::of(theirs)).flatten())
+        };
+        let dismissed = match self.context.sketches.compare(self.context.owner, seq, sift) {
+            Some((Sifted::RuledOut, _)) => true,
+            Some((Sifted::Open(at_most), Some(occupied))) => {
+                self.is_about_another_matter(seq, (at_most, occupied), verifier)
+            }
+            _ => false,
+        };
+        self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
+        dismissed
+    }
+
+    fn stored(&self, seq: Seq) {
+        let Some(verifier) = &self.context.verifier else { return };
+        // A long text's shingles are not made here, where other requests wait; the first who verifies it does.
+        if self.sieve.get().is_some() || self.subject.is_short() {
+            self.context.sketches.remember(self.context.owner, seq, || sketch(self.sieve(verifier).weighed()));
+        }
+        if let Some(own) = self.named.get() {
+            self.remember_names(seq, &own.named, verifier);
+        }
+    }
+
+    fn needs_signatures(&self) -> bool {
+        self.context.needs_signatures()
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        let signed = &self.subject.signed;
+        Verdict::conclude(
+            matches,
+            Facts {
+                too_short: signed.too_short,
+                fingerprint: signed.fingerprint(),
+                generation: self.context.state.generation,
+                statistics: self.context.statistics(),
+                truncated,
+            },
+        )
+    }
+}
+
+/// Judges by fingerprint alone: nothing is verified, so a match claims no similarity.
+pub(super) struct FingerprintJudge {
+    context: Arc<Context>,
+    fingerprint: Fingerprint,
+    radius: u8,
+}
+
+impl FingerprintJudge {
+    pub(super) fn new(context: Arc<Context>, fingerprint: Fingerprint, radius: u8) -> Self {
+        Self { context, fingerprint, radius }
+    }
+}
+
+impl Judge for FingerprintJudge {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let distance = self.fingerprint.distance(candidate.fingerprint?);
+        if distance > self.radius {
+            return None;
+        }
+        let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
+        let other = self.context.profile.read(&row).ok()?;
+        Some(Match {
+            via: vec!["simhash".into()],
+            distance: Some(distance),
+            time: other.time.map(|time| time.to_string()),
+            ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
+        })
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        let generation = self.context.state.generation;
+        let statistics = self.context.statistics();
+        let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, statistics, truncated };
+        Verdict::conclude(matches, facts)
+    }
+}
+
+/// Four decimals: what the texts support, and what a person reads. Thresholds see the full number.
+pub(super) fn rounded(share: f64) -> f64 {
+    (share * 10_000.0).round() / 10_000.0
+}
+
+/// Same or another petitioner; unknown where either names none.
+fn relation(a: &Document, b: &Document) -> Option<Relation> {
+    let (a, b) = (a.identity.as_ref()?, b.identity.as_ref()?);
+    Some(if a == b { Relation::Repeat } else { Relation::Shared })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, IfDuplicate, Options};
+    use doppel_core::collection::CollectionName;
+    use doppel_core::record::RecordId;
+    use doppel_core::schemes::profile::Digest;
+    use doppel_store::model::ModelStore;
+
+    #[tokio::test]
+    async fn a_stored_digest_decides_where_it_is_this_generations_and_the_text_elsewhere() {
+        let options = Options {
+            auto_create: true,
+            max_auto_created: usize::MAX,
+            automatic_reindex: false,
+            now: String::new,
+            micros: || 1,
+            new_id: String::new,
+        };
+        let engine = Engine::new(Arc::new(ModelStore::default()), options);
+        let name = CollectionName::new("letters").unwrap();
+        let row = |text: &str| Row::parse(format!("{{\"content\":\"{text}\"}}").as_bytes()).unwrap();
+        let (ours, another) = ("路灯损坏三个月，请派人修理", "小区门口垃圾堆放多日，请清运");
+        engine.register(&name, RecordId::new("a").ok(), row(ours), IfDuplicate::Keep).await.unwrap();
+        let stored = engine.store.record(&name, &RecordId::new("a").unwrap()).await.unwrap().unwrap();
+        let context = engine.context(&name).await.unwrap();
+        let subject = context.subject(&row(ours)).unwrap();
+        let judge = RecordJudge::new(context, subject, Rulings::default());
+        let exact = |text: &str, digest, digest_generation| {
+            let record = StoredRecord { row: text.into(), digest, digest_generation, ..stored.clone() };
+            let via = Via::default().with(Via::EXACT);
+            let candidate = Candidate { record: &record, via, fingerprint: None, signatures: &[], lasting: false };
+            judge.judge(&candidate).is_some_and(|found| found.via.contains(&VIA_EXACT.to_owned()))
+        };
+        let (ours, another) = (row(ours), row(another));
+        let wrong = Digest([7; 32]);
+        assert!(exact(another.json(), stored.digest, 1), "no text is digested again");
+        assert!(!exact(ours.json(), wrong, 1));
+        for unknown in [0, 2] {
+            assert!(exact(ours.json(), wrong, unknown) && !exact(another.json(), stored.digest, unknown));
+        }
+    }
+}

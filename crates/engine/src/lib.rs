@@ -1,0 +1,453 @@
+//! The use cases: what can be asked of doppel, apart from how it is asked (HTTP, command line) and where it is kept.
+//!
+//! The engine knows no status code and no file format. It validates, signs with the collection's profile, lets the store
+//! look up and insert, and judges what the store proposes. It holds no records. What it remembers can
+//! be made again at any time: compiled profiles and sketches of texts (`context`), groups (`groups`).
+
+pub mod answers;
+mod collections;
+pub mod compare;
+mod context;
+pub mod decisions;
+mod explain;
+mod frequencies;
+pub mod generations;
+pub mod groups;
+mod growth;
+pub mod hosts;
+pub mod idempotency;
+mod judge;
+mod lookup;
+pub mod purge;
+pub mod rebuild;
+mod rejudge;
+pub mod replay;
+pub mod runner;
+pub mod tasks;
+mod turns;
+mod unused;
+mod view;
+mod warm;
+
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock};
+
+use tokio::sync::{Notify, Semaphore};
+
+use crate::answers::{Page, RecordView, Registration};
+use crate::context::{Context, Contexts, Subject};
+use crate::decisions::Rulings;
+use crate::groups::AllGroups;
+use crate::idempotency::Under;
+use crate::judge::RecordJudge;
+pub use crate::lookup::Wanted;
+pub use crate::turns::{Turn, Turns};
+use crate::unused::unused_members;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::profile::Signed;
+use doppel_core::violation::Violation;
+use doppel_store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
+
+/// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
+/// another reindex to finish in that very moment.
+const GENERATION_RETRIES: usize = 3;
+/// How often a write is repeated when its collection was dropped between looking and writing. Each repetition needs another
+/// request to drop it in that very moment.
+const DROP_RETRIES: usize = 16;
+/// A page of a list ends when its rows hold this many bytes, so that no answer needs much memory.
+const PAGE_BYTES: usize = 8 << 20;
+/// Records read at once for a page.
+const PAGE_PIECE: usize = 32;
+/// Records read at once where only a little of each is kept: a hundred megabytes at worst.
+const READ_AT_ONCE: usize = 128;
+/// Rows above this size are signed away from the threads that serve requests: 16 KiB take about a millisecond.
+const INLINE_ROW_BYTES: usize = 16 << 10;
+
+/// What to do when a registration finds a duplicate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfDuplicate {
+    /// Store it all the same: the office keeps every record.
+    #[default]
+    Keep,
+    /// Store nothing and say what it repeats.
+    Skip,
+}
+
+/// Under which id a row is registered.
+struct Named {
+    id: RecordId,
+    /// Whether the request says it.
+    is_given: bool,
+    /// Whether for this content alone.
+    write_once: bool,
+}
+
+/// One side of an explanation.
+#[derive(Clone, Debug)]
+pub enum Side {
+    /// A stored record.
+    Stored(RecordId),
+    /// A row given with the question.
+    Given(Row),
+}
+
+/// What the engine takes from outside the domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether a write to an unknown collection creates it with preset `default`.
+    pub auto_create: bool,
+    /// ... unless there are so many collections.
+    pub max_auto_created: usize,
+    /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
+    pub automatic_reindex: bool,
+    /// Now, as RFC 3339 in UTC.
+    pub now: fn() -> String,
+    /// Now, in microseconds since 1970.
+    pub micros: fn() -> u64,
+    /// A new id, unique and ascending in time.
+    pub new_id: fn() -> String,
+}
+
+/// Why the engine refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The collection does not exist.
+    #[error("collection {0} does not exist; create it with PUT /v1/collections/{0}")]
+    UnknownCollection(CollectionName),
+    /// The record does not exist.
+    #[error("collection {0} has no record with this id")]
+    UnknownRecord(CollectionName, RecordId),
+    /// The generation does not exist.
+    #[error("collection {0} has no generation {1} beside the live one")]
+    UnknownGeneration(CollectionName, GenerationId),
+    /// The record is in no group.
+    #[error("the record is in no group: collection {0} has nothing like it")]
+    Ungrouped(CollectionName),
+    /// Nobody decided about the pair.
+    #[error("collection {0} has no decision about these two records")]
+    UnknownDecision(CollectionName),
+    /// The task does not exist.
+    #[error("there is no such task; GET /v1/tasks lists those that are kept")]
+    UnknownTask,
+    /// The collection has another task that is not finished.
+    #[error("collection {0} has an unfinished task; wait for it or cancel it: /v1/tasks/{1}")]
+    TaskRunning(CollectionName, String),
+    /// What was asked for is not possible as things stand.
+    #[error("{0}")]
+    Conflict(String),
+    /// Well-formed but not acceptable.
+    #[error("{}", summary(.0))]
+    Invalid(Vec<Violation>),
+    /// Of a pair, this side (`a` or `b`) is unknown or not acceptable.
+    #[error("{1}")]
+    Side(&'static str, Box<Error>),
+    /// The store refused.
+    #[error(transparent)]
+    Store(StoreError),
+    /// A bug: a computation ended abnormally.
+    #[error("a computation ended abnormally")]
+    Crashed,
+}
+
+fn summary(violations: &[Violation]) -> String {
+    match violations {
+        [only] => only.detail.clone(),
+        many => format!("{} things are wrong with the request", many.len()),
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::UnknownCollection(name) => Self::UnknownCollection(name),
+            other => Self::Store(other),
+        }
+    }
+}
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The use cases over one store. Cheap to clone and safe to share.
+#[derive(Clone)]
+pub struct Engine {
+    store: Arc<dyn Store>,
+    options: Options,
+    contexts: Arc<Contexts>,
+    groups: Arc<AllGroups>,
+    /// Held while the pairs of a record are changed after a decision.
+    pairing: Arc<tokio::sync::Mutex<()>>,
+    /// Told when a task was asked for or told to stop.
+    tasks: Arc<Notify>,
+}
+
+impl Engine {
+    /// An engine over `store`.
+    pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
+        Self {
+            store,
+            options,
+            contexts: Arc::default(),
+            groups: Arc::default(),
+            pairing: Arc::default(),
+            tasks: Arc::default(),
+        }
+    }
+
+    /// Loads what the first signature under preset `default` would otherwise wait for: the dictionary, tables of characters.
+    /// Some tenths of a second.
+    pub fn warm_up() {
+        context::warm_up();
+    }
+
+    /// Registers `row` under `id`; without one, under the row's own id or a new UUIDv7. An unknown collection is created
+    /// when [`Options::auto_create`] says so.
+    pub async fn register(
+        &self,
+        collection: &CollectionName,
+        under: impl Into<Under>,
+        row: Row,
+        if_duplicate: IfDuplicate,
+    ) -> Result<Registration> {
+        self.register_in_turn(collection, under, row, if_duplicate, Turn::default()).await
+    }
+
+    /// As [`Engine::register`], with a place in a series: takes its place in commit order after the one before it has taken
+    /// its own, however long either takes to sign.
+    pub async fn register_in_turn(
+        &self,
+        collection: &CollectionName,
+        under: impl Into<Under>,
+        row: Row,
+        if_duplicate: IfDuplicate,
+        mut turn: Turn,
+    ) -> Result<Registration> {
+        let result = self.register_after(collection, under.into(), row, if_duplicate, &mut turn).await;
+        turn.pass().await;
+        result
+    }
+
+    async fn register_after(
+        &self,
+        collection: &CollectionName,
+        under: Under,
+        row: Row,
+        if_duplicate: IfDuplicate,
+        turn: &mut Turn,
+    ) -> Result<Registration> {
+        let named = self.name(collection, under, &row)?;
+        let mode = match if_duplicate {
+            IfDuplicate::Keep => Mode::Put,
+            IfDuplicate::Skip => Mode::SkipDuplicate,
+        };
+        let mut attempts = 0;
+        let (registered, warnings) = loop {
+            let context = self.context_or_create(collection, &row).await?;
+            match self.register_in(context, &named, &row, mode, turn).await {
+                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
+                // Dropped between looking and writing: the next attempt creates it again, if it may.
+                Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
+                other => break other?,
+            }
+        };
+        self.answer(collection, named, registered, warnings).await
+    }
+
+    /// One attempt, signed for the generations that `context` knows of; and the warnings about the row.
+    async fn register_in(
+        &self,
+        context: Arc<Context>,
+        named: &Named,
+        row: &Row,
+        mode: Mode,
+        turn: &mut Turn,
+    ) -> Result<(Registered, Vec<Violation>)> {
+        let id = &named.id;
+        let collection = &context.state.name;
+        let mut subject = self.subject(&context, row.clone()).await?;
+        let mut warnings = std::mem::take(&mut subject.document.warnings);
+        let others = self.sign_beside(&context, id, row).await?;
+        let rulings = self.rulings(collection, Some(id)).await?;
+        let registration = doppel_store::Registration {
+            collection: collection.clone(),
+            generation: context.state.generation,
+            id: id.clone(),
+            row: row.clone(),
+            signed: subject.signed.clone(),
+            mode,
+            write_once: named.write_once,
+            now: (self.options.now)(),
+            others,
+            confirmed: rulings.confirmed(),
+            placed: turn.placed(),
+        };
+        let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
+        turn.come().await;
+        let registered = self.store.register(registration, judge).await?;
+        if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
+            if context.growth.is_first() {
+                warnings.extend(unused_members(&context.state.settings, row));
+            }
+            self.grown(&context);
+        }
+        Ok((registered, warnings))
+    }
+
+    fn name(&self, collection: &CollectionName, under: Under, row: &Row) -> Result<Named> {
+        let given = |id| Ok(Named { id, is_given: true, write_once: false });
+        let made = |id, write_once| Ok(Named { id, is_given: false, write_once });
+        match (under, row.id()) {
+            (Under::Id(given), Some(own)) if given != *own => {
+                let detail = "the row's id differs from the id in the path; leave one out or make them equal";
+                Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
+            }
+            (Under::Id(id), _) => given(id),
+            (_, Some(own)) => given(own.clone()),
+            (Under::Key(key), None) => made(key.id(collection).ok_or(Error::Crashed)?, true),
+            (Under::Own, None) => made(RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?, false),
+        }
+    }
+
+    pub(crate) async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
+        let record = self.stored(collection, id).await?;
+        Row::parse(record.row.as_bytes())
+            .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into())))
+    }
+
+    pub(crate) async fn stored(&self, collection: &CollectionName, id: &RecordId) -> Result<StoredRecord> {
+        let record = self.store.record(collection, id).await?;
+        record.ok_or_else(|| Error::UnknownRecord(collection.clone(), id.clone()))
+    }
+
+    /// One record with its verdict.
+    pub async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<RecordView> {
+        let record = self.stored(collection, id).await?;
+        self.view(collection, record).await
+    }
+
+    /// Records with a seq above `after`, in seq order: at most `limit`, and no more once they hold [`PAGE_BYTES`]. The page
+    /// says where the next begins.
+    pub async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Page<RecordView>> {
+        let mut items: Vec<RecordView> = Vec::new();
+        let mut bytes = 0;
+        let mut last = after;
+        loop {
+            // Read in short pieces: a thousand records may hold a gigabyte.
+            let piece = self.store.records(collection, last, PAGE_PIECE).await?;
+            let ended = piece.len() < PAGE_PIECE;
+            for record in piece {
+                if items.len() == limit || bytes >= PAGE_BYTES {
+                    return Ok(Page { items, next: Some(last) });
+                }
+                bytes += record.row.len();
+                last = record.seq;
+                items.push(self.view(collection, record).await?);
+            }
+            if ended {
+                return Ok(Page { items, next: None });
+            }
+        }
+    }
+
+    /// Shows the records that have these seqs, as far as they are still there, in no particular order.
+    async fn each_at(
+        &self,
+        collection: &CollectionName,
+        mut seqs: Vec<Seq>,
+        mut show: impl FnMut(StoredRecord) + Send,
+    ) -> Result<()> {
+        seqs.sort_unstable();
+        seqs.dedup();
+        for seqs in seqs.chunks(READ_AT_ONCE) {
+            self.store.records_at(collection, seqs).await?.into_iter().for_each(&mut show);
+        }
+        Ok(())
+    }
+
+    /// Removes a record everywhere.
+    pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
+        match self.store.remove(collection, id).await? {
+            true => {
+                self.groups.touch(collection, id);
+                Ok(())
+            }
+            false => Err(Error::UnknownRecord(collection.clone(), id.clone())),
+        }
+    }
+
+    /// Whether writes would be accepted now; the error says why not.
+    pub async fn ready(&self) -> Result<()> {
+        Ok(self.store.ready().await?)
+    }
+
+    /// What the store holds.
+    pub async fn usage(&self) -> Result<Usage> {
+        Ok(self.store.usage().await?)
+    }
+
+    /// Bytes of what is remembered of records so that they need not be read: bounded, see `context`.
+    pub fn sketch_bytes(&self) -> u64 {
+        self.contexts.sketch_bytes()
+    }
+
+    /// Finishes what was begun and lets go of the store.
+    pub async fn close(&self) -> Result<()> {
+        Ok(self.store.close().await?)
+    }
+
+    /// Signs a row for the generations beside the live one, away from the serving threads: there are few, and seldom.
+    async fn sign_beside(
+        &self,
+        context: &Arc<Context>,
+        id: &RecordId,
+        row: &Row,
+    ) -> Result<Vec<(GenerationId, Arc<Signed>)>> {
+        if context.others.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (context, id, row) = (Arc::clone(context), id.clone(), row.clone());
+        in_turn(move || Ok(context.sign_beside(&id, &row))).await
+    }
+
+    /// Reads and signs a row, away from the serving threads if it is long.
+    async fn subject(&self, context: &Arc<Context>, row: Row) -> Result<Subject> {
+        if row.json().len() <= INLINE_ROW_BYTES {
+            return context.subject(&row);
+        }
+        let context = context.clone();
+        in_turn(move || context.subject(&row)).await
+    }
+
+    /// Who judges candidates for `subject`; what a long text is compared by is made here, away from the serving threads.
+    async fn judge(&self, context: Arc<Context>, subject: Subject, rulings: Rulings) -> Result<RecordJudge> {
+        let judge = RecordJudge::new(context, subject, rulings);
+        if judge.is_of_short_text() {
+            return Ok(judge);
+        }
+        in_turn(move || {
+            judge.prepare();
+            Ok(judge)
+        })
+        .await
+    }
+}
+
+/// Long texts that are worked on at once: one a core, however many come.
+static LONG_TEXTS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
+
+/// As [`off_thread`], for work on a text that is long: it waits for its turn.
+async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let turn = LONG_TEXTS.acquire().await.map_err(|_| Error::Crashed)?;
+    off_thread(move || {
+        let _turn = turn;
+        work()
+    })
+    .await
+}
+
+/// Runs `work` on a thread that may be busy for long.
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Crashed))
+}

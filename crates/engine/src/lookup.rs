@@ -1,0 +1,192 @@
+//! Looking up: is there a duplicate, which records are similar, what do two of them share. Nothing is stored.
+
+use std::sync::Arc;
+
+use crate::answers::{Check, Explanation, SimilarList};
+use crate::context::{Context, Subject};
+use crate::decisions::Rulings;
+use crate::judge::{FingerprintJudge, RecordJudge};
+use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::{Fingerprint, sort_best_first};
+use doppel_core::violation::Violation;
+use doppel_store::{self, Query, StoreError, Until};
+
+/// Which similar records are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// At most so many, the best.
+    pub limit: usize,
+    /// Also those that share the form and are about another matter, behind the matches.
+    pub templates: bool,
+}
+
+impl Wanted {
+    /// Matches only, at most `limit`.
+    pub fn matches(limit: usize) -> Self {
+        Self { limit, templates: false }
+    }
+}
+
+/// What a row asks of the store.
+struct Question {
+    query: Query,
+    /// Who judges what the store proposes.
+    judge: RecordJudge,
+    fingerprint: Option<Fingerprint>,
+    /// Version of the document frequencies that judge.
+    statistics: u32,
+    /// What was left unread of the row.
+    warnings: Vec<Violation>,
+}
+
+impl Engine {
+    /// "Is this a duplicate?" Stops at the first match, stores nothing.
+    pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
+        self.in_live(|| self.check_once(collection, row.clone())).await
+    }
+
+    /// Asks again when another generation went live between signing and looking up.
+    async fn in_live<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            match ask().await {
+                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
+        let except = row.id().cloned();
+        let Question { query, judge, statistics, warnings, .. } = self.question(collection, row, except).await?;
+        let found = self.store.find(query, Arc::new(judge), Until::FirstMatch).await?.matches.into_iter().next();
+        Ok(Check { duplicate: found.is_some(), found, statistics, warnings })
+    }
+
+    /// All records similar to `row`, best first, as far as `wanted`. Stores nothing. A row whose id is stored does not find
+    /// itself.
+    pub async fn similar(&self, collection: &CollectionName, row: Row, wanted: Wanted) -> Result<SimilarList> {
+        let except = row.id().cloned();
+        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), wanted)).await
+    }
+
+    /// All records similar to a stored one, best first, as far as `wanted`.
+    pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, wanted: Wanted) -> Result<SimilarList> {
+        let row = self.stored_row(collection, id).await?;
+        let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), wanted)).await?;
+        // Who stored it was told.
+        Ok(SimilarList { warnings: Vec::new(), ..list })
+    }
+
+    async fn similar_once(
+        &self,
+        collection: &CollectionName,
+        row: Row,
+        except: Option<RecordId>,
+        Wanted { limit, templates }: Wanted,
+    ) -> Result<SimilarList> {
+        let question = self.question(collection, row, except).await?;
+        let Question { query, judge, fingerprint, statistics, warnings } = question;
+        let judge = Arc::new(judge.showing_templates(templates));
+        Ok(SimilarList { statistics, warnings, ..self.list(query, judge, fingerprint, limit).await? })
+    }
+
+    /// Reads and signs `row`, and says what the store is asked for it.
+    async fn question(&self, collection: &CollectionName, row: Row, except: Option<RecordId>) -> Result<Question> {
+        let context = self.context(collection).await?;
+        let mut subject = self.subject(&context, row).await?;
+        let warnings = std::mem::take(&mut subject.document.warnings);
+        let rulings = self.rulings(collection, except.as_ref()).await?;
+        let query = query_of(&context, &subject, except, &rulings);
+        let (fingerprint, statistics) = (subject.signed.fingerprint(), context.statistics());
+        let judge = self.judge(context, subject, rulings).await?;
+        Ok(Question { query, judge, fingerprint, statistics, warnings })
+    }
+
+    /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
+    /// unverified, at most `limit`.
+    pub async fn similar_to_fingerprint(
+        &self,
+        collection: &CollectionName,
+        fingerprint: Fingerprint,
+        radius: Option<u8>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, limit)).await
+    }
+
+    async fn similar_to_fingerprint_once(
+        &self,
+        collection: &CollectionName,
+        fingerprint: Fingerprint,
+        radius: Option<u8>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        let context = self.context(collection).await?;
+        let Some((channel, own_radius)) = context.simhash_channel() else {
+            let detail = "the collection has no simhash channel, so its records have no fingerprints";
+            return Err(Error::Invalid(vec![Violation::new("?fingerprint", "no_fingerprints", detail)]));
+        };
+        let radius = radius.unwrap_or(own_radius);
+        let query = Query {
+            collection: collection.clone(),
+            generation: context.state.generation,
+            digest: None,
+            fingerprint: Some((fingerprint, radius, channel)),
+            signed: None,
+            except: None,
+            confirmed: Vec::new(),
+        };
+        let judge = Arc::new(FingerprintJudge::new(context, fingerprint, radius));
+        self.list(query, judge, Some(fingerprint), limit).await
+    }
+
+    async fn list(
+        &self,
+        query: Query,
+        judge: Arc<dyn doppel_store::Judge>,
+        fingerprint: Option<Fingerprint>,
+        limit: usize,
+    ) -> Result<SimilarList> {
+        let generation = query.generation;
+        let found = self.store.find(query, judge, Until::Exhausted).await?;
+        let (mut similar, truncated) = (found.matches, found.truncated);
+        sort_best_first(&mut similar);
+        let cut = similar.len() > limit;
+        similar.truncate(limit);
+        let truncated = truncated || cut;
+        // By fingerprint alone nothing is verified, and so by no statistics.
+        Ok(SimilarList { fingerprint, generation, statistics: 0, similar, truncated, warnings: Vec::new() })
+    }
+
+    /// What two records share and where they differ.
+    pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
+        let context = self.context(collection).await?;
+        let of = |side| move |error| Error::Side(side, Box::new(error));
+        let a = self.side(collection, &context, a).await.map_err(of("a"))?;
+        let b = self.side(collection, &context, b).await.map_err(of("b"))?;
+        in_turn(move || explain::explain(&context, &a, &b)).await
+    }
+
+    async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<Subject> {
+        let row = match side {
+            Side::Given(row) => row,
+            Side::Stored(id) => self.stored_row(collection, &id).await?,
+        };
+        self.subject(context, row).await
+    }
+}
+
+fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, rulings: &Rulings) -> Query {
+    Query {
+        collection: context.state.name.clone(),
+        generation: context.state.generation,
+        digest: Some(subject.signed.digest),
+        fingerprint: context.ball(&subject.signed),
+        signed: Some(subject.signed.clone()),
+        except,
+        confirmed: rulings.confirmed(),
+    }
+}

@@ -1,0 +1,91 @@
+//! A set of duplicates: who is in it, who of them stays, and whom a person's word protects.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Found, Superfluous};
+use crate::tasks::{Purge, Survivor};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::profile::{Digest, Profile};
+use doppel_store::decisions::Pair;
+use doppel_store::{Seq, StoredRecord};
+
+/// What a purge needs to know of a record.
+pub(super) struct Member {
+    pub(super) id: RecordId,
+    seq: Seq,
+    time: Option<Timestamp>,
+    /// As the live generation reads it: what is stored may be another generation's. `None` for a record without content,
+    /// which is equal to no other.
+    digest: Option<Digest>,
+}
+
+impl Member {
+    /// Reads a record as `profile` does. O(length).
+    pub(super) fn read(profile: &Profile, record: StoredRecord) -> Self {
+        let row = Row::parse(record.row.as_bytes()).ok();
+        let document = row.and_then(|row| profile.read(&row).ok());
+        let digest = document.as_ref().filter(|document| !document.is_empty());
+        let digest = digest.map(|document| profile.exact_digest(document));
+        Self { id: record.id, seq: record.seq, time: document.and_then(|document| document.time), digest }
+    }
+}
+
+/// Sets of at least two members whose contents are equal.
+pub(super) fn by_digest(members: Vec<Member>) -> Vec<Vec<Member>> {
+    let mut sets: BTreeMap<[u8; 32], Vec<Member>> = BTreeMap::new();
+    for member in members {
+        let Some(Digest(digest)) = member.digest else { continue };
+        sets.entry(digest).or_default().push(member);
+    }
+    sets.into_values().filter(|set| set.len() > 1).collect()
+}
+
+/// The pairs that a person rejected, from both ends.
+#[derive(Default)]
+pub(super) struct Rejected(HashMap<RecordId, Vec<RecordId>>);
+
+impl Rejected {
+    pub(super) fn add(&mut self, pair: &Pair) {
+        for (one, other) in [(pair.a(), pair.b()), (pair.b(), pair.a())] {
+            self.0.entry(one.clone()).or_default().push(other.clone());
+        }
+    }
+
+    /// Whether the record is another matter than one of `set`, which ascends.
+    fn within(&self, id: &RecordId, set: &[RecordId]) -> bool {
+        self.0.get(id).is_some_and(|others| others.iter().any(|other| set.binary_search(other).is_ok()))
+    }
+}
+
+impl Found {
+    /// All of a set but the survivor and those that a person said are another matter than any other of the set.
+    /// Nothing where no member's time is in the window: its records ask, the whole collection answers.
+    pub(super) fn add(&mut self, members: Vec<Member>, request: &Purge, rejected: &Rejected) {
+        if !members.iter().any(|member| request.window.holds(member.time)) {
+            return;
+        }
+        // Equal times: the later registered stays. No time is older than any.
+        let survivor = match request.keep {
+            Survivor::Latest => members.iter().max_by_key(|member| (member.time, member.seq)),
+            Survivor::Earliest => members.iter().min_by_key(|member| (member.time, Reverse(member.seq))),
+            Survivor::First => members.iter().min_by_key(|member| member.seq),
+        };
+        let Some((kept, kept_seq)) = survivor.map(|member| (member.id.clone(), member.seq)) else { return };
+        let mut set: Vec<RecordId> = members.iter().map(|member| member.id.clone()).collect();
+        set.sort_unstable();
+        let set: Arc<[RecordId]> = set.into();
+        self.groups += 1;
+        for Member { id, seq, .. } in members.into_iter().filter(|member| member.seq != kept_seq) {
+            if rejected.within(&id, &set) {
+                self.rejected += 1;
+            } else {
+                let (kept, set) = (kept.clone(), Arc::clone(&set));
+                self.delete.push(Superfluous { id, seq, kept, kept_seq, set });
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Judging pairs again: what was found under other document frequencies, or is to be found without the index.
+//!
+//! Pairs that were recorded under earlier document frequencies may be refused by those in force. They are judged again after
+//! every count, after tasks, and at a start, because either may have been interrupted; so that groups follow. Pairs that were
+//! refused before are not looked for: that takes a reindex.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+
+use rayon::prelude::*;
+
+use crate::context::{Context, Subject};
+use crate::decisions::Rulings;
+use crate::judge::{RecordJudge, contrasted, read};
+use crate::rebuild::{on_pool, pool};
+use crate::{Engine, Error, Result};
+use doppel_core::collection::CollectionName;
+use doppel_core::index::{GenerationIndex, Proposal};
+use doppel_core::record::Row;
+use doppel_core::similarity::{Named, Weighed};
+use doppel_core::text::Document;
+use doppel_store::generations::Pairs;
+use doppel_store::{Candidate, Judge, Seq, StoredRecord};
+
+/// Records whose pairs are judged again together.
+const PAIRS_AT_ONCE: usize = 16;
+
+impl Engine {
+    /// Brings groups and what is remembered of records up to the document frequencies in force; how many recorded pairs no
+    /// longer match. O(records + pairs) on a store of this machine, O(pairs) on a shared one.
+    pub async fn follow_frequencies(&self, collection: &CollectionName) -> Result<u64> {
+        let refused = self.rejudge(collection).await?;
+        self.remember_records(collection).await?;
+        tracing::info!(%collection, refused, "recorded pairs are judged again");
+        Ok(refused)
+    }
+
+    /// [`Engine::follow_frequencies`] in the background.
+    pub fn follow_frequencies_later(&self, collection: &CollectionName) {
+        let (engine, name) = (self.clone(), collection.clone());
+        in_background(collection.clone(), async move { engine.follow_frequencies(&name).await });
+    }
+
+    /// Judges the recorded pairs of the live generation again in the background: they were found while others were in force, or
+    /// that was interrupted.
+    pub fn rejudge_later(&self, collection: &CollectionName) {
+        let (engine, name) = (self.clone(), collection.clone());
+        in_background(collection.clone(), async move {
+            let refused = engine.rejudge(&name).await?;
+            if refused > 0 {
+                tracing::info!(collection = %name, refused, "recorded pairs are judged again");
+            }
+            Ok(refused)
+        });
+    }
+
+    /// Judges the recorded pairs of the live generation again by the document frequencies in force; how many no longer match.
+    /// What a person decided is no recorded pair and stands. O(pairs).
+    async fn rejudge(&self, collection: &CollectionName) -> Result<u64> {
+        let (mut after, mut refused) = (0, 0);
+        loop {
+            // Looked up anew for each piece: another generation may have gone live.
+            let context = self.context(collection).await?;
+            if context.is_indexed_anew() {
+                // The generation that is being built has its pairs judged as it goes.
+                break;
+            }
+            let _pairing = self.pairing.lock().await;
+            let generation = context.state.generation;
+            let piece = self.store.pairs(collection, generation, after, PAIRS_AT_ONCE).await?;
+            let Some(last) = piece.last() else { break };
+            after = last.seq;
+            let mut records = HashMap::new();
+            let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq])).collect();
+            self.each_at(collection, seqs, |record| drop(records.insert(record.seq, record))).await?;
+            let judged = move || {
+                let judge = |pairs| without_refused(&context, pairs, &records);
+                piece.into_par_iter().filter_map(judge).collect::<Vec<_>>()
+            };
+            let changed = on_pool(pool()?, judged).await?;
+            refused += changed.iter().map(|(_, refused)| refused).sum::<u64>();
+            let changed: Vec<Pairs> = changed.into_iter().map(|(pairs, _)| pairs).collect();
+            if !changed.is_empty() {
+                self.store.put_pairs(collection, generation, changed).await?;
+                self.groups.outdate(collection);
+            }
+        }
+        Ok(refused)
+    }
+}
+
+/// Judges again while others are served; only what went wrong is told.
+fn in_background(collection: CollectionName, judging: impl Future<Output = Result<u64>> + Send + 'static) {
+    tokio::spawn(async move {
+        match judging.await {
+            Ok(_) | Err(Error::UnknownCollection(_)) => {}
+            Err(error) => tracing::warn!(%collection, %error, "groups do not follow the statistics yet"),
+        }
+    });
+}
+
+/// A record's pairs without those that are refused now, and how many these are; `None` where none is.
+fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, StoredRecord>) -> Option<(Pairs, u64)> {
+    let record = records.get(&pairs.seq)?;
+    let before = pairs.earlier.len();
+    let judge = RecordedPairs::new(context, record)?;
+    let stays = |seq: &Seq| records.get(seq).is_none_or(|earlier| judge.matches(earlier));
+    let earlier: Vec<Seq> = pairs.earlier.into_iter().filter(stays).collect();
+    let refused = (before - earlier.len()) as u64;
+    (refused > 0).then_some((Pairs { seq: pairs.seq, earlier }, refused))
+}
+
+/// Judges recorded pairs again, where nothing but what is common can have changed since.
+struct RecordedPairs<'a> {
+    context: &'a Context,
+    document: Document,
+    weighed: OnceLock<Weighed>,
+    named: OnceLock<Named>,
+}
+
+impl<'a> RecordedPairs<'a> {
+    /// For the pairs of one record; `None` where it cannot be read.
+    fn new(context: &'a Context, record: &StoredRecord) -> Option<Self> {
+        let document = read(context, record)?;
+        Some(Self { context, document, weighed: OnceLock::new(), named: OnceLock::new() })
+    }
+
+    /// Whether the record and an earlier one still match.
+    fn matches(&self, earlier: &StoredRecord) -> bool {
+        let Some(verifier) = &self.context.verifier else { return true };
+        let Some(other) = read(self.context, earlier) else { return true };
+        let digest = |document| self.context.profile.exact_digest(document);
+        if self.document.shares_address(&other) || digest(&self.document) == digest(&other) {
+            return true;
+        }
+        let weighed = self.weighed.get_or_init(|| verifier.weigh(verifier.shingles(&self.document.joined())));
+        let text = other.joined();
+        let overlap = verifier.overlap(weighed, &verifier.shingles(&text));
+        verifier.could_accept(&overlap) && {
+            let named = self.named.get_or_init(|| self.context.named(&self.document.joined()));
+            let theirs = self.context.named(&text);
+            verifier.evidence(&overlap, &contrasted(verifier, named, &theirs)).accepted
+        }
+    }
+}
+
+/// Whether two stored records match by the scores, where the index holds nothing else.
+pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
+    let sign = |record: &StoredRecord| {
+        let row = Row::parse(record.row.as_bytes()).ok()?;
+        let (document, signed) = context.profile.sign_stored(&record.id, &row);
+        Some((document?, Arc::new(signed)))
+    };
+    let (Some((document, signed)), Some((_, theirs))) = (sign(record), sign(earlier)) else { return false };
+    let index = GenerationIndex::new();
+    let alone = index.insert(earlier.seq, theirs.digest.key(), theirs.fingerprint(), &theirs.keys);
+    let Some(proposal) = alone.ok().and_then(|_| index.propose(&context.probe(&signed)).items.pop()) else {
+        return false;
+    };
+    let judge = RecordJudge::new(Arc::clone(context), Subject { document, signed }, Rulings::default());
+    let Proposal { via, fingerprint, .. } = proposal;
+    let candidate = Candidate { record: earlier, via, fingerprint, signatures: &theirs.signatures, lasting: true };
+    judge.judge(&candidate).is_some()
+}

@@ -1,0 +1,23 @@
+//! Purging: of each group of duplicates one record stays, the others are deleted (papers: MD5 in agricultural data cleaning, 2008,
+//! which keeps the record with the largest time). Exact duplicates only unless asked otherwise; a dry run unless asked otherwise.
+
+use serde_json::Value;
+
+use super::Stop;
+use super::handle::Handle;
+use crate::tasks::Purge;
+
+pub(super) async fn run(handle: &Handle, request: Purge) -> Result<Value, Stop> {
+    let (engine, collection) = (handle.engine(), handle.collection());
+    handle.phase("find", engine.count(&collection).await?);
+    let found = engine.find_superfluous(&collection, request, |done| handle.done(done)).await?;
+    handle.phase("delete", found.delete.len() as u64);
+    let mut deleted = 0;
+    if !request.dry_run {
+        for (done, superfluous) in (1..).zip(&found.delete) {
+            deleted += u64::from(engine.delete_superfluous(&collection, &found, superfluous).await?);
+            handle.done(done);
+        }
+    }
+    Ok(found.report(request, deleted))
+}

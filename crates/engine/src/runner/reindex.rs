@@ -1,0 +1,153 @@
+//! Reindexing: a new generation beside the live one, then the switch.
+//!
+//! 1. *count*: in how many records each word occurs, where a channel weighs by that;
+//! 2. *announce*: from here on registrations bring their signatures for the new generation too;
+//! 3. *index*: every earlier record is signed, filed, and its matches found, in seq order; the checkpoint is the last seq done;
+//! 4. *activate* (unless told not to): the new generation answers; the old one is kept beside it;
+//! 5. *catch up*: the matches, in the new generation, of what was registered during the work; then the old generation is dropped
+//!    where it was not to be kept.
+//!
+//! Failpoints: `reindex::announced`, `reindex::filed` (after each piece, before its checkpoint), `reindex::complete`,
+//! `reindex::activated`.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::handle::Handle;
+use super::{Stop, point};
+use crate::Error;
+use crate::rebuild::Rebuild;
+use crate::tasks::Reindex;
+use doppel_core::collection::Settings;
+use doppel_store::{GenerationId, Seq};
+
+/// How often the checkpoint is stored: what a crash costs at most, apart from loading the index again.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+
+/// Where to go on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Checkpoint {
+    /// The generation, once it is announced.
+    generation: Option<GenerationId>,
+    /// The generation that was live then.
+    #[serde(default)]
+    previous: Option<GenerationId>,
+    /// Records below this seq are to be filed.
+    scan_end: Seq,
+    /// Those up to this one are.
+    filed_to: Seq,
+    records: u64,
+    pairs: u64,
+    unreadable: u64,
+}
+
+pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop> {
+    let (engine, collection) = (handle.engine(), handle.collection());
+    let mut at: Checkpoint = handle.resume();
+    let generation = match at.generation {
+        Some(generation) => generation,
+        None => announce(handle, &request, &mut at).await?,
+    };
+    handle.phase("load", at.records);
+    let mut rebuild = engine.rebuild(&collection, generation, at.filed_to, |loaded| handle.done(loaded)).await?;
+    // Live before its checkpoint said so: the process was killed in between.
+    if !engine.is_live(&collection, generation).await? {
+        index(handle, &request, &mut rebuild, &mut at).await?;
+        handle.commit();
+        engine.complete_generation(&collection, generation).await?;
+        point("reindex::complete");
+    }
+    if request.activate {
+        handle.phase("activate", 0);
+        engine.activate_generation(&collection, generation).await?;
+        point("reindex::activated");
+        at.pairs += catch_up(handle, &mut rebuild).await?;
+        drop_previous(handle, &request, &at).await?;
+    }
+    Ok(json!({
+        "generation": generation, "activated": request.activate, "records": at.records, "pairs": at.pairs,
+        "unreadable": at.unreadable, "index_bytes": rebuild.memory_usage(),
+    }))
+}
+
+/// Drops the generation that was live before, unless it is to be kept. Where it is gone already, a run before this one did so.
+async fn drop_previous(handle: &Handle, request: &Reindex, at: &Checkpoint) -> Result<(), Stop> {
+    let Some(previous) = at.previous.filter(|_| !request.keep_previous) else { return Ok(()) };
+    match handle.engine().drop_generation(&handle.collection(), previous).await {
+        Ok(()) | Err(Error::UnknownGeneration(..)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Result<GenerationId, Stop> {
+    let (engine, collection) = (handle.engine(), handle.collection());
+    let total = engine.count(&collection).await?;
+    handle.phase("count", total);
+    let settings = match &request.settings {
+        Some(settings) => Settings::clone(settings),
+        None => engine.settings(&collection).await?,
+    };
+    let statistics = engine.count_words(&collection, &settings, |read| handle.done(read)).await?;
+    handle.phase("announce", 0);
+    at.previous = Some(engine.live_generation(&collection).await?);
+    let begun = engine.begin_generation(&collection, &settings, statistics).await?;
+    point("reindex::announced");
+    (at.generation, at.scan_end) = (Some(begun.id), begun.scan_end);
+    handle.checkpoint(at).await?;
+    Ok(begun.id)
+}
+
+/// Files all records that were there before the announcement.
+async fn index(handle: &Handle, request: &Reindex, rebuild: &mut Rebuild, at: &mut Checkpoint) -> Result<(), Stop> {
+    let engine = handle.engine();
+    if at.filed_to == 0 && engine.tasks_are_shared() {
+        // Until whatever drew its seq before the announcement ended is visible: the pass goes by once.
+        tokio::time::sleep(engine.settling()).await;
+    }
+    let total = engine.count(&handle.collection()).await?;
+    handle.phase("index", total);
+    handle.done(at.records);
+    let (begun, before, mut stored) = (Instant::now(), at.records, Instant::now());
+    while let Some(step) = rebuild.step(at.scan_end).await? {
+        point("reindex::filed");
+        at.filed_to = step.to;
+        at.records += step.records;
+        at.pairs += step.pairs;
+        at.unreadable += step.unreadable;
+        handle.done(at.records);
+        if stored.elapsed() >= CHECKPOINT_EVERY {
+            handle.checkpoint(at).await?;
+            stored = Instant::now();
+        }
+        if let Some(most) = request.records_per_second {
+            let due = Duration::from_secs_f64((at.records - before) as f64 / f64::from(most.max(1)));
+            tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
+        }
+    }
+    handle.checkpoint(at).await
+}
+
+/// Whether the generation that the task was building answers already.
+pub(super) async fn is_live(handle: &Handle) -> Result<bool, Error> {
+    let at: Checkpoint = handle.resume();
+    let Some(generation) = at.generation else { return Ok(false) };
+    handle.engine().is_live(&handle.collection(), generation).await
+}
+
+/// Finds the matches of what was registered while another generation was live; how many pairs.
+pub(super) async fn catch_up(handle: &Handle, rebuild: &mut Rebuild) -> Result<u64, Stop> {
+    handle.phase("catch up", 0);
+    let engine = handle.engine();
+    // Until nothing more comes that was judged under the generation before.
+    tokio::time::sleep(engine.settling()).await;
+    let since = (engine.options().now)();
+    let (mut done, mut pairs) = (0, 0);
+    while let Some(step) = rebuild.catch_up(&since).await? {
+        done += step.records;
+        pairs += step.pairs;
+        handle.done(done);
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,107 @@
+//! What comes between: being told to stop, other collections, other settings, several people at once.
+
+use super::*;
+use crate::compare::Comparison;
+use doppel_store::tasks::TaskState;
+
+/// A task as some process left it.
+fn left(office: &Office, work: &Work, status: TaskStatus, asked_at: &str) -> TaskState {
+    let request = serde_json::to_value(work).unwrap();
+    let kind = request["kind"].as_str().unwrap().to_owned();
+    let (id, collection) = (new_id(), office.name.clone());
+    TaskState { status, ..TaskState::asked_for(id, collection, &kind, request, asked_at.into()) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_was_told_to_stop_while_nobody_ran_it_does_not_begin() {
+    let office = Office::new().await;
+    filled(&office, 5, 2).await;
+    let purge = Work::Purge(Purge { keep: Survivor::First, near: true, dry_run: false, window: Window::default() });
+    for work in [reindex(Settings { min_features: 5, ..Settings::default() }, true), purge] {
+        let state = left(&office, &work, TaskStatus::Processing, &now());
+        let dead = TaskState { holder: Some("a dead process".into()), cancel: true, ..state };
+        let id = dead.id.clone();
+        office.engine.put_task_state(dead).await.unwrap().unwrap();
+        assert_eq!(office.ended(&id).await.status, TaskStatus::Canceled);
+    }
+    assert_eq!(office.engine.count(&office.name).await.unwrap(), 10);
+    assert_eq!(office.engine.generations(&office.name).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_does_nothing_to_a_later_collection_of_the_same_name() {
+    let office = Office::new().await;
+    filled(&office, 5, 2).await;
+    let work = Work::Purge(Purge { keep: Survivor::First, near: true, dry_run: false, window: Window::default() });
+    let state = left(&office, &work, TaskStatus::Enqueued, "2020-01-01T00:00:00.000Z");
+    let id = state.id.clone();
+    office.engine.put_task_state(state).await.unwrap().unwrap();
+    let task = office.ended(&id).await;
+    assert_eq!(task.status, TaskStatus::Failed);
+    assert!(task.error.unwrap().contains("of the same name"));
+    assert_eq!(office.engine.count(&office.name).await.unwrap(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_leaves_out_what_came_later_and_what_people_decided() {
+    let office = Office::new().await;
+    filled(&office, 6, 2).await;
+    office.done(reindex(Settings { min_features: 5, ..Settings::default() }, false)).await;
+    let compare = || async { office.engine.compare_generations(&office.name, 2, 10).await.unwrap() };
+    let at_first = compare().await;
+    assert_eq!((at_first.shared, at_first.gained, at_first.lost), (6, 0, 0));
+    // Pairs of these are known to the live generation alone.
+    for matter in 0..6 {
+        office.put(&format!("later-{matter}"), &letter(matter, 2), json!({})).await;
+    }
+    let nothing = vec![Field::new("nothing", Role::Text)];
+    office.done(reindex(Settings { fields: nothing, ..Settings::default() }, false)).await;
+    assert_eq!(compare().await, at_first);
+    // Nothing can be read under the third: whatever is lost, a decided pair is not.
+    let lost = |comparison: &Comparison| (comparison.gained, comparison.lost);
+    let third = || async { office.engine.compare_generations(&office.name, 3, 10).await.unwrap() };
+    let before = lost(&third().await);
+    let opinion = Opinion { judgement: Judgement::Same, by: None, note: None };
+    office.engine.decide(&office.name, &id_of("0-0"), &id_of("0-1"), opinion).await.unwrap();
+    assert_eq!(lost(&third().await), (before.0, before.1 - 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_given_during_a_reindex_are_refused_and_not_lost() {
+    let office = Office::new().await;
+    filled(&office, 200, 1).await;
+    let slow =
+        Reindex { settings: Some(Box::default()), activate: true, keep_previous: true, records_per_second: Some(1) };
+    let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
+    let other = Settings { verify: None, ..Settings::default() };
+    let answer = office.engine.put_collection(&office.name, other.clone()).await;
+    assert!(matches!(answer, Err(Error::TaskRunning(_, id)) if id == task.id));
+    office.engine.put_collection(&office.name, Settings::default()).await.unwrap();
+    office.engine.cancel_task(&task.id).await.unwrap();
+    office.ended(&task.id).await;
+    office.engine.put_collection(&office.name, other).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn decisions_withdrawn_at_the_same_time_leave_all_pairs() {
+    let office = Office::new().await;
+    let others: Vec<String> = (0..12).map(|number| format!("n{number}")).collect();
+    for id in others.iter().chain([&"z".to_owned()]) {
+        office.put(id, &letter(40, 0), json!({})).await;
+    }
+    let opinion = |judgement| Opinion { judgement, by: None, note: None };
+    for id in &others {
+        office.engine.decide(&office.name, &id_of(id), &id_of("z"), opinion(Judgement::NotSame)).await.unwrap();
+    }
+    office.put("z", &letter(40, 1), json!({})).await;
+    let withdraw = |id: String| {
+        let (engine, name) = (office.engine.clone(), office.name.clone());
+        let opinion = opinion(Judgement::Withdrawn);
+        tokio::spawn(async move { engine.withdraw(&name, &id_of(&id), &id_of("z"), opinion).await.unwrap() })
+    };
+    for done in others.into_iter().map(withdraw).collect::<Vec<_>>() {
+        done.await.unwrap();
+    }
+    let (groups, _) = office.engine.groups(&office.name, (Order::Size, 30), 2, None, 10).await.unwrap();
+    assert_eq!(groups.iter().map(|group| (group.size, group.pairs)).collect::<Vec<_>>(), [(13, 13 * 12 / 2)]);
+}

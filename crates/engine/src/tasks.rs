@@ -1,0 +1,304 @@
+//! Asking for long work, looking at it, telling it to stop. Who runs it is `crate::runner`.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::{Engine, Error, Options, Result};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_store::GenerationId;
+use doppel_store::generations::{MAX_GENERATIONS, Phase};
+use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
+
+/// What a task is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Work {
+    /// Build a new generation of the whole collection.
+    Reindex(Reindex),
+    /// Make a generation that is kept the live one again.
+    Activate(Activate),
+    /// Delete superfluous duplicates.
+    Purge(Purge),
+}
+
+/// Building a new generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reindex {
+    /// With these settings; those that the collection has when the work begins unless given.
+    pub settings: Option<Box<Settings>>,
+    /// Make it the live one when it is complete; otherwise it is kept beside the live one.
+    pub activate: bool,
+    /// Keep the generation that was live until then beside the new one; otherwise it is dropped.
+    #[serde(default = "kept")]
+    pub keep_previous: bool,
+    /// Most records a second; as many as go by default.
+    pub records_per_second: Option<u32>,
+}
+
+/// What tasks meant that do not say so.
+fn kept() -> bool {
+    true
+}
+
+/// Going to another generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Activate {
+    /// To this one.
+    pub generation: GenerationId,
+}
+
+/// Deleting duplicates.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Purge {
+    /// Which record of a group stays.
+    pub keep: Survivor,
+    /// Also near duplicates, not only exact ones.
+    pub near: bool,
+    /// Delete nothing, only say what would be deleted.
+    pub dry_run: bool,
+    /// Whose duplicates are looked for.
+    #[serde(default)]
+    pub window: Window,
+}
+
+/// A span of times of records; open where a bound is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// The first instant in it.
+    pub from: Option<Timestamp>,
+    /// The first instant behind it.
+    pub to: Option<Timestamp>,
+}
+
+impl Window {
+    /// Whether a record of this time is in it. One without a time is in the window without bounds alone.
+    pub fn holds(&self, time: Option<Timestamp>) -> bool {
+        match time {
+            Some(time) => self.from.is_none_or(|from| from <= time) && self.to.is_none_or(|to| time < to),
+            None => *self == Self::default(),
+        }
+    }
+}
+
+/// Which record of a group of duplicates stays. Equal times: the later registered; a missing time is the oldest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Survivor {
+    /// The one with the largest time.
+    #[default]
+    Latest,
+    /// The one with the smallest time.
+    Earliest,
+    /// The one registered first.
+    First,
+}
+
+impl Work {
+    /// Its name, as in JSON.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Reindex(_) => "reindex",
+            Self::Activate(_) => "activate",
+            Self::Purge(_) => "purge",
+        }
+    }
+}
+
+/// A task as clients see it.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Task {
+    /// Its id.
+    pub id: String,
+    /// The collection it works on.
+    pub collection: CollectionName,
+    /// What it does: `reindex`, `activate` or `purge`.
+    pub kind: String,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// What it is doing.
+    pub phase: String,
+    /// Items done in this phase.
+    pub done: u64,
+    /// Items of this phase, as far as is known.
+    pub total: u64,
+    /// Items a second lately.
+    pub rate: f64,
+    /// Seconds to the end of this phase, at that rate; `null` while unknown.
+    pub eta_s: Option<u64>,
+    /// Whether it was told to stop.
+    pub cancel_requested: bool,
+    /// What was asked for.
+    #[schema(value_type = Object)]
+    pub request: Value,
+    /// What came of it; `null` before the end.
+    #[schema(value_type = Option<Object>)]
+    pub result: Value,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// When it was asked for (RFC 3339, UTC).
+    pub created_at: String,
+    /// When it was begun.
+    pub started_at: Option<String>,
+    /// When it ended.
+    pub finished_at: Option<String>,
+    /// Counts its changes.
+    pub version: u64,
+}
+
+impl From<TaskState> for Task {
+    fn from(task: TaskState) -> Self {
+        let left = task.total.saturating_sub(task.done) as f64;
+        let running = task.status == TaskStatus::Processing && task.rate > 0.0;
+        Self {
+            eta_s: running.then(|| (left / task.rate).ceil() as u64),
+            id: task.id,
+            collection: task.collection,
+            kind: task.kind,
+            status: task.status,
+            phase: task.phase,
+            done: task.done,
+            total: task.total,
+            rate: (task.rate * 10.0).round() / 10.0,
+            cancel_requested: task.cancel,
+            request: task.request,
+            result: task.result,
+            error: task.error,
+            created_at: task.created_at,
+            started_at: task.started_at,
+            finished_at: task.finished_at,
+            version: task.version,
+        }
+    }
+}
+
+/// How often a change of a task is tried when somebody else changes it at the same time. Its holder does so every few
+/// seconds.
+const TRIES: usize = 16;
+
+impl Engine {
+    /// What the engine was given.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Returns when a task was asked for or told to stop through this process.
+    pub async fn task_asked_for(&self) {
+        self.tasks.notified().await;
+    }
+
+    /// The tasks that have not ended as they are kept, newest first: at most one a collection.
+    pub async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
+        Ok(self.store.unfinished_tasks().await?)
+    }
+
+    /// One task as it is kept.
+    pub async fn task_state(&self, id: &str) -> Result<Option<TaskState>> {
+        Ok(self.store.task(id).await?)
+    }
+
+    /// Stores a task; `None` when somebody else changed it since it was read.
+    pub async fn put_task_state(&self, task: TaskState) -> Result<Option<TaskState>> {
+        match self.store.put_task(task).await? {
+            TaskPut::Stored(task) => Ok(Some(task)),
+            TaskPut::Changed | TaskPut::Busy(_) => Ok(None),
+        }
+    }
+
+    /// Whether other processes may hold tasks.
+    pub fn tasks_are_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    /// Asks for work on a collection.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::TaskRunning`], [`Error::Invalid`] settings, an unknown generation.
+    pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
+        let context = self.context(collection).await?;
+        match &work {
+            Work::Reindex(reindex) => {
+                let violations = reindex.settings.as_ref().map(|settings| settings.validate()).unwrap_or_default();
+                if !violations.is_empty() {
+                    return Err(Error::Invalid(violations));
+                }
+                // One that was left half-built makes room.
+                let kept = context.state.others.iter().filter(|other| other.phase == Phase::Ready).count();
+                if kept + 1 >= MAX_GENERATIONS {
+                    let detail = format!("collection {collection} has {MAX_GENERATIONS} generations; drop one first");
+                    return Err(Error::Conflict(detail));
+                }
+            }
+            Work::Activate(Activate { generation }) => {
+                let known = context.state.others.iter().any(|other| other.id == *generation);
+                if !known && context.state.generation != *generation {
+                    return Err(Error::UnknownGeneration(collection.clone(), *generation));
+                }
+            }
+            Work::Purge(_) => {}
+        }
+        let task = TaskState::asked_for(
+            (self.options.new_id)(),
+            collection.clone(),
+            work.kind(),
+            serde_json::to_value(&work).map_err(|_| Error::Crashed)?,
+            (self.options.now)(),
+        );
+        match self.store.put_task(task).await? {
+            TaskPut::Stored(task) => {
+                self.tasks.notify_one();
+                Ok(task.into())
+            }
+            TaskPut::Busy(other) => Err(Error::TaskRunning(collection.clone(), other)),
+            TaskPut::Changed => Err(Error::Crashed),
+        }
+    }
+
+    /// Ends a task whose work broke down. Whoever reads it next would only break down again.
+    pub async fn fail_task(&self, id: &str, why: &str) {
+        let Ok(Some(mut task)) = self.store.task(id).await else { return };
+        task.status = TaskStatus::Failed;
+        task.error = Some(why.to_owned());
+        task.finished_at = Some((self.options.now)());
+        if let Err(error) = self.store.put_task(task).await {
+            tracing::warn!(task = id, %error, "the end of a task could not be stored");
+        }
+    }
+
+    /// The unfinished task of a collection, if there is one.
+    pub(super) async fn unfinished_task(&self, collection: &CollectionName) -> Result<Option<TaskState>> {
+        Ok(self.store.unfinished_tasks().await?.into_iter().find(|task| task.collection == *collection))
+    }
+
+    /// All tasks kept, newest first.
+    pub async fn tasks(&self) -> Result<Vec<Task>> {
+        Ok(self.store.tasks().await?.into_iter().map(Task::from).collect())
+    }
+
+    /// One task.
+    pub async fn task(&self, id: &str) -> Result<Task> {
+        Ok(self.store.task(id).await?.ok_or(Error::UnknownTask)?.into())
+    }
+
+    /// Tells a task to stop. One that nobody has begun is canceled at once; who runs one stops at its next step. One that has
+    /// ended stays as it is.
+    pub async fn cancel_task(&self, id: &str) -> Result<Task> {
+        for _ in 0..TRIES {
+            let mut task = self.store.task(id).await?.ok_or(Error::UnknownTask)?;
+            if task.status.is_finished() || task.cancel {
+                return Ok(task.into());
+            }
+            task.cancel = true;
+            if task.status == TaskStatus::Enqueued {
+                task.status = TaskStatus::Canceled;
+                task.finished_at = Some((self.options.now)());
+            }
+            if let TaskPut::Stored(task) = self.store.put_task(task).await? {
+                self.tasks.notify_one();
+                return Ok(task.into());
+            }
+        }
+        Err(Error::Conflict("the task changes too fast; try again".into()))
+    }
+}

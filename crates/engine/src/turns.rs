@@ -1,0 +1,78 @@
+//! Series of registrations that overlap and yet commit in order.
+//!
+//! Each turn waits until the one before has taken its place, and lets the next go ahead when it has its own, or when it ends
+//! without one. So the order holds by construction, whatever each of them waits for on the way: a dictionary, another
+//! thread, somebody else's change of the same id.
+
+use tokio::sync::oneshot;
+
+use doppel_store::Placed;
+
+/// A registration's place in a series.
+#[derive(Debug, Default)]
+pub struct Turn {
+    before: Option<oneshot::Receiver<()>>,
+    placed: Placed,
+}
+
+impl Turn {
+    /// Waits until the one before has its place.
+    pub(super) async fn come(&mut self) {
+        if let Some(before) = &mut self.before {
+            // An error means that it ended without a place: there is nothing to come after.
+            let _ = before.await;
+            self.before = None;
+        }
+    }
+
+    /// What the store tells when the place is taken.
+    pub(super) fn placed(&self) -> Placed {
+        self.placed.clone()
+    }
+
+    /// Takes no place: the next one comes after the one before.
+    pub async fn pass(mut self) {
+        self.come().await;
+    }
+}
+
+/// Hands out turns, one after the other.
+#[derive(Debug, Default)]
+pub struct Turns(Option<oneshot::Receiver<()>>);
+
+impl Turns {
+    /// The turn after the last one handed out.
+    pub fn next_turn(&mut self) -> Turn {
+        let (placed, after) = Placed::new();
+        Turn { before: self.0.replace(after), placed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_turn_comes_after_all_before_it_also_when_some_take_no_place() {
+        let mut turns = Turns::default();
+        let (first, second, mut third) = (turns.next_turn(), turns.next_turn(), turns.next_turn());
+        let second = tokio::spawn(second.pass());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(20), third.come()).await.is_err(),
+            "the first has no place yet"
+        );
+        first.placed().signal();
+        third.come().await;
+        second.await.unwrap();
+        drop(first);
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_is_dropped_holds_nobody_up() {
+        let mut turns = Turns::default();
+        drop(turns.next_turn());
+        turns.next_turn().come().await;
+    }
+}

@@ -1,0 +1,81 @@
+//! Stored verdicts as clients see them.
+//!
+//! A verdict names the record it was given for. When that one is deleted or its text replaced, the name would mislead, so it is
+//! withheld and said to be gone: wherever a stored verdict is shown.
+
+use crate::answers::{Outcome, RecordView, Registration};
+use crate::{Engine, Error, Named, Result};
+use doppel_core::collection::CollectionName;
+use doppel_core::verdict::Verdict;
+use doppel_core::violation::Violation;
+use doppel_store::{Registered, Seq, StoreError, StoredRecord};
+
+impl Engine {
+    /// The answer to a registration.
+    pub(super) async fn answer(
+        &self,
+        collection: &CollectionName,
+        named: Named,
+        registered: Registered,
+        warnings: Vec<Violation>,
+    ) -> Result<Registration> {
+        let id = named.id;
+        let (outcome, record) = match registered {
+            Registered::Skipped(verdict) => {
+                let id = named.is_given.then_some(id);
+                return Ok(Registration { id, outcome: Outcome::Skipped, verdict, original_gone: false, warnings });
+            }
+            Registered::Created(StoredRecord { verdict, .. }) => {
+                return Ok(Registration {
+                    id: Some(id),
+                    outcome: Outcome::Created,
+                    verdict,
+                    original_gone: false,
+                    warnings,
+                });
+            }
+            Registered::Replaced(StoredRecord { verdict, .. }) => {
+                self.groups.touch(collection, &id);
+                return Ok(Registration {
+                    id: Some(id),
+                    outcome: Outcome::Replaced,
+                    verdict,
+                    original_gone: false,
+                    warnings,
+                });
+            }
+            Registered::Updated(record) => {
+                self.groups.touch(collection, &id);
+                (Outcome::Updated, record)
+            }
+            Registered::Unchanged(record) => (Outcome::Unchanged, record),
+        };
+        let (verdict, original_gone) = self.as_it_is_now(collection, record.verdict, record.duplicate_of_seq).await?;
+        Ok(Registration { id: Some(id), outcome, verdict, original_gone, warnings })
+    }
+
+    /// A record with its verdict.
+    pub(super) async fn view(&self, collection: &CollectionName, record: StoredRecord) -> Result<RecordView> {
+        let StoredRecord { id, seq, row, verdict, duplicate_of_seq, stored_at, .. } = record;
+        let (verdict, original_gone) = self.as_it_is_now(collection, verdict, duplicate_of_seq).await?;
+        let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
+        let row = serde_json::value::RawValue::from_string(row.as_ref().to_owned()).map_err(damaged)?;
+        Ok(RecordView { id, seq, row, verdict, original_gone, stored_at })
+    }
+
+    /// A stored verdict, its `duplicate_of` withheld when that record is gone; and whether it is.
+    async fn as_it_is_now(
+        &self,
+        collection: &CollectionName,
+        mut verdict: Verdict,
+        duplicate_of_seq: Option<Seq>,
+    ) -> Result<(Verdict, bool)> {
+        let Some(original) = &verdict.duplicate_of else { return Ok((verdict, false)) };
+        let still = self.store.record(collection, original).await?.map(|found| found.seq);
+        let gone = still != duplicate_of_seq;
+        if gone {
+            verdict.duplicate_of = None;
+        }
+        Ok((verdict, gone))
+    }
+}

@@ -1,0 +1,209 @@
+//! Labelled sets: `records.jsonl` with one record a line, `groups.jsonl` with one group of records about the same matter
+//! a line, and perhaps `pairs.jsonl` with one labelled pair of records a line.
+//!
+//! The whole set is held in memory: labelled sets are small. Errors name the file and the line, never the text.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::BufRead;
+
+use serde::Deserialize;
+
+use super::labelled::{LabelledPair, Line};
+use super::metrics::Pair;
+use doppel_core::record::{RecordId, Row};
+
+/// A labelled set.
+#[derive(Clone, Debug, Default)]
+pub struct Dataset {
+    /// The records in the order of the file.
+    pub records: Vec<(RecordId, Row)>,
+    /// Position of each id.
+    pub positions: HashMap<RecordId, u32>,
+    /// Pairs that share a group.
+    pub truth: BTreeSet<Pair>,
+    /// The same per kind of group, and per kind and subkind as `kind/subkind`.
+    pub truth_by_kind: BTreeMap<String, BTreeSet<Pair>>,
+    /// Pairs that people labelled, each once.
+    pub labelled: Vec<LabelledPair>,
+}
+
+/// Why a labelled set cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{file} line {line}: {detail}")]
+pub struct DatasetError {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and what would mend it.
+    pub detail: String,
+}
+
+#[derive(Deserialize)]
+struct GroupLine {
+    members: Vec<RecordId>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    subkind: Option<String>,
+}
+
+impl Dataset {
+    /// Reads both files; the names are for messages.
+    ///
+    /// # Errors
+    /// The first line that cannot be read, is no record or group, repeats an id, or names an unknown member.
+    pub fn read(
+        (records_name, records): (&str, impl BufRead),
+        (groups_name, groups): (&str, impl BufRead),
+    ) -> Result<Self, DatasetError> {
+        let mut set = Self::default();
+        each_line(records_name, records, |line| set.add_record(line))?;
+        each_line(groups_name, groups, |line| set.add_group(line))?;
+        Ok(set)
+    }
+
+    /// Adds the labelled pairs of a file; the name is for messages.
+    ///
+    /// # Errors
+    /// The first line that cannot be read, is no pair of two different records of the set with a label, or repeats a pair.
+    pub fn read_pairs(&mut self, (name, pairs): (&str, impl BufRead)) -> Result<(), DatasetError> {
+        let mut seen: BTreeSet<Pair> = self.labelled.iter().map(|labelled| labelled.pair).collect();
+        each_line(name, pairs, |line| {
+            let labelled = self.labelled_pair(line)?;
+            if !seen.insert(labelled.pair) {
+                let [a, b] = [labelled.pair.0, labelled.pair.1].map(|position| &self.records[position as usize].0);
+                return Err(format!("the pair {a}, {b} occurs twice; give every pair one label"));
+            }
+            self.labelled.push(labelled);
+            Ok(())
+        })
+    }
+
+    fn labelled_pair(&self, line: &[u8]) -> Result<LabelledPair, String> {
+        let Line { a, b, label, jaccard, signs } = serde_json::from_slice(line)
+            .map_err(|error| format!("not a pair with \"a\", \"b\" and \"label\" (column {})", error.column()))?;
+        let position = |id: &RecordId| {
+            self.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
+        };
+        let pair = Pair::new(position(&a)?, position(&b)?);
+        if pair.0 == pair.1 {
+            return Err(format!("{a} is paired with itself; give two records"));
+        }
+        if jaccard.is_some_and(|jaccard| !(0.0..=1.0).contains(&jaccard)) {
+            return Err("\"jaccard\" is a share; give a number from 0 to 1, or leave it out".into());
+        }
+        Ok(LabelledPair { pair, label, jaccard, signs })
+    }
+
+    fn add_record(&mut self, line: &[u8]) -> Result<(), String> {
+        self.add(Row::parse(line).map_err(|error| error.to_string())?)
+    }
+
+    /// Adds a record at the end.
+    ///
+    /// # Errors
+    /// When it has no id, or one that is there already.
+    pub fn add(&mut self, row: Row) -> Result<(), String> {
+        let id = row.id().cloned().ok_or("the record has no id; give every line an \"id\"")?;
+        let position = u32::try_from(self.records.len()).map_err(|_| "more than 2^32 records")?;
+        if self.positions.insert(id.clone(), position).is_some() {
+            return Err(format!("the id {id} occurs twice; give every record its own"));
+        }
+        self.records.push((id, row));
+        Ok(())
+    }
+
+    fn add_group(&mut self, line: &[u8]) -> Result<(), String> {
+        let group: GroupLine = serde_json::from_slice(line)
+            .map_err(|error| format!("not a group with \"members\" (column {})", error.column()))?;
+        let mut members = Vec::with_capacity(group.members.len());
+        for member in &group.members {
+            let position = self.positions.get(member);
+            members.push(*position.ok_or_else(|| format!("the member {member} is not among the records"))?);
+        }
+        self.relate(&members);
+        let kind = group.kind.unwrap_or_else(|| "unnamed".into());
+        let names = [group.subkind.map(|subkind| format!("{kind}/{subkind}")), Some(kind)];
+        let pairs = || members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
+        for name in names.into_iter().flatten() {
+            self.truth_by_kind.entry(name).or_default().extend(pairs().filter(|pair| pair.0 != pair.1));
+        }
+        Ok(())
+    }
+
+    /// The records at these positions are about the same matter.
+    pub fn relate(&mut self, members: &[u32]) {
+        let pairs = members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
+        self.truth.extend(pairs.filter(|pair| pair.0 != pair.1));
+    }
+
+    /// The first `count` records, and the pairs among them. Kinds of groups and labelled pairs are left out.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        self.these(0..self.records.len().min(count) as u32)
+    }
+
+    /// The records at ascending `positions`, and the pairs among them. Kinds of groups and labelled pairs are left out.
+    #[must_use]
+    pub fn these(&self, positions: impl IntoIterator<Item = u32>) -> Self {
+        let mut part = Self::default();
+        let mut moved = HashMap::new();
+        for (new, old) in (0..).zip(positions) {
+            let (id, row) = &self.records[old as usize];
+            moved.insert(old, new);
+            part.positions.insert(id.clone(), new);
+            part.records.push((id.clone(), row.clone()));
+        }
+        let pairs = self.truth.iter().filter_map(|Pair(a, b)| Some(Pair::new(*moved.get(a)?, *moved.get(b)?)));
+        part.truth = pairs.collect();
+        part
+    }
+}
+
+fn each_line(
+    name: &str,
+    reader: impl BufRead,
+    mut take: impl FnMut(&[u8]) -> Result<(), String>,
+) -> Result<(), DatasetError> {
+    for (number, line) in reader.split(b'\n').enumerate() {
+        let error = |detail: String| DatasetError { file: name.to_owned(), line: number + 1, detail };
+        let line = line.map_err(|cause| error(format!("cannot be read: {cause}")))?;
+        if !line.trim_ascii().is_empty() {
+            take(&line).map_err(error)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDS: &str =
+        "{\"id\":\"a\",\"content\":\"x\"}\n\n{\"id\":\"b\",\"content\":\"y\"}\n{\"id\":3,\"content\":\"z\"}\n";
+
+    fn read(records: &str, groups: &str) -> Result<Dataset, String> {
+        Dataset::read(("r", records.as_bytes()), ("g", groups.as_bytes())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_two_members_of_a_group_are_a_true_pair() {
+        let set = read(
+            RECORDS,
+            "{\"members\":[\"a\",\"b\",\"3\"],\"kind\":\"natural\",\"subkind\":\"near\",\"strength\":null}",
+        )
+        .unwrap();
+        assert_eq!(set.truth.iter().copied().collect::<Vec<_>>(), [Pair(0, 1), Pair(0, 2), Pair(1, 2)]);
+        assert_eq!(set.truth_by_kind.keys().collect::<Vec<_>>(), ["natural", "natural/near"]);
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_remedy() {
+        let unknown = read(RECORDS, "\n{\"members\":[\"a\",\"zz\"]}").unwrap_err();
+        assert_eq!(unknown, "g line 2: the member zz is not among the records");
+        let twice = read("{\"id\":\"a\"}\n{\"id\":\"a\"}", "").unwrap_err();
+        assert_eq!(twice, "r line 2: the id a occurs twice; give every record its own");
+        assert!(read("{\"content\":\"x\"}", "").unwrap_err().starts_with("r line 1: the record has no id"));
+    }
+}

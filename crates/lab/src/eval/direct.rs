@@ -1,0 +1,187 @@
+//! The pipeline without a store: rows are read and signed, filed in the index that the service uses, looked up with its
+//! limits, and compared by the same schemes. For what an evaluation does hundreds of times, and for schemes that weigh by
+//! statistics of the collection, which are counted over the set first.
+//!
+//! One thread. Everything is held in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::dataset::Dataset;
+use super::metrics::{FoundPair, FoundPairs, Pair};
+use doppel_core::collection::{Settings, Verify};
+use doppel_core::index::{GenerationIndex, Probe, Proposal, Via};
+use doppel_core::schemes::encoding::put_signature;
+use doppel_core::schemes::profile::{Profile, Signed};
+use doppel_core::schemes::statistics::Statistics;
+use doppel_core::similarity::ShingleSet;
+use doppel_core::text::Document;
+use doppel_core::verdict::{VIA_EXACT, VIA_URL};
+
+/// The acceptable records of a set, read.
+#[derive(Debug, Default)]
+pub struct Readable {
+    /// Position in the set, and the document.
+    pub documents: Vec<(u32, Document)>,
+    /// Records that are refused, by reason.
+    pub refused: BTreeMap<String, usize>,
+}
+
+/// Reads the records of `set` at `positions`.
+pub fn read(set: &Dataset, profile: &Profile, positions: impl Iterator<Item = u32>) -> Readable {
+    let mut readable = Readable::default();
+    for position in positions {
+        let (_, row) = &set.records[position as usize];
+        let reason = match profile.read(row) {
+            Ok(document) if !document.is_empty() => {
+                readable.documents.push((position, document));
+                continue;
+            }
+            Ok(_) => "no_content",
+            Err(violations) => violations.first().map_or("invalid", |violation| violation.code),
+        };
+        *readable.refused.entry(reason.to_owned()).or_insert(0) += 1;
+    }
+    readable
+}
+
+/// The words of `documents` counted, as a reindex would.
+pub fn count(profile: &Profile, documents: &[(u32, Document)]) -> Arc<Statistics> {
+    let mut statistics = Statistics::default();
+    documents.iter().for_each(|(_, document)| statistics.observe(&profile.cut(document)));
+    Arc::new(statistics)
+}
+
+/// What lookups found, and what they cost.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// Pairs, by position in the set.
+    pub pairs: FoundPairs,
+    /// Mean number of keys of a record; a fingerprint has four.
+    pub keys: f64,
+    /// Mean bytes of a record's signatures, encoded, and its keys, eight each.
+    pub bytes: f64,
+    /// Seconds of all lookups, comparisons included.
+    pub lookup_s: f64,
+    /// Lookups that a limit cut short.
+    pub truncated: usize,
+}
+
+/// Which stages stand around the channels.
+#[derive(Clone, Copy, Debug)]
+pub struct Stages<'a> {
+    /// Whether equal digests match.
+    pub exact: bool,
+    /// What the texts must satisfy, and the texts.
+    pub verify: Option<(&'a Verify, &'a [ShingleSet])>,
+}
+
+/// What a whole set gives.
+#[derive(Debug, Default)]
+pub struct Examined {
+    /// Records that are refused, by reason.
+    pub refused: BTreeMap<String, usize>,
+    /// Records that are not.
+    pub records: usize,
+    /// Seconds of signing.
+    pub sign_s: f64,
+    /// What was found.
+    pub looked: Looked,
+}
+
+/// Reads, signs and looks up a whole set, statistics counted first where the settings want them; with the exact stage if
+/// `exact`, verified where the settings verify.
+pub fn examine(set: &Dataset, settings: &Settings, exact: bool) -> Examined {
+    let plain = Profile::compile(settings, None);
+    let Readable { documents, refused } = read(set, &plain, 0..set.records.len() as u32);
+    let statistics = plain.needs_statistics().then(|| count(&plain, &documents));
+    let profile = Profile::compile(settings, statistics);
+    let begun = Instant::now();
+    let signed: Vec<_> = documents.iter().map(|(_, document)| profile.sign(document)).collect();
+    let sign_s = begun.elapsed().as_secs_f64();
+    let positions: Vec<u32> = documents.iter().map(|(position, _)| *position).collect();
+    let shingles = |verify: &Verify| {
+        let all = documents.iter().map(|(_, document)| ShingleSet::of(&document.joined(), verify.shingle));
+        all.collect::<Vec<_>>()
+    };
+    let texts = settings.verify.as_ref().map(shingles).unwrap_or_default();
+    let verify = settings.verify.as_ref().map(|verify| (verify, &texts[..]));
+    let looked = look_up(&profile, settings, &positions, &signed, Stages { exact, verify });
+    Examined { refused, records: signed.len(), sign_s, looked }
+}
+
+/// Files all records, then looks each up. `signed[i]` is the record at `positions[i]` of the set.
+pub fn look_up(
+    profile: &Profile,
+    settings: &Settings,
+    positions: &[u32],
+    signed: &[Signed],
+    stages: Stages<'_>,
+) -> Looked {
+    let index = GenerationIndex::new();
+    let (mut keys, mut bytes) = (0, Vec::new());
+    for (seq, signed) in (1..).zip(signed) {
+        keys += signed.keys.len() + if signed.fingerprint().is_some() { 4 } else { 0 };
+        signed.signatures.iter().for_each(|signature| put_signature(&mut bytes, signature.as_ref()));
+        // Room for 2^31 records; a labelled set is read into memory before.
+        let _ = index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
+    }
+    let simhash = settings.channels.iter().position(|channel| channel.scheme() == "simhash");
+    let simhash = simhash.zip(settings.simhash_radius());
+    let mut looked = Looked::default();
+    let begun = Instant::now();
+    for (at, own) in signed.iter().enumerate() {
+        let fingerprint = own.fingerprint().zip(simhash).map(|(bits, (channel, radius))| (bits, radius, channel as u8));
+        let digest_key = stages.exact.then(|| own.digest.key());
+        let proposals = index.propose(&Probe { digest_key, fingerprint, keys: &own.keys });
+        looked.truncated += usize::from(proposals.truncated);
+        for proposal in &proposals.items {
+            let other = proposal.seq as usize - 1;
+            if other != at
+                && let Some(found) = judge(profile, (at, other), signed, proposal, stages)
+            {
+                let pair = Pair::new(positions[at], positions[other]);
+                looked.pairs.entry(pair).or_insert(found);
+            }
+        }
+    }
+    looked.lookup_s = begun.elapsed().as_secs_f64();
+    let records = signed.len().max(1) as f64;
+    (looked.keys, looked.bytes) = (keys as f64 / records, (bytes.len() + 8 * keys) as f64 / records);
+    looked
+}
+
+fn judge(
+    profile: &Profile,
+    (at, other): (usize, usize),
+    signed: &[Signed],
+    proposal: &Proposal,
+    stages: Stages<'_>,
+) -> Option<FoundPair> {
+    let (a, b) = (&signed[at], &signed[other]);
+    let channels = profile.schemes().iter().enumerate().filter(|(position, scheme)| {
+        let accepts = || match (&a.signatures[*position], &b.signatures[*position]) {
+            (Some(a), Some(b)) => scheme.compare(a, b),
+            _ => false,
+        };
+        proposal.via.contains(Via::channel(*position as u8)) && accepts()
+    });
+    let exact = stages.exact && a.digest == b.digest;
+    let names = channels.map(|(_, scheme)| scheme.name().to_owned());
+    let via: std::collections::BTreeSet<String> =
+        exact.then(|| VIA_EXACT.to_owned()).into_iter().chain(names).collect();
+    if via.is_empty() {
+        return None;
+    }
+    let similarity = match stages.verify {
+        _ if exact => Some(1.0),
+        None => None,
+        Some((verify, texts)) => {
+            let measured = texts[at].resemblance(&texts[other]);
+            let counts = via.contains(VIA_URL) || measured.satisfies(verify);
+            Some(counts.then_some(measured.jaccard)?)
+        }
+    };
+    Some(FoundPair { via, similarity })
+}

@@ -1,0 +1,145 @@
+//! The records of an experiment: made up, or from files.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+
+use super::{Error, Progress, Result, Setup};
+use crate::eval::dataset::Dataset;
+use crate::eval::metrics::Pair;
+use crate::sample::{Options, Sample};
+use doppel_core::record::{RecordId, Row, Value};
+use doppel_core::schemes::profile::Profile;
+use doppel_core::text::Document;
+
+/// Records made between two looks at whether to stop.
+const PIECE: u64 = 4096;
+/// Share of made-up records that repeat another.
+const REPEATS: f64 = 0.1;
+
+impl Setup {
+    /// The records given, at most `most` of them; or `most` made-up ones, of which a tenth repeat another.
+    ///
+    /// # Errors
+    /// When it is to stop.
+    pub fn records(&self, most: u64, progress: &Progress) -> Result<Cow<'_, Dataset>> {
+        match &self.set {
+            Some(set) if set.records.len() as u64 <= most => Ok(Cow::Borrowed(set)),
+            Some(set) => Ok(Cow::Owned(set.first(most as usize))),
+            None => {
+                let options =
+                    Options { records: most, seed: self.seed, duplicates: REPEATS, forms: 0.0, labels: false };
+                made_up(&options, progress).map(Cow::Owned)
+            }
+        }
+    }
+}
+
+/// A made-up set, as `doppel sample` writes it.
+///
+/// # Errors
+/// When it is to stop.
+pub fn made_up(options: &Options, progress: &Progress) -> Result<Dataset> {
+    let sample = Sample::new(options);
+    let mut set = Dataset::default();
+    for first in (0..options.records).step_by(PIECE as usize) {
+        progress.at("making up records", first, options.records)?;
+        let end = (first + PIECE).min(options.records);
+        let rows: Vec<Row> =
+            (first..end).into_par_iter().map(|position| row(&sample.record(position))).collect::<Result<_>>()?;
+        for row in rows {
+            set.add(row).map_err(Error::Failed)?;
+        }
+    }
+    for members in sample.families() {
+        set.relate(&members.iter().map(|position| *position as u32).collect::<Vec<_>>());
+    }
+    Ok(set)
+}
+
+/// A made-up record as it would come in.
+///
+/// # Errors
+/// None that a made-up record gives rise to.
+pub fn row(record: &impl serde::Serialize) -> Result<Row> {
+    let json = serde_json::to_vec(record).map_err(|error| Error::Failed(error.to_string()))?;
+    Row::parse(&json).map_err(|error| Error::Failed(error.to_string()))
+}
+
+/// Reads the rows of `set` on all cores; those that say nothing are left out. Position in the set, and the document.
+pub fn documents(set: &Dataset, profile: &Profile) -> Vec<(u32, Document)> {
+    let rows = set.records.par_iter().enumerate();
+    rows.filter_map(|(position, (_, row))| {
+        let document = profile.read(row).ok().filter(|document| !document.is_empty())?;
+        Some((position as u32, document))
+    })
+    .collect()
+}
+
+/// The family of each record: records that pairs connect have one number, and no others.
+pub fn families(records: usize, pairs: &BTreeSet<Pair>) -> Vec<u32> {
+    let mut head: Vec<u32> = (0..records as u32).collect();
+    fn find(head: &mut [u32], mut at: u32) -> u32 {
+        while head[at as usize] != at {
+            let above = head[head[at as usize] as usize];
+            head[at as usize] = above;
+            at = above;
+        }
+        at
+    }
+    for Pair(a, b) in pairs {
+        let (a, b) = (find(&mut head, *a), find(&mut head, *b));
+        head[a.max(b) as usize] = a.min(b);
+    }
+    (0..records as u32).map(|at| find(&mut head, at)).collect()
+}
+
+/// What the row says in `field`, if it is text.
+pub fn said<'a>((_, row): &'a (RecordId, Row), field: &str) -> Option<&'a str> {
+    match row.value(field)? {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::collection::{Preset, Settings};
+
+    fn setup(set: Option<Dataset>) -> Setup {
+        Setup { set, settings: Settings::preset(Preset::Paper), seed: 3, scale: 0.01 }
+    }
+
+    #[test]
+    fn a_made_up_set_is_what_sample_writes() {
+        let options = Options { records: 300, seed: 3, duplicates: 0.1, forms: 0.0, labels: false };
+        let set = made_up(&options, &Progress::silent()).unwrap();
+        let sample = Sample::new(&options);
+        let groups: Vec<_> = sample.groups().collect();
+        let pairs: usize = groups.iter().map(|group| group.members.len() * (group.members.len() - 1) / 2).sum();
+        assert_eq!((set.records.len(), set.truth.len()), (300, pairs));
+        let position = |id: &String| set.positions[&RecordId::new(id).unwrap()];
+        for group in &groups {
+            let [a, b, ..] = &group.members[..] else { panic!("a group of one") };
+            assert!(set.truth.contains(&Pair::new(position(a), position(b))));
+        }
+    }
+
+    #[test]
+    fn no_more_records_are_taken_than_wanted_and_pairs_stay_within() {
+        let all = setup(None).records(200, &Progress::silent()).unwrap().into_owned();
+        let setup = setup(Some(all.clone()));
+        let some = setup.records(120, &Progress::silent()).unwrap();
+        assert!(some.records.len() == 120 && some.truth.iter().all(|pair| pair.1 < 120));
+        assert_eq!(some.truth.len(), all.truth.iter().filter(|pair| pair.1 < 120).count());
+        assert_eq!(setup.records(999, &Progress::silent()).unwrap().records.len(), 200);
+    }
+
+    #[test]
+    fn families_are_what_pairs_connect() {
+        let pairs = [Pair(0, 4), Pair(2, 4), Pair(1, 5)].into();
+        assert_eq!(families(6, &pairs), [0, 1, 0, 3, 0, 1]);
+    }
+}

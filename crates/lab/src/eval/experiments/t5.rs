@@ -1,0 +1,395 @@
+//! T5 of the paper of 2015: records that come in one at a time, looked up in MySQL, in MongoDB, and in the embedded store.
+//!
+//! A stock of records is filed in each. Then every new record is asked about twice - is any similar, and which are - and filed,
+//! in one after the other by turns, so that whatever else the machine does falls on all. Records are signed beforehand. The
+//! two stores are the service's own, asked as the service asks them; the table is the paper's ([`BlockTable`]). All must
+//! give the same answers, and whether they do is part of the report.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::data::documents;
+use super::report::{Figure, Table, UNKNOWN, ms, thousands};
+use super::{Error, Progress, Report, Result, Setup};
+use crate::eval::baselines::mysql::{BlockTable, MysqlError};
+use crate::eval::plot::{Axis, Scale, plot};
+use crate::eval::svg::Line;
+use doppel_core::collection::{Channel, CollectionName, Settings, SimhashParams};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::profile::{Profile, Signed};
+use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
+use doppel_store::{Candidate, CollectionSpec, Judge, Mode, Placed, Query, Registration, Store, StoreError, Until};
+
+const RADIUS: u8 = 3;
+/// Records filed beforehand at scale 1. The document's number is lost.
+const STOCK: u64 = 30_000;
+/// New records.
+const NEW: u64 = 2_000;
+/// Records filed at a time before anything is measured.
+const FILLING: usize = 16;
+
+/// Where the servers are.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`
+    pub mysql: String,
+    /// The embedded store, open.
+    pub embedded: Stored,
+    /// The MongoDB store, open.
+    pub mongodb: Stored,
+    /// Part of the names of what is made on the servers: unique.
+    pub id: String,
+    /// Now (RFC 3339, UTC).
+    pub now: String,
+}
+
+/// A store of the service.
+#[derive(Clone)]
+pub struct Stored(pub Arc<dyn Store>);
+
+impl std::fmt::Debug for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stored")
+    }
+}
+
+/// A record on its way.
+#[derive(Clone)]
+struct Item {
+    id: RecordId,
+    row: Row,
+    signed: Arc<Signed>,
+    fingerprint: Fingerprint,
+    /// When it comes.
+    now: Arc<str>,
+}
+
+/// Answers about one new record, and the seconds they took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    any: bool,
+    all: usize,
+    seconds: [f64; 3],
+}
+
+/// What is measured: the table, or a store.
+enum Contender {
+    Table(Box<BlockTable>),
+    Store(Arc<dyn Store>, CollectionName),
+}
+
+/// Runs it, and removes what it made on the servers, also when it is stopped or fails.
+///
+/// # Errors
+/// When a server fails, there are too few records, or it is to stop.
+pub async fn run(setup: &Setup, places: &Places, progress: &Progress) -> Result<Report> {
+    let (settings, profile) = compile(setup);
+    let items = items(setup, &profile, &places.now, progress)?;
+    let stock = items.len() - setup.size(NEW, 10).min(items.len() as u64 / 4) as usize;
+    let (stock, new) = items.split_at(stock);
+    if stock.is_empty() || new.is_empty() {
+        return Err(Error::Unfit("t5 needs at least four records with text".into()));
+    }
+    let suffix: String = places.id.chars().filter(char::is_ascii_alphanumeric).collect();
+    let name = CollectionName::new(&format!("t5-{suffix}")).map_err(Error::Failed)?;
+    let table = BlockTable::create(&places.mysql, &format!("doppel_t5_{suffix}"), RADIUS).await.map_err(|error| {
+        let hint = "see that --mysql names a server that runs, and a database in which its user may create tables";
+        Error::Failed(format!("{error}; {hint}"))
+    })?;
+    let server = table.version().to_owned();
+    let mut contenders = vec![
+        (format!("MySQL table ({server})"), Contender::Table(Box::new(table))),
+        ("MongoDB store".to_owned(), Contender::Store(places.mongodb.0.clone(), name.clone())),
+        ("embedded store".to_owned(), Contender::Store(places.embedded.0.clone(), name.clone())),
+    ];
+    let measured = measure(&mut contenders, (&settings, &profile), (stock, new), progress).await;
+    let mut removed = Ok(());
+    for (_, contender) in contenders {
+        removed = removed.and(contender.remove().await);
+    }
+    let names = [format!("MySQL table ({server})"), "MongoDB store".into(), "embedded store".into()];
+    let asked = measured?;
+    removed?;
+    Ok(report(setup, (stock.len(), new.len()), &names, &asked))
+}
+
+fn compile(setup: &Setup) -> (Settings, Profile) {
+    let channels = vec![Channel::Simhash(SimhashParams { radius: RADIUS, ..SimhashParams::default() })];
+    let settings = Settings { channels, verify: None, min_features: 0, ..setup.settings.clone() };
+    let profile = Profile::compile(&settings, None);
+    (settings, profile)
+}
+
+fn items(setup: &Setup, profile: &Profile, now: &str, progress: &Progress) -> Result<Vec<Item>> {
+    let now: Arc<str> = now.into();
+    let set = setup.records(setup.size(STOCK, 100) + setup.size(NEW, 10), progress)?;
+    let item = |(position, document): &(u32, _)| {
+        let signed = Arc::new(profile.sign(document));
+        let (id, row) = set.records[*position as usize].clone();
+        signed.fingerprint().map(|fingerprint| Item { id, row, signed, fingerprint, now: now.clone() })
+    };
+    Ok(documents(&set, profile).iter().filter_map(item).collect())
+}
+
+async fn measure(
+    contenders: &mut [(String, Contender)],
+    (settings, profile): (&Settings, &Profile),
+    (stock, new): (&[Item], &[Item]),
+    progress: &Progress,
+) -> Result<Vec<Vec<Asked>>> {
+    for (done, (_, contender)) in contenders.iter_mut().enumerate() {
+        progress.at("filing the stock", done as u64, 3)?;
+        contender.create(settings, profile, &new[0].now).await?;
+        contender.fill(stock, progress).await?;
+    }
+    let mut asked = vec![Vec::with_capacity(new.len()); contenders.len()];
+    for (done, item) in new.iter().enumerate() {
+        progress.at("asking and filing", done as u64, new.len() as u64)?;
+        for ((_, contender), asked) in contenders.iter_mut().zip(&mut asked) {
+            asked.push(contender.ask(item, done % 2).await?);
+        }
+    }
+    Ok(asked)
+}
+
+impl Contender {
+    async fn create(&mut self, settings: &Settings, profile: &Profile, now: &str) -> Result<()> {
+        let Self::Store(store, name) = self else { return Ok(()) };
+        let (name, settings, profile) = (name.clone(), settings.clone(), profile.digest().to_owned());
+        store.create_collection(CollectionSpec { name, settings, profile, now: now.to_owned() }).await?;
+        Ok(())
+    }
+
+    async fn fill(&mut self, stock: &[Item], progress: &Progress) -> Result<()> {
+        match self {
+            Self::Table(table) => {
+                let records: Vec<_> = stock.iter().map(|item| (item.id.clone(), item.fingerprint)).collect();
+                table.fill(&records).await?;
+            }
+            Self::Store(store, name) => {
+                let filing = stock.iter().map(|item| {
+                    progress.go_on()?;
+                    Ok(register(store.clone(), name.clone(), item))
+                });
+                let filing = stream::iter(filing.collect::<Result<Vec<_>>>()?).buffer_unordered(FILLING);
+                filing.map(|filed| progress.go_on().map_err(Error::from).and(filed)).try_collect::<()>().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks both questions, the first `QUESTIONS[first]`, then files.
+    async fn ask(&mut self, item: &Item, first: usize) -> Result<Asked> {
+        let mut asked = Asked::default();
+        for question in [first, 1 - first] {
+            let begun = Instant::now();
+            let until = if question == 0 { Until::FirstMatch } else { Until::Exhausted };
+            let found = self.find(item, until).await?;
+            asked.seconds[question] = begun.elapsed().as_secs_f64();
+            if question == 0 { asked.any = found > 0 } else { asked.all = found }
+        }
+        let begun = Instant::now();
+        match self {
+            Self::Table(table) => table.insert(&item.id, item.fingerprint).await?,
+            Self::Store(store, name) => register(store.clone(), name.clone(), item).await?,
+        }
+        asked.seconds[2] = begun.elapsed().as_secs_f64();
+        Ok(asked)
+    }
+
+    /// How many similar records are found; of any, none or one.
+    async fn find(&mut self, item: &Item, until: Until) -> Result<usize> {
+        Ok(match (self, until) {
+            (Self::Table(table), Until::FirstMatch) => usize::from(table.any(item.fingerprint).await?),
+            (Self::Table(table), Until::Exhausted) => table.all(item.fingerprint).await?.len(),
+            (Self::Store(store, name), until) => {
+                store.find(query(name, item), Near::to(item), until).await?.matches.len()
+            }
+        })
+    }
+
+    async fn remove(self) -> Result<()> {
+        match self {
+            Self::Table(table) => table.remove().await?,
+            Self::Store(store, name) => drop(store.drop_collection(&name).await?),
+        }
+        Ok(())
+    }
+}
+
+fn query(name: &CollectionName, item: &Item) -> Query {
+    Query {
+        collection: name.clone(),
+        generation: 1,
+        digest: None,
+        fingerprint: Some((item.fingerprint, RADIUS, 0)),
+        signed: None,
+        except: None,
+        confirmed: Vec::new(),
+    }
+}
+
+fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Future<Output = Result<()>> + use<> {
+    let registration = Registration {
+        collection: name,
+        generation: 1,
+        id: item.id.clone(),
+        row: item.row.clone(),
+        signed: item.signed.clone(),
+        others: Vec::new(),
+        confirmed: Vec::new(),
+        mode: Mode::Put,
+        write_once: false,
+        now: item.now.to_string(),
+        placed: Placed::default(),
+    };
+    let judge = Near::to(item);
+    async move { store.register(registration, judge).await.map(drop).map_err(Error::from) }
+}
+
+/// Matches what is within the radius.
+struct Near(Fingerprint);
+
+impl Near {
+    fn to(item: &Item) -> Arc<dyn Judge> {
+        Arc::new(Self(item.fingerprint))
+    }
+}
+
+impl Judge for Near {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let near = candidate.fingerprint?.distance(self.0) <= RADIUS;
+        near.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: Some(self.0), generation: 1, statistics: 0, truncated },
+        )
+    }
+}
+
+impl From<MysqlError> for Error {
+    fn from(error: MysqlError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+const QUESTIONS: [&str; 3] = ["any similar?", "all similar", "insert"];
+
+fn report(setup: &Setup, (stock, new): (usize, usize), names: &[String; 3], asked: &[Vec<Asked>]) -> Report {
+    let head = [
+        "store",
+        "any similar?, ms",
+        "all similar, ms",
+        "insert, ms",
+        "records with similar",
+        "similar listed",
+        "document",
+    ];
+    let mut table = Table::new("A new record, mean (median) of milliseconds.", &head);
+    for (name, asked) in names.iter().zip(asked) {
+        let cells = (0..QUESTIONS.len()).map(|question| {
+            let mut seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
+            seconds.sort_by(f64::total_cmp);
+            format!("{} ({})", ms(mean(&seconds)), ms(seconds[seconds.len() / 2]))
+        });
+        let counts = [asked.iter().filter(|one| one.any).count(), asked.iter().map(|one| one.all).sum()];
+        let known = [UNKNOWN.to_owned()];
+        table.rows.push(
+            std::iter::once(name.clone())
+                .chain(cells)
+                .chain(counts.map(|n| thousands(n as u64)))
+                .chain(known)
+                .collect(),
+        );
+    }
+    let line = |(name, asked): (&String, &Vec<Asked>)| {
+        let point = |question: usize| {
+            let seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
+            (question as f64 + 1.0, mean(&seconds) * 1e3)
+        };
+        Line {
+            name: name.split(" (").next().unwrap_or_default().into(),
+            points: (0..QUESTIONS.len()).map(point).collect(),
+        }
+    };
+    let lines: Vec<Line> = names.iter().zip(asked).map(line).collect();
+    let x = Axis { label: "1 any similar?   2 all similar   3 insert", scale: Scale::Linear };
+    let title = "Mean time of a new record, by store";
+    let y = Axis { label: "ms", scale: Scale::Logarithmic };
+    Report {
+        name: "t5",
+        title: "incremental lookups in MySQL, in MongoDB, and embedded",
+        question: "How long does it take to ask, of a record that comes in, whether any record is similar, and which are, and to file \
+                   it: in a MySQL table of blocks, in MongoDB documents of blocks, and in the embedded store? (Improved Simhash, \
+                   2015, experiment T5.)",
+        setting: vec![
+            ("records", setup.origin()),
+            ("filed beforehand", thousands(stock as u64)),
+            ("new records", format!("{}, in one after the other by turns, every other one asked the second question first; one client, over loopback", thousands(new as u64))),
+        ],
+        tables: vec![table],
+        figures: vec![Figure { file: "t5.svg".into(), alt: title.into(), svg: plot(title, x, y, &lines) }],
+        reading: reading(asked),
+        differs: vec![
+            "The document's times and its table are lost in our copy; it found MongoDB faster, and said without measuring that \
+             inserts are slightly faster too."
+                .into(),
+            "The table holds fingerprints and names alone; the stores keep the records, and registering looks up and inserts as one \
+             atomic step, in MongoDB a transaction acknowledged by a majority. So their insert is more work, not only another store."
+                .into(),
+            "The MySQL server compares the fingerprints itself (`BIT_COUNT`) and sends only what is similar; the MongoDB store reads the \
+             pages of the four blocks and compares in the service, as the document's program did, and reads the records found."
+                .into(),
+            "A page of a block holds at most 128 entries, where the document keeps one document a block value.".into(),
+            "The servers are as they come, on the same machine; with the stock in memory no disk is read. The embedded store has its \
+             index in the process and no wire to cross; it is not in the document."
+                .into(),
+            "Records are fingerprinted beforehand; the times are those of the stores.".into(),
+        ],
+    }
+}
+
+fn mean(seconds: &[f64]) -> f64 {
+    seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
+}
+
+fn reading(asked: &[Vec<Asked>]) -> Vec<String> {
+    let [mysql, mongodb, embedded] = asked else { return Vec::new() };
+    let new = mysql.len();
+    let agree = (0..new).filter(|&at| {
+        let of = |asked: &[Asked]| (asked[at].any, asked[at].all);
+        of(mysql) == of(mongodb) && of(mongodb) == of(embedded) && mysql[at].any == (mysql[at].all > 0)
+    });
+    let ratio = |a: &[Asked], b: &[Asked], question: usize| {
+        let of = |asked: &[Asked]| mean(&asked.iter().map(|one| one.seconds[question]).collect::<Vec<_>>());
+        of(a) / of(b).max(1e-12)
+    };
+    vec![
+        format!("The three give the same answers for {} of {} new records.", agree.count(), new),
+        format!(
+            "Against the MySQL table, the MongoDB store takes {:.2} times as long to say whether any is similar, {:.2} times to list \
+             all, {:.2} times to file; the embedded store {:.3}, {:.3} and {:.2} times.",
+            ratio(mongodb, mysql, 0),
+            ratio(mongodb, mysql, 1),
+            ratio(mongodb, mysql, 2),
+            ratio(embedded, mysql, 0),
+            ratio(embedded, mysql, 1),
+            ratio(embedded, mysql, 2),
+        ),
+    ]
+}

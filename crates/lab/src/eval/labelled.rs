@@ -1,0 +1,222 @@
+//! Pairs that people have read and labelled: how many of each label were found, by how much text a pair shares and by what
+//! tells its records apart.
+//!
+//! `same` pairs should be found, `template` pairs (one form filled in for another place, number, person or question) should
+//! not. Any other label is counted apart and judged by nothing. Pure counting, O(pairs), but for the shared text where the
+//! file does not give it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::dataset::Dataset;
+use super::metrics::{FoundPairs, Pair};
+use doppel_core::record::RecordId;
+use doppel_core::schemes::profile::Profile;
+use doppel_core::similarity::ShingleSet;
+
+/// The label of pairs about the same matter.
+pub const SAME: &str = "same";
+/// The label of pairs that share a form and not the matter.
+pub const TEMPLATE: &str = "template";
+/// Characters of the shingles by which bands are told.
+const SHINGLE: u8 = 3;
+/// Bands of Jaccard similarity, each of the same width.
+const BANDS: usize = 10;
+
+/// A pair with its label.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabelledPair {
+    /// The records.
+    pub pair: Pair,
+    /// `same`, `template`, or any other word.
+    pub label: String,
+    /// Plain Jaccard similarity of 3-grams, 0 to 1, where the file gives it.
+    pub jaccard: Option<f64>,
+    /// What tells the records apart: `place`, `number` and the like.
+    pub signs: BTreeSet<String>,
+}
+
+/// A line of `pairs.jsonl`.
+#[derive(Deserialize)]
+pub(super) struct Line {
+    pub(super) a: RecordId,
+    pub(super) b: RecordId,
+    pub(super) label: String,
+    #[serde(default)]
+    pub(super) jaccard: Option<f64>,
+    #[serde(default)]
+    pub(super) signs: BTreeSet<String>,
+}
+
+/// Pairs of one label, and how many of them were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Tally {
+    /// Number of pairs.
+    pub pairs: usize,
+    /// Number of them that were found.
+    pub found: usize,
+    /// Share of them that were found; 0 when there are none.
+    pub share: f64,
+}
+
+/// Tallies by label.
+pub type Tallies = BTreeMap<String, Tally>;
+
+/// Pairs whose similarity lies in a range.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Band {
+    /// Least Jaccard similarity of 3-grams.
+    pub from: f64,
+    /// The bound above, which belongs to the next band, except 1.
+    pub to: f64,
+    /// The pairs.
+    pub labels: Tallies,
+}
+
+/// How the labelled pairs of a set fared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Labelled {
+    /// Share of the `same` pairs that were found; 1 when there are none.
+    pub recall: f64,
+    /// Share of the `template` pairs that were found; 0 when there are none.
+    pub template_share: f64,
+    /// Share of `same` among the `same` and `template` pairs that were found; 1 when none were found.
+    pub precision: f64,
+    /// All pairs.
+    pub labels: Tallies,
+    /// The same by plain Jaccard similarity of 3-grams: ten bands from 0 to 1.
+    pub by_jaccard: Vec<Band>,
+    /// The same by sign; a pair with several signs counts for each.
+    pub by_sign: BTreeMap<String, Tallies>,
+}
+
+impl Tally {
+    fn add(&mut self, found: bool) {
+        self.pairs += 1;
+        self.found += usize::from(found);
+        self.share = self.found as f64 / self.pairs as f64;
+    }
+}
+
+impl Labelled {
+    /// Counts the labelled pairs of `set` against those `found`; `None` when the set has none. Similarities that the file
+    /// does not give are measured on the joined text that `profile` reads; records it refuses resemble nothing.
+    pub fn of(set: &Dataset, profile: &Profile, found: &FoundPairs) -> Option<Self> {
+        if set.labelled.is_empty() {
+            return None;
+        }
+        let mut labels = Tallies::new();
+        let mut by_jaccard: Vec<Band> = (0..BANDS).map(band).collect();
+        let mut by_sign = BTreeMap::<String, Tallies>::new();
+        for labelled in &set.labelled {
+            let hit = found.contains_key(&labelled.pair);
+            let jaccard = labelled.jaccard.unwrap_or_else(|| measured(set, profile, labelled.pair));
+            let count = |tallies: &mut Tallies| tallies.entry(labelled.label.clone()).or_default().add(hit);
+            count(&mut labels);
+            count(&mut by_jaccard[band_of(jaccard)].labels);
+            labelled.signs.iter().for_each(|sign| count(by_sign.entry(sign.clone()).or_default()));
+        }
+        let of = |label: &str| labels.get(label).copied().unwrap_or_default();
+        let (same, template) = (of(SAME), of(TEMPLATE));
+        let accepted = same.found + template.found;
+        Some(Self {
+            recall: if same.pairs == 0 { 1.0 } else { same.share },
+            template_share: template.share,
+            precision: if accepted == 0 { 1.0 } else { same.found as f64 / accepted as f64 },
+            labels,
+            by_jaccard,
+            by_sign,
+        })
+    }
+}
+
+fn band(number: usize) -> Band {
+    let bound = |number: usize| number as f64 / BANDS as f64;
+    Band { from: bound(number), to: bound(number + 1), labels: Tallies::new() }
+}
+
+fn band_of(jaccard: f64) -> usize {
+    // A hair of slack, so that a similarity of 0.3 counts at 0.3.
+    ((jaccard * BANDS as f64 + 1e-9) as usize).min(BANDS - 1)
+}
+
+fn measured(set: &Dataset, profile: &Profile, Pair(a, b): Pair) -> f64 {
+    let shingles = |position: u32| {
+        let document = profile.read(&set.records[position as usize].1);
+        ShingleSet::of(&document.map(|document| document.joined()).unwrap_or_default(), SHINGLE)
+    };
+    shingles(a).resemblance(&shingles(b)).jaccard
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::metrics::FoundPair;
+    use doppel_core::collection::{Preset, Settings};
+
+    const RECORDS: &str = r#"{"id":"a","content":"甲乙丙丁戊"}
+        {"id":"b","content":"甲乙丙丁己"}
+        {"id":"c","content":"子丑寅卯"}
+        {"id":"d","content":"辰巳午未"}"#;
+    const PAIRS: &str = r#"{"a":"a","b":"b","label":"same"}
+        {"a":"b","b":"a","label":"same"}"#;
+
+    fn set(pairs: &str) -> Result<Dataset, String> {
+        let mut set = Dataset::read(("r", RECORDS.as_bytes()), ("g", &b""[..])).map_err(|error| error.to_string())?;
+        set.read_pairs(("p", pairs.as_bytes())).map_err(|error| error.to_string())?;
+        Ok(set)
+    }
+
+    fn counted(pairs: &str, found: &[Pair]) -> Option<Labelled> {
+        let found = found.iter().map(|pair| (*pair, FoundPair { via: BTreeSet::new(), similarity: None })).collect();
+        Labelled::of(&set(pairs).unwrap(), &Profile::compile(&Settings::preset(Preset::Default), None), &found)
+    }
+
+    #[test]
+    fn recall_is_of_same_pairs_and_precision_of_same_among_same_and_template() {
+        let pairs = r#"{"a":"a","b":"b","label":"same"}
+            {"a":"a","b":"c","label":"same"}
+            {"a":"d","b":"a","label":"template"}
+            {"a":"b","b":"c","label":"template"}
+            {"a":"b","b":"d","label":"template"}
+            {"a":"c","b":"d","label":"unsure"}"#;
+        let counted = counted(pairs, &[Pair(0, 1), Pair(0, 3), Pair(2, 3)]).unwrap();
+        assert_eq!(counted.labels["same"], Tally { pairs: 2, found: 1, share: 0.5 });
+        assert_eq!(counted.labels["unsure"], Tally { pairs: 1, found: 1, share: 1.0 });
+        assert_eq!((counted.recall, counted.precision), (0.5, 0.5), "unsure pairs are judged by nothing");
+        assert!((counted.template_share - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_pair_counts_in_the_band_that_is_given_or_else_measured_and_for_each_of_its_signs() {
+        // 甲乙丙 乙丙丁 of 甲乙丙 乙丙丁 丙丁戊 丙丁己: half.
+        let pairs = r#"{"a":"a","b":"b","label":"template","signs":["place","number","place"]}
+            {"a":"a","b":"c","label":"template","signs":["place"],"jaccard":0.3}
+            {"a":"c","b":"d","label":"same","jaccard":1}"#;
+        let counted = counted(pairs, &[Pair(0, 1)]).unwrap();
+        let filled: Vec<_> = counted.by_jaccard.iter().filter(|band| !band.labels.is_empty()).collect();
+        assert_eq!(filled.iter().map(|band| band.from).collect::<Vec<_>>(), [0.3, 0.5, 0.9]);
+        assert_eq!(filled[1].labels["template"], Tally { pairs: 1, found: 1, share: 1.0 });
+        assert_eq!(counted.by_jaccard.len(), 10, "empty ones are there, too");
+        assert_eq!(counted.by_sign["place"]["template"], Tally { pairs: 2, found: 1, share: 0.5 });
+        assert_eq!(counted.by_sign["number"]["template"].pairs, 1);
+    }
+
+    #[test]
+    fn without_labelled_pairs_there_is_nothing_to_say_and_without_some_labels_nothing_is_missed() {
+        assert_eq!(counted("", &[Pair(0, 1)]), None);
+        let only = counted(r#"{"a":"a","b":"b","label":"other"}"#, &[]).unwrap();
+        assert_eq!((only.recall, only.precision, only.template_share), (1.0, 1.0, 0.0));
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_remedy() {
+        let refused = |line: &str| set(line).unwrap_err();
+        assert_eq!(refused(r#"{"a":"a","b":"zz","label":"same"}"#), "p line 1: the record zz is not among the records");
+        assert!(refused(r#"{"a":"a","b":"b"}"#).starts_with("p line 1: not a pair with \"a\", \"b\" and \"label\""));
+        assert_eq!(refused(PAIRS), "p line 2: the pair a, b occurs twice; give every pair one label");
+        assert!(refused(r#"{"a":"a","b":"a","label":"same"}"#).contains("give two records"));
+        assert!(refused(r#"{"a":"a","b":"b","label":"same","jaccard":2}"#).contains("from 0 to 1"));
+    }
+}

@@ -1,0 +1,447 @@
+//! One opened database: its keyspaces, its commits, and the view that readers see.
+//!
+//! **Atomicity across keyspaces** was read in the source of fjall 3.1.13, not assumed: a batch is one journal entry
+//! (start, items of any keyspace, end with checksum) under one lock; recovery drops a batch without its end marker; a
+//! journal file is deleted only when every keyspace in it has flushed it. `WriteBatch::commit` with
+//! `PersistMode::SyncAll` appends, syncs, and only then applies to the memtables. So there is nothing to repair after a
+//! crash.
+//!
+//! Readers use [`Disk::view`], a snapshot taken after the last sync: nothing shows before it is durable, and all
+//! keyspaces show the same instant.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use parking_lot::Mutex;
+
+use super::inspect::{self, Found};
+use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY};
+use super::manifest::{self, Manifest, Marks, State};
+use super::opening::{check_keyspaces, database, open_error, tell_dropped};
+use super::scan::{Damages, Scan};
+use super::{Opening, Options};
+use doppel_core::record::RecordId;
+use doppel_core::verdict::Fingerprint;
+use doppel_store::{GenerationId, Result, Seq, StoreError, StoredRecord};
+
+/// Seconds after which a refused caller may try again.
+pub(super) const RETRY_AFTER_S: u32 = 2;
+
+/// The engine holds a commit up for good, when nobody clears away for it, at so many tables written and not merged, or memtables
+/// full and not written. It is not let come to that: commits wait before, where they can be told to end.
+const TABLES_BEHIND: usize = 28;
+const MEMTABLES_BEHIND: usize = 3;
+/// How often to look whether it has caught up.
+const CATCHING_UP: Duration = Duration::from_millis(10);
+
+/// Whether the engine clears away in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Workers {
+    Running,
+    /// It does not: commits go to the journal alone. For a volume without the room that merging tables takes.
+    Held,
+}
+
+/// How tests open a directory.
+#[cfg(test)]
+pub(super) const FRESH: (Opening, Workers) = (Opening::CreateIfEmpty, Workers::Running);
+
+/// The keyspaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Space {
+    Meta,
+    Records,
+    Ids,
+    Signatures,
+    Decisions,
+    Tasks,
+    Pairs,
+}
+
+/// Their names, in the same order.
+pub(super) const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
+
+/// One change of one key.
+#[derive(Debug)]
+pub(super) enum Op {
+    Put(Space, Vec<u8>, Vec<u8>),
+    Delete(Space, Vec<u8>),
+}
+
+impl Op {
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Put(_, key, value) => key.len() + value.len(),
+            Self::Delete(_, key) => key.len(),
+        }
+    }
+}
+
+/// An open database.
+pub(super) struct Disk {
+    db: Database,
+    spaces: Vec<Keyspace>,
+    view: ArcSwap<Snapshot>,
+    failed: AtomicBool,
+    stopping: AtomicBool,
+    /// Bytes on disk when last measured.
+    measured: AtomicU64,
+    workers: Workers,
+    damages: Option<Damages>,
+    /// What must be there at the next opening. Last: it is written anew when all else is closed.
+    marks: Marks,
+}
+
+/// How a commit failed.
+#[derive(Debug)]
+pub(super) enum CommitError {
+    /// Nothing was written.
+    Refused(String),
+    /// Some of it may have reached the disk; opening again will tell.
+    Open(String),
+}
+
+impl CommitError {
+    pub(super) fn answer(&self) -> StoreError {
+        match self {
+            Self::Refused(reason) => unavailable(reason),
+            Self::Open(reason) => StoreError::Unknown(reason.clone()),
+        }
+    }
+}
+
+pub(super) fn unavailable(reason: impl Into<String>) -> StoreError {
+    StoreError::Unavailable { reason: reason.into(), retry_after_s: RETRY_AFTER_S }
+}
+
+pub(super) fn io(error: impl Into<fjall::Error>) -> StoreError {
+    match error.into() {
+        fjall::Error::Io(error) => StoreError::Internal(format!("reading the data directory failed: {error}")),
+        error => StoreError::Internal(format!(
+            "what is in the data directory is damaged: {error}; restore a backup, or see with doppel doctor what can still be read"
+        )),
+    }
+}
+
+/// Writes down that the directory is no longer as it was closed, before anything changes in it: workers clear journals away at once.
+/// Whether that could be written; where it could not, nothing may be cleared away.
+fn announced(dir: &Path) -> bool {
+    let Some(closed) = Manifest::read(dir).filter(|manifest| manifest.state == State::Closed) else { return true };
+    let written = Manifest { state: State::Open, ..closed }.write(dir);
+    if let Err(error) = &written {
+        tracing::warn!(%error, file = manifest::NAME, "a file cannot be written; tables are not merged until it can");
+    }
+    written.is_ok()
+}
+
+impl Disk {
+    /// Opens or creates the database in `dir`, which is made if it may be.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`] with the directory, what is wrong with it, and the remedy. Then nothing was changed in it.
+    pub(super) fn open(dir: &Path, options: &Options, (opening, workers): (Opening, Workers)) -> Result<Self> {
+        let found = inspect::inspect(dir, opening)?;
+        let refused = |error: std::io::Error| {
+            StoreError::Internal(format!("{} cannot be written: {error}; choose another data directory", dir.display()))
+        };
+        if found.is_new {
+            super::create_private(dir).map_err(refused)?;
+            Manifest::creating().write(dir).map_err(refused)?;
+        }
+        let workers = if announced(dir) { workers } else { Workers::Held };
+        let db = database(dir, options, workers)?;
+        check_keyspaces(dir, &db, &found)?;
+        let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error));
+        let spaces = NAMES.map(space).into_iter().collect::<Result<Vec<_>>>()?;
+        let view = ArcSwap::from_pointee(db.snapshot());
+        let (failed, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
+        let manifest = Mutex::new(Manifest::creating());
+        let marks = Marks { dir: dir.to_owned(), manifest, orderly: AtomicBool::new(false) };
+        let (measured, damages) = (AtomicU64::new(0), options.damages.clone());
+        let disk = Self { db, spaces, view, failed, stopping, measured, workers, damages, marks };
+        disk.check_format(dir, &found)?;
+        tell_dropped(dir, &found);
+        match disk.mark(dir) {
+            // Until it says so, what is stored would count as nothing.
+            Err(error) if found.is_new => return Err(refused(error)),
+            Err(error) => {
+                tracing::warn!(%error, file = manifest::NAME, "a file cannot be written; the one before stands");
+            }
+            Ok(()) => {}
+        }
+        disk.measure();
+        Ok(disk)
+    }
+
+    fn mark(&self, dir: &Path) -> std::io::Result<()> {
+        let keyspaces = self.spaces.iter().map(|space| space.id()).collect();
+        let manifest = Manifest::of(dir, State::Open, keyspaces)?;
+        manifest.write(dir)?;
+        *self.marks.manifest.lock() = manifest;
+        Ok(())
+    }
+
+    fn check_format(&self, dir: &Path, found: &Found) -> Result<()> {
+        let format = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT)?;
+        match format.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
+            Some(FORMAT) => Ok(()),
+            // Nothing in it need be written anew.
+            Some(FORMAT_RECORDS_ONLY) => self.set_format(),
+            Some(newer) if newer > FORMAT => Err(StoreError::Internal(format!(
+                "{} has format {newer}, this program knows up to {FORMAT}; run the newer program version, or restore a \
+                 backup made before the upgrade",
+                dir.display()
+            ))),
+            Some(other) => Err(StoreError::Internal(format!(
+                "{} has format {other}, which no version writes; restore it from a backup",
+                dir.display()
+            ))),
+            None if found.is_new => self.set_format(),
+            None => Err(inspect::damaged(dir, "what says its format is gone, and so may be records")),
+        }
+    }
+
+    /// Says that the directory is of today's format: a program that does not know it refuses to open it.
+    fn set_format(&self) -> Result<()> {
+        let value = FORMAT.to_le_bytes().to_vec();
+        self.commit(vec![Op::Put(Space::Meta, layout::KEY_FORMAT.to_vec(), value)]).map_err(|error| error.answer())?;
+        self.publish();
+        Ok(())
+    }
+
+    fn keyspace(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
+
+    /// Writes `ops` as one atomic batch and syncs it. Returns after the sync; readers see it after [`Disk::publish`].
+    pub(super) fn commit(&self, ops: Vec<Op>) -> std::result::Result<(), CommitError> {
+        super::point("store::before_append");
+        if super::fails("store::commit_error") {
+            return Err(CommitError::Refused("the commit failed".into()));
+        }
+        self.wait_until_cleared()?;
+        let mut batch = self.db.batch();
+        for op in ops {
+            match op {
+                Op::Put(space, key, value) => batch.insert(self.keyspace(space), key, value),
+                Op::Delete(space, key) => batch.remove(self.keyspace(space), key),
+            }
+        }
+        #[cfg(feature = "failpoints")]
+        if super::fails("store::split_append_and_sync") {
+            batch.commit().map_err(commit_error)?;
+            super::point("store::between_append_and_sync");
+            return self.db.persist(PersistMode::SyncAll).map_err(commit_error);
+        }
+        batch.durability(Some(PersistMode::SyncAll)).commit().map_err(commit_error)?;
+        self.marks.follow();
+        Ok(())
+    }
+
+    /// Waits while the engine has so much to clear away that it would hold the commit up.
+    fn wait_until_cleared(&self) -> std::result::Result<(), CommitError> {
+        while self.is_behind() {
+            if self.workers == Workers::Held || self.is_stopping() || self.has_crashed() {
+                return Err(CommitError::Refused("the storage engine does not clear away any more".into()));
+            }
+            std::thread::sleep(CATCHING_UP);
+        }
+        Ok(())
+    }
+
+    /// Whether commits would wait, or do.
+    pub(super) fn is_behind(&self) -> bool {
+        let behind = |space: &Keyspace| {
+            space.tree.sealed_memtable_count() >= MEMTABLES_BEHIND || space.tree.l0_run_count() >= TABLES_BEHIND
+        };
+        self.spaces.iter().any(behind)
+    }
+
+    /// Whether something that writes in the background has failed, so that no commit can succeed. Waits for whoever writes the
+    /// journal, so that only the writer should ask.
+    pub(super) fn has_crashed(&self) -> bool {
+        super::fails("store::worker_crash") || self.db.persist(PersistMode::Buffer).is_err()
+    }
+
+    /// Whether it clears away in the background.
+    pub(super) fn workers(&self) -> Workers {
+        self.workers
+    }
+
+    /// What was passed over because it cannot be read, if the store was opened so.
+    pub(super) fn damages(&self) -> Option<&Damages> {
+        self.damages.as_ref()
+    }
+
+    /// Passes over what cannot be read, if the store was opened so.
+    pub(super) fn tolerate<T>(&self, at: (Space, u32, Seq), read: Result<T>) -> Result<Option<T>> {
+        match (read, &self.damages) {
+            (Err(_), Some(damages)) => {
+                damages.note(at.0, at.1, Some(at.2));
+                Ok(None)
+            }
+            (read, _) => read.map(Some),
+        }
+    }
+
+    /// Lets readers see everything committed so far.
+    pub(super) fn publish(&self) {
+        self.view.store(Arc::new(self.db.snapshot()));
+    }
+
+    /// Syncs once more, for an orderly end. What was acknowledged was synced before: a database that takes no more writes has
+    /// nothing left to sync.
+    pub(super) fn sync(&self) -> Result<()> {
+        match self.db.persist(PersistMode::SyncAll) {
+            Err(fjall::Error::Poisoned) => {
+                tracing::warn!("the data directory is closed after a write in the background had failed");
+                Ok(())
+            }
+            synced => synced.map_err(io),
+        }
+    }
+
+    /// The last published state.
+    pub(super) fn view(&self) -> Arc<Snapshot> {
+        self.view.load_full()
+    }
+
+    /// Whether `view` is still the last published state.
+    pub(super) fn is_current(&self, view: &Arc<Snapshot>) -> bool {
+        Arc::ptr_eq(view, &self.view.load())
+    }
+
+    /// No more writes until opened again.
+    pub(super) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Tells work that can wait until the next opening to end.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Bytes on disk when last measured: an answer that waits for nobody.
+    pub(super) fn bytes(&self) -> u64 {
+        self.measured.load(Ordering::Relaxed)
+    }
+
+    /// Looks how many bytes are on disk. Waits for whoever writes the journal, so that only the writer should ask.
+    pub(super) fn measure(&self) {
+        if let Ok(bytes) = self.db.disk_space() {
+            self.measured.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn get(&self, view: &Snapshot, space: Space, key: &[u8]) -> Result<Option<fjall::UserValue>> {
+        view.get(self.keyspace(space), key).map_err(io)
+    }
+
+    /// The seq under which `id` is stored.
+    pub(super) fn seq_of(&self, view: &Snapshot, number: u32, id: &RecordId) -> Result<Option<Seq>> {
+        let found = self.get(view, Space::Ids, &layout::id_key(number, id))?;
+        found.map(|bytes| layout::decode_seq(&bytes)).transpose()
+    }
+
+    /// The record with `seq`; its verdict only if wanted.
+    pub(super) fn record(
+        &self,
+        view: &Snapshot,
+        number: u32,
+        seq: Seq,
+        with_verdict: bool,
+    ) -> Result<Option<StoredRecord>> {
+        let found = self.get(view, Space::Records, &layout::record_key(number, seq))?;
+        found.map(|bytes| layout::decode_record(seq, &bytes, with_verdict)).transpose()
+    }
+
+    /// The index entry of the record with `seq`, if it is there and can be read.
+    pub(super) fn entry(
+        &self,
+        view: &Snapshot,
+        number: u32,
+        generation: GenerationId,
+        seq: Seq,
+    ) -> Result<Option<layout::IndexEntry>> {
+        let found = self.get(view, Space::Signatures, &layout::signature_key(number, generation, seq))?;
+        Ok(found.map(|bytes| layout::decode_entry(&bytes)).transpose()?.flatten())
+    }
+
+    /// The fingerprint of the record with `seq`, if its index entry has one and can be read.
+    pub(super) fn fingerprint(
+        &self,
+        view: &Snapshot,
+        (number, generation): (u32, GenerationId),
+        seq: Seq,
+    ) -> Result<Option<Fingerprint>> {
+        Ok(self.entry(view, number, generation, seq)?.and_then(|entry| entry.fingerprint))
+    }
+
+    /// Keys and values from `from` up to, not including, `to`, in order.
+    pub(super) fn range(&self, view: &Arc<Snapshot>, space: Space, from: &[u8], to: &[u8]) -> Scan {
+        let found = view.range(self.keyspace(space), from.to_vec()..to.to_vec());
+        self.scan(view, space, (from, to), found)
+    }
+
+    /// Keys and values that begin with `prefix`, in order.
+    pub(super) fn prefix(&self, view: &Arc<Snapshot>, space: Space, prefix: &[u8]) -> Scan {
+        let found = view.prefix(self.keyspace(space), prefix);
+        let to = [prefix, &[u8::MAX; 16]].concat();
+        self.scan(view, space, (prefix, &to), found)
+    }
+
+    fn scan(&self, view: &Arc<Snapshot>, space: Space, keys: (&[u8], &[u8]), found: fjall::Iter) -> Scan {
+        let Some(damages) = &self.damages else { return Scan::strict(found) };
+        let number = keys.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
+        let numbers = self.get(view, Space::Meta, &layout::numbers_key(number)).ok().flatten();
+        let end = numbers.and_then(|bytes| layout::decode_numbers(&bytes).ok()).map_or(0, |(next, _)| next);
+        let place = (Arc::clone(view), self.keyspace(space).clone());
+        Scan::passing(found, place, (space, damages.clone()), keys, end)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let orderly = !self.has_failed() && !self.has_crashed();
+        self.marks.orderly.store(orderly, Ordering::Release);
+    }
+}
+
+fn commit_error(error: fjall::Error) -> CommitError {
+    match error {
+        // Said before anything is written.
+        fjall::Error::Poisoned => CommitError::Refused("the last write to the data directory failed".into()),
+        error => CommitError::Open(format!("writing to the data directory failed: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_called_open_before_anything_changes_in_it_or_nothing_does() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let closed = Manifest { state: State::Closed, keyspaces: vec![1, 2], journals: Vec::new() };
+        closed.write(dir.path()).expect("a write");
+        let part = dir.path().join(manifest::NAME_BEFORE);
+        std::fs::create_dir(&part).expect("what keeps it from being written");
+        assert!(!announced(dir.path()));
+        assert_eq!(Manifest::read(dir.path()), Some(closed.clone()));
+        std::fs::remove_dir(&part).expect("it is there");
+        assert!(announced(dir.path()));
+        assert_eq!(Manifest::read(dir.path()), Some(Manifest { state: State::Open, ..closed }));
+    }
+}

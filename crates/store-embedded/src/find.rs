@@ -1,0 +1,130 @@
+//! Lookups that store nothing. They see exactly what is published.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::candidates::{blocking, for_each};
+use super::line::{Collection, Generation};
+use super::shared_state::SharedState;
+use doppel_core::index::{Probe, Proposal, Proposals, Via};
+use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
+
+/// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
+/// and publications are a sync apart, so the second try nearly always stands.
+const TRIES: usize = 16;
+
+impl SharedState {
+    /// Judges what the index proposes.
+    pub(super) fn find(&self, query: &Query, judge: &Arc<dyn Judge>, until: Until) -> Result<Found> {
+        let collection = self.collection(&query.collection)?;
+        let (view, live, proposals) = self.consistent(&collection, query)?;
+        let place = (collection.number, live.id);
+        let except: Option<Seq> = match &query.except {
+            Some(id) => self.disk.seq_of(&view, collection.number, id)?,
+            None => None,
+        };
+        let mut items = proposals.items;
+        for id in &query.confirmed {
+            let Some(seq) = self.disk.seq_of(&view, collection.number, id)? else { continue };
+            let found = items.iter().position(|item| item.seq == seq);
+            let mut item = match found {
+                Some(at) => items.remove(at),
+                None => {
+                    let fingerprint = self.disk.fingerprint(&view, place, seq)?;
+                    Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint }
+                }
+            };
+            item.via = item.via.with(Via::DECISION);
+            // Before all others: nobody cuts them off.
+            items.insert(0, item);
+        }
+        items.retain(|item| Some(item.seq) != except);
+        let mut matches = Vec::new();
+        let cut = for_each(&items, |item| {
+            let (bytes, found) = self.judge_stored(&view, place, item, judge.as_ref())?;
+            matches.extend(found);
+            let enough = until == Until::FirstMatch && !matches.is_empty();
+            Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(bytes) })
+        })?;
+        Ok(Found { matches, truncated: proposals.truncated || cut })
+    }
+
+    /// Proposals and a view of the same instant: a replacement published in between could hide both the old and the new
+    /// record. And of the generation that is live at that instant: another's index is not kept up.
+    fn consistent(
+        &self,
+        collection: &Collection,
+        query: &Query,
+    ) -> Result<(Arc<fjall::Snapshot>, Arc<Generation>, Proposals)> {
+        let mut tries = 0;
+        loop {
+            let shown = collection.shown.load_full();
+            let live = &shown.live;
+            if query.generation != live.id {
+                return Err(StoreError::StaleGeneration { given: query.generation, live: live.id });
+            }
+            let probe = Probe {
+                digest_key: query.digest.map(|digest| digest.key()),
+                fingerprint: query.fingerprint,
+                keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
+            };
+            let view = self.disk.view();
+            let proposals = live.index.propose(&probe);
+            tries += 1;
+            let current = self.disk.is_current(&view) || tries >= TRIES;
+            if current && Arc::ptr_eq(&shown, &collection.shown.load()) {
+                return Ok((view, Arc::clone(live), proposals));
+            }
+        }
+    }
+
+    /// One published record.
+    pub(super) fn stored_record(
+        &self,
+        collection: &Collection,
+        id: &doppel_core::record::RecordId,
+    ) -> Result<Option<StoredRecord>> {
+        let view = self.disk.view();
+        match self.disk.seq_of(&view, collection.number, id)? {
+            Some(seq) => self.disk.record(&view, collection.number, seq, true),
+            None => Ok(None),
+        }
+    }
+
+    /// Published records in seq order.
+    pub(super) fn stored_records(
+        &self,
+        collection: &Collection,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<StoredRecord>> {
+        use super::disk::Space;
+        use super::layout;
+        let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
+        let view = self.disk.view();
+        let (from, to) = (layout::record_key(collection.number, first), (collection.number + 1).to_be_bytes());
+        let read = || {
+            let entries = self.disk.range(&view, Space::Records, &from, &to);
+            let records = entries.map(|entry| {
+                let (key, value) = entry?;
+                let seq = layout::seq_of_key(&key)?;
+                let at = (Space::Records, collection.number, seq);
+                self.disk.tolerate(at, layout::decode_record(seq, &value, true))
+            });
+            records.filter_map(Result::transpose).take(limit).collect()
+        };
+        if limit > 1 { blocking(read) } else { read() }
+    }
+
+    /// Published records with these seqs, in seq order.
+    pub(super) fn stored_records_at(&self, collection: &Collection, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        let seqs: BTreeSet<Seq> = seqs.iter().copied().collect();
+        let view = self.disk.view();
+        let read = || {
+            let records = seqs.iter().map(|seq| self.disk.record(&view, collection.number, *seq, true));
+            records.filter_map(Result::transpose).collect()
+        };
+        if seqs.len() > 1 { blocking(read) } else { read() }
+    }
+}

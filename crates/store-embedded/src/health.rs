@@ -1,0 +1,125 @@
+//! What is looked at in a directory besides records and index entries: ids, pairs, and what could not be read at all.
+
+use super::EmbeddedStore;
+use super::disk::Space;
+use super::keys;
+use super::layout;
+use super::line::Collection;
+use super::shared_state::SharedState;
+use doppel_store::{Report, Result, Seq, Store as _, StoreError};
+
+/// A collection under examination.
+struct Examined<'a> {
+    core: &'a SharedState,
+    collection: &'a Collection,
+    name: String,
+    report: &'a mut Report,
+}
+
+impl EmbeddedStore {
+    /// Adds to `report` what is wrong with ids and pairs, and all that was passed over since the store was opened. One pass over
+    /// the records; for a store opened with [`super::Options::damages`].
+    ///
+    /// # Errors
+    /// When the directory cannot be read at all.
+    pub async fn examine_rest(&self, report: &mut Report) -> Result<()> {
+        let core = self.core()?;
+        for state in self.collections().await? {
+            let collection = core.collection(&state.name)?;
+            let name = state.name.to_string();
+            let mut examined = Examined { core: &core, collection: &collection, name, report };
+            examined.ids()?;
+            examined.pairs()?;
+        }
+        self.tell_damages(report)
+    }
+
+    /// Adds to `report` all that was passed over since the store was opened.
+    ///
+    /// # Errors
+    /// When the store is closed.
+    pub fn tell_damages(&self, report: &mut Report) -> Result<()> {
+        let core = self.core()?;
+        let names: Vec<(u32, String)> = {
+            let collections = core.collections.read();
+            collections.iter().map(|(name, collection)| (collection.number, name.to_string())).collect()
+        };
+        for damage in core.disk.damages().map(super::Damages::all).unwrap_or_default() {
+            let name = names.iter().find(|(number, _)| *number == damage.number).map(|(_, name)| name.clone());
+            let place = damage.seq.filter(|seq| *seq > 0).map_or_else(|| "*".to_owned(), |seq| format!("seq {seq}"));
+            let fault = format!("{} cannot be read: damaged on disk", what(damage.space));
+            report.faults.push((name.unwrap_or_else(|| "*".to_owned()), place, fault));
+        }
+        Ok(())
+    }
+}
+
+fn what(space: Space) -> &'static str {
+    match space {
+        Space::Meta => "some of the settings",
+        Space::Records => "the record",
+        Space::Ids => "some of the ids",
+        Space::Signatures => "what is filed",
+        Space::Decisions => "some of the decisions",
+        Space::Tasks => "some of the tasks",
+        Space::Pairs => "the list of pairs",
+    }
+}
+
+impl Examined<'_> {
+    fn fault(&mut self, at: String, fault: &str) {
+        self.report.faults.push((self.name.clone(), at, fault.to_owned()));
+    }
+
+    /// Every record is found by its id, and every id leads to its record.
+    fn ids(&mut self) -> Result<()> {
+        let (disk, number) = (&self.core.disk, self.collection.number);
+        let view = disk.view();
+        let mut own = 0;
+        for entry in
+            disk.range(&view, Space::Records, &layout::record_key(number, 0), &layout::record_key(number, Seq::MAX))
+        {
+            let (key, value) = entry?;
+            let seq = layout::seq_of_key(&key)?;
+            let Ok(record) = layout::decode_record(seq, &value, false) else { continue };
+            match disk.seq_of(&view, number, &record.id) {
+                Ok(Some(found)) if found == seq => own += 1,
+                Ok(_) => self.fault(record.id.to_string(), "the id does not lead to the record"),
+                Err(_) => self.fault(record.id.to_string(), "the entry of the id cannot be read: damaged on disk"),
+            }
+        }
+        let mut all = 0;
+        for entry in disk.prefix(&view, Space::Ids, &number.to_be_bytes()) {
+            match entry.and_then(|(_, value)| layout::decode_seq(&value)) {
+                Ok(_) => all += 1,
+                Err(_) => self.fault("*".to_owned(), "an entry of an id cannot be read: damaged on disk"),
+            }
+        }
+        if all > own {
+            self.fault("*".to_owned(), &format!("{} ids lead to no record of theirs", all - own));
+        }
+        Ok(())
+    }
+
+    /// Pairs name earlier records.
+    fn pairs(&mut self) -> Result<()> {
+        let (disk, number) = (&self.core.disk, self.collection.number);
+        let view = disk.view();
+        let generations = self.collection.line.lock().generations();
+        for generation in generations {
+            let key = |seq| layout::signature_key(number, generation, seq);
+            for entry in disk.range(&view, Space::Pairs, &key(0), &key(Seq::MAX)) {
+                let (at, value) = entry?;
+                let seq = layout::seq_of_key(&at)?;
+                let fault = match keys::decode_pairs(&value) {
+                    Ok(earlier) if earlier.iter().all(|other| *other > 0 && *other < seq) => continue,
+                    Ok(_) => "the list of pairs names records that came later",
+                    Err(StoreError::Internal(_)) => "the list of pairs cannot be read",
+                    Err(error) => return Err(error),
+                };
+                self.fault(format!("seq {seq}"), &format!("{fault} in generation {generation}"));
+            }
+        }
+        Ok(())
+    }
+}

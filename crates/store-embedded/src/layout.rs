@@ -1,0 +1,453 @@
+//! How keys and values look on disk. The only file that knows.
+//!
+//! All integers in keys are big-endian, so that byte order is number order; in values they are little-endian.
+//!
+//! | keyspace | key | value |
+//! |---|---|---|
+//! | `meta` | `format` | u32: [`FORMAT`] |
+//! | `meta` | `next` | u32: the next collection number |
+//! | `meta` | `c/` name | JSON of [`CollectionEntry`] |
+//! | `meta` | `n/` number u32 | next seq u64, live records u64 |
+//! | `meta` | `t/` number u32 | empty: the collection is dropped, its ranges are still to be deleted |
+//! | `records` | number u32, seq u64 | see [`encode_record`] |
+//! | `ids` | number u32, id | seq u64 |
+//! | `signatures` | number u32, generation u32, seq u64 | see [`encode_entry`] |
+//!
+//! What stands beside the records is in `keys`. Values of `records` and `signatures` begin with a version byte, so that a later
+//! version can read what this one wrote without rewriting it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use doppel_core::record::RecordId;
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::encoding::{put_signature, take_signature};
+use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
+use doppel_core::verdict::{Fingerprint, Verdict};
+use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
+
+/// Version of the whole directory. Raised when an older program could misread it.
+pub(super) const FORMAT: u32 = 2;
+/// The format before there were generations, pairs, decisions and tasks. A program that knows no more would leave them behind
+/// when it changes records, so that opening such a directory makes it one of [`FORMAT`].
+pub(super) const FORMAT_RECORDS_ONLY: u32 = 1;
+const RECORD: u8 = 2;
+/// The layout before: it did not say whose the digest is. Still read.
+const RECORD_BARE_DIGEST: u8 = 1;
+const ENTRY: u8 = 2;
+/// The layout before: its counts were u16, too narrow for a channel that keeps many keys. Still read.
+const ENTRY_SHORT_COUNTS: u8 = 1;
+
+pub(super) const KEY_FORMAT: &[u8] = b"format";
+pub(super) const KEY_NEXT_COLLECTION: &[u8] = b"next";
+pub(super) const PREFIX_COLLECTION: &[u8] = b"c/";
+pub(super) const PREFIX_TOMBSTONE: &[u8] = b"t/";
+const PREFIX_NUMBERS: &[u8] = b"n/";
+
+/// A collection in `meta`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CollectionEntry {
+    /// Names its key ranges; never used twice.
+    pub(super) number: u32,
+    /// The number of the next generation, never used before; 0 where only the live one was ever begun.
+    #[serde(default)]
+    pub(super) next_generation: GenerationId,
+    pub(super) state: CollectionState,
+}
+
+impl CollectionEntry {
+    /// The number of the next generation.
+    pub(super) fn next_generation(&self) -> GenerationId {
+        let highest = self.state.others.iter().map(|other| other.id).max().unwrap_or(0).max(self.state.generation);
+        self.next_generation.max(highest + 1)
+    }
+}
+
+/// What the index and a removal need of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct IndexEntry {
+    pub(super) digest_key: u64,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) keys: Vec<PostingKey>,
+    /// Kept only where the judge asks for them; the keys alone rebuild the index.
+    pub(super) signatures: Vec<Option<Signature>>,
+}
+
+impl IndexEntry {
+    pub(super) fn of(signed: &Signed, with_signatures: bool) -> Self {
+        let signatures = if with_signatures { signed.signatures.clone() } else { Vec::new() };
+        Self {
+            digest_key: signed.digest.key(),
+            fingerprint: signed.fingerprint(),
+            keys: signed.keys.clone(),
+            signatures,
+        }
+    }
+}
+
+pub(super) fn collection_key(name: &str) -> Vec<u8> {
+    [PREFIX_COLLECTION, name.as_bytes()].concat()
+}
+
+pub(super) fn numbers_key(number: u32) -> Vec<u8> {
+    [PREFIX_NUMBERS, &number.to_be_bytes()].concat()
+}
+
+pub(super) fn tombstone_key(number: u32) -> Vec<u8> {
+    [PREFIX_TOMBSTONE, &number.to_be_bytes()].concat()
+}
+
+pub(super) fn id_key(number: u32, id: &RecordId) -> Vec<u8> {
+    [&number.to_be_bytes(), id.as_str().as_bytes()].concat()
+}
+
+pub(super) fn record_key(number: u32, seq: Seq) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[4..].copy_from_slice(&seq.to_be_bytes());
+    key
+}
+
+pub(super) fn signature_key(number: u32, generation: GenerationId, seq: Seq) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[4..8].copy_from_slice(&generation.to_be_bytes());
+    key[8..].copy_from_slice(&seq.to_be_bytes());
+    key
+}
+
+/// The seq at the end of a key of `records` or `signatures`.
+pub(super) fn seq_of_key(key: &[u8]) -> Result<Seq> {
+    let tail = key.len().checked_sub(8).map(|at| &key[at..]);
+    tail.and_then(|bytes| bytes.try_into().ok()).map(Seq::from_be_bytes).ok_or_else(|| damaged("key"))
+}
+
+pub(super) fn encode_numbers(next_seq: Seq, count: u64) -> [u8; 16] {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&next_seq.to_le_bytes());
+    value[8..].copy_from_slice(&count.to_le_bytes());
+    value
+}
+
+pub(super) fn decode_numbers(bytes: &[u8]) -> Result<(Seq, u64)> {
+    let mut reader = Reader(bytes, "collection numbers");
+    Ok((reader.u64()?, reader.u64()?))
+}
+
+pub(super) fn decode_u32(bytes: &[u8], what: &'static str) -> Result<u32> {
+    Reader(bytes, what).u32()
+}
+
+pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
+    Reader(bytes, "id").u64()
+}
+
+/// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16 length), verdict as JSON (u32
+/// length), then the row to the end.
+pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
+    let verdict = serde_json::to_vec(&record.verdict).map_err(|error| StoreError::Internal(error.to_string()))?;
+    let (id, time) = (record.id.as_str().as_bytes(), record.stored_at.as_bytes());
+    let mut value = Vec::with_capacity(64 + id.len() + time.len() + verdict.len() + record.row.len());
+    value.push(RECORD);
+    value.extend_from_slice(&record.digest.0);
+    value.extend_from_slice(&record.digest_generation.to_le_bytes());
+    value.extend_from_slice(&record.duplicate_of_seq.unwrap_or(0).to_le_bytes());
+    value.extend_from_slice(&(id.len() as u16).to_le_bytes());
+    value.extend_from_slice(id);
+    value.extend_from_slice(&(time.len() as u16).to_le_bytes());
+    value.extend_from_slice(time);
+    value.extend_from_slice(&(verdict.len() as u32).to_le_bytes());
+    value.extend_from_slice(&verdict);
+    value.extend_from_slice(record.row.as_bytes());
+    Ok(value)
+}
+
+/// Reads a record. For a candidate (`with_verdict` false) the verdict, which no judge reads, is left blank: parsing it
+/// would cost more than everything else.
+pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Result<StoredRecord> {
+    let mut reader = Reader(bytes, "record");
+    let bare_digest = match reader.u8()? {
+        RECORD => false,
+        RECORD_BARE_DIGEST => true,
+        version => return Err(reader.unknown(version, RECORD)),
+    };
+    let digest = Digest(reader.take(32)?.try_into().map_err(|_| damaged("record"))?);
+    // The verdict does not say it: an update since may have been under another generation.
+    let digest_generation = if bare_digest { 0 } else { reader.u32()? };
+    let duplicate_of_seq = Some(reader.u64()?).filter(|seq| *seq != 0);
+    let length = usize::from(reader.u16()?);
+    let id = RecordId::new(reader.text(length)?).map_err(|_| damaged("record"))?;
+    let length = usize::from(reader.u16()?);
+    let stored_at = reader.text(length)?.to_owned();
+    let length = reader.u32()? as usize;
+    let verdict = reader.take(length)?;
+    let verdict =
+        if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { blank_verdict() };
+    let row = Arc::from(reader.text(reader.0.len())?);
+    Ok(StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
+}
+
+/// Stands where a verdict is not known or not wanted.
+pub(super) fn blank_verdict() -> Verdict {
+    let kind = doppel_core::verdict::VerdictKind::Original;
+    Verdict {
+        kind,
+        duplicate_of: None,
+        fingerprint: None,
+        generation: 0,
+        statistics: 0,
+        similar: Vec::new(),
+        truncated: false,
+    }
+}
+
+const HAS_FINGERPRINT: u8 = 1;
+const HAS_SIGNATURES: u8 = 2;
+
+/// Version, flags, digest key, fingerprint if any, number of keys (u32), the keys as runs of one channel (channel u8,
+/// length u32, the keys), then signatures if flagged: number u8, each a tag (0 none, 1 fingerprint, 2 hashes with
+/// u32 length) and its words, the others as `schemes::encoding` writes them, which counts on from there. 8 bytes a key: they are hashes, nothing compresses them. The keys, not what they were derived from, so that
+/// opening needs no profile and no hashing.
+pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
+    let mut value = Vec::with_capacity(24 + entry.keys.len() * 8);
+    let mut flags = 0;
+    flags |= if entry.fingerprint.is_some() { HAS_FINGERPRINT } else { 0 };
+    flags |= if entry.signatures.is_empty() { 0 } else { HAS_SIGNATURES };
+    value.extend_from_slice(&[ENTRY, flags]);
+    value.extend_from_slice(&entry.digest_key.to_le_bytes());
+    if let Some(fingerprint) = entry.fingerprint {
+        value.extend_from_slice(&fingerprint.0.to_le_bytes());
+    }
+    value.extend_from_slice(&(entry.keys.len() as u32).to_le_bytes());
+    for run in entry.keys.chunk_by(|a, b| a.channel == b.channel) {
+        value.push(run[0].channel);
+        value.extend_from_slice(&(run.len() as u32).to_le_bytes());
+        value.extend(run.iter().flat_map(|key| key.key.to_le_bytes()));
+    }
+    if !entry.signatures.is_empty() {
+        encode_signatures(&entry.signatures, &mut value);
+    }
+    value
+}
+
+fn encode_signatures(signatures: &[Option<Signature>], value: &mut Vec<u8>) {
+    value.push(signatures.len() as u8);
+    for signature in signatures {
+        match signature {
+            None => value.push(0),
+            Some(Signature::Fingerprint(fingerprint)) => {
+                value.push(1);
+                value.extend_from_slice(&fingerprint.0.to_le_bytes());
+            }
+            Some(Signature::Hashes(hashes)) => {
+                value.push(2);
+                value.extend_from_slice(&(hashes.len() as u32).to_le_bytes());
+                value.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
+            }
+            Some(other) => put_signature(value, Some(other)),
+        }
+    }
+}
+
+/// `None` when the value is damaged: that concerns one record, and the others can still be served. A layout of a later
+/// version is an error: there, nothing can be said about any record.
+pub(super) fn decode_entry(bytes: &[u8]) -> Result<Option<IndexEntry>> {
+    let mut reader = Reader(bytes, "signature");
+    match reader.u8() {
+        Ok(version @ (ENTRY | ENTRY_SHORT_COUNTS)) => Ok(read_entry(reader, version == ENTRY_SHORT_COUNTS).ok()),
+        Ok(version) => Err(reader.unknown(version, ENTRY)),
+        Err(_) => Ok(None),
+    }
+}
+
+fn read_entry(mut reader: Reader<'_>, short_counts: bool) -> Result<IndexEntry> {
+    let count = |reader: &mut Reader<'_>| {
+        if short_counts { reader.u16().map(usize::from) } else { reader.u32().map(|count| count as usize) }
+    };
+    let flags = reader.u8()?;
+    let digest_key = reader.u64()?;
+    let fingerprint = if flags & HAS_FINGERPRINT == 0 { None } else { Some(Fingerprint(reader.u64()?)) };
+    let total = count(&mut reader)?;
+    // A damaged count must not ask for memory that the value cannot fill.
+    let mut keys = Vec::with_capacity(total.min(reader.0.len() / 8));
+    while keys.len() < total {
+        let channel = reader.u8()?;
+        let length = count(&mut reader)?;
+        for _ in 0..length {
+            keys.push(PostingKey { channel, key: reader.u64()? });
+        }
+    }
+    let signatures = if flags & HAS_SIGNATURES == 0 { Vec::new() } else { decode_signatures(&mut reader)? };
+    // Something left over means that a count was wrong.
+    if keys.len() != total || !reader.0.is_empty() {
+        return Err(damaged("signature"));
+    }
+    Ok(IndexEntry { digest_key, fingerprint, keys, signatures })
+}
+
+fn decode_signatures(reader: &mut Reader<'_>) -> Result<Vec<Option<Signature>>> {
+    let count = reader.u8()?;
+    let mut signatures = Vec::with_capacity(usize::from(count));
+    for _ in 0..count {
+        let mut rest = reader.0;
+        signatures.push(match reader.u8()? {
+            0 => None,
+            1 => Some(Signature::Fingerprint(Fingerprint(reader.u64()?))),
+            2 => {
+                let length = reader.u32()?;
+                let hashes: Result<Vec<u64>> = (0..length).map(|_| reader.u64()).collect();
+                Some(Signature::Hashes(hashes?.into()))
+            }
+            _ => {
+                let signature = take_signature(&mut rest).ok_or_else(|| damaged("signature"))?;
+                reader.0 = rest;
+                signature
+            }
+        });
+    }
+    Ok(signatures)
+}
+
+/// Takes values off the front; every shortage is an error, so that damaged data cannot panic.
+struct Reader<'a>(&'a [u8], &'static str);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or_else(|| damaged(self.1))?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| damaged(self.1))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn text(&mut self, length: usize) -> Result<&'a str> {
+        std::str::from_utf8(self.take(length)?).map_err(|_| damaged(self.1))
+    }
+
+    fn unknown(&self, version: u8, known: u8) -> StoreError {
+        StoreError::Internal(format!(
+            "a {} has layout {version}, this program knows {known}; use the program version that wrote it",
+            self.1
+        ))
+    }
+}
+
+fn damaged(what: &str) -> StoreError {
+    StoreError::Internal(format!("a {what} on disk cannot be read; restore the data directory from a backup"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::schemes::hash::Md5;
+    use doppel_core::schemes::terms::{Term, Terms};
+
+    fn entry() -> IndexEntry {
+        let key = |channel, key| PostingKey { channel, key };
+        IndexEntry {
+            digest_key: 0x0102,
+            fingerprint: Some(Fingerprint(3)),
+            keys: vec![key(1, 4), key(1, 5), key(2, 6)],
+            signatures: vec![
+                None,
+                Some(Signature::Hashes([7, 8].into())),
+                Some(Signature::Fingerprint(Fingerprint(9))),
+                Some(Signature::Minima([5, 3].into())),
+                Some(Signature::Digest(Md5([1; 16]))),
+                Some(Signature::Digests([Md5([2; 16]), Md5([3; 16])].into())),
+                Some(Signature::DigestTerms(Md5([4; 16]), Terms([Term { hash: 6, weight: 300 }].into()))),
+                Some(Signature::Terms(Terms([Term { hash: 7, weight: 1 }, Term { hash: 8, weight: 2 }].into()))),
+            ],
+        }
+    }
+
+    fn record() -> StoredRecord {
+        StoredRecord {
+            id: RecordId::new("编号").expect("a valid id"),
+            seq: 5,
+            row: "{\"title\":\"路灯不亮\"}".into(),
+            digest: Digest([7; 32]),
+            digest_generation: 4,
+            verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..blank_verdict() },
+            duplicate_of_seq: Some(2),
+            stored_at: "2026-01-01T00:00:00Z".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_again() {
+        assert_eq!(decode_entry(&encode_entry(&entry())).expect("a known layout"), Some(entry()));
+        let bare = IndexEntry { digest_key: 1, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
+        assert_eq!(decode_entry(&encode_entry(&bare)).expect("a known layout"), Some(bare));
+        let value = encode_record(&record()).expect("a value");
+        let decoded = decode_record(5, &value, true).expect("a record");
+        assert_eq!(format!("{decoded:?}"), format!("{:?}", record()));
+        let candidate = decode_record(5, &value, false).expect("a record");
+        assert_eq!((candidate.row, candidate.verdict), (record().row, blank_verdict()));
+    }
+
+    #[test]
+    fn the_layout_of_an_index_entry_is_fixed() {
+        let plain = IndexEntry { signatures: Vec::new(), keys: entry().keys[..1].to_vec(), ..entry() };
+        let words = |word: u64| word.to_le_bytes();
+        let expected = [&[2, 1][..], &words(0x0102), &words(3), &[1, 0, 0, 0, 1, 1, 0, 0, 0], &words(4)].concat();
+        assert_eq!(encode_entry(&plain), expected);
+        let before = [&[1, 1][..], &words(0x0102), &words(3), &[1, 0, 1, 1, 0], &words(4)].concat();
+        assert_eq!(decode_entry(&before).expect("a known layout"), Some(plain), "the layout before is still read");
+        assert!(decode_entry(&[3, 0]).is_err(), "a later one is not guessed at");
+    }
+
+    #[test]
+    fn a_record_of_the_layout_before_is_still_read() {
+        let value = encode_record(&record()).expect("a value");
+        let before = [&[1][..], &value[1..33], &value[37..]].concat();
+        let decoded = decode_record(5, &before, true).expect("a record");
+        assert_eq!(format!("{decoded:?}"), format!("{:?}", StoredRecord { digest_generation: 0, ..record() }));
+        let later = [&[3][..], &value[1..]].concat();
+        assert!(decode_record(5, &later, true).is_err(), "a later one is not guessed at");
+    }
+
+    #[test]
+    fn as_many_keys_as_the_settings_allow_come_back() {
+        let keys = (0..8u8).flat_map(|channel| (0..=65_536u64).map(move |key| PostingKey { channel, key }));
+        let entry = IndexEntry { keys: keys.collect(), ..entry() };
+        assert!(decode_entry(&encode_entry(&entry)).expect("a known layout") == Some(entry));
+    }
+
+    #[test]
+    fn a_value_cut_short_or_too_long_is_damaged_and_never_a_panic() {
+        let value = encode_entry(&entry());
+        let damaged = |value: &[u8]| decode_entry(value).expect("a known layout").is_none();
+        assert!((0..value.len()).all(|end| damaged(&value[..end])));
+        assert!(damaged(&[&value[..], &[0]].concat()));
+        let value = encode_record(&record()).expect("a value");
+        let row = record().row.len();
+        assert!((0..value.len() - row).all(|end| decode_record(5, &value[..end], true).is_err()));
+    }
+
+    #[test]
+    fn keys_sort_as_their_numbers_do() {
+        assert!(record_key(1, 255) < record_key(1, 256) && record_key(1, u64::MAX) < record_key(2, 0));
+        assert!(signature_key(1, 1, u64::MAX) < signature_key(1, 2, 0));
+        assert_eq!(seq_of_key(&signature_key(1, 2, 77)).expect("a key"), 77);
+    }
+}

@@ -1,0 +1,262 @@
+//! Opening: the in-memory indexes are built again from the `signatures` keyspace, on all cores.
+//!
+//! The seqs of a collection are cut into short stretches, dealt out to the threads like cards: each reads and decodes its own,
+//! and the index takes them in seq order, because its slots are. A thread is ahead by [`AHEAD`] pieces of [`PIECE_BYTES`] at
+//! most, whatever the size of the collection.
+//!
+//! A record whose index entry is damaged is left out, counted and named in the log by its seq: no lookup finds it until it is
+//! registered again, which files it anew, and everything else is served.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::Options;
+use super::disk::{Disk, Space, unavailable};
+use super::layout::{self, CollectionEntry, IndexEntry};
+use super::line::{Collection, Generation};
+use doppel_core::collection::CollectionName;
+use doppel_core::index::{Entry, GenerationIndex};
+use doppel_store::{GenerationId, Result, Seq, StoreError};
+
+/// Seqs in a stretch: a few megabytes of usual records.
+const STRETCH: Seq = 16_384;
+/// A piece is handed over when it has this many bytes of keys, or at the end of a stretch.
+const PIECE_BYTES: usize = 4 << 20;
+/// Pieces of each thread that wait to be taken.
+const AHEAD: usize = 2;
+/// Damaged entries of a collection that are named in the log; the others are only counted.
+const NAMED: u64 = 20;
+
+/// How far a rebuild has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Records of all collections filed so far.
+    pub done: u64,
+    /// Records of all collections.
+    pub total: u64,
+}
+
+/// All collections with their indexes.
+pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<CollectionName, Arc<Collection>>> {
+    let view = disk.view();
+    let mut found = Vec::new();
+    for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_COLLECTION) {
+        let (_, value) = entry?;
+        let entry: CollectionEntry = serde_json::from_slice(&value)
+            .map_err(|error| StoreError::Internal(format!("the settings of a collection cannot be read: {error}")))?;
+        let numbers = disk.get(&view, Space::Meta, &layout::numbers_key(entry.number))?;
+        let numbers = numbers.map(|bytes| layout::decode_numbers(&bytes)).transpose()?.unwrap_or((1, 0));
+        found.push((entry, numbers));
+    }
+    let mut progress = Progress { done: 0, total: found.iter().map(|(_, (_, count))| count).sum() };
+    let mut collections = BTreeMap::new();
+    for (entry, (next_seq, count)) in found {
+        let state = &entry.state;
+        // Only of the live one: those beside it stay on disk.
+        let index = rebuild(disk, entry.number, state.generation, next_seq, &mut |records| {
+            (options.progress)(Progress { done: progress.done + records, ..progress });
+        })?;
+        progress.done += count;
+        let filed = index.len() as u64;
+        if filed != count {
+            let collection = state.name.as_str();
+            tracing::error!(
+                collection,
+                counted = count,
+                found = filed,
+                "the data directory has lost records, or was changed from outside: it counts more or fewer than are found in \
+                 it; restore it from a backup, or run doppel doctor to see more"
+            );
+        }
+        let generation = Generation::new(state.generation, &state.settings, index);
+        let name = state.name.clone();
+        collections.insert(name, Arc::new(Collection::new(entry, generation, (next_seq, count))));
+    }
+    Ok(collections)
+}
+
+/// Builds one generation's index; `filed` is told how many records are in, now and then.
+pub(super) fn rebuild(
+    disk: &Disk,
+    number: u32,
+    generation: GenerationId,
+    next_seq: Seq,
+    filed: &mut dyn FnMut(u64),
+) -> Result<GenerationIndex> {
+    let index = GenerationIndex::new();
+    fill(disk, (number, generation), next_seq, &index, filed).map(|()| index)
+}
+
+/// Files in `index`, which is empty, what a generation has below `next_seq`. Each stretch as it is published when its turn to
+/// be read comes.
+///
+/// # Errors
+/// Also when the store is being closed meanwhile.
+pub(super) fn fill(
+    disk: &Disk,
+    (number, generation): (u32, GenerationId),
+    next_seq: Seq,
+    index: &GenerationIndex,
+    filed: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let damaged = AtomicU64::new(0);
+    let stretches = next_seq.div_ceil(STRETCH);
+    let result = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads)
+            .map(|first| {
+                let (sender, receiver) = crossbeam_channel::bounded(AHEAD);
+                let reader = Reader { disk, number, generation, next_seq, damaged: &damaged, sender };
+                let mut own = (first..stretches).step_by(threads as usize);
+                scope.spawn(move || own.all(|stretch| reader.read(stretch)));
+                receiver
+            })
+            .collect();
+        // The first piece that cannot be read ends the loading; what was loaded by then is thrown away with it.
+        let mut failure = None;
+        let loaded = index.load(in_order(readers, stretches, &mut failure), |records| filed(records as u64));
+        loaded.map_err(|error| StoreError::Limit(error.to_string()))?;
+        failure.map_or(Ok(()), Err)
+    });
+    let damaged = damaged.into_inner();
+    if damaged > 0 {
+        tracing::error!(
+            collection = number,
+            damaged,
+            "index entries are damaged; lookups do not find these records until each is registered again under its id"
+        );
+    }
+    result
+}
+
+/// What a reader hands over: some entries in seq order, and whether its stretch ends with them.
+type Piece = Result<(Vec<Entry>, bool)>;
+
+/// The entries of all stretches, in order.
+fn in_order(
+    readers: Vec<Receiver<Piece>>,
+    stretches: u64,
+    failure: &mut Option<StoreError>,
+) -> impl Iterator<Item = Entry> {
+    let mut stretch = 0;
+    let pieces = std::iter::from_fn(move || {
+        if stretch == stretches {
+            return None;
+        }
+        let ended = || Err(StoreError::Internal("a thread that reads index entries ended early".into()));
+        let piece = readers[(stretch % readers.len() as u64) as usize].recv().unwrap_or_else(|_| ended());
+        let (entries, last) = piece.map_err(|error| *failure = Some(error)).ok()?;
+        stretch += u64::from(last);
+        Some(entries)
+    });
+    pieces.fuse().flatten()
+}
+
+/// Reads every so many-th stretch.
+struct Reader<'a> {
+    disk: &'a Disk,
+    number: u32,
+    generation: GenerationId,
+    next_seq: Seq,
+    damaged: &'a AtomicU64,
+    sender: Sender<Piece>,
+}
+
+impl Reader<'_> {
+    /// Hands over the entries of a stretch; whether more are wanted.
+    fn read(&self, stretch: u64) -> bool {
+        if self.disk.is_stopping() {
+            let _ = self.sender.send(Err(unavailable("the store is closed or being opened again")));
+            return false;
+        }
+        let key = |seq: Seq| layout::signature_key(self.number, self.generation, seq.min(self.next_seq));
+        let (from, to) = (key(stretch * STRETCH), key((stretch + 1) * STRETCH));
+        let view = self.disk.view();
+        let (mut piece, mut bytes) = (Vec::new(), 0);
+        for entry in self.disk.range(&view, Space::Signatures, &from, &to) {
+            match entry.and_then(|(key, value)| self.decode(&key, &value)) {
+                Ok(Some(entry)) => {
+                    bytes += size_of_val(&entry.keys[..]);
+                    piece.push(entry);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    // Who wants no more need not know why there is no more.
+                    let _ = self.sender.send(Err(error));
+                    return false;
+                }
+            }
+            if bytes >= PIECE_BYTES {
+                bytes = 0;
+                if self.sender.send(Ok((std::mem::take(&mut piece), false))).is_err() {
+                    return false;
+                }
+            }
+        }
+        self.sender.send(Ok((piece, true))).is_ok()
+    }
+
+    fn decode(&self, key: &[u8], value: &[u8]) -> Result<Option<Entry>> {
+        let seq = layout::seq_of_key(key)?;
+        let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(value)? else {
+            if self.damaged.fetch_add(1, Ordering::Relaxed) < NAMED {
+                let (collection, generation) = (self.number, self.generation);
+                tracing::error!(collection, generation, seq, "an index entry is damaged");
+            }
+            return Ok(None);
+        };
+        Ok(Some(Entry { seq, digest_key, fingerprint, keys }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{FRESH, Op};
+    use doppel_core::index::{Probe, Slot};
+    use doppel_core::schemes::profile::PostingKey;
+
+    fn entry(seq: Seq, keys: u64) -> IndexEntry {
+        let keys = (0..keys).map(|key| PostingKey { channel: 1, key: seq * 1_000_003 + key }).collect();
+        IndexEntry { digest_key: seq, fingerprint: None, keys, signatures: Vec::new() }
+    }
+
+    #[test]
+    fn records_come_back_in_seq_order_wherever_they_lie_and_a_damaged_one_stops_none() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
+        // In one stretch, in several, at their edges; the large ones fill a piece each.
+        let seqs = [1, 2, 3, STRETCH - 1, STRETCH, 2 * STRETCH + 7, 5 * STRETCH, 9 * STRETCH - 1];
+        let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
+        let put = |seq, value| Op::Put(Space::Signatures, layout::signature_key(1, 1, seq).to_vec(), value);
+        let value = |seq| layout::encode_entry(&entry(seq, if seq < 4 { large } else { 3 }));
+        let mut ops: Vec<Op> = seqs.iter().map(|seq| put(*seq, value(*seq))).collect();
+        ops.push(put(STRETCH + 1, value(9)[..20].to_vec()));
+        disk.commit(ops).expect("a commit");
+        disk.publish();
+        let mut filed = 0;
+        let index = rebuild(&disk, 1, 1, 9 * STRETCH, &mut |records| filed = records).expect("it loads");
+        assert_eq!((filed, index.len()), (8, 8));
+        for (slot, seq) in (0..).zip(seqs) {
+            assert_eq!(index.seq(Slot(slot)), Some(seq));
+            let last = entry(seq, if seq < 4 { large } else { 3 }).keys.last().copied();
+            let probe = Probe { digest_key: None, fingerprint: None, keys: last.as_slice() };
+            let found: Vec<Seq> = index.propose(&probe).items.iter().map(|proposal| proposal.seq).collect();
+            assert_eq!(found, [seq]);
+        }
+    }
+
+    #[test]
+    fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
+        let key = layout::signature_key(1, 1, 1).to_vec();
+        disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
+        disk.publish();
+        let error = rebuild(&disk, 1, 1, 2, &mut |_| ()).err().expect("it does not load").to_string();
+        assert!(error.contains("layout 200") && error.contains("program version"), "{error}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Opening the database of a directory that was inspected, and what is said when that fails.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use fjall::{Database, KeyspaceCreateOptions};
+
+use super::disk::{NAMES, Workers};
+use super::inspect::{self, Found};
+use super::layout::{self, FORMAT};
+use super::{Opening, Options};
+use doppel_store::{Result, StoreError};
+
+/// Keyspaces that every format has.
+const NAMES_RECORDS_ONLY: &[&str] = NAMES.split_at(4).0;
+
+/// Opens the database, or makes it.
+pub(super) fn database(dir: &Path, options: &Options, workers: Workers) -> Result<Database> {
+    let builder = Database::builder(dir).cache_size(options.cache_bytes);
+    let builder = match workers {
+        Workers::Running => builder,
+        Workers::Held => builder.worker_threads_unchecked(0),
+    };
+    // The engine takes some damages for impossible.
+    let opened = catch_unwind(AssertUnwindSafe(|| builder.open()));
+    let panicked = |_| inspect::damaged(dir, "the storage engine cannot read it");
+    opened.map_err(panicked)?.map_err(|error| open_error(dir, error))
+}
+
+/// Opens the database and lets it go again: what a write that failed left behind is removed by that.
+pub(super) fn tidy(dir: &Path, options: &Options) -> Result<()> {
+    inspect::inspect(dir, Opening::Existing)?;
+    database(dir, options, Workers::Held).map(drop)
+}
+
+/// Whether the engine still knows all keyspaces.
+pub(super) fn check_keyspaces(dir: &Path, db: &Database, found: &Found) -> Result<()> {
+    if found.is_new {
+        return Ok(());
+    }
+    let must = if found.has_manifest { &NAMES[..] } else { NAMES_RECORDS_ONLY };
+    let lacks = |name: &&&str| !db.keyspace_exists(name);
+    if let Some(missing) = must.iter().find(lacks) {
+        return Err(inspect::damaged(dir, &format!("the keyspace {missing} is missing")));
+    }
+    if NAMES.iter().all(|name| db.keyspace_exists(name)) {
+        return Ok(());
+    }
+    // An earlier format has fewer.
+    let meta = db.keyspace(NAMES[0], KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error))?;
+    let format = meta.get(layout::KEY_FORMAT).map_err(|error| open_error(dir, error))?;
+    match format.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
+        Some(FORMAT) | None => Err(inspect::damaged(dir, "a keyspace is missing")),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Says how much of the journals the engine threw away.
+pub(super) fn tell_dropped(dir: &Path, found: &Found) {
+    let after = inspect::journals(dir).unwrap_or_default();
+    for (id, before) in &found.journals {
+        let Some((_, now)) = after.iter().find(|(there, _)| there == id) else { continue };
+        if now < before {
+            tracing::warn!(
+                journal = format!("{id}.jnl"),
+                bytes = before - now,
+                "the end of a journal was dropped: what a crash left of a write that nobody was told of, or damage; if records \
+                 are missing, restore a backup"
+            );
+        }
+    }
+}
+
+/// The directory is open elsewhere.
+pub(super) fn in_use(dir: &Path) -> StoreError {
+    StoreError::Internal(format!(
+        "{} is in use by another process; stop that process, or give this one another data directory",
+        dir.display()
+    ))
+}
+
+/// Why it does not open.
+pub(super) fn open_error(dir: &Path, error: fjall::Error) -> StoreError {
+    match error {
+        fjall::Error::Locked => in_use(dir),
+        fjall::Error::InvalidVersion(_) => StoreError::Internal(format!(
+            "{} was written by another version of the storage engine; run the program version that wrote it",
+            dir.display()
+        )),
+        fjall::Error::Io(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => StoreError::Internal(format!(
+            "{} cannot be opened: {error}; check that it is a readable and writable directory of this program",
+            dir.display()
+        )),
+        error => inspect::damaged(dir, &format!("the storage engine says {error}")),
+    }
+}

@@ -1,0 +1,142 @@
+//! Reading in order; past what cannot be read, if the store was opened so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fjall::{Keyspace, KvPair, Readable, Snapshot};
+use parking_lot::Mutex;
+
+use super::disk::{Space, io};
+use super::layout;
+use doppel_store::{Result, Seq};
+
+/// What could not be read and was passed over.
+#[derive(Clone, Debug, Default)]
+pub struct Damages(Arc<Mutex<BTreeSet<Damage>>>);
+
+/// The place of something that cannot be read: collection number and, where it is known, seq.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Damage {
+    pub(super) number: u32,
+    pub(super) space: Space,
+    pub(super) seq: Option<Seq>,
+}
+
+impl Damages {
+    pub(super) fn note(&self, space: Space, number: u32, seq: Option<Seq>) {
+        self.0.lock().insert(Damage { number, space, seq });
+    }
+
+    /// All of them, each once.
+    pub(super) fn all(&self) -> Vec<Damage> {
+        self.0.lock().iter().copied().collect()
+    }
+}
+
+/// Keys and values in order.
+pub(super) struct Scan {
+    found: Option<fjall::Iter>,
+    passing: Option<Passing>,
+}
+
+/// How to go on behind what cannot be read.
+struct Passing {
+    view: Arc<Snapshot>,
+    keyspace: Keyspace,
+    space: Space,
+    damages: Damages,
+    number: u32,
+    /// Where keys end with a seq.
+    by_seq: Option<BySeq>,
+}
+
+struct BySeq {
+    /// What stands before the seq in each key.
+    before: Vec<u8>,
+    /// The seq to go on with, and the first that no record has yet.
+    next: Seq,
+    end: Seq,
+    /// The first key not wanted.
+    to: Vec<u8>,
+}
+
+impl Scan {
+    /// Ends with the first error.
+    pub(super) fn strict(found: fjall::Iter) -> Self {
+        Self { found: Some(found), passing: None }
+    }
+
+    /// Notes what cannot be read and goes on behind it, up to the seq `end` or the key `to`; without seqs in the keys it ends there.
+    pub(super) fn passing(
+        found: fjall::Iter,
+        (view, keyspace): (Arc<Snapshot>, Keyspace),
+        (space, damages): (Space, Damages),
+        (from, to): (&[u8], &[u8]),
+        end: Seq,
+    ) -> Self {
+        let length = match space {
+            Space::Records => Some(4),
+            Space::Signatures | Space::Pairs => Some(8),
+            _ => None,
+        };
+        let by_seq = length.and_then(|length| {
+            let (before, rest) = from.split_at_checked(length)?;
+            let next = rest.first_chunk().copied().map_or(0, Seq::from_be_bytes);
+            Some(BySeq { before: before.to_vec(), next, end, to: to.to_vec() })
+        });
+        let number = by_seq.as_ref().and_then(|_| from.first_chunk().copied()).map_or(0, u32::from_be_bytes);
+        Self { found: Some(found), passing: Some(Passing { view, keyspace, space, damages, number, by_seq }) }
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<KvPair>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(found) = &mut self.found {
+            match (found.next()?.into_inner(), &mut self.passing) {
+                (Ok(pair), Some(Passing { by_seq: Some(by_seq), .. })) => {
+                    by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, |seq| seq.saturating_add(1));
+                    return Some(Ok(pair));
+                }
+                (Err(_), Some(_)) => self.found = None,
+                (read, _) => return Some(read.map_err(io)),
+            }
+        }
+        let (pair, rest) = self.passing.as_mut()?.step()?;
+        self.found = Some(rest);
+        Some(Ok(pair))
+    }
+}
+
+impl Passing {
+    /// The next that can be read, and the way on from there.
+    fn step(&mut self) -> Option<(KvPair, fjall::Iter)> {
+        let Some(by_seq) = &mut self.by_seq else {
+            self.damages.note(self.space, self.number, None);
+            return None;
+        };
+        while by_seq.next < by_seq.end {
+            let (seq, key) = (by_seq.next, by_seq.key());
+            if key >= by_seq.to {
+                return None;
+            }
+            by_seq.next += 1;
+            match self.view.get(&self.keyspace, &key) {
+                Ok(Some(value)) => {
+                    let rest = self.view.range(&self.keyspace, by_seq.key()..by_seq.to.clone());
+                    return Some(((key.into(), value), rest));
+                }
+                Ok(None) => {}
+                Err(_) => self.damages.note(self.space, self.number, Some(seq)),
+            }
+        }
+        None
+    }
+}
+
+impl BySeq {
+    fn key(&self) -> Vec<u8> {
+        [&self.before[..], &self.next.to_be_bytes()].concat()
+    }
+}

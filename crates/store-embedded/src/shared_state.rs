@@ -1,0 +1,104 @@
+//! Everything that lives as long as one opened database: thrown away whole and built again when a commit has failed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Sender, unbounded};
+use parking_lot::{Mutex, RwLock};
+
+use super::disk::{Disk, Workers, unavailable};
+use super::line::Collection;
+use super::patience::Patience;
+use super::space::Space;
+use super::tasks;
+use super::writer::{Arrival, Writer};
+use super::{Opening, Options};
+use doppel_core::collection::CollectionName;
+use doppel_store::{Result, StoreError};
+
+/// Called with the reason when a commit has failed.
+pub(super) type OnFailure = Box<dyn FnOnce(String) + Send>;
+
+/// See the module.
+pub(super) struct SharedState {
+    pub(super) disk: Arc<Disk>,
+    pub(super) collections: Arc<RwLock<BTreeMap<CollectionName, Arc<Collection>>>>,
+    pub(super) writer: Sender<Arrival>,
+    pub(super) tasks: tasks::Kept,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    patience: Arc<Patience>,
+}
+
+impl SharedState {
+    /// Opens the database, rebuilds the indexes, starts the writer, finishes what a crash interrupted.
+    pub(super) fn open(
+        dir: &Path,
+        options: &Options,
+        how: (Opening, Workers),
+        (patience, space): (&Arc<Patience>, &Arc<Space>),
+        on_failure: OnFailure,
+    ) -> Result<Self> {
+        let disk = Arc::new(Disk::open(dir, options, how)?);
+        space.follow(disk.bytes());
+        space.keep_ballast();
+        let collections = super::load::collections(&disk, options)?;
+        let tasks = tasks::load(&disk)?;
+        let (writer, arrivals) = unbounded();
+        let around = (Arc::clone(patience), Arc::clone(space));
+        let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure, around);
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || runner.run())
+            .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
+        let collections = Arc::new(RwLock::new(collections));
+        let patience = Arc::clone(patience);
+        let core = Self { disk, collections, writer, tasks, thread: Mutex::new(Some(thread)), patience };
+        super::sweep::finish_drops(&core)?;
+        Ok(core)
+    }
+
+    /// The collection, or [`StoreError::UnknownCollection`].
+    pub(super) fn collection(&self, name: &CollectionName) -> Result<Arc<Collection>> {
+        let found = self.collections.read().get(name).cloned();
+        found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))
+    }
+
+    /// Refuses when no write can succeed.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.disk.has_failed() {
+            return Err(unavailable("the last write to the data directory failed; it is being opened again"));
+        }
+        self.patience.check()
+    }
+
+    /// Live records of all collections, and bytes of their indexes, one that is being built included.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let collections = self.collections.read();
+        let all = collections.values();
+        all.fold((0, 0), |(records, bytes), collection| {
+            (records + collection.count.load(Ordering::Relaxed), bytes + collection.index_bytes())
+        })
+    }
+}
+
+impl Drop for SharedState {
+    /// Waits for the writer and for a sweep that is under way, so that the directory is free when this returns; unless a write
+    /// hangs: then they are left to themselves, and the directory stays in use until the process ends.
+    fn drop(&mut self) {
+        self.disk.stop();
+        let (closed, _) = unbounded();
+        self.writer = closed;
+        let thread = self.thread.lock().take().filter(|thread| thread.thread().id() != std::thread::current().id());
+        let ended = || thread.as_ref().is_none_or(JoinHandle::is_finished) && Arc::strong_count(&self.disk) == 1;
+        while !ended() {
+            if self.patience.is_out() {
+                tracing::error!("a write hangs; the data directory stays in use until the process ends");
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Free space of the data volume, looked at seldom enough to cost nothing.
+//!
+//! What must stay free grows with the data, because merging tables takes room in proportion: a share of the data's size, between a
+//! floor and [`MOST`]. Removals may use all of it. For the case that somebody else has filled the volume to the last byte, a file
+//! keeps [`BALLAST`] bytes for them, and is let go of then.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::disk::unavailable;
+use super::inspect::VERSION;
+use doppel_store::{Result, StoreError};
+
+/// How long a look at the volume is believed. At 500 MB/s a disk takes 50 MB in this time, well below the reserve.
+const BELIEVED_MS: u64 = 100;
+
+/// The reserve is not larger than this, whatever the share: tables are merged some at a time.
+const MOST: u64 = 4 << 30;
+/// Kept for removals, in a file: thousands of them.
+const BALLAST: u64 = 8 << 20;
+/// That file.
+pub(super) const BALLAST_NAME: &str = "doppel.reserve";
+/// What removals leave: a batch of them is smaller.
+const LAST: u64 = 1 << 20;
+
+/// How much of the reserve a change must leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reserve {
+    /// Twice: for building a generation, which stops before it takes the room that registrations need.
+    Double,
+    /// All of it.
+    Whole,
+    /// Next to nothing of it: for removals, which need a little room now and make some later.
+    Last,
+}
+
+/// Watches one volume. Thread-safe; one `statvfs` at most every [`BELIEVED_MS`].
+#[derive(Debug)]
+pub(super) struct Space {
+    dir: PathBuf,
+    least: u64,
+    percent: u64,
+    /// Bytes of data when last told.
+    data: AtomicU64,
+    started: Instant,
+    looked_ms: AtomicU64,
+    free: AtomicU64,
+    /// Whether the directory was seen to be there, and whether it is gone since.
+    seen: AtomicBool,
+    gone: AtomicBool,
+}
+
+impl Space {
+    /// Keeps `percent` of the data's size free, but `least` at least.
+    pub(super) fn new(dir: &Path, least: u64, percent: u32) -> Self {
+        let (data, looked_ms, free) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(free_bytes(dir)));
+        let (dir, started) = (dir.to_owned(), Instant::now());
+        let (seen, gone) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { dir, least, percent: percent.into(), data, started, looked_ms, free, seen, gone }
+    }
+
+    /// Told how large the data is.
+    pub(super) fn follow(&self, data: u64) {
+        self.data.store(data, Ordering::Relaxed);
+    }
+
+    /// What must stay free.
+    fn needed(&self) -> u64 {
+        let share = self.data.load(Ordering::Relaxed).saturating_mul(self.percent) / 100;
+        share.min(MOST).max(self.least)
+    }
+
+    /// Looks now, not later.
+    pub(super) fn look(&self) {
+        self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
+        // What is written into files that nobody finds any more is lost with the process.
+        let there = self.dir.join(VERSION).exists();
+        let seen = self.seen.fetch_or(there, Ordering::Relaxed);
+        self.gone.store(seen && !there, Ordering::Relaxed);
+    }
+
+    /// Bytes free for an ordinary user, at most [`BELIEVED_MS`] old.
+    pub(super) fn free(&self) -> u64 {
+        let now = self.started.elapsed().as_millis() as u64;
+        let looked = self.looked_ms.load(Ordering::Relaxed);
+        let stale = now.saturating_sub(looked) >= BELIEVED_MS;
+        if stale && self.looked_ms.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.look();
+        }
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// [`StoreError::DiskFull`] when less is free than must stay free, [`StoreError::Unavailable`] when the directory is gone.
+    pub(super) fn check(&self, reserve: Reserve) -> Result<()> {
+        let free = self.free();
+        if self.gone.load(Ordering::Relaxed) {
+            let dir = self.dir.display();
+            return Err(unavailable(format!(
+                "the data directory {dir} was removed or moved away: nothing is written; put it back or restore a backup, then \
+                 start the service again"
+            )));
+        }
+        let whole = self.needed();
+        let needed = match reserve {
+            Reserve::Double => whole.saturating_mul(2),
+            Reserve::Whole => whole,
+            Reserve::Last => LAST.min(whole / 2),
+        };
+        #[cfg(feature = "failpoints")]
+        let free = if super::fails("store::disk_short") { whole } else { free };
+        #[cfg(feature = "failpoints")]
+        let free = if super::fails("store::disk_low") { whole.saturating_sub(1) } else { free };
+        #[cfg(feature = "failpoints")]
+        let free = if super::fails("store::disk_full") { 0 } else { free };
+        if free >= needed {
+            return Ok(());
+        }
+        if reserve == Reserve::Last && fs::remove_file(self.dir.join(BALLAST_NAME)).is_ok() {
+            tracing::warn!(file = BALLAST_NAME, "the volume is full; what was kept for removals is let go of");
+            self.look();
+            return Ok(());
+        }
+        Err(StoreError::DiskFull { free, needed })
+    }
+
+    /// Keeps room for removals, where there is enough for all else. Without it where the file system does not take part.
+    pub(super) fn keep_ballast(&self) {
+        let path = self.dir.join(BALLAST_NAME);
+        self.look();
+        let enough = self.free() >= self.needed().saturating_add(BALLAST);
+        if self.least < BALLAST || !enough || path.metadata().is_ok_and(|file| file.len() == BALLAST) {
+            return;
+        }
+        let made = File::create(&path)
+            .map(|file| rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, BALLAST).is_ok());
+        if !made.is_ok_and(|made| made) {
+            // Half of it would keep nothing.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// A volume that cannot be asked counts as having room: writes will find out themselves.
+fn free_bytes(dir: &Path) -> u64 {
+    rustix::fs::statvfs(dir).map_or(u64::MAX, |volume| volume.f_bavail.saturating_mul(volume.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_must_stay_free_grows_with_the_data_between_its_bounds() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let space = Space::new(dir.path(), 256 << 20, 50);
+        for (data, needed) in [(0, 256 << 20), (100 << 20, 256 << 20), (2 << 30, 1 << 30), (1 << 40, MOST)] {
+            space.follow(data);
+            assert_eq!(space.needed(), needed, "of {data}");
+        }
+    }
+
+    #[test]
+    fn removals_use_the_whole_reserve_and_then_what_was_kept_for_them() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let space = Space::new(dir.path(), 256 << 20, 50);
+        let free_up_to = |free: u64| space.free.store(free, Ordering::Relaxed);
+        // Long not stale.
+        space.looked_ms.store(u64::MAX, Ordering::Relaxed);
+        free_up_to(2 << 20);
+        assert!(space.check(Reserve::Whole).is_err() && space.check(Reserve::Last).is_ok());
+        free_up_to(1000);
+        assert!(space.check(Reserve::Last).is_err(), "nothing was kept");
+        space.keep_ballast();
+        let ballast = dir.path().join(BALLAST_NAME);
+        if !ballast.exists() {
+            // A file system that cannot set room aside.
+            return;
+        }
+        assert_eq!(ballast.metadata().expect("it is there").len(), BALLAST);
+        free_up_to(1000);
+        assert!(space.check(Reserve::Whole).is_err() && ballast.exists(), "not for anything else");
+        assert!(space.check(Reserve::Last).is_ok() && !ballast.exists());
+    }
+}

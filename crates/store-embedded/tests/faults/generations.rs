@@ -1,0 +1,311 @@
+//! What the embedded store promises of generations when it is stopped half-way, by way of failpoints:
+//!
+//! ```text
+//! cargo test --features failpoints --test store_generations
+//! ```
+#![cfg(feature = "failpoints")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use crate::faults::{copy, gate, open};
+use doppel_core::verdict::{Match, Verdict, VerdictKind};
+use doppel_store::conformance::{Desk, Sample, SampleJudge, Signing, stored};
+use doppel_store::generations::Phase;
+use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, StoreError};
+use fail::FailScenario;
+
+/// A store with a collection of some families.
+async fn filled(dir: &Path) -> Desk {
+    let desk = Desk::new(&open(dir), "desk").await;
+    for number in 0..40u64 {
+        desk.put(&member(number)).await;
+    }
+    desk
+}
+
+/// Four records each share two odd keys.
+fn member(number: u64) -> Sample {
+    let family = number / 4 * 100;
+    let fingerprint = number.is_multiple_of(4).then_some(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    Sample { fingerprint, ..Sample::with_keys(format!("r{number:02}"), [family + 1, family + 3, number * 2 + 5000]) }
+}
+
+/// Runs `work` up to the failpoint, hands over a copy of the directory as it was then, and lets it end.
+async fn stopped_at(point: &str, dir: &Path, work: impl Future<Output = ()> + Send + 'static) -> tempfile::TempDir {
+    let crashed = tempfile::tempdir().expect("a temporary directory");
+    let (arrived, go) = gate(point);
+    let worker = tokio::spawn(work);
+    tokio::task::block_in_place(|| arrived.recv().expect("the work comes to the point"));
+    copy(dir, crashed.path());
+    fail::remove(point);
+    drop(go);
+    worker.await.expect("no panic");
+    crashed
+}
+
+/// A directory stopped at `point` while a generation is built and activated, opened again.
+async fn reindex_stopped_at(point: &str) -> (tempfile::TempDir, Desk) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let work = async move {
+        let second = desk.build("noted").await;
+        desk.activate(second).await;
+    };
+    let crashed = stopped_at(point, dir.path(), work).await;
+    let desk = Desk::existing(&open(crashed.path()), "desk");
+    (crashed, desk)
+}
+
+/// Whether every generation that is complete, and the live one, has filed what it should, and every record is found.
+async fn is_whole(desk: &Desk) {
+    let state = desk.state().await;
+    let ready = state.others.iter().filter(|other| other.phase == Phase::Ready);
+    let ready: Vec<(GenerationId, &str)> = ready.map(|other| (other.id, other.profile.as_str())).collect();
+    for (generation, profile) in ready.into_iter().chain([(state.generation, state.profile.as_str())]) {
+        assert_eq!(desk.filed(generation).await, desk.should_be_filed(profile).await, "generation {generation}");
+    }
+    let signing = Signing::of(&state.profile);
+    let all: Vec<Sample> = desk.all().await.iter().map(Sample::of_record).collect();
+    for sample in &all {
+        let mut expected: Vec<&str> = all.iter().filter(|o| sample.matches_as(o, signing)).map(|o| &*o.id).collect();
+        expected.sort_unstable();
+        assert_eq!(desk.find_live(sample).await, expected, "{}", sample.id);
+    }
+}
+
+/// Goes on from wherever a reindex was stopped.
+async fn go_on(desk: &Desk) {
+    let state = desk.state().await;
+    let second = match state.others.first() {
+        None => desk.build("noted").await,
+        Some(begun) => {
+            desk.file_rest(begun).await;
+            desk.store.complete_generation(&desk.name, begun.id).await.expect("a completion");
+            begun.id
+        }
+    };
+    desk.activate(second).await;
+    assert_eq!(desk.state().await.profile, "noted");
+    is_whole(desk).await;
+    desk.activate(1).await;
+    is_whole(desk).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reindex_killed_at_any_step_goes_on_and_ends_as_one_that_was_not() {
+    for (point, phase) in [
+        ("generation::announced", Some(Phase::Building)),
+        ("generation::filed", Some(Phase::Building)),
+        ("generation::completed", Some(Phase::Ready)),
+        ("generation::before_load", Some(Phase::Ready)),
+        ("generation::before_swap", Some(Phase::Ready)),
+    ] {
+        let _scenario = FailScenario::setup();
+        let (_crashed, desk) = reindex_stopped_at(point).await;
+        let state = desk.state().await;
+        assert_eq!((state.generation, state.others.first().map(|other| other.phase)), (1, phase), "{point}");
+        is_whole(&desk).await;
+        go_on(&desk).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_announcement_is_on_disk_wholly_or_not_at_all() {
+    for (point, listed) in [("store::before_append", false), ("store::before_publish", true)] {
+        let _scenario = FailScenario::setup();
+        let (_crashed, desk) = reindex_stopped_at(point).await;
+        assert_eq!(desk.state().await.others.len(), usize::from(listed), "{point}");
+        go_on(&desk).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_the_change_a_crash_leaves_the_new_generation_live() {
+    let _scenario = FailScenario::setup();
+    let (_crashed, desk) = reindex_stopped_at("generation::after_swap").await;
+    let state = desk.state().await;
+    assert_eq!((state.profile.as_str(), state.others[0].id), ("noted", 1));
+    is_whole(&desk).await;
+    desk.activate(1).await;
+    is_whole(&desk).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_dropped_generation_stays_gone_and_is_swept_at_the_next_opening() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let second = desk.build("noted").await;
+    let crashed = stopped_at("generation::dropped", dir.path(), async move {
+        assert!(desk.store.drop_generation(&desk.name, second).await.expect("a drop"));
+        is_whole(&desk).await;
+    });
+    let crashed = crashed.await;
+    for round in 0.. {
+        let desk = Desk::existing(&open(crashed.path()), "desk");
+        assert!(desk.state().await.others.is_empty());
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        desk.store.close().await.expect("an orderly end");
+        drop(desk);
+        let db = fjall::Database::builder(crashed.path()).open().expect("it is closed");
+        let signatures = db.keyspace("signatures", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+        if signatures.len().expect("a count") == 40 {
+            break;
+        }
+        assert!(round < 50, "the sweep does not end");
+    }
+    let desk = Desk::existing(&open(crashed.path()), "desk");
+    let third = desk.begin("noted").await;
+    assert!(third.id > second, "its number is not given again");
+    go_on(&desk).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_change_whose_commit_fails_leaves_the_old_generation_and_can_be_repeated() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let second = desk.build("noted").await;
+    fail::cfg("store::commit_error", "1*return").expect("a failpoint");
+    let failed = desk.store.activate_generation(&desk.name, second).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable { .. } | StoreError::Unknown(_))), "{failed:?}");
+    while desk.store.ready().await.is_err() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(desk.state().await.generation, 1);
+    is_whole(&desk).await;
+    go_on(&desk).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_closed_during_an_activation_ends_and_opens_as_it_was() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let second = desk.build("noted").await;
+    let (arrived, go) = gate("generation::before_load");
+    let caller = tokio::spawn({
+        let desk = desk.clone();
+        async move { desk.store.activate_generation(&desk.name, second).await }
+    });
+    tokio::task::block_in_place(|| arrived.recv().expect("it comes to the point"));
+    let closing = tokio::spawn({
+        let store = Arc::clone(&desk.store);
+        async move { store.close().await }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    fail::remove("generation::before_load");
+    drop(go);
+    closing.await.expect("no panic").expect("an orderly end");
+    let refused = caller.await.expect("no panic");
+    assert!(refused.is_err(), "{refused:?}");
+    drop(desk);
+    let desk = Desk::existing(&open(dir.path()), "desk");
+    assert_eq!(desk.state().await.generation, 1);
+    go_on(&desk).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn only_the_live_generation_is_in_memory_but_for_the_time_of_an_activation() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let bytes = async |desk: &Desk| desk.store.usage().await.expect("figures").index_bytes;
+    let one = bytes(&desk).await;
+    let second = desk.build("noted").await;
+    assert_eq!(bytes(&desk).await, one);
+    let (arrived, go) = gate("generation::before_swap");
+    let caller = tokio::spawn({
+        let desk = desk.clone();
+        async move { desk.activate(second).await }
+    });
+    tokio::task::block_in_place(|| arrived.recv().expect("it comes to the point"));
+    assert!(bytes(&desk).await > one * 3 / 2, "both");
+    assert_eq!(desk.find_live(&member(0)).await.len(), 4, "and lookups go on");
+    fail::remove("generation::before_swap");
+    drop(go);
+    caller.await.expect("no panic");
+    assert!(bytes(&desk).await < one * 3 / 2);
+    drop(desk);
+    let desk = Desk::existing(&open(dir.path()), "desk");
+    assert!(bytes(&desk).await < one * 3 / 2);
+    assert_eq!(desk.state().await.generation, second);
+}
+
+/// A judge that waits to be let on before it concludes anything about its first candidate.
+struct Slow {
+    judge: Arc<dyn Judge>,
+    arrived: Sender<()>,
+    go: parking_lot::Mutex<Option<Receiver<()>>>,
+}
+
+impl Judge for Slow {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        if let Some(go) = self.go.lock().take() {
+            self.arrived.send(()).expect("the test waits");
+            let _ = go.recv();
+        }
+        self.judge.judge(candidate)
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        self.judge.conclude(matches, truncated)
+    }
+}
+
+/// Begins a registration, and hands over what lets it go on when it has its place in line.
+async fn begin_slowly(desk: &Desk, sample: Sample, mode: Mode) -> (tokio::task::JoinHandle<Registered>, Sender<()>) {
+    let state = desk.state().await;
+    let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
+    let ((arrived, arrival), (go, wait)) = (channel(), channel());
+    let judge = Arc::new(Slow { judge, arrived, go: parking_lot::Mutex::new(Some(wait)) });
+    let registration = desk.registration_for(&state, &sample, mode);
+    let store = Arc::clone(&desk.store);
+    let task = tokio::spawn(async move { store.register(registration, judge).await.expect("a registration") });
+    tokio::task::block_in_place(|| arrival.recv().expect("it has candidates"));
+    (task, go)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn what_is_under_way_when_generations_change_is_carried_over() {
+    // It activates, too: without a scenario of its own it would come to the failpoints of the others.
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let second = desk.build("noted").await;
+    for (round, generation) in [second, 1, second].into_iter().enumerate() {
+        let fresh = Sample { id: format!("new{round}"), ..member(4) };
+        let (coming, go_coming) = begin_slowly(&desk, fresh.clone(), Mode::Put).await;
+        let skipped = Sample { id: format!("skipped{round}"), ..member(8) };
+        let (skipping, go_skipping) = begin_slowly(&desk, skipped, Mode::SkipDuplicate).await;
+        // Moves from one family to another.
+        let moved = Sample { keys: vec![1201 + round as u64 * 100, 1203, 301, 303], ..member(20) };
+        let (replacing, go_replacing) = begin_slowly(&desk, moved, Mode::Put).await;
+        let removing = tokio::spawn({
+            let desk = desk.clone();
+            async move { desk.remove(&format!("r{:02}", 30 + round)).await }
+        });
+        desk.activate(generation).await;
+        let before = desk.find_live(&member(21)).await;
+        assert_eq!(before.contains(&"r20".to_owned()), round == 0, "found as it was until it is another: {before:?}");
+        assert!(!desk.find_live(&fresh).await.contains(&fresh.id), "not seen before it is answered");
+        drop((go_coming, go_skipping, go_replacing));
+        let kept = stored(coming.await.expect("no panic"));
+        assert_eq!(kept.verdict.kind, VerdictKind::ExactDuplicate);
+        assert!(matches!(skipping.await.expect("no panic"), Registered::Skipped(_)));
+        assert!(matches!(replacing.await.expect("no panic"), Registered::Replaced(_)));
+        assert!(removing.await.expect("no panic"));
+        assert!(desk.find_live(&fresh).await.contains(&fresh.id));
+        assert!(!desk.find_live(&member(21)).await.contains(&"r20".to_owned()));
+        is_whole(&desk).await;
+    }
+    drop(desk);
+    is_whole(&Desk::existing(&open(dir.path()), "desk")).await;
+}

@@ -1,0 +1,147 @@
+//! Who waits for what in the embedded store, shown by stopping its writer:
+//!
+//! ```text
+//! cargo test --features failpoints --test store_waits
+//! ```
+#![cfg(feature = "failpoints")]
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::faults::{gate, insist, open, sample};
+use doppel_core::verdict::{Match, Verdict, VerdictKind};
+use doppel_store::conformance::{Desk, Sample, SampleJudge, stored};
+use doppel_store::{Candidate, Judge, Mode, Placed, Registered, Registration, StoreError};
+use fail::FailScenario;
+
+/// A judge that does something before it judges.
+struct Scripted<F> {
+    judge: Arc<dyn Judge>,
+    before: F,
+}
+
+impl<F: Fn() + Send + Sync> Judge for Scripted<F> {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        (self.before)();
+        self.judge.judge(candidate)
+    }
+
+    fn needs_signatures(&self) -> bool {
+        self.judge.needs_signatures()
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        self.judge.conclude(matches, truncated)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_replacement_that_fails_takes_nothing_from_the_one_that_follows_it() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let (desk, other) = (Desk::new(&store, "desk").await, Desk::new(&store, "other").await);
+    stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
+    stored(desk.put(&Sample::with_keys("b", [50, 51])).await);
+    // The writer stands still while one replacement fails and the next one is being judged.
+    let (arrived, go) = gate("store::before_append");
+    let (busy, sample) = (other.clone(), sample(7));
+    let busy = tokio::spawn(async move { busy.put(&sample).await });
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    let replacement = Sample::with_keys("a", [50, 60]);
+    let judge = SampleJudge::of(&replacement, false);
+    let broken = Arc::new(Scripted { judge: Arc::clone(&judge), before: || panic!("this judge is broken") });
+    let failed = store.register(desk.registration(&replacement, Mode::Put), broken).await;
+    assert!(matches!(failed, Err(StoreError::Internal(_))), "{failed:?}");
+    let (judging, judged) = channel();
+    let (decide, decided) = channel::<()>();
+    let decided = std::sync::Mutex::new(decided);
+    let before = move || {
+        let _ = judging.send(());
+        let _ = decided.lock().map(|decided| decided.recv());
+    };
+    let registration = desk.registration(&replacement, Mode::Put);
+    let store_too = Arc::clone(&store);
+    let second =
+        tokio::spawn(async move { store_too.register(registration, Arc::new(Scripted { judge, before })).await });
+    tokio::task::block_in_place(|| judged.recv().expect("the judge is asked"));
+    fail::remove("store::before_append");
+    drop(go);
+    stored(busy.await.expect("no panic"));
+    // Answered after whatever the writer was told before it.
+    stored(other.put(&Sample::with_keys("later", [8, 9])).await);
+    let alike = Sample::with_keys("c", [1, 2]);
+    let (placed, in_line) = Placed::new();
+    let registration = Registration { placed, ..desk.registration(&alike, Mode::Put) };
+    let store_too = Arc::clone(&store);
+    let judge = SampleJudge::of(&alike, false);
+    let third = tokio::spawn(async move { store_too.register(registration, judge).await });
+    in_line.await.expect("it gets its place");
+    drop(decide);
+    stored(second.await.expect("no panic").expect("a registration"));
+    let third = stored(third.await.expect("no panic").expect("a registration"));
+    assert_eq!(third.verdict.kind, VerdictKind::Original, "what it resembles had been replaced before it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_commit_that_hangs_is_waited_for_by_nobody_for_ever() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    let (_arrived, go) = gate("store::before_append");
+    fail::cfg("store::short_patience", "return").expect("a failpoint");
+    let open_end = desk.try_put(&sample(2), Mode::Put).await;
+    assert!(matches!(open_end, Err(StoreError::Unknown(_))), "{open_end:?}");
+    let same_id = desk.try_put(&sample(2), Mode::Put).await;
+    assert!(matches!(same_id, Err(StoreError::Unavailable { .. })), "{same_id:?}");
+    assert!(matches!(store.ready().await, Err(StoreError::Unavailable { .. })));
+    assert_eq!(desk.find(&sample(1)).await, ["r1"], "lookups go on");
+    store.usage().await.expect("and so do figures");
+    // It ends after all, and everything is well again.
+    fail::remove("store::short_patience");
+    fail::remove("store::before_append");
+    drop(go);
+    while desk.get("r2").await.is_none() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(matches!(insist(&desk, &sample(2)).await, Registered::Unchanged(_)));
+    // And the store can be closed beside one.
+    let (arrived, _go) = gate("store::before_append");
+    fail::cfg("store::short_patience", "return").expect("a failpoint");
+    let caller = tokio::spawn(async move { desk.try_put(&sample(4), Mode::Put).await });
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    let closed = store.close().await;
+    assert!(matches!(closed, Err(StoreError::Unavailable { .. })), "{closed:?}");
+    assert!(matches!(caller.await.expect("no panic"), Err(StoreError::Unknown(_))));
+    drop(store);
+    fail::remove("store::before_append");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_holds_old_settings_is_refused_when_the_new_ones_can_be_read() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    let (arrived, go) = gate("store::before_append");
+    let (updating, spec) = (Arc::clone(&store), desk.spec("p2"));
+    let update = tokio::spawn(async move { updating.update_collection(spec).await });
+    tokio::task::block_in_place(|| arrived.recv().expect("the writer comes to the point"));
+    let put = tokio::spawn({
+        let desk = desk.clone();
+        async move { (desk.try_put(&sample(1), Mode::Put).await, desk.store.collection(&desk.name).await) }
+    });
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(!put.is_finished(), "refused before the new settings can be read");
+    }
+    fail::remove("store::before_append");
+    drop(go);
+    let (refused, state) = put.await.expect("no panic");
+    assert!(matches!(refused, Err(StoreError::StaleGeneration { given: 1, live: 2 })), "{refused:?}");
+    assert_eq!(state.expect("a look").expect("it is there").generation, 2);
+    update.await.expect("no panic").expect("an update");
+}

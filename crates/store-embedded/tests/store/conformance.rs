@@ -1,0 +1,153 @@
+//! Every store keeps the promises of `doppel_store`.
+
+#![allow(clippy::print_stdout, reason = "the last name printed is the check that failed")]
+
+use std::sync::Arc;
+
+use doppel_store::conformance::{ALL, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id};
+use doppel_store::model::ModelStore;
+use doppel_store::{Store, StoreError};
+use doppel_store_embedded::{EmbeddedStore, Options};
+
+fn open(dir: &std::path::Path) -> Arc<EmbeddedStore> {
+    Arc::new(EmbeddedStore::open(dir, Options::default()).expect("an empty directory opens"))
+}
+
+async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
+    for (name, check) in lists.iter().copied().flatten() {
+        println!("{name}");
+        check(Arc::clone(&store)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_model_keeps_the_promises() {
+    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_embedded_store_keeps_the_promises() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+}
+
+#[tokio::test]
+async fn the_embedded_store_keeps_the_promises_on_one_thread() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn everything_is_there_after_opening_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let first: Arc<dyn Store> = open(dir.path());
+    run(Arc::clone(&first), &[ALL, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+    let before = contents(&first).await;
+    first.close().await.expect("an orderly end");
+    assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store says so");
+    let second: Arc<dyn Store> = open(dir.path());
+    assert_eq!(contents(&second).await, before);
+}
+
+/// Everything a client can see: tasks, states, counts, decisions, document frequencies, records, what a lookup of each record finds, and what
+/// each generation has filed.
+async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
+    let mut seen = vec![format!("{:?}", store.tasks().await.expect("a list"))];
+    for state in store.collections().await.expect("a list") {
+        let desk = Desk::existing(store, state.name.as_str());
+        seen.push(format!("{state:?} {}", store.count(&desk.name).await.expect("a count")));
+        seen.push(format!("{:?}", store.decisions(&desk.name, None, usize::MAX).await.expect("a list")));
+        for version in 0..=state.frequencies + 1 {
+            let kept = store.frequencies(&desk.name, version).await.expect("a look");
+            seen.push(format!("{version} {:?}", kept.map(|bytes| (bytes.len(), bytes.first().copied()))));
+        }
+        seen.push(format!("{:?}", store.sample(&desk.name, 20).await.expect("a sample")));
+        for generation in state.others.iter().map(|other| other.id).chain([state.generation]) {
+            let statistics = store.statistics(&desk.name, generation).await.expect("a look").map(|bytes| bytes.len());
+            let pairs = store.pairs(&desk.name, generation, 0, usize::MAX).await.expect("a page");
+            seen.push(format!("{generation} {statistics:?} {pairs:?} {:?}", desk.filed(generation).await));
+        }
+        for record in desk.all().await {
+            let found = desk.find_live(&Sample::of_record(&record)).await;
+            assert!(found.contains(&record.id.to_string()), "every record finds itself");
+            assert_eq!(desk.get(record.id.as_str()).await.expect("by id").seq, record.seq);
+            let verdict = serde_json::to_string(&record.verdict).expect("JSON");
+            let place = (record.seq, record.duplicate_of_seq, &record.stored_at, record.digest);
+            seen.push(format!("{} {place:?} {} {verdict} {found:?}", record.id, record.row));
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_second_opening_of_the_same_directory_is_refused_with_its_name() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let _first = open(dir.path());
+    let error = EmbeddedStore::open(dir.path(), Options::default()).err().expect("it is in use").to_string();
+    assert!(error.contains(&dir.path().display().to_string()) && error.contains("in use"), "{error}");
+}
+
+#[tokio::test]
+async fn a_seq_is_never_given_twice_even_when_its_record_is_removed_before_a_restart() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::new(&store, "seqs").await;
+    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    desk.put(&Sample::with_keys("b", [3, 4])).await;
+    let last = desk.get("b").await.expect("it is there").seq;
+    assert!(store.remove(&desk.name, &id("b")).await.expect("a removal"));
+    drop((desk, store));
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::existing(&store, "seqs");
+    desk.put(&Sample::with_keys("c", [5, 6])).await;
+    assert!(desk.get("c").await.expect("it is there").seq > last);
+}
+
+#[tokio::test]
+async fn the_directory_is_for_its_owner_only_and_writes_stop_when_the_volume_is_too_full() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("made/by/the/store");
+    let options = Options { min_free_bytes: u64::MAX, ..Options::default() };
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&dir, options).expect("it opens"));
+    assert_eq!(dir.metadata().expect("it exists").permissions().mode() & 0o777, 0o700);
+    let desk = Desk::existing(&store, "full");
+    assert!(matches!(store.create_collection(desk.spec("p")).await, Err(StoreError::DiskFull { .. })));
+    assert!(matches!(store.ready().await, Err(StoreError::DiskFull { .. })));
+    assert!(store.collections().await.expect("reads go on").is_empty());
+}
+
+#[tokio::test]
+async fn a_directory_of_the_format_before_opens_and_is_one_of_todays_afterwards() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    desk.put(&Sample::with_keys("a", [1, 3])).await;
+    drop((desk, store));
+    let format = |change: Option<u32>| {
+        let db = fjall::Database::builder(dir.path()).open().expect("it is closed");
+        let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+        if let Some(format) = change {
+            // What was kept of a collection then.
+            let entry = meta.get("c/desk").expect("a read").expect("the collection");
+            let mut entry: serde_json::Value = serde_json::from_slice(&entry).expect("JSON");
+            entry.as_object_mut().expect("an object").remove("next_generation");
+            meta.insert("c/desk", entry.to_string()).expect("a write");
+            meta.insert("format", format.to_le_bytes()).expect("a write");
+            db.persist(fjall::PersistMode::SyncAll).expect("a sync");
+        }
+        meta.get("format").expect("a read").map(|bytes| bytes.to_vec())
+    };
+    format(Some(1));
+    let store: Arc<dyn Store> = open(dir.path());
+    let desk = Desk::existing(&store, "desk");
+    assert_eq!(desk.find(&Sample::with_keys("x", [1, 3])).await, ["a"]);
+    let second = desk.build("noted").await;
+    desk.activate(second).await;
+    assert_eq!(desk.find_live(&Sample::with_keys("x", [1, 3])).await, ["a"]);
+    drop((desk, store));
+    assert_eq!(format(None), Some(2u32.to_le_bytes().to_vec()), "an older program refuses it");
+    format(Some(3));
+    let error = EmbeddedStore::open(dir.path(), Options::default()).err().expect("it is newer").to_string();
+    assert!(error.contains("format 3") && error.contains("newer program"), "{error}");
+}

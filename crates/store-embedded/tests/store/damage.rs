@@ -1,0 +1,250 @@
+//! A data directory with a file gone, cut or overwritten is refused, or everything in it is there. Never does it open with less and
+//! say nothing.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::faults::{copy, open};
+use doppel_store::conformance::{Desk, Sample, id, stored};
+use doppel_store::{Store, StoreError};
+use doppel_store_embedded::{EmbeddedStore, Opening, Options};
+
+const RECORDS: u64 = 60;
+/// What the store keeps for removals holds nothing.
+const RESERVE: &str = "doppel.reserve";
+
+/// Something that happens to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    Delete,
+    Empty,
+    Halve,
+    OverwriteStart,
+    OverwriteMiddle,
+    OverwriteEnd,
+}
+
+const HARMS: [Harm; 6] =
+    [Harm::Delete, Harm::Empty, Harm::Halve, Harm::OverwriteStart, Harm::OverwriteMiddle, Harm::OverwriteEnd];
+
+fn harm(path: &Path, harm: Harm) {
+    let length = path.metadata().expect("the file is there").len();
+    let file = OpenOptions::new().write(true).open(path).expect("the file opens");
+    let overwrite = |at: u64| file.write_all_at(&[0xa5; 16][..16.min(length as usize)], at).expect("a write");
+    match harm {
+        Harm::Delete => fs::remove_file(path).expect("a removal"),
+        Harm::Empty => file.set_len(0).expect("a cut"),
+        Harm::Halve => file.set_len(length / 2).expect("a cut"),
+        Harm::OverwriteStart => overwrite(0),
+        Harm::OverwriteMiddle => overwrite((length / 2).min(length.saturating_sub(16))),
+        Harm::OverwriteEnd => overwrite(length.saturating_sub(16)),
+    }
+}
+
+/// All files below a directory.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("a listing") {
+        let entry = entry.expect("an entry");
+        if entry.file_type().expect("a type").is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    found
+}
+
+fn sample(number: u64) -> Sample {
+    let note = (0..40)
+        .map(|word| format!("{:x} ", (number * 100 + word).wrapping_mul(0x9e37_79b9_7f4a_7c15) % 99_991))
+        .collect();
+    Sample { note, ..Sample::with_keys(format!("r{number}"), [number * 10, number * 10 + 1, 7]) }
+}
+
+/// A closed directory with records, some in tables if wanted.
+async fn fill(dir: &Path, in_tables: bool) {
+    {
+        let desk = Desk::new(&open(dir), "desk").await;
+        for number in 0..RECORDS / 2 {
+            stored(desk.put(&sample(number)).await);
+        }
+        desk.store.close().await.expect("an orderly end");
+    }
+    if in_tables {
+        let db = fjall::Database::builder(dir).open().expect("it is closed");
+        for name in ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"] {
+            let space = db.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+            space.rotate_memtable_and_wait().expect("a flush");
+        }
+    }
+    // The journal is as long as what is in it from the second opening on.
+    let desk = Desk::existing(&open(dir), "desk");
+    for number in RECORDS / 2..RECORDS {
+        stored(desk.put(&sample(number)).await);
+    }
+    desk.store.close().await.expect("an orderly end");
+}
+
+fn try_open(dir: &Path) -> Result<Arc<dyn Store>, StoreError> {
+    let options = Options { opening: Opening::Existing, min_free_bytes: 1, ..Options::default() };
+    Ok(Arc::new(EmbeddedStore::open(dir, options)?))
+}
+
+/// Why it does not open or cannot be read; `None` if everything is there.
+async fn refusal(dir: &Path) -> Option<StoreError> {
+    match try_open(dir) {
+        Ok(store) => unread(store).await,
+        Err(error) => Some(error),
+    }
+}
+
+/// Why what is open cannot be read; `None` if everything is there.
+async fn unread(store: Arc<dyn Store>) -> Option<StoreError> {
+    let desk = Desk::existing(&store, "desk");
+    let all = match store.records(&desk.name, 0, 1000).await {
+        Ok(all) => all,
+        Err(error) => return Some(error),
+    };
+    assert_eq!(all.len() as u64, RECORDS, "records are missing and nobody said so");
+    assert_eq!(store.count(&desk.name).await.expect("a count"), RECORDS);
+    for number in 0..RECORDS {
+        match store.record(&desk.name, &id(&format!("r{number}"))).await {
+            Ok(record) => assert!(record.is_some(), "r{number} is not found and nobody said so"),
+            Err(error) => return Some(error),
+        }
+    }
+    None
+}
+
+/// Harms every file of the directory in turn; what came of each that opened.
+async fn harm_each(whole: &Path, harms: &[Harm]) -> Vec<(String, Harm)> {
+    let mut unharmed = Vec::new();
+    for path in files(whole) {
+        let name = path.strip_prefix(whole).expect("it is in there").display().to_string();
+        for kind in harms {
+            let broken = tempfile::tempdir().expect("a temporary directory");
+            copy(whole, broken.path());
+            harm(&broken.path().join(&name), *kind);
+            let error = match try_open(broken.path()) {
+                Ok(store) => unread(store).await,
+                Err(error) => {
+                    // Whoever has the file brings it back, and all is well.
+                    fs::copy(&path, broken.path().join(&name)).expect("a copy");
+                    let left = refusal(broken.path()).await;
+                    assert!(left.is_none(), "{name} {kind:?}: being refused changed something: {left:?}");
+                    Some(error)
+                }
+            };
+            match error {
+                None => unharmed.push((name.clone(), *kind)),
+                Some(error) => assert!(error.to_string().contains("backup"), "{name} {kind:?}: {error}"),
+            }
+        }
+    }
+    unharmed
+}
+
+/// Small files without which nothing is found.
+fn is_needed(whole: &Path, name: &str) -> bool {
+    // Lists of tables that are not in force any more may lie about.
+    let list = whole.join(name).with_file_name("current");
+    let current = fs::read(list).ok().and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?)));
+    let in_force = current.is_some_and(|number| name.ends_with(&format!("/v{number}")));
+    in_force || name == "version" || name.ends_with(".jnl") || name.ends_with("current")
+}
+
+/// Files of which nothing depends.
+fn is_idle(name: &str) -> bool {
+    ["lock", "doppel.manifest", RESERVE].contains(&name)
+}
+
+#[tokio::test]
+async fn each_file_of_a_directory_with_tables_is_missed_or_not_needed() {
+    let whole = tempfile::tempdir().expect("a temporary directory");
+    fill(whole.path(), true).await;
+    assert!(refusal(whole.path()).await.is_none());
+    let unharmed = harm_each(whole.path(), &HARMS).await;
+    for (name, kind) in unharmed {
+        assert!(!is_needed(whole.path(), &name), "{name} {kind:?} was not noticed");
+    }
+}
+
+#[tokio::test]
+async fn each_file_of_a_directory_with_a_journal_alone_is_missed_or_not_needed() {
+    let whole = tempfile::tempdir().expect("a temporary directory");
+    fill(whole.path(), false).await;
+    let unharmed = harm_each(whole.path(), &HARMS).await;
+    for (name, kind) in unharmed {
+        assert!(is_idle(&name) || !is_needed(whole.path(), &name), "{name} {kind:?} was not noticed");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_of_an_earlier_program_opens_and_one_that_lacks_a_file_does_not() {
+    let whole = tempfile::tempdir().expect("a temporary directory");
+    fill(whole.path(), true).await;
+    fs::remove_file(whole.path().join("doppel.manifest")).expect("it is there");
+    let opened = tempfile::tempdir().expect("a temporary directory");
+    copy(whole.path(), opened.path());
+    assert!(refusal(opened.path()).await.is_none(), "earlier programs wrote none");
+    // Nothing says how much there was in an emptied journal.
+    for (name, kind) in harm_each(whole.path(), &[Harm::Delete]).await {
+        assert!(!is_needed(whole.path(), &name), "{name} {kind:?} was not noticed");
+    }
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_the_last_write_is_dropped_and_damage_before_it_is_not() {
+    let whole = tempfile::tempdir().expect("a temporary directory");
+    let store = open(whole.path());
+    let desk = Desk::new(&store, "desk").await;
+    for number in 0..RECORDS {
+        stored(desk.put(&sample(number)).await);
+    }
+    let [torn, damaged] = [(); 2].map(|()| tempfile::tempdir().expect("a temporary directory"));
+    copy(whole.path(), torn.path());
+    copy(whole.path(), damaged.path());
+    let journal = |dir: &Path| {
+        let path = files(dir).into_iter().find(|path| path.extension().is_some_and(|end| end == "jnl")).expect("one");
+        let bytes = fs::read(&path).expect("a journal");
+        (path, bytes.iter().rposition(|byte| *byte != 0).expect("it is not empty") as u64 + 1)
+    };
+    let (path, end) = journal(torn.path());
+    let file = OpenOptions::new().write(true).open(path).expect("it opens");
+    file.write_all_at(&[1, 9, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1], end).expect("half a write");
+    assert!(refusal(torn.path()).await.is_none());
+    let (path, end) = journal(damaged.path());
+    OpenOptions::new().write(true).open(path).expect("it opens").write_all_at(&[0xa5; 4], end / 2).expect("a write");
+    let said = refusal(damaged.path()).await.expect("whole writes stand behind the damage").to_string();
+    assert!(said.contains("is damaged at byte") && said.contains("--salvage"), "{said}");
+}
+
+#[test]
+fn only_what_is_empty_or_a_data_directory_is_opened() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let [missing, empty, foreign] = ["missing", "empty", "foreign"].map(|name| parent.path().join(name));
+    fs::create_dir_all(&empty).expect("a directory");
+    fs::create_dir_all(foreign.join("lost+found")).expect("a directory");
+    let open = |dir: &Path, opening| EmbeddedStore::open(dir, Options { opening, ..Options::default() });
+    for (dir, says) in [(&missing, "there is no directory"), (&empty, "no data directory")] {
+        let said = open(dir, Opening::Existing).err().expect("it is refused").to_string();
+        assert!(said.contains(says) && said.contains("--data"), "{said}");
+    }
+    assert!(!missing.exists() && files(parent.path()).is_empty(), "and nothing is made");
+    fs::write(foreign.join("letter.txt"), "x").expect("a file");
+    for opening in [Opening::Existing, Opening::CreateIfEmpty] {
+        let said = open(&foreign, opening).err().expect("it is refused").to_string();
+        assert!(said.contains("letter.txt") && said.contains("choose a directory of its own"), "{said}");
+    }
+    assert_eq!(files(&foreign).len(), 1, "and nothing is put there");
+    fs::remove_file(foreign.join("letter.txt")).expect("a removal");
+    // A volume of its own is empty but for what every volume holds.
+    for dir in [&missing, &empty, &foreign] {
+        drop(open(dir, Opening::CreateIfEmpty).expect("it becomes one"));
+        drop(open(dir, Opening::Existing).expect("it is one"));
+    }
+}

@@ -1,0 +1,11 @@
+//! The promises of the embedded store: conformance, order, damage, small volumes.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
+#[path = "../../../../tests/support/faults.rs"]
+mod faults;
+
+mod conformance;
+mod damage;
+mod order;
+mod small_volume;

@@ -1,0 +1,106 @@
+//! The embedded store keeps order among changes of one id, and loses nothing more than what is damaged.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use doppel_store::conformance::{Desk, Sample};
+use doppel_store::{Mode, Registered, Result, Store};
+use doppel_store_embedded::{EmbeddedStore, Options};
+use futures_util::FutureExt;
+
+fn open(dir: &std::path::Path) -> Arc<dyn Store> {
+    Arc::new(EmbeddedStore::open(dir, Options::default()).expect("the directory opens"))
+}
+
+/// Begins a call, up to where it first waits, and lets it go on by itself.
+async fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+    let mut call: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(call);
+    match call.as_mut().now_or_never() {
+        Some(done) => tokio::spawn(async { done }),
+        None => tokio::spawn(call),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_of_one_id_happen_in_the_order_of_their_calls() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = Desk::new(&open(dir.path()), "desk").await;
+    for round in 0..60u64 {
+        // Other texts, other notes of the same text, and removals, all of one id.
+        let mut calls = Vec::new();
+        for turn in 0..6 {
+            let keys = [round * 100 + turn / 2, 1_000_000 + round];
+            let sample = Sample::with_keys("same", keys).noted(&format!("{round}.{turn}"));
+            let desk = desk.clone();
+            if turn == 3 {
+                calls.push(begin(async move { desk.remove("same").await.then_some(()).ok_or(turn) }).await);
+            } else {
+                let put = async move { desk.try_put(&sample, Mode::Put).await.map(drop).map_err(|_| turn) };
+                calls.push(begin(put).await);
+            }
+        }
+        for call in calls {
+            assert_eq!(call.await.expect("no caller panics"), Ok(()));
+        }
+        let row = desk.get("same").await.expect("the last change stored it").row;
+        assert!(row.contains(&format!("\"{round}.5\"")), "round {round} ended with {row}");
+    }
+    assert_eq!(desk.all().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_caller_that_gives_up_while_waiting_for_its_turn_holds_nobody_up() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = Desk::new(&open(dir.path()), "desk").await;
+    for round in 0..20u64 {
+        let put = |turn: u64| {
+            let (desk, sample) = (desk.clone(), Sample::with_keys("same", [round * 10 + turn]));
+            async move { desk.try_put(&sample, Mode::Put).await }
+        };
+        let first = begin(put(0)).await;
+        let given_up = begin(put(1)).await;
+        let last = begin(put(2)).await;
+        given_up.abort();
+        let ended = |outcome: Result<Registered>| assert!(outcome.is_ok(), "{outcome:?}");
+        ended(first.await.expect("no caller panics"));
+        ended(last.await.expect("no caller panics"));
+        assert!(desk.get("same").await.expect("it is there").row.contains(&format!("\"{}\"", round * 10 + 2)));
+    }
+}
+
+/// Overwrites the index entry of the first record in a closed directory.
+fn damage(dir: &std::path::Path) {
+    let db = fjall::Database::builder(dir).open().expect("it is closed");
+    let entries = db.keyspace("signatures", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+    let (key, value) = entries.iter().next().expect("an entry").into_inner().expect("it can be read");
+    entries.insert(key, &value[..value.len() - 1]).expect("a write");
+    db.persist(fjall::PersistMode::SyncAll).expect("a sync");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_damaged_index_entry_costs_its_record_alone_until_that_is_registered_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (first, second) = (Sample::with_keys("first", [1, 2]), Sample::with_keys("second", [3, 4]));
+    for remove in [false, true] {
+        let store = open(dir.path());
+        let desk = if remove { Desk::existing(&store, "desk") } else { Desk::new(&store, "desk").await };
+        desk.put(&first).await;
+        desk.put(&second).await;
+        store.close().await.expect("an orderly end");
+        damage(dir.path());
+        let store = open(dir.path());
+        let desk = Desk::existing(&store, "desk");
+        let damaged = desk.all().await.remove(0).id.to_string();
+        let (damaged, whole) = if damaged == "first" { (&first, &second) } else { (&second, &first) };
+        assert_eq!((desk.all().await.len(), desk.find(damaged).await.len()), (2, 0));
+        assert_eq!(desk.find(whole).await, std::slice::from_ref(&whole.id));
+        if remove {
+            assert!(desk.remove(&damaged.id).await);
+            assert_eq!(desk.all().await.len(), 1);
+        } else {
+            assert!(matches!(desk.put(damaged).await, Registered::Replaced(_)));
+            assert_eq!(desk.find(damaged).await, std::slice::from_ref(&damaged.id));
+        }
+        store.close().await.expect("an orderly end");
+    }
+}

@@ -1,0 +1,230 @@
+//! Collections: made, changed, dropped, counted; and the cache of their states.
+//!
+//! A profile may only change while there is no record. Registrations merely read a collection's document, so a change of it
+//! would not conflict with one under way; therefore the document says `empty` until the first record, which is
+//! written by every registration that finds it so. A collection that lost all its records is first declared empty again, and
+//! changed one deadline later, when no registration is left that read it before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use mongodb::ClientSession;
+use mongodb::bson::doc;
+use mongodb::options::ReturnDocument;
+use parking_lot::RwLock;
+
+use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, Number, RECORDS};
+use super::retry::{self, Deadline, End, Trouble, Work};
+use super::{Shared, records_of, server, sweep};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_store::{CollectionSpec, CollectionState, GenerationId, Result, StoreError, Usage};
+
+/// A collection as this instance knows it.
+pub(super) struct Known {
+    pub(super) number: Number,
+    pub(super) state: Arc<CollectionState>,
+    read: Instant,
+}
+
+impl Known {
+    /// All generations with their settings, the live one first.
+    pub(super) fn generations(&self) -> impl Iterator<Item = (GenerationId, &Settings)> {
+        let others = self.state.others.iter().map(|other| (other.id, &other.settings));
+        std::iter::once((self.state.generation, &self.state.settings)).chain(others)
+    }
+}
+
+/// Collections by name, each good for [`super::Options::staleness`]. Absence is never remembered.
+#[derive(Default)]
+pub(super) struct Cache {
+    known: RwLock<HashMap<CollectionName, Arc<Known>>>,
+}
+
+impl Cache {
+    pub(super) fn put(&self, document: CollectionDocument) -> Arc<Known> {
+        let CollectionDocument { number, state, .. } = document;
+        let mut known = self.known.write();
+        let before = known.get(&state.name);
+        // The same state stays the same allocation: whoever compiled it need not do so again.
+        let state = match before {
+            Some(before) if before.number == number && *before.state == state => Arc::clone(&before.state),
+            _ => Arc::new(state),
+        };
+        let entry = Arc::new(Known { number, state, read: Instant::now() });
+        known.insert(entry.state.name.clone(), Arc::clone(&entry));
+        entry
+    }
+
+    /// The next question goes to the database.
+    pub(super) fn forget(&self, name: &CollectionName) {
+        self.known.write().remove(name);
+    }
+
+    fn get(&self, name: &CollectionName, staleness: Duration) -> Option<Arc<Known>> {
+        self.known.read().get(name).filter(|known| known.read.elapsed() < staleness).cloned()
+    }
+}
+
+impl Shared {
+    /// The collection, from memory if that is fresh enough.
+    pub(super) async fn cached(&self, name: &CollectionName) -> Result<Option<Arc<Known>>> {
+        if let Some(known) = self.cache.get(name, self.options.staleness) {
+            return Ok(Some(known));
+        }
+        match self.stored_collection(name).await? {
+            Some(document) => Ok(Some(self.cache.put(document))),
+            None => {
+                self.cache.forget(name);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The collection, or [`StoreError::UnknownCollection`].
+    pub(super) async fn known(&self, name: &CollectionName) -> Result<Arc<Known>> {
+        self.cached(name).await?.ok_or_else(|| StoreError::UnknownCollection(name.clone()))
+    }
+
+    async fn stored_collection(&self, name: &CollectionName) -> Result<Option<CollectionDocument>> {
+        let found = self.read(self.deadline(), || async {
+            Ok(self.documents(COLLECTIONS).find_one(doc! { "_id": name.as_str() }).await?)
+        });
+        found.await?.as_ref().map(CollectionDocument::decode).transpose()
+    }
+
+    pub(super) async fn all_collections(&self) -> Result<Vec<Arc<CollectionState>>> {
+        let documents = self.read(self.deadline(), || async {
+            let mut cursor = self.documents(COLLECTIONS).find(doc! {}).sort(doc! { "_id": 1 }).await?;
+            let mut found = Vec::new();
+            while cursor.advance().await? {
+                found.push(cursor.deserialize_current()?);
+            }
+            Ok(found)
+        });
+        let documents = documents.await?;
+        documents.iter().map(|document| Ok(Arc::new(CollectionDocument::decode(document)?.state))).collect()
+    }
+
+    pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        let state = CollectionState::first(spec);
+        let document = CollectionDocument { number: self.next_number().await?, state, last_generation: 1, empty: true };
+        let collections = self.documents(COLLECTIONS);
+        match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
+            Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),
+            Err(error) if retry::is_duplicate_key(&error) => Err(StoreError::CollectionExists(document.state.name)),
+            Err(error) => Err(retry::fatal(&error)),
+        }
+    }
+
+    /// A number never given before; gaps do not matter.
+    async fn next_number(&self) -> Result<Number> {
+        let meta = self.documents(META);
+        let raised = meta
+            .find_one_and_update(doc! { "_id": "next_collection" }, doc! { "$inc": { "n": 1 } })
+            .upsert(true)
+            .return_document(ReturnDocument::After);
+        let document = within(self.deadline(), raised.into_future()).await?.map_err(|error| retry::fatal(&error))?;
+        let number = document.and_then(|document| document.get_i32("n").ok());
+        number.ok_or_else(|| documents::damaged("the counter of collections is not a number"))
+    }
+
+    pub(super) async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        let deadline = self.deadline();
+        let mut work = Update { shared: self, spec: &spec };
+        let mut outcome = self.retry.transact(&self.client, deadline, &mut work).await?;
+        if matches!(outcome, Updated::DeclaredEmpty) {
+            tokio::time::sleep(self.options.deadline).await;
+            outcome = self.retry.transact(&self.client, self.deadline(), &mut work).await?;
+        }
+        match outcome {
+            Updated::Done(document) => Ok(Arc::clone(&self.cache.put(*document).state)),
+            Updated::DeclaredEmpty | Updated::HasRecords => Err(StoreError::ProfileConflict(spec.name)),
+        }
+    }
+
+    pub(super) async fn count(&self, name: &CollectionName) -> Result<u64> {
+        let number = self.known(name).await?.number;
+        let counted = self.read(self.deadline(), || async {
+            let command = doc! { "count": RECORDS, "query": records_of(number) };
+            Ok(self.database.run_command(command).await?)
+        });
+        Ok(server::whole(&counted.await?, "n").unwrap_or(0) as u64)
+    }
+
+    pub(super) async fn usage(&self) -> Result<Usage> {
+        let records =
+            self.read(self.deadline(), || async { Ok(self.documents(RECORDS).estimated_document_count().await?) });
+        let records = records.await?;
+        let stats =
+            self.read(self.deadline(), || async { Ok(self.database.run_command(doc! { "dbStats": 1 }).await?) });
+        let stats = stats.await?;
+        let bytes = |key: &str| server::whole(&stats, key).unwrap_or(0) as u64;
+        Ok(Usage {
+            records,
+            index_bytes: 0,
+            disk_bytes: bytes("totalSize").max(bytes("storageSize") + bytes("indexSize")),
+            free_bytes: bytes("fsTotalSize").saturating_sub(bytes("fsUsedSize")),
+        })
+    }
+}
+
+/// Waits for a single write, which the driver itself repeats once if the primary changes.
+pub(super) async fn within<T>(deadline: Deadline, write: impl Future<Output = T>) -> Result<T> {
+    let waited = tokio::time::timeout_at(deadline.at(), write).await;
+    waited.map_err(|_| StoreError::Unknown("the database did not confirm the write in time".into()))
+}
+
+enum Updated {
+    Done(Box<CollectionDocument>),
+    /// It has no records, but may be getting one.
+    DeclaredEmpty,
+    HasRecords,
+}
+
+/// Gives a collection new settings.
+struct Update<'a> {
+    shared: &'a Shared,
+    spec: &'a CollectionSpec,
+}
+
+#[async_trait]
+impl Work for Update<'_> {
+    type Answer = Updated;
+
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Updated>, Trouble> {
+        let Self { shared, spec } = self;
+        let collections = shared.documents(COLLECTIONS);
+        let filter = doc! { "_id": spec.name.as_str() };
+        let Some(document) = collections.find_one(filter.clone()).session(&mut *session).await? else {
+            return Err(StoreError::UnknownCollection(spec.name.clone()).into());
+        };
+        let mut document = CollectionDocument::decode(&document)?;
+        let renewed = document.state.profile != spec.profile;
+        if renewed {
+            let records = shared.documents(RECORDS);
+            let any = records.find_one(records_of(document.number));
+            if any.projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some() {
+                return Ok(End::Abort(Updated::HasRecords));
+            }
+            if !document.empty {
+                let declared = doc! { "$set": { "empty": true } };
+                collections.update_one(filter, declared).session(&mut *session).await?;
+                return Ok(End::Commit(Updated::DeclaredEmpty));
+            }
+            // Without records those beside it are worth nothing.
+            for other in std::mem::take(&mut document.state.others) {
+                let note = sweep::note(document.number, Some(other.id));
+                shared.documents(DROPPED).insert_one(note).session(&mut *session).await?;
+            }
+            document.last_generation += 1;
+            document.state.generation = document.last_generation;
+            (document.state.live_since, document.state.scan_end) = (None, 0);
+        }
+        document.state.settings = spec.settings.clone();
+        document.state.profile.clone_from(&spec.profile);
+        collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
+        Ok(End::Commit(Updated::Done(Box::new(document))))
+    }
+}

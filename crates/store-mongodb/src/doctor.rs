@@ -1,0 +1,320 @@
+//! Whether records, signatures and pages belong together, and how to mend what does not.
+//!
+//! Each collection is read once, in no particular instant; what looks wrong is looked at again in one snapshot, so that writes
+//! going on meanwhile are not reported. Memory: about 150 bytes a record of the largest collection.
+
+use std::collections::{BTreeSet, HashMap};
+
+use mongodb::ClientSession;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::options::SessionOptions;
+
+use super::documents::{
+    self, BLOCKS, COLLECTIONS, CollectionDocument, Page, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    SignatureDocument, page_key, record_key, signature_key, signatures_of,
+};
+use super::read::Place;
+use super::retry::Trouble;
+use super::{MongoStore, Shared, records_of};
+use doppel_core::collection::Settings;
+use doppel_core::record::RecordId;
+use doppel_core::schemes::profile::Profile;
+use doppel_store::generations::Phase;
+use doppel_store::{Report, Result, StoredRecord};
+
+/// What the pages and signatures say of one record.
+#[derive(Default)]
+struct Seen {
+    signature: Option<Signed4>,
+    /// Entries on their right pages, one bit each.
+    found: u8,
+    has_record: bool,
+}
+
+/// The part of a signature that is compared.
+struct Signed4 {
+    seq: u64,
+    digest: doppel_core::schemes::profile::Digest,
+    fingerprint: Option<doppel_core::verdict::Fingerprint>,
+    places: Vec<Page>,
+}
+
+/// Records that looked wrong, with every page that holds an entry of theirs in the wrong place.
+type Suspects = HashMap<String, BTreeSet<Page>>;
+
+/// A generation under examination.
+pub(super) struct Ward<'a> {
+    pub(super) place: Place,
+    pub(super) settings: &'a Settings,
+    /// Not all records are filed in it yet.
+    pub(super) is_building: bool,
+    /// To compare posting keys with.
+    profile: Option<Profile>,
+    /// Put before what is found.
+    prefix: String,
+}
+
+impl Ward<'_> {
+    /// Whether posting keys are compared with what the profile makes of the signatures.
+    pub(super) fn checks_keys(&self) -> bool {
+        self.profile.is_some()
+    }
+}
+
+/// All generations of a collection, the live one first.
+async fn wards<'a>(shared: &Shared, collection: &'a CollectionDocument, keys: bool) -> Result<Vec<Ward<'a>>> {
+    let CollectionDocument { number, state, .. } = collection;
+    let live = (state.generation, &state.settings, false, String::new());
+    let others = state
+        .others
+        .iter()
+        .map(|other| (other.id, &other.settings, other.phase == Phase::Building, format!("generation {}: ", other.id)));
+    let mut wards = Vec::new();
+    for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
+        let place = Place { number: *number, generation };
+        let profile = if keys { Some(shared.profile(place, settings).await?) } else { None };
+        wards.push(Ward { place, settings, is_building, profile, prefix });
+    }
+    Ok(wards)
+}
+
+impl MongoStore {
+    /// Examines all collections. With `repair`, mends what it finds: a record that is there is filed anew under its signatures, what
+    /// belongs to no record is removed. `keys` also compares posting keys with what the profile makes of the signatures.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn examine(&self, repair: bool, keys: bool) -> Result<Report> {
+        let shared = &self.shared;
+        let mut report = Report::default();
+        let collections = all(shared, COLLECTIONS, doc! {}, doc! {}).await?;
+        for raw in collections {
+            let document = Document::try_from(raw).map_err(documents::damaged)?;
+            let collection = CollectionDocument::decode(&document)?;
+            for ward in wards(shared, &collection, keys).await? {
+                shared.examine(collection.state.name.as_str(), &ward, repair, &mut report).await?;
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Shared {
+    async fn examine(&self, name: &str, ward: &Ward<'_>, repair: bool, report: &mut Report) -> Result<()> {
+        let before = report.records;
+        let suspects = self.suspects(ward, report).await?;
+        if !ward.prefix.is_empty() {
+            // They were counted with the live generation.
+            report.records = before;
+        }
+        for (id, pages) in suspects {
+            let id = RecordId::new(&id).map_err(documents::damaged)?;
+            let faults = self.read(self.deadline(), || self.look_again(ward, &id, &pages)).await?;
+            if faults.is_empty() {
+                continue;
+            }
+            let faults =
+                faults.into_iter().map(|fault| (name.to_owned(), id.to_string(), ward.prefix.clone() + &fault));
+            report.faults.extend(faults);
+            if repair {
+                self.mend(ward, &id, pages).await?;
+                report.mended += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// One pass over signatures, pages and records.
+    async fn suspects(&self, ward: &Ward<'_>, report: &mut Report) -> Result<Suspects> {
+        let place = ward.place;
+        let mut seen: HashMap<String, Seen> = HashMap::new();
+        let mut suspects = Suspects::new();
+        let mut suspect = |id: &str, page: Option<Page>| {
+            suspects.entry(id.to_owned()).or_default().extend(page);
+        };
+        let filter = signatures_of(place.number, place.generation);
+        let mut cursor = self.raw(SIGNATURES).find(filter).await.map_err(|error| super::retry::fatal(&error))?;
+        while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
+            let signature = SignatureDocument::decode(cursor.current())?;
+            if !keys_agree(&signature, ward.profile.as_ref()) {
+                suspect(signature.id.as_str(), None);
+            }
+            let places = signature.places();
+            let SignatureDocument { id, seq, digest, fingerprint, .. } = signature;
+            let signature = Some(Signed4 { seq, digest, fingerprint, places });
+            seen.insert(id.as_str().to_owned(), Seen { signature, ..Seen::default() });
+        }
+        let filter = doc! { "c": place.number, "g": place.generation as i32 };
+        let pages = self.raw(BLOCKS);
+        let pages = pages.find(filter).projection(PageDocument::projection());
+        let mut cursor = pages.await.map_err(|error| super::retry::fatal(&error))?;
+        while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
+            let page = PageDocument::decode(cursor.current())?;
+            page.walk(|entry| {
+                report.entries += 1;
+                let known = seen.get_mut(entry.id);
+                let at = (place.generation, page.bucket, page.page);
+                if !known.is_some_and(|seen| seen.tick(at, entry.fingerprint)) {
+                    suspect(entry.id, Some(at));
+                }
+            })?;
+        }
+        let records = self.raw(RECORDS);
+        let records = records.find(records_of(place.number)).projection(doc! { "seq": 1, "g": 1, "digest": 1 });
+        let mut cursor = records.await.map_err(|error| super::retry::fatal(&error))?;
+        while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
+            report.records += 1;
+            let raw = cursor.current();
+            let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(documents::damaged)?;
+            let seq = raw.get_i64("seq").map_err(documents::damaged)? as u64;
+            // A digest that another profile made says nothing here.
+            let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation as i32);
+            let digest = own.then(|| documents::digest_of(raw)).transpose()?;
+            if ward.is_building && !seen.contains_key(id) {
+                continue;
+            }
+            let known = seen.entry(id.to_owned()).or_default();
+            known.has_record = true;
+            if !known
+                .signature
+                .as_ref()
+                .is_some_and(|signature| signature.seq == seq && digest.is_none_or(|digest| digest == signature.digest))
+            {
+                suspect(id, None);
+            }
+        }
+        for (id, seen) in &seen {
+            if !seen.has_record || !seen.is_whole() {
+                suspect(id, None);
+            }
+        }
+        Ok(suspects)
+    }
+
+    /// What is wrong with one record, all read in one snapshot; in words.
+    async fn look_again(
+        &self,
+        ward: &Ward<'_>,
+        id: &RecordId,
+        pages: &BTreeSet<Page>,
+    ) -> std::result::Result<Vec<String>, Trouble> {
+        let place = ward.place;
+        let options = SessionOptions::builder().snapshot(true).build();
+        let mut session = self.client.start_session().with_options(options).await?;
+        let (record, signature) = self.both(&mut session, place, id).await?;
+        let mut faults = Vec::new();
+        match (&record, &signature) {
+            (Some(_), None) if !ward.is_building => faults.push("the record has no signature".to_owned()),
+            (None, Some(_)) => faults.push("the signature has no record".to_owned()),
+            (Some(record), Some(signature)) => {
+                if !is_of(signature, record) {
+                    faults.push("the signature is of another version of the record".to_owned());
+                }
+                if !keys_agree(signature, ward.profile.as_ref()) {
+                    faults.push("the posting keys are not those of the signatures".to_owned());
+                }
+            }
+            (_, None) => {}
+        }
+        let right = signature.as_ref().map(SignatureDocument::places).unwrap_or_default();
+        let fingerprint = signature.as_ref().and_then(|signature| signature.fingerprint);
+        let all: BTreeSet<_> = right.iter().chain(pages).copied().collect();
+        for at in all {
+            let (_, bucket, page) = at;
+            let found = self.entries_of(&mut session, place, at, id).await?;
+            let expected = usize::from(right.contains(&at));
+            let good = found.iter().filter(|found| Some(**found) == fingerprint).count();
+            if found.len() != expected || good != expected {
+                let block = bucket >> 16;
+                let count = found.len();
+                faults.push(format!(
+                    "{count} entries instead of {expected} on page {page} of its bucket in block {block}"
+                ));
+            }
+        }
+        Ok(faults)
+    }
+
+    pub(super) async fn both(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        id: &RecordId,
+    ) -> std::result::Result<(Option<RecordDocument>, Option<SignatureDocument>), Trouble> {
+        let key = doc! { "_id": record_key(place.number, id) };
+        let record = self.raw(RECORDS).find_one(key).session(&mut *session).await?;
+        let key = doc! { "_id": signature_key(place.number, place.generation, id) };
+        let signature = self.raw(SIGNATURES).find_one(key).session(&mut *session).await?;
+        let record = record.map(|raw| RecordDocument::decode(&raw)).transpose()?;
+        let signature = signature.map(|raw| SignatureDocument::decode(&raw)).transpose()?;
+        Ok((record, signature))
+    }
+
+    async fn entries_of(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        at: Page,
+        id: &RecordId,
+    ) -> std::result::Result<Vec<doppel_core::verdict::Fingerprint>, Trouble> {
+        let asked = self.raw(BLOCKS);
+        let asked = asked
+            .find_one(page_key(place.number, at))
+            .projection(PageDocument::projection())
+            .session(&mut *session)
+            .await?;
+        let mut found = Vec::new();
+        if let Some(raw) = &asked {
+            PageDocument::decode(raw)?.walk(|entry| {
+                if entry.id == id.as_str() {
+                    found.push(entry.fingerprint);
+                }
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+impl Seen {
+    /// Whether an entry stands where the signature says, for the first time.
+    fn tick(&mut self, page: Page, fingerprint: doppel_core::verdict::Fingerprint) -> bool {
+        let Some(signature) = &self.signature else { return false };
+        let at = signature.places.iter().position(|place| *place == page);
+        let bit = at.map_or(0, |at| 1_u8 << at);
+        let first = bit != 0 && self.found & bit == 0 && signature.fingerprint == Some(fingerprint);
+        self.found |= bit;
+        first
+    }
+
+    fn is_whole(&self) -> bool {
+        let expected = self.signature.as_ref().map_or(0, |signature| signature.places.len());
+        let required = self.signature.as_ref().is_none_or(|s| s.fingerprint.is_some() != s.places.is_empty());
+        required && self.found.count_ones() as usize == expected
+    }
+}
+
+/// Whether a signature is of this version of a record.
+pub(super) fn is_of(signature: &SignatureDocument, record: &RecordDocument) -> bool {
+    let StoredRecord { seq, digest, digest_generation, .. } = &record.record;
+    // A digest that another profile made says nothing here.
+    *seq == signature.seq && (*digest_generation != signature.generation || *digest == signature.digest)
+}
+
+fn keys_agree(signature: &SignatureDocument, profile: Option<&Profile>) -> bool {
+    let (Some(profile), Some(signed)) = (profile, &signature.signed) else { return true };
+    let made = profile.keys(&signed.signatures);
+    signature.keys == made
+}
+
+async fn all(shared: &Shared, name: &str, filter: Document, projection: Document) -> Result<Vec<RawDocumentBuf>> {
+    let reading = shared.read(shared.deadline(), || async {
+        let collection = shared.raw(name);
+        let mut cursor = collection.find(filter.clone()).projection(projection.clone()).await?;
+        let mut found = Vec::new();
+        while cursor.advance().await? {
+            found.push(cursor.current().to_owned());
+        }
+        Ok(found)
+    });
+    reading.await
+}

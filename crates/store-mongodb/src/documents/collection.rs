@@ -1,0 +1,110 @@
+//! Collections as stored.
+
+use mongodb::bson::{Bson, Document, deserialize_from_bson, doc, serialize_to_bson};
+
+use super::{Number, damaged};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_store::generations::{GenerationState, Phase};
+use doppel_store::{CollectionState, GenerationId, Result, Seq};
+
+/// [`GenerationState::scan_end`] while it is not yet known.
+pub(in super::super) const SCAN_END_OPEN: Seq = i64::MAX as Seq;
+
+/// A collection as stored.
+#[derive(Clone, Debug)]
+pub(in super::super) struct CollectionDocument {
+    pub(in super::super) number: Number,
+    pub(in super::super) state: CollectionState,
+    /// The highest number that a generation of it has had.
+    pub(in super::super) last_generation: GenerationId,
+    /// No record was ever committed since it was created or found empty; see `admin`.
+    pub(in super::super) empty: bool,
+}
+
+impl CollectionDocument {
+    pub(in super::super) fn encode(&self) -> Result<Document> {
+        let Self { number, state, last_generation, empty } = self;
+        let CollectionState {
+            name,
+            settings,
+            generation,
+            profile,
+            created_at,
+            live_since,
+            scan_end,
+            frequencies,
+            others,
+        } = state;
+        let others = others.iter().map(|other| encode_other(other).map(Bson::from)).collect::<Result<Vec<_>>>()?;
+        let mut document = doc! {
+            "_id": name.as_str(), "number": number, "generation": *generation as i32,
+            "last_generation": *last_generation as i32, "profile": profile, "settings": settings_value(settings)?,
+            "created_at": created_at, "scan_end": *scan_end as i64, "empty": empty, "others": others,
+        };
+        if let Some(live_since) = live_since {
+            document.insert("live_since", live_since);
+        }
+        if *frequencies > 0 {
+            document.insert("frequencies", *frequencies as i32);
+        }
+        Ok(document)
+    }
+
+    pub(in super::super) fn decode(document: &Document) -> Result<Self> {
+        let text = |key: &str| document.get_str(key).map_err(damaged);
+        let others = document.get_array("others").map(Vec::as_slice).unwrap_or_default();
+        let state = CollectionState {
+            name: CollectionName::new(text("_id")?).map_err(damaged)?,
+            settings: settings_of(document)?,
+            generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
+            profile: text("profile")?.to_owned(),
+            created_at: text("created_at")?.to_owned(),
+            live_since: document.get_str("live_since").ok().map(str::to_owned),
+            scan_end: document.get_i64("scan_end").unwrap_or(0) as Seq,
+            frequencies: document.get_i32("frequencies").unwrap_or(0) as u32,
+            others: others.iter().map(decode_other).collect::<Result<_>>()?,
+        };
+        let highest = state.others.iter().map(|other| other.id).max().unwrap_or(0).max(state.generation);
+        let last_generation = document.get_i32("last_generation").map_or(0, |last| last as GenerationId).max(highest);
+        let number = document.get_i32("number").map_err(damaged)?;
+        Ok(Self { number, state, last_generation, empty: document.get_bool("empty").map_err(damaged)? })
+    }
+}
+
+fn settings_value(settings: &Settings) -> Result<Bson> {
+    serialize_to_bson(settings).map_err(damaged)
+}
+
+fn settings_of(document: &Document) -> Result<Settings> {
+    let settings = document.get("settings").cloned().unwrap_or(Bson::Null);
+    deserialize_from_bson(settings).map_err(damaged)
+}
+
+fn encode_other(other: &GenerationState) -> Result<Document> {
+    let GenerationState { id, settings, profile, phase, created_at, scan_end } = other;
+    let phase = match phase {
+        Phase::Building => "building",
+        Phase::Ready => "ready",
+    };
+    Ok(doc! {
+        "id": *id as i32, "settings": settings_value(settings)?, "profile": profile, "phase": phase,
+        "created_at": created_at, "scan_end": *scan_end as i64,
+    })
+}
+
+fn decode_other(other: &Bson) -> Result<GenerationState> {
+    let other = other.as_document().ok_or_else(|| damaged("a generation is not a document"))?;
+    let text = |key: &str| other.get_str(key).map_err(damaged);
+    Ok(GenerationState {
+        id: other.get_i32("id").map_err(damaged)? as GenerationId,
+        settings: settings_of(other)?,
+        profile: text("profile")?.to_owned(),
+        phase: match text("phase")? {
+            "building" => Phase::Building,
+            "ready" => Phase::Ready,
+            _ => return Err(damaged("a generation is in an unknown phase")),
+        },
+        created_at: text("created_at")?.to_owned(),
+        scan_end: other.get_i64("scan_end").map_err(damaged)? as Seq,
+    })
+}

@@ -1,0 +1,137 @@
+//! The shape of every document, and the only place that knows it.
+//!
+//! ```text
+//! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, empty,
+//!              frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
+//! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at, filed?}
+//! signatures  {_id: {c, g, id}, seq, digest, fingerprint?, keys: [Int64], key_counts: [Int32], pages?: [4], pairs?: [Int64],
+//!              signed}
+//! blocks      {c, g, b, p, blockName, n, info: [{hashcode: Int64, textname: id}]}
+//! latches     {_id: {c, g, k}, n}
+//! statistics  {_id: {c, g, n}, data}, {_id: {c, f: version}, data}
+//! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at}]}
+//! tasks       {_id: id, collection, kind, status, open, version, state}
+//! dropped     {_id: number or {c, g}}
+//! ```
+//! `c` is the collection's number, given once and never again, so that nothing of a dropped collection can come back under
+//! its name; `g` is the generation; `b` = block × 65,536 + value; `p` numbers the pages of a bucket from 0. 64-bit values are
+//! Int64 in two's complement. `row` is the client's JSON, byte for byte; `signed` is the encoding of `schemes::encoding`.
+//! `statistics` holds the word frequencies that generations were begun with, in pieces, and the document frequencies of collections
+//! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
+//! meets them, and both are in the range of their collection.
+//! `filed` is the generation that the record was last filed in by a reindex: written so that filing and removing conflict.
+
+mod beside;
+mod collection;
+mod pages;
+mod record;
+mod signature;
+
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{Binary, Document, RawBsonRef, RawDocument, doc};
+
+use doppel_core::record::RecordId;
+use doppel_core::schemes::probes;
+use doppel_core::schemes::profile::Digest;
+use doppel_core::verdict::Fingerprint;
+use doppel_store::{GenerationId, Result, StoreError};
+
+pub(super) use self::beside::{
+    decision_key, decode_decision, decode_task, encode_frequencies, encode_ruling, encode_task, frequencies_except,
+    frequencies_key, naming_first, naming_second,
+};
+pub(super) use self::collection::{CollectionDocument, SCAN_END_OPEN};
+pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
+pub(super) use self::record::{RecordDocument, blank_verdict, record_content, verdict_content};
+pub(super) use self::signature::{SignatureDocument, filed_of, filed_projection, pairs_of, seqs_value, signed_of};
+
+pub(super) const COLLECTIONS: &str = "collections";
+pub(super) const RECORDS: &str = "records";
+pub(super) const SIGNATURES: &str = "signatures";
+pub(super) const BLOCKS: &str = "blocks";
+pub(super) const LATCHES: &str = "latches";
+/// What generations were begun with, and document frequencies.
+pub(super) const STATISTICS: &str = "statistics";
+pub(super) const DECISIONS: &str = "decisions";
+pub(super) const TASKS: &str = "tasks";
+/// Dropped collections and generations that are still being swept.
+pub(super) const DROPPED: &str = "dropped";
+/// Counters and locks.
+pub(super) const META: &str = "meta";
+
+/// Entries a page holds. Pushing into a page of 128 entries costs about as much as into an empty one; from 512 on the
+/// rewriting of the document shows.
+pub(super) const PAGE_ENTRIES: i32 = 128;
+
+/// The number of a collection.
+pub(super) type Number = i32;
+
+/// Number of a bucket: block × 65,536 + value.
+pub(super) type BucketNumber = i32;
+
+/// The bucket of block `block` with this value.
+pub(super) fn bucket(block: u8, value: u16) -> BucketNumber {
+    i32::from(block) << 16 | i32::from(value)
+}
+
+/// The four buckets of a fingerprint, ascending.
+pub(super) fn buckets(fingerprint: Fingerprint) -> [BucketNumber; 4] {
+    [0, 1, 2, 3].map(|block| bucket(block, probes::block(fingerprint.0, block)))
+}
+
+/// A bucket's name for readers: `Q1:9f3c` is block 1 (the most significant) with the value 0x9f3c.
+fn bucket_name(bucket: BucketNumber) -> String {
+    format!("Q{}:{:04x}", (bucket >> 16) + 1, bucket & 0xFFFF)
+}
+
+/// `_id` of a record.
+pub(super) fn record_key(number: Number, id: &RecordId) -> Document {
+    doc! { "c": number, "id": id.as_str() }
+}
+
+/// `_id` of a signature.
+pub(super) fn signature_key(number: Number, generation: GenerationId, id: &RecordId) -> Document {
+    doc! { "c": number, "g": generation as i32, "id": id.as_str() }
+}
+
+/// The filter of all signatures of a generation.
+pub(super) fn signatures_of(number: Number, generation: GenerationId) -> Document {
+    doc! { "_id.c": number, "_id.g": generation as i32 }
+}
+
+/// `_id` of a generation's documents, or of part of them.
+pub(super) fn generation_key(number: Number, generation: GenerationId) -> Document {
+    doc! { "c": number, "g": generation as i32 }
+}
+
+/// `_id` of a latch.
+pub(super) fn latch_key(number: Number, generation: GenerationId, latch: i32) -> Document {
+    doc! { "c": number, "g": generation as i32, "k": latch }
+}
+
+/// A digest as stored.
+pub(super) fn digest_value(digest: &Digest) -> Binary {
+    Binary { subtype: BinarySubtype::Generic, bytes: digest.0.to_vec() }
+}
+
+pub(super) fn digest_of(raw: &RawDocument) -> Result<Digest> {
+    let bytes = raw.get_binary("digest").map_err(damaged)?.bytes;
+    bytes.try_into().map(Digest).map_err(|_| damaged("a digest does not have 32 bytes"))
+}
+
+fn fingerprint_of(raw: &RawDocument) -> Result<Option<Fingerprint>> {
+    Ok(optional_i64(raw, "fingerprint")?.map(|bits| Fingerprint(bits as u64)))
+}
+
+fn optional_i64(raw: &RawDocument, key: &str) -> Result<Option<i64>> {
+    match raw.get(key).map_err(damaged)? {
+        None | Some(RawBsonRef::Null) => Ok(None),
+        Some(RawBsonRef::Int64(value)) => Ok(Some(value)),
+        Some(_) => Err(damaged(format!("{key} is not an Int64"))),
+    }
+}
+
+/// A document is not what this module writes.
+pub(super) fn damaged(reason: impl std::fmt::Display) -> StoreError {
+    StoreError::Internal(format!("a document in the database is not as expected: {reason}; run doppel doctor"))
+}

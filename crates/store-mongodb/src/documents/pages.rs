@@ -1,0 +1,111 @@
+//! Pages of buckets as stored, and the statements that change them.
+
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
+
+use super::{BucketNumber, Number, bucket_name, damaged};
+use doppel_core::record::RecordId;
+use doppel_core::verdict::Fingerprint;
+use doppel_store::{GenerationId, Result};
+
+/// Where a page is: generation, bucket, and its number there.
+pub(in super::super) type Page = (GenerationId, BucketNumber, i32);
+
+/// One entry of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Entry<'a> {
+    pub(in super::super) fingerprint: Fingerprint,
+    pub(in super::super) id: &'a str,
+}
+
+/// A page as read: entries are decoded as they are walked, without copying.
+pub(in super::super) struct PageDocument<'a> {
+    pub(in super::super) bucket: BucketNumber,
+    pub(in super::super) page: i32,
+    /// Entries ever pushed; never lowered.
+    pub(in super::super) pushed: i32,
+    entries: Option<&'a mongodb::bson::RawArray>,
+}
+
+impl<'a> PageDocument<'a> {
+    /// What to ask for.
+    pub(in super::super) fn projection() -> Document {
+        doc! { "_id": 0, "b": 1, "p": 1, "n": 1, "info": 1 }
+    }
+
+    pub(in super::super) fn decode(raw: &'a RawDocument) -> Result<Self> {
+        let (mut bucket, mut page, mut pushed, mut entries) = (None, None, None, None);
+        for element in raw {
+            let (key, value) = element.map_err(damaged)?;
+            match (key.as_str(), value) {
+                ("b", RawBsonRef::Int32(value)) => bucket = Some(value),
+                ("p", RawBsonRef::Int32(value)) => page = Some(value),
+                ("n", RawBsonRef::Int32(value)) => pushed = Some(value),
+                ("info", RawBsonRef::Array(value)) => entries = Some(value),
+                _ => {}
+            }
+        }
+        match (bucket, page, pushed) {
+            (Some(bucket), Some(page), Some(pushed)) => Ok(Self { bucket, page, pushed, entries }),
+            _ => Err(damaged("a page lacks b, p or n")),
+        }
+    }
+
+    /// Calls `see` with every entry, in order of commit. O(entries).
+    pub(in super::super) fn walk(&self, mut see: impl FnMut(Entry<'a>)) -> Result<()> {
+        let Some(entries) = self.entries else { return Ok(()) };
+        for item in entries {
+            let RawBsonRef::Document(item) = item.map_err(damaged)? else {
+                return Err(damaged("an entry of a page is not a document"));
+            };
+            let (mut hashcode, mut textname) = (None, None);
+            for element in item {
+                match element.map_err(damaged)? {
+                    (key, RawBsonRef::Int64(value)) if key.as_str() == "hashcode" => hashcode = Some(value),
+                    (key, RawBsonRef::String(value)) if key.as_str() == "textname" => textname = Some(value),
+                    _ => {}
+                }
+            }
+            match (hashcode, textname) {
+                (Some(hashcode), Some(id)) => see(Entry { fingerprint: Fingerprint(hashcode as u64), id }),
+                _ => return Err(damaged("an entry of a page lacks hashcode or textname")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One statement of an update command: files entries on a page, which is created if needed.
+pub(in super::super) fn push_statement(number: Number, page: Page, entries: &[(Fingerprint, &RecordId)]) -> Document {
+    let pushed = entries
+        .iter()
+        .map(|(fingerprint, id)| Bson::from(doc! { "hashcode": fingerprint.0 as i64, "textname": id.as_str() }));
+    let update = doc! {
+        "$push": { "info": { "$each": pushed.collect::<Vec<_>>() } },
+        "$inc": { "n": entries.len() as i32 },
+        "$setOnInsert": { "blockName": bucket_name(page.1) },
+    };
+    doc! { "q": page_key(number, page), "u": update, "upsert": true }
+}
+
+/// A whole page, for filling in bulk.
+pub(in super::super) fn page(
+    number: Number,
+    at: Page,
+    entries: impl Iterator<Item = (Fingerprint, String)>,
+) -> Document {
+    let entries = entries.map(|(fingerprint, id)| doc! { "hashcode": fingerprint.0 as i64, "textname": id });
+    let entries: Vec<Bson> = entries.map(Bson::from).collect();
+    let mut page = page_key(number, at);
+    page.extend(doc! { "blockName": bucket_name(at.1), "n": entries.len() as i32, "info": entries });
+    page
+}
+
+/// One statement of an update command: takes a record's entries off a page.
+pub(in super::super) fn pull_statement(number: Number, page: Page, id: &RecordId) -> Document {
+    doc! { "q": page_key(number, page), "u": { "$pull": { "info": { "textname": id.as_str() } } } }
+}
+
+/// The filter of a page.
+pub(in super::super) fn page_key(number: Number, (generation, bucket, page): Page) -> Document {
+    doc! { "c": number, "g": generation as i32, "b": bucket, "p": page }
+}

@@ -1,0 +1,87 @@
+//! Records as stored.
+
+use mongodb::bson::{Document, RawBsonRef, RawDocument, doc, serialize_to_bson};
+
+use super::{damaged, digest_of, digest_value, fingerprint_of, optional_i64};
+use doppel_core::record::RecordId;
+use doppel_core::schemes::profile::Signed;
+use doppel_core::verdict::{Fingerprint, Verdict, VerdictKind};
+use doppel_store::{GenerationId, Result, Seq, StoredRecord};
+
+/// What of a record changes when it is registered anew, but for seq and verdict.
+pub(in super::super) fn record_content(generation: GenerationId, signed: &Signed, row: &str, now: &str) -> Document {
+    let mut content = doc! {
+        "g": generation as i32, "digest": digest_value(&signed.digest), "row": row, "stored_at": now,
+    };
+    if let Some(fingerprint) = signed.fingerprint() {
+        content.insert("fingerprint", fingerprint.0 as i64);
+    }
+    content
+}
+
+/// A verdict, and the seq of the record it names.
+pub(in super::super) fn verdict_content(seq: Seq, verdict: &Verdict, original: Option<Seq>) -> Result<Document> {
+    let mut content = doc! { "seq": seq as i64, "verdict": serialize_to_bson(verdict).map_err(damaged)? };
+    if let Some(original) = original {
+        content.insert("duplicate_of_seq", original as i64);
+    }
+    Ok(content)
+}
+
+/// A verdict that says nothing yet.
+pub(in super::super) fn blank_verdict() -> Verdict {
+    let kind = VerdictKind::Original;
+    Verdict {
+        kind,
+        duplicate_of: None,
+        fingerprint: None,
+        generation: 0,
+        statistics: 0,
+        similar: Vec::new(),
+        truncated: false,
+    }
+}
+
+/// A record, and the fingerprint that the generation of its digest gave it.
+#[derive(Clone, Debug)]
+pub(in super::super) struct RecordDocument {
+    pub(in super::super) record: StoredRecord,
+    pub(in super::super) fingerprint: Option<Fingerprint>,
+    /// The generation that a reindex last filed it in.
+    pub(in super::super) filed: Option<GenerationId>,
+}
+
+impl RecordDocument {
+    /// Reads a record; the verdict is blank where it was projected away.
+    pub(in super::super) fn decode(raw: &RawDocument) -> Result<Self> {
+        let verdict = match raw.get("verdict").map_err(damaged)? {
+            Some(RawBsonRef::Document(verdict)) => {
+                mongodb::bson::deserialize_from_slice(verdict.as_bytes()).map_err(damaged)?
+            }
+            _ => blank_verdict(),
+        };
+        let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+        let record = StoredRecord {
+            id: RecordId::new(id).map_err(damaged)?,
+            seq: raw.get_i64("seq").map_err(damaged)? as Seq,
+            row: raw.get_str("row").map_err(damaged)?.into(),
+            digest: digest_of(raw)?,
+            digest_generation: raw.get_i32("g").map_err(damaged)? as GenerationId,
+            verdict,
+            duplicate_of_seq: optional_i64(raw, "duplicate_of_seq")?.map(|seq| seq as Seq),
+            stored_at: raw.get_str("stored_at").map_err(damaged)?.to_owned(),
+        };
+        let filed = match raw.get("filed").map_err(damaged)? {
+            Some(RawBsonRef::Int32(filed)) => Some(filed as GenerationId),
+            _ => None,
+        };
+        Ok(Self { record, fingerprint: fingerprint_of(raw)?, filed })
+    }
+
+    /// Takes digest and fingerprint from what another generation has filed of it.
+    pub(in super::super) fn see_as(&mut self, generation: GenerationId, filed: &RawDocument) -> Result<()> {
+        (self.record.digest, self.record.digest_generation) = (digest_of(filed)?, generation);
+        self.fingerprint = fingerprint_of(filed)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Lookups that store nothing. Each reads in one snapshot: the index and the texts are of the same instant.
+
+use mongodb::ClientSession;
+use mongodb::bson::{Document, doc};
+use mongodb::options::SessionOptions;
+
+use super::Shared;
+use super::documents::{RECORDS, RecordDocument};
+use super::postings::{Filed, Question};
+use super::propose::{Hits, Ranked};
+use super::read::{Buckets, Place};
+use super::retry::Trouble;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
+
+/// How many texts are fetched at a time when any one match will do.
+const FIRST_TEXTS: usize = 16;
+
+impl Shared {
+    pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
+        let known = self.known(&query.collection).await?;
+        let place = Place { number: known.number, generation: query.generation };
+        let found = self.read(self.deadline(), || self.look_up(query, place, judge, until)).await;
+        if matches!(found, Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_))) {
+            self.cache.forget(&query.collection);
+        }
+        found
+    }
+
+    async fn look_up(
+        &self,
+        query: &Query,
+        place: Place,
+        judge: &dyn Judge,
+        until: Until,
+    ) -> std::result::Result<Found, Trouble> {
+        let mut session = self.snapshot().await?;
+        let session = &mut session;
+        let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
+        let question = Question { digest: query.digest.as_ref(), keys };
+        let (pointer, filed) = self.filed(session, &query.collection, place, &[question]).await?;
+        Self::check_pointer(pointer.as_ref(), place, None, &query.collection)?;
+        let filed = filed.into_iter().next().unwrap_or_default();
+        if until == Until::FirstMatch && !filed.digest.is_empty() {
+            // Content that was seen before needs no look at the blocks.
+            let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
+            let hits = Hits::gather(exact, &[], Buckets::default(), 0);
+            let ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
+            let found = self.judge_ranked(session, place, query, ranked, judge, until).await?;
+            if !found.matches.is_empty() {
+                return Ok(found);
+            }
+        }
+        let (fingerprint, radius, channel) = query
+            .fingerprint
+            .map_or((None, 0, 0), |(fingerprint, radius, channel)| (Some(fingerprint), radius, channel));
+        let buckets = self.buckets(session, place, &[fingerprint], radius).await?.pop().unwrap_or_default();
+        let hits = Hits::gather(filed, keys, buckets, channel);
+        let mut ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
+        ranked.confirm(&query.confirmed);
+        self.judge_ranked(session, place, query, ranked, judge, until).await
+    }
+
+    async fn judge_ranked(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        query: &Query,
+        mut ranked: Ranked,
+        judge: &dyn Judge,
+        until: Until,
+    ) -> std::result::Result<Found, Trouble> {
+        let except = query.except.as_ref().map(RecordId::as_str);
+        ranked.items.retain(|item| Some(item.id.as_str()) != except);
+        self.dismiss(&mut ranked, judge);
+        let mut texts = ranked.take_texts();
+        let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
+        let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
+        for items in ranked.items.chunks(at_once) {
+            found.matches.extend(self.judged(session, place, items, &mut texts, judge).await?);
+            if until == Until::FirstMatch && !found.matches.is_empty() {
+                found.matches.truncate(1);
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// A session whose reads all show the same instant.
+    pub(super) async fn snapshot(&self) -> std::result::Result<ClientSession, Trouble> {
+        let options = SessionOptions::builder().snapshot(true).build();
+        Ok(self.client.start_session().with_options(options).await?)
+    }
+
+    pub(super) async fn record(&self, name: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>> {
+        let number = self.known(name).await?.number;
+        let stored = self.read(self.deadline(), || self.stored(number, id)).await?;
+        Ok(stored.map(|stored| stored.record))
+    }
+
+    pub(super) async fn records(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
+        let (Ok(after), true) = (i64::try_from(after), limit > 0) else { return Ok(Vec::new()) };
+        self.in_order(name, doc! { "$gt": after }, i64::try_from(limit).unwrap_or(i64::MAX)).await
+    }
+
+    pub(super) async fn records_at(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        let seqs: Vec<i64> = seqs.iter().filter_map(|seq| i64::try_from(*seq).ok()).collect();
+        if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
+    }
+
+    /// Records whose seq is as `which` says, in seq order. At most `limit`, unless that is 0.
+    async fn in_order(&self, name: &CollectionName, which: Document, limit: i64) -> Result<Vec<StoredRecord>> {
+        let number = self.known(name).await?.number;
+        let reading = self.read(self.deadline(), || async {
+            let filter = doc! { "_id.c": number, "seq": which.clone() };
+            let records = self.raw(RECORDS);
+            let mut cursor = records.find(filter).sort(doc! { "seq": 1 }).limit(limit).await?;
+            let mut found = Vec::new();
+            while cursor.advance().await? {
+                found.push(RecordDocument::decode(cursor.current())?.record);
+            }
+            Ok(found)
+        });
+        reading.await
+    }
+}

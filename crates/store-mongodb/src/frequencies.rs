@@ -1,0 +1,110 @@
+//! Document frequencies: one document a version, inserted by the transaction that raises the version.
+//!
+//! A sample is what follows some point in the order of digests. Digests are spread evenly, so that any stretch of them is as good
+//! as another; records of one content have one digest, and are next to each other.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mongodb::ClientSession;
+use mongodb::bson::{Document, doc};
+use mongodb::options::Hint;
+
+use super::documents::{self, SIGNATURES, STATISTICS, damaged, signatures_of};
+use super::generations::Change;
+use super::read::Pointer;
+use super::retry::Trouble;
+use super::{MongoStore, Shared};
+use doppel_core::collection::CollectionName;
+use doppel_core::schemes::profile::Digest;
+use doppel_store::frequencies::{Frequencies, check_size, sample_start};
+use doppel_store::{Result, Seq, StoreError};
+
+#[async_trait]
+impl Frequencies for MongoStore {
+    async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
+        check_size(&bytes)?;
+        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        self.detached(async move { shared.put_frequencies(&name, version, &bytes).await }).await
+    }
+
+    async fn frequencies(&self, name: &CollectionName, version: u32) -> Result<Option<Vec<u8>>> {
+        self.shared.frequencies(name, version).await
+    }
+
+    async fn sample(&self, name: &CollectionName, limit: usize) -> Result<Vec<Seq>> {
+        let start = sample_start(self.shared.known(name).await?.state.frequencies);
+        let sampled = self.shared.read(self.shared.deadline(), || self.shared.sampled(name, limit, start)).await;
+        if matches!(sampled, Err(StoreError::UnknownCollection(_))) {
+            self.shared.cache.forget(name);
+        }
+        sampled
+    }
+}
+
+impl Shared {
+    async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: &[u8]) -> Result<bool> {
+        let put = self.change(name, |document| {
+            if version.checked_sub(1) != Some(document.state.frequencies) {
+                return Ok(Change { answer: false, put: false, gone: Vec::new(), also: Vec::new() });
+            }
+            document.state.frequencies = version;
+            let gone = vec![(STATISTICS, documents::frequencies_except(document.number, version - 1))];
+            let also = vec![(STATISTICS, documents::encode_frequencies(document.number, version, bytes))];
+            Ok(Change { answer: true, put: true, gone, also })
+        });
+        put.await
+    }
+
+    async fn frequencies(&self, name: &CollectionName, version: u32) -> Result<Option<Vec<u8>>> {
+        let number = self.known(name).await?.number;
+        let found = self.read(self.deadline(), || async {
+            let asked = doc! { "_id": documents::frequencies_key(number, version) };
+            Ok(self.raw(STATISTICS).find_one(asked).await?)
+        });
+        let found = found.await?;
+        found.map(|found| Ok(found.get_binary("data").map_err(damaged)?.bytes.to_vec())).transpose()
+    }
+
+    /// Up to `limit` records from `start` (as a fraction of 2^64 of all digests) on, in one snapshot.
+    async fn sampled(&self, name: &CollectionName, limit: usize, start: u64) -> std::result::Result<Vec<Seq>, Trouble> {
+        let mut session = self.snapshot().await?;
+        let pointer = self.pointer(&mut session, name).await?;
+        let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
+        let mut first = Digest([0; 32]);
+        first.0[..8].copy_from_slice(&start.to_be_bytes());
+        let first = documents::digest_value(&first);
+        let mut seqs = self.stretch(&mut session, &pointer, doc! { "$gte": first.clone() }, limit).await?;
+        // Behind the last digest comes the first.
+        let rest = limit - seqs.len();
+        seqs.extend(self.stretch(&mut session, &pointer, doc! { "$lt": first }, rest).await?);
+        seqs.sort_unstable();
+        Ok(seqs)
+    }
+
+    /// The seqs of the first `limit` records of the live generation, in the order of digests, whose digest is as `which` says.
+    async fn stretch(
+        &self,
+        session: &mut ClientSession,
+        pointer: &Pointer,
+        which: Document,
+        limit: usize,
+    ) -> std::result::Result<Vec<Seq>, Trouble> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut filter = signatures_of(pointer.number, pointer.generation);
+        filter.insert("digest", which);
+        let signatures = self.raw(SIGNATURES);
+        // The index holds all that is asked for.
+        let asked =
+            signatures.find(filter).projection(doc! { "_id": 0, "seq": 1 }).sort(doc! { "digest": 1, "seq": 1 });
+        let asked = asked.limit(i64::try_from(limit).unwrap_or(i64::MAX)).hint(Hint::Name("digest".into()));
+        let mut cursor = asked.session(&mut *session).await?;
+        let mut seqs = Vec::new();
+        while cursor.advance(session).await? {
+            seqs.push(cursor.current().get_i64("seq").map_err(damaged)? as Seq);
+        }
+        Ok(seqs)
+    }
+}

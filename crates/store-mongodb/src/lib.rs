@@ -1,0 +1,423 @@
+//! The MongoDB store: records on a replica set (or a cluster), any number of instances at once.
+//!
+//! An instance keeps no state but a cache of collections ([`Options::staleness`]); all of them may be stopped at any
+//! instant. Registering, replacing and removing are one transaction each:
+//!
+//! 0. queue within the process for the latches of the record (`latches`);
+//! 1. insert the record: the guard against repetition;
+//! 2. increment the latches of all its index entries, in one command: two transactions that could match conflict here;
+//! 3. read the generations, the pages of its buckets, its digest and keys (`read`, `postings`), judge what they propose (`propose`);
+//! 4. push to the highest page of each bucket, or to the next when that was pushed to 128 times; no older page is reopened;
+//! 5. commit. A conflict begins again at 0, an unknown commit is committed again, the deadline ends both (`retry`).
+//!
+//! Those whose turn has come at the same moment have no latch in common; they take steps 1 to 5 together (`register`).
+//!
+//! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup:
+//! digest and keys 1 (2 where more than 256 records have one of the keys), blocks 1, texts 1; on a cluster the keys take one
+//! each, as its transactions cannot join.
+//!
+//! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
+//! fills them.
+//!
+//! What it does not do: keep `seq` free of gaps, or order records that do not match by more than the instances' clocks.
+//! A seq names one content for ever, as far as clocks run forward: it is the time in microseconds or later, never given twice by
+//! an instance, and unique among the records there are. (For another instance to give that of a deleted record again, its clock
+//! would have to be behind by the very microsecond.) So what is remembered under it spares reading the record. Not so on a
+//! cluster, where nothing keeps two instances from giving the same one: there every candidate is read.
+//! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
+
+mod admin;
+mod decisions;
+mod doctor;
+mod documents;
+mod filing;
+mod fill;
+mod find;
+mod frequencies;
+mod generations;
+mod latches;
+mod mend;
+mod migrate;
+mod postings;
+mod propose;
+mod read;
+mod register;
+mod remove;
+mod retry;
+mod schema;
+mod server;
+mod sweep;
+mod tasks;
+mod update;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::{Client, Collection, Database};
+
+use self::retry::{Deadline, Retry};
+use self::server::Topology;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_store::{
+    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, Store, StoreError,
+    StoredRecord, Until, Usage,
+};
+
+pub use self::schema::{State, Status};
+
+/// Where a store takes the time and unique names from; it reads no clock itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Microseconds since 1970.
+    pub micros: fn() -> u64,
+    /// Now (RFC 3339, UTC).
+    pub now: fn() -> String,
+    /// A name that no other process has.
+    pub unique_id: fn() -> String,
+}
+
+/// Choices of a MongoDB store.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it takes the time from.
+    pub clock: Clock,
+    /// Within this every call is answered, be it with [`StoreError::Unavailable`].
+    pub deadline: Duration,
+    /// How long a collection's settings may be answered from memory. Registrations check the generation anyway.
+    pub staleness: Duration,
+    /// How long to wait for a server when connecting, and for another instance that is migrating.
+    pub patience: Duration,
+    /// Most connections to each server.
+    pub pool: u32,
+    /// Whether posting keys may be read in one joined command. Clusters never do; elsewhere it only saves time.
+    pub joins: bool,
+    /// Whether pending migrations are applied when connecting; refused otherwise.
+    pub migrate: bool,
+}
+
+impl Options {
+    /// The usual choices.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            deadline: Duration::from_secs(5),
+            staleness: Duration::from_secs(1),
+            patience: Duration::from_secs(60),
+            pool: 64,
+            joins: true,
+            migrate: true,
+        }
+    }
+}
+
+/// A store in a MongoDB database; see the module. Cheap to clone.
+#[derive(Clone)]
+pub struct MongoStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    database: Database,
+    topology: Topology,
+    options: Options,
+    retry: Retry,
+    queue: latches::Queue,
+    together: register::Together,
+    cache: admin::Cache,
+    /// The last seq this process gave out.
+    last_seq: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl MongoStore {
+    /// Connects, checks that the server will do, and applies pending migrations if told to.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Internal`] with the remedy when it is
+    /// standalone, too old, or its schema does not fit.
+    pub async fn connect(uri: &str, database: &str, options: Options) -> Result<Self> {
+        // Shorter than the deadline, so that a call can try a second server before it must answer.
+        let wait = (options.deadline / 2).max(Duration::from_millis(200));
+        let client = server::client(uri, wait, options.pool).await?;
+        let topology = wait_for_server(&client, options.patience).await?;
+        let database = client.database(database);
+        let store = Self {
+            shared: Arc::new(Shared {
+                client,
+                database,
+                topology,
+                retry: Retry::default(),
+                queue: latches::Queue::default(),
+                together: register::Together::default(),
+                cache: admin::Cache::default(),
+                last_seq: AtomicU64::new(0),
+                closed: AtomicBool::new(false),
+                options,
+            }),
+        };
+        if store.shared.options.migrate {
+            store.migrate().await?;
+        } else {
+            let status = store.migrations().await?;
+            schema::check(&status)?;
+            if let Some(pending) = status.iter().find(|status| status.state == State::Pending) {
+                let name = &pending.name;
+                return Err(StoreError::Internal(format!("migration {name} is pending; run doppel migrate")));
+            }
+        }
+        store.finish_drops();
+        Ok(store)
+    }
+
+    /// Opens a database for [`MongoStore::migrations`] and [`MongoStore::migrate`] alone: nothing is applied or checked.
+    ///
+    /// # Errors
+    /// As [`MongoStore::connect`], the schema apart.
+    pub async fn inspect(uri: &str, database: &str, options: Options) -> Result<Schema> {
+        let wait = (options.deadline / 2).max(Duration::from_millis(200));
+        let client = server::client(uri, wait, options.pool).await?;
+        let topology = wait_for_server(&client, options.patience).await?;
+        let database = client.database(database);
+        Ok(Schema { client, database, topology, options })
+    }
+
+    /// How the migrations stand.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn migrations(&self) -> Result<Vec<Status>> {
+        self.shared.migrator().status().await
+    }
+
+    /// Applies pending migrations; their names.
+    ///
+    /// # Errors
+    /// When a migration was edited, or is unknown to this build, or the database refuses.
+    pub async fn migrate(&self) -> Result<Vec<String>> {
+        self.shared.migrator().apply().await
+    }
+
+    /// Transactions begun by this instance, and the attempts they took.
+    pub fn attempts(&self) -> (u64, u64) {
+        self.shared.retry.counts()
+    }
+
+    /// Runs a change in a task of its own: a caller that stops waiting does not stop it half-way.
+    async fn detached<T: Send + 'static>(&self, change: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        self.shared.check_open()?;
+        let done = tokio::spawn(change).await;
+        done.unwrap_or_else(|_| Err(StoreError::Internal("a change of the store panicked".into())))
+    }
+}
+
+/// The schema of a database, for `doppel migrate`.
+pub struct Schema {
+    client: Client,
+    database: Database,
+    topology: Topology,
+    options: Options,
+}
+
+impl Schema {
+    fn migrator(&self) -> migrate::Migrator<'_> {
+        migrator(&self.client, &self.database, self.topology, &self.options)
+    }
+
+    /// How the migrations stand.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn status(&self) -> Result<Vec<Status>> {
+        self.migrator().status().await
+    }
+
+    /// Applies pending migrations; their names.
+    ///
+    /// # Errors
+    /// When a migration was edited, or is unknown to this build, or the database refuses.
+    pub async fn apply(&self) -> Result<Vec<String>> {
+        self.migrator().apply().await
+    }
+}
+
+fn migrator<'a>(
+    client: &'a Client,
+    database: &'a Database,
+    topology: Topology,
+    options: &Options,
+) -> migrate::Migrator<'a> {
+    let on_cluster = topology == Topology::Cluster;
+    migrate::Migrator { client, database, on_cluster, clock: options.clock, patience: options.patience }
+}
+
+async fn wait_for_server(client: &Client, patience: Duration) -> Result<Topology> {
+    let deadline = Deadline::after(patience);
+    for attempt in 0.. {
+        match server::inspect(client).await {
+            Err(StoreError::Unavailable { reason, retry_after_s }) => {
+                if retry::pause(attempt, deadline).await.is_err() {
+                    return Err(StoreError::Unavailable { reason, retry_after_s });
+                }
+            }
+            done => return done,
+        }
+    }
+    Err(StoreError::Internal("waiting for the server ended without a reason".into()))
+}
+
+impl Shared {
+    fn migrator(&self) -> migrate::Migrator<'_> {
+        migrator(&self.client, &self.database, self.topology, &self.options)
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.options.deadline)
+    }
+
+    fn documents(&self, name: &str) -> Collection<Document> {
+        self.database.collection(name)
+    }
+
+    fn raw(&self, name: &str) -> Collection<RawDocumentBuf> {
+        self.database.collection(name)
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable { reason: "the store is closed".into(), retry_after_s: 5 });
+        }
+        Ok(())
+    }
+
+    /// A seq above the clock, `seen` and every seq this process gave before: follows commit order among matches.
+    fn next_seq(&self, seen: Seq) -> Seq {
+        let least = (self.options.clock.micros)().max(seen + 1);
+        let mut given = 0;
+        let raised = self.last_seq.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
+            given = least.max(last + 1);
+            Some(given)
+        });
+        debug_assert!(raised.is_ok(), "the closure always gives a value");
+        given
+    }
+
+    /// Runs a read under the deadline, once more when the primary changed meanwhile.
+    async fn read<T, F>(&self, deadline: Deadline, mut read: impl FnMut() -> F + Send) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, retry::Trouble>> + Send,
+    {
+        self.check_open()?;
+        let (mut last, mut unconfirmed) = (None, None);
+        for attempt in 0.. {
+            match tokio::time::timeout_at(deadline.at(), read()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(retry::Trouble::Store(error))) => return Err(error),
+                Ok(Err(retry::Trouble::Driver(error))) if retry::is_transient(&error) => last = Some(error),
+                Ok(Err(retry::Trouble::Driver(error))) => return Err(retry::fatal(&error)),
+                Ok(Err(retry::Trouble::Changed)) => {}
+                Ok(Err(retry::Trouble::Unconfirmed(code))) => unconfirmed = Some(code),
+                Err(_) => break,
+            }
+            if retry::pause(attempt, deadline).await.is_err() {
+                break;
+            }
+        }
+        Err(match (unconfirmed, last) {
+            (Some(code), _) => retry::unconfirmed(code),
+            (None, Some(error)) => retry::fatal(&error),
+            (None, None) => {
+                StoreError::Unavailable { reason: "the database did not answer in time".into(), retry_after_s: 2 }
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl Store for MongoStore {
+    async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        let shared = Arc::clone(&self.shared);
+        self.detached(async move { shared.create_collection(spec).await }).await
+    }
+
+    async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        let shared = Arc::clone(&self.shared);
+        self.detached(async move { shared.update_collection(spec).await }).await
+    }
+
+    async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>> {
+        self.shared.check_open()?;
+        Ok(self.shared.cached(name).await?.map(|known| Arc::clone(&known.state)))
+    }
+
+    async fn collections(&self) -> Result<Vec<Arc<CollectionState>>> {
+        self.shared.all_collections().await
+    }
+
+    async fn count(&self, name: &CollectionName) -> Result<u64> {
+        self.shared.count(name).await
+    }
+
+    async fn drop_collection(&self, name: &CollectionName) -> Result<bool> {
+        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        self.detached(async move { sweep::drop_collection(shared, &name).await }).await
+    }
+
+    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
+        let shared = Arc::clone(&self.shared);
+        self.detached(async move { shared.register(Arc::new(registration), judge).await }).await
+    }
+
+    async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {
+        let (shared, collection, id) = (Arc::clone(&self.shared), collection.clone(), id.clone());
+        self.detached(async move { shared.remove(&collection, &id, None).await }).await
+    }
+
+    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
+        let (shared, collection, id) = (Arc::clone(&self.shared), collection.clone(), id.clone());
+        self.detached(async move { shared.remove(&collection, &id, Some(seq)).await }).await
+    }
+
+    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
+        self.shared.find(&query, judge.as_ref(), until).await
+    }
+
+    async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>> {
+        self.shared.record(collection, id).await
+    }
+
+    async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
+        self.shared.records(collection, after, limit).await
+    }
+
+    async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        self.shared.records_at(collection, seqs).await
+    }
+
+    async fn ready(&self) -> Result<()> {
+        self.shared.check_open()?;
+        let waiting = tokio::time::timeout(self.shared.options.deadline, server::writable(&self.shared.database));
+        waiting.await.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable { reason: "the database did not answer in time".into(), retry_after_s: 2 })
+        })
+    }
+
+    async fn usage(&self) -> Result<Usage> {
+        self.shared.usage().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.shared.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// The filter of all records of a collection.
+fn records_of(number: documents::Number) -> Document {
+    doc! { "_id.c": number }
+}

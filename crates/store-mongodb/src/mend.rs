@@ -1,0 +1,119 @@
+//! Mending what the doctor found: a record's entries and signature are taken away and, if the record is there, made anew. Seq
+//! and verdict stay.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mongodb::ClientSession;
+use mongodb::bson::doc;
+
+use super::Shared;
+use super::doctor::{Ward, is_of};
+use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
+use super::latches::Latches;
+use super::read::Place;
+use super::register::simhash_channel;
+use super::retry::{End, Trouble, Work};
+use super::write::Filing;
+use doppel_core::collection::Settings;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::profile::{Profile, Signed};
+use doppel_core::schemes::statistics::Statistics;
+use doppel_store::{Result, StoreError};
+
+impl Shared {
+    /// The profile of a generation, with the statistics frozen with it: which words are keys may depend on them.
+    pub(super) async fn profile(&self, place: Place, settings: &Settings) -> Result<Profile> {
+        let statistics = self.statistics(place.number, place.generation).await?;
+        let statistics = statistics.map(|bytes| {
+            let damaged = || documents::damaged("the statistics of a generation cannot be read");
+            Statistics::decode(&bytes).map(Arc::new).ok_or_else(damaged)
+        });
+        Ok(Profile::compile(settings, statistics.transpose()?))
+    }
+
+    /// Files a record anew in one generation. `pages` hold entries of it that are in the wrong place.
+    pub(super) async fn mend(&self, ward: &Ward<'_>, id: &RecordId, pages: BTreeSet<Page>) -> Result<()> {
+        let profile = self.profile(ward.place, ward.settings).await?;
+        let mut work = Mending { shared: self, ward, id, pages, profile };
+        self.retry.transact(&self.client, self.deadline(), &mut work).await
+    }
+}
+
+struct Mending<'a> {
+    shared: &'a Shared,
+    ward: &'a Ward<'a>,
+    id: &'a RecordId,
+    pages: BTreeSet<Page>,
+    profile: Profile,
+}
+
+impl Mending<'_> {
+    /// The record's signatures: those stored, if they are of this version of it, else made again from its text.
+    fn sign(&self, record: &RecordDocument, signature: Option<&SignatureDocument>) -> Result<Signed> {
+        let profile = &self.profile;
+        if let Some(stored) = signature.filter(|signature| is_of(signature, record))
+            && let Some(mut signed) = stored.signed.clone()
+        {
+            signed.keys = match self.ward.checks_keys() {
+                true => profile.keys(&signed.signatures),
+                false => stored.keys.clone(),
+            };
+            return Ok(signed);
+        }
+        let unreadable = || StoreError::Internal(format!("record {} cannot be signed again; put it again", self.id));
+        let row = Row::parse(record.record.row.as_bytes()).map_err(|_| unreadable())?;
+        let document = profile.read(&row).map_err(|_| unreadable())?;
+        Ok(profile.sign(&document))
+    }
+
+    fn latches(&self, old: Option<&SignatureDocument>, new: Option<&Signed>) -> Latches {
+        let (radius, _) = simhash_channel(self.ward.settings);
+        let mut latches = Latches::default();
+        if let Some(old) = old {
+            latches.add_filed(radius, old);
+        }
+        if let Some(new) = new {
+            latches.add(self.ward.place.generation, radius, new);
+        }
+        latches
+    }
+}
+
+#[async_trait]
+impl Work for Mending<'_> {
+    type Answer = ();
+
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
+        let (shared, place, id) = (self.shared, self.ward.place, self.id);
+        let (record, signature) = shared.both(session, place, id).await?;
+        // What a reindex has not filed yet is no business of the doctor's.
+        let record = record.filter(|_| signature.is_some() || !self.ward.is_building);
+        let signed = record.as_ref().map(|record| self.sign(record, signature.as_ref())).transpose()?;
+        let latches = self.latches(signature.as_ref(), signed.as_ref());
+        shared.take_latches(session, place.number, &latches).await?;
+        let mut from = self.pages.clone();
+        from.extend(signature.iter().flat_map(SignatureDocument::places));
+        let from: Vec<_> = from.into_iter().collect();
+        let (Some(record), Some(signed)) = (record, signed) else {
+            shared.move_entries(session, place.number, id, &from, &[]).await?;
+            let key = doc! { "_id": signature_key(place.number, place.generation, id) };
+            shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
+            return Ok(End::Commit(()));
+        };
+        let filing = Filing { id, seq: record.record.seq, signed: &signed };
+        let mut mended = shared.lay_out(session, place, &[filing]).await?;
+        for (mended, old) in mended.iter_mut().zip(signature.filter(|old| old.seq == record.record.seq)) {
+            mended.pairs = old.pairs;
+        }
+        shared.move_entries(session, place.number, id, &from, &mended).await?;
+        shared.put_signatures(session, place.number, &mended, true).await?;
+        if record.record.digest_generation == place.generation {
+            let digest = doc! { "$set": { "digest": documents::digest_value(&signed.digest) } };
+            let key = doc! { "_id": record_key(place.number, id) };
+            shared.documents(RECORDS).update_one(key, digest).session(&mut *session).await?;
+        }
+        Ok(End::Commit(()))
+    }
+}

@@ -1,0 +1,360 @@
+//! From what the index says to judged matches: the ranking and limits of `index::rank`, over ids instead of slots.
+//!
+//! A slot stands for "earliest": here records get theirs by sorting on seq. Entries of pages do not carry a seq; it
+//! comes with the record's text, or, where a limit will cut something off, from one more read before.
+
+use std::collections::{BTreeSet, HashMap};
+
+use mongodb::ClientSession;
+
+use super::Shared;
+use super::documents::RecordDocument;
+use super::postings::{Filed, Postings};
+use super::read::{Buckets, Place};
+use super::retry::Trouble;
+use super::server::Topology;
+use doppel_core::index::rank::{Hit, Scratch};
+use doppel_core::index::{CommonKeys, MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
+use doppel_core::record::RecordId;
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::profile::PostingKey;
+use doppel_core::verdict::{Fingerprint, Match};
+use doppel_store::{Candidate, Judge, Seq};
+
+/// More candidates than this, and the judging is announced to the runtime as blocking.
+const SHORT: usize = 24;
+
+/// What the index said, by record.
+#[derive(Debug, Default)]
+pub(super) struct Hits {
+    ids: Vec<String>,
+    positions: HashMap<String, usize>,
+    seqs: Vec<Option<Seq>>,
+    fingerprints: Vec<Option<Fingerprint>>,
+    /// Position, what proposed it, its weight.
+    keyed: Vec<(usize, Via, u64)>,
+    near: Vec<usize>,
+    channel: u8,
+    truncated: bool,
+}
+
+/// A record to be judged.
+#[derive(Clone, Debug)]
+pub(super) struct Proposal {
+    pub(super) id: String,
+    /// `None` for one that is there by decision alone.
+    seq: Option<Seq>,
+    pub(super) via: Via,
+    pub(super) fingerprint: Option<Fingerprint>,
+}
+
+/// Records to be judged, best first.
+#[derive(Debug, Default)]
+pub(super) struct Ranked {
+    pub(super) items: Vec<Proposal>,
+    pub(super) truncated: bool,
+    /// The highest seq among them.
+    pub(super) highest: Seq,
+    /// Texts that were read on the way.
+    texts: HashMap<String, RecordDocument>,
+}
+
+impl Hits {
+    /// Adds up what was found. `channel` is the position of the `simhash` channel.
+    pub(super) fn gather(filed: Filed, keys: &[PostingKey], buckets: Buckets, channel: u8) -> Self {
+        let mut hits = Self { channel, ..Self::default() };
+        for (id, fingerprint) in buckets.near {
+            let at = hits.position(id);
+            hits.fingerprints[at] = Some(fingerprint);
+            hits.near.push(at);
+        }
+        hits.file(filed.digest, Via::EXACT, POSTINGS_PER_KEY);
+        let (keys, cut) = looked_up(keys);
+        hits.truncated |= cut;
+        let (mut counts, mut common) = (CommonKeys::default(), Vec::new());
+        for (key, postings) in keys.zip(filed.keys) {
+            let via = Via::channel(key.channel);
+            if counts.note(via, postings.len()) {
+                common.push((postings, via));
+            } else {
+                hits.file(postings, via, POSTINGS_PER_KEY);
+            }
+        }
+        for (postings, via) in common {
+            hits.file(postings, via, counts.limit(via));
+        }
+        hits
+    }
+
+    fn file(&mut self, postings: Postings, via: Via, most: usize) {
+        self.truncated |= postings.len() > POSTINGS_PER_KEY;
+        let weight = weight(postings.len());
+        for posting in postings.into_iter().take(most) {
+            let at = self.position(posting.id);
+            self.seqs[at] = Some(posting.seq);
+            self.keyed.push((at, via, weight));
+        }
+    }
+
+    fn position(&mut self, id: String) -> usize {
+        if let Some(&at) = self.positions.get(&id) {
+            return at;
+        }
+        self.seqs.push(None);
+        self.fingerprints.push(None);
+        self.ids.push(id.clone());
+        self.positions.insert(id, self.ids.len() - 1);
+        self.ids.len() - 1
+    }
+
+    /// Whether a limit will cut something off, so that seqs are needed before texts.
+    fn is_cut(&self) -> bool {
+        self.near.len() > POSTINGS_PER_KEY || self.ids.len() > MAX_CANDIDATES
+    }
+
+    fn without_seq(&self) -> Vec<&str> {
+        let unknown = self.ids.iter().zip(&self.seqs).filter(|(_, seq)| seq.is_none());
+        unknown.map(|(id, _)| id.as_str()).collect()
+    }
+
+    fn learn(&mut self, seqs: impl Iterator<Item = (String, Seq)>) {
+        for (id, seq) in seqs {
+            if let Some(&at) = self.positions.get(&id) {
+                self.seqs[at] = Some(seq);
+            }
+        }
+    }
+
+    /// The order of `index::rank`. Records whose seq is unknown are not there (any more).
+    fn rank(self) -> Ranked {
+        let mut order: Vec<usize> = (0..self.ids.len()).filter(|&at| self.seqs[at].is_some()).collect();
+        order.sort_unstable_by(|&a, &b| self.seqs[a].cmp(&self.seqs[b]).then_with(|| self.ids[a].cmp(&self.ids[b])));
+        let mut slots = vec![None; self.ids.len()];
+        for (slot, &at) in order.iter().enumerate() {
+            slots[at] = Some(slot as u32);
+        }
+        let (items, truncated) = Scratch::with(|scratch| {
+            scratch.truncated = self.truncated;
+            scratch.near.extend(self.near.iter().filter_map(|&at| slots[at]));
+            scratch.take_near(Via::channel(self.channel));
+            let keyed = self.keyed.iter();
+            let keyed = keyed.filter_map(|&(at, via, weight)| Some(Hit { slot: slots[at]?, via, weight }));
+            scratch.hits.extend(keyed);
+            let ranked = scratch.rank().iter().map(|hit| {
+                let at = order[hit.slot as usize];
+                let (id, seq) = (self.ids[at].clone(), self.seqs[at]);
+                Proposal { id, seq, via: hit.via, fingerprint: self.fingerprints[at] }
+            });
+            (ranked.collect(), scratch.truncated)
+        });
+        let highest = self.seqs.iter().flatten().copied().max().unwrap_or(0);
+        Ranked { items, truncated, highest, texts: HashMap::new() }
+    }
+}
+
+impl Shared {
+    /// Ranks what was found for each of several lookups. One round trip where a page proposed something that no key did, and one
+    /// more for each lookup that a limit cuts.
+    pub(super) async fn ranked(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        all: Vec<Hits>,
+    ) -> Result<Vec<Ranked>, Trouble> {
+        let whole = all.iter().filter(|hits| !hits.is_cut());
+        let texts = self.texts_of_each(session, place, whole.flat_map(Hits::without_seq)).await?;
+        let mut ranked = Vec::with_capacity(all.len());
+        for mut hits in all {
+            if hits.is_cut() {
+                let seqs = self.seqs(session, place.number, &hits.without_seq()).await?;
+                hits.learn(seqs.into_iter());
+                ranked.push(hits.rank());
+                continue;
+            }
+            let read = hits.without_seq().into_iter().filter_map(|id| Some((id.to_owned(), texts.get(id)?.clone())));
+            let texts: HashMap<_, _> = read.collect();
+            hits.learn(texts.iter().map(|(id, text)| (id.clone(), text.record.seq)));
+            ranked.push(Ranked { texts, ..hits.rank() });
+        }
+        Ok(ranked)
+    }
+
+    /// Whether a seq that was committed names one content for ever, see the module's notes on `seq`.
+    pub(super) fn seqs_last(&self) -> bool {
+        self.topology == Topology::ReplicaSet
+    }
+
+    /// Leaves out what `judge` need not read to rule it out.
+    pub(super) fn dismiss(&self, ranked: &mut Ranked, judge: &dyn Judge) {
+        if self.seqs_last() {
+            ranked.dismiss(judge);
+        }
+    }
+
+    /// Reads the texts of all that is to be judged. One round trip.
+    pub(super) async fn complete(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        all: &mut [Ranked],
+    ) -> Result<(), Trouble> {
+        let texts = self.texts_of_each(session, place, all.iter().flat_map(Ranked::unread)).await?;
+        for ranked in all {
+            let read = ranked.unread().filter_map(|id| Some((id.to_owned(), texts.get(id)?.clone())));
+            let read: Vec<_> = read.collect();
+            ranked.texts.extend(read);
+        }
+        Ok(())
+    }
+
+    async fn texts_of_each(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        ids: impl Iterator<Item = &str>,
+    ) -> Result<HashMap<String, RecordDocument>, Trouble> {
+        let ids: BTreeSet<&str> = ids.collect();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        if ids.is_empty() { Ok(HashMap::new()) } else { self.texts(session, place, &ids).await }
+    }
+
+    /// Judges `items`, which are some of `ranked`. One round trip, or two where signatures are compared; none for texts that
+    /// are there already.
+    pub(super) async fn judged(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        items: &[Proposal],
+        texts: &mut HashMap<String, RecordDocument>,
+        judge: &dyn Judge,
+    ) -> Result<Vec<Match>, Trouble> {
+        let missing = items.iter().map(|item| item.id.as_str()).filter(|id| !texts.contains_key(*id));
+        let missing: Vec<&str> = missing.collect();
+        if !missing.is_empty() {
+            texts.extend(self.texts(session, place, &missing).await?);
+        }
+        let mut signatures = HashMap::new();
+        if judge.needs_signatures() && !items.is_empty() {
+            let ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
+            signatures = self.signatures(session, place, &ids).await?;
+        }
+        let texts = &*texts;
+        let lasting = self.seqs_last();
+        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, &signatures, judge, lasting)))
+    }
+}
+
+impl Ranked {
+    /// Leaves out what need not be read to be ruled out. Only committed records are proposed.
+    fn dismiss(&mut self, judge: &dyn Judge) {
+        self.items.retain(|item| item.seq.is_none_or(|seq| !judge.dismisses(seq, item.via)));
+    }
+
+    /// The ids of those whose texts are still to be read.
+    fn unread(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|item| item.id.as_str()).filter(|id| !self.texts.contains_key(*id))
+    }
+
+    /// Puts the records that match by decision before all others, those proposed already with what proposed them. No limit
+    /// leaves one out; one that is not there is found missing with its text.
+    pub(super) fn confirm(&mut self, confirmed: &[RecordId]) {
+        let mut first: Vec<Proposal> = Vec::with_capacity(confirmed.len() + self.items.len());
+        for id in confirmed.iter().map(RecordId::as_str) {
+            if first.iter().all(|item| item.id != id) {
+                let proposed = self.items.iter().find(|item| item.id == id);
+                let (seq, via, fingerprint) =
+                    proposed.map_or_else(Default::default, |item| (item.seq, item.via, item.fingerprint));
+                first.push(Proposal { id: id.to_owned(), seq, via: via.with(Via::DECISION), fingerprint });
+            }
+        }
+        self.items.retain(|item| first.iter().all(|confirmed| confirmed.id != item.id));
+        first.append(&mut self.items);
+        self.items = first;
+    }
+
+    /// The texts read so far; they are moved out.
+    pub(super) fn take_texts(&mut self) -> HashMap<String, RecordDocument> {
+        std::mem::take(&mut self.texts)
+    }
+}
+
+fn judge_all(
+    items: &[Proposal],
+    texts: &HashMap<String, RecordDocument>,
+    signatures: &HashMap<String, Vec<Option<Signature>>>,
+    judge: &dyn Judge,
+    lasting: bool,
+) -> Vec<Match> {
+    let judged = items.iter().filter_map(|item| {
+        let text = texts.get(&item.id)?;
+        let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
+        let fingerprint = item.fingerprint.or(text.fingerprint);
+        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting })
+    });
+    judged.collect()
+}
+
+/// Runs `work` here; if it is long and the runtime can, tells it to move other work away meanwhile.
+fn blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    let multi = || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if long && multi() { tokio::task::block_in_place(work) } else { work() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use doppel_core::index::{GenerationIndex, Probe};
+
+    fn postings(seqs: &[u64]) -> Postings {
+        let postings = seqs.iter().map(|&seq| super::super::postings::Posting { id: format!("r{seq}"), seq });
+        postings.take(POSTINGS_PER_KEY + 1).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// The same records, the same keys: what the in-memory index proposes, in the same order.
+        #[test]
+        fn the_ranking_is_that_of_the_in_memory_index(
+            records in prop::collection::vec((0..4u64, prop::collection::btree_set(0..6u64, 0..4), 0..3u32), 1..700),
+            asked in prop::collection::btree_set(0..6u64, 0..6),
+        ) {
+            let index = GenerationIndex::new();
+            let target = Fingerprint(0);
+            let key = |key: u64| PostingKey { channel: 1, key: key.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 };
+            let digest = |digest: u64| digest.wrapping_mul(0xD1B5_4A32_D192_ED03) | 2;
+            let mut filed = Filed { keys: vec![Vec::new(); asked.len()], ..Filed::default() };
+            let (mut exact, mut lists) = (Vec::new(), vec![Vec::new(); asked.len()]);
+            let mut buckets = Buckets::default();
+            for (at, (d, keys, bits)) in records.iter().enumerate() {
+                let seq = at as u64 + 1;
+                // 0 and 1 flipped bits are near, 20 are not.
+                let fingerprint = Fingerprint([0, 1, 0xF_FFFF][*bits as usize]);
+                let own: Vec<PostingKey> = keys.iter().map(|&k| key(k)).collect();
+                index.insert(seq, digest(*d), Some(fingerprint), &own).unwrap();
+                if *d == 0 { exact.push(seq); }
+                for (list, k) in lists.iter_mut().zip(&asked) {
+                    if keys.contains(k) { list.push(seq); }
+                }
+                if *bits < 2 && buckets.near.len() < 600 { buckets.near.push((format!("r{seq}"), fingerprint)); }
+            }
+            let keys: Vec<PostingKey> = asked.iter().map(|&k| key(k)).collect();
+            let expected = index.propose(&Probe {
+                digest_key: Some(digest(0)), fingerprint: Some((target, 3, 0)), keys: &keys,
+            });
+            filed.digest = postings(&exact);
+            filed.keys = lists.iter().map(|list| postings(list)).collect();
+            let mut hits = Hits::gather(filed, &keys, buckets, 0);
+            let all: Vec<_> = hits.ids.iter().map(|id| (id.clone(), id[1..].parse().unwrap())).collect();
+            hits.learn(all.into_iter());
+            let ranked = hits.rank();
+            let got: Vec<(String, Via)> = ranked.items.iter().map(|item| (item.id.clone(), item.via)).collect();
+            let wanted: Vec<(String, Via)> =
+                expected.items.iter().map(|item| (format!("r{}", item.seq), item.via)).collect();
+            prop_assert_eq!(got, wanted);
+            prop_assert_eq!(ranked.truncated, expected.truncated);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Reading the index: pages of buckets, texts of candidates. `postings` reads the rest.
+//!
+//! All in the caller's session, so that within a transaction or a snapshot they show one instant. A bucket is read whole, but
+//! gives at most [`POSTINGS_PER_KEY`] records.
+
+use std::collections::{HashMap, HashSet};
+
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::{ClientSession, SessionCursor};
+
+use super::Shared;
+use super::documents::{
+    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    SignatureDocument, damaged,
+};
+use super::retry::Trouble;
+use super::write::Highest;
+use doppel_core::collection::CollectionName;
+use doppel_core::index::POSTINGS_PER_KEY;
+use doppel_core::record::RecordId;
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::probes::{self, Probe};
+use doppel_core::verdict::Fingerprint;
+use doppel_store::{GenerationId, Seq};
+
+/// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
+const BATCH: u32 = 1000;
+
+/// Part of a generation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) number: Number,
+    pub(super) generation: GenerationId,
+}
+
+/// What a collection's document says of the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pointer {
+    pub(super) number: Number,
+    pub(super) generation: GenerationId,
+    /// The generations beside the live one, ascending.
+    pub(super) others: Vec<GenerationId>,
+    pub(super) empty: bool,
+}
+
+impl Pointer {
+    /// What of a collection's document it is read from.
+    pub(super) fn projection() -> Document {
+        doc! { "number": 1, "generation": 1, "others.id": 1, "empty": 1 }
+    }
+
+    pub(super) fn decode(document: &RawDocument) -> doppel_store::Result<Self> {
+        let mut others = Vec::new();
+        if let Some(RawBsonRef::Array(array)) = document.get("others").map_err(damaged)? {
+            for other in array {
+                let other = other.map_err(damaged)?.as_document().map(|other| other.get_i32("id"));
+                let id = other.ok_or_else(|| damaged("a generation is not a document"))?.map_err(damaged)?;
+                others.push(id as GenerationId);
+            }
+        }
+        Ok(Self {
+            number: document.get_i32("number").map_err(damaged)?,
+            generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
+            others,
+            empty: document.get_bool("empty").map_err(damaged)?,
+        })
+    }
+}
+
+/// What the buckets of a fingerprint hold.
+#[derive(Debug, Default)]
+pub(super) struct Buckets {
+    /// Records within the radius, each once.
+    pub(super) near: Vec<(String, Fingerprint)>,
+    /// The highest page of each bucket that has one, and how often it was pushed to.
+    pub(super) highest: Highest,
+}
+
+impl Shared {
+    /// The pointer of a collection; `None` when there is no such collection.
+    pub(super) async fn pointer(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+    ) -> Result<Option<Pointer>, Trouble> {
+        let asked = self.raw(COLLECTIONS);
+        let asked = asked.find_one(doc! { "_id": name.as_str() }).projection(Pointer::projection());
+        let found = asked.session(&mut *session).await?;
+        Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
+    }
+
+    /// The highest page of each of `buckets` (in any order) that has one. One round trip, and for each bucket one index
+    /// entry and one page, however many it has.
+    pub(super) async fn highest_pages(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        buckets: Vec<BucketNumber>,
+    ) -> Result<Highest, Trouble> {
+        let pipeline = vec![
+            doc! { "$match": { "c": place.number, "g": place.generation as i32, "b": { "$in": buckets } } },
+            // Sorted and grouped so, the index is walked from bucket to bucket.
+            doc! { "$sort": { "c": -1, "g": -1, "b": -1, "p": -1 } },
+            doc! { "$group": { "_id": "$b", "p": { "$first": "$p" }, "n": { "$first": "$n" } } },
+        ];
+        let asked = self.raw(BLOCKS);
+        let asked = asked.aggregate(pipeline).batch_size(BATCH * 10).session(&mut *session);
+        let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
+        let mut found = Highest::new();
+        while cursor.advance(session).await? {
+            let highest = cursor.current();
+            let number = |key: &str| highest.get_i32(key).map_err(damaged);
+            found.insert(number("_id")?, (number("p")?, number("n")?));
+        }
+        Ok(found)
+    }
+
+    /// Reads for each fingerprint the buckets that may hold others within `radius`, and those that it belongs to itself. One
+    /// round trip (more where they hold more than 16 MB). O(entries in the buckets).
+    pub(super) async fn buckets(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        fingerprints: &[Option<Fingerprint>],
+        radius: u8,
+    ) -> Result<Vec<Buckets>, Trouble> {
+        let mut looking: Vec<Looking> = fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint)).collect();
+        let mut probed: Vec<(BucketNumber, usize)> = Vec::new();
+        for (at, fingerprint) in fingerprints.iter().enumerate() {
+            let numbers = fingerprint.iter().flat_map(|fingerprint| probed_buckets(*fingerprint, radius));
+            probed.extend(numbers.map(|number| (number, at)));
+        }
+        probed.sort_unstable();
+        probed.dedup();
+        let mut numbers: Vec<BucketNumber> = probed.iter().map(|(number, _)| *number).collect();
+        numbers.dedup();
+        if !numbers.is_empty() {
+            let filter = doc! { "c": place.number, "g": place.generation as i32, "b": { "$in": numbers } };
+            let blocks = self.raw(BLOCKS);
+            let asked = blocks.find(filter).projection(PageDocument::projection()).batch_size(BATCH);
+            let mut cursor = asked.sort(doc! { "b": 1, "p": 1 }).session(&mut *session).await?;
+            while cursor.advance(session).await? {
+                let page = PageDocument::decode(cursor.current())?;
+                let first = probed.partition_point(|(number, _)| *number < page.bucket);
+                for (_, at) in probed[first..].iter().take_while(|(number, _)| *number == page.bucket) {
+                    looking[*at].read(&page, radius)?;
+                }
+            }
+        }
+        Ok(looking.into_iter().map(|looking| looking.found).collect())
+    }
+
+    /// The seqs of records. One round trip.
+    pub(super) async fn seqs(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Seq>, Trouble> {
+        let records = self.raw(RECORDS);
+        let asked = records.find(among(number, ids)).projection(doc! { "seq": 1 }).batch_size(BATCH * 10);
+        let mut cursor = asked.session(&mut *session).await?;
+        let mut found = HashMap::with_capacity(ids.len());
+        while let Some(record) = next(&mut cursor, session).await? {
+            let id = record.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            found.insert(id.to_owned(), record.get_i64("seq").map_err(damaged)? as Seq);
+        }
+        Ok(found)
+    }
+
+    /// Records with their texts, without their verdicts, as the generation sees them. One round trip, or two where some of
+    /// them were registered under another generation.
+    pub(super) async fn texts(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        ids: &[&str],
+    ) -> Result<HashMap<String, RecordDocument>, Trouble> {
+        let records = self.raw(RECORDS);
+        let asked = records.find(among(place.number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
+        let mut cursor = asked.session(&mut *session).await?;
+        let mut found = HashMap::with_capacity(ids.len());
+        let mut elsewhere = HashMap::new();
+        while cursor.advance(session).await? {
+            let record = RecordDocument::decode(cursor.current())?;
+            let list = if record.record.digest_generation == place.generation { &mut found } else { &mut elsewhere };
+            list.insert(record.record.id.as_str().to_owned(), record);
+        }
+        if !elsewhere.is_empty() {
+            let ids: Vec<&str> = elsewhere.keys().map(String::as_str).collect();
+            let all = self.raw(SIGNATURES);
+            let asked = all.find(signatures_among(place, &ids)).projection(doc! { "digest": 1, "fingerprint": 1 });
+            let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
+            while let Some(signature) = next(&mut cursor, session).await? {
+                let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+                if let Some(mut record) = elsewhere.remove(id) {
+                    record.see_as(place.generation, &signature)?;
+                    found.insert(id.to_owned(), record);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The signatures of records, for judges that compare them. One round trip.
+    pub(super) async fn signatures(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Vec<Option<Signature>>>, Trouble> {
+        let all = self.raw(SIGNATURES);
+        let asked = all.find(signatures_among(place, ids)).projection(doc! { "signed": 1 });
+        let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
+        let mut found = HashMap::with_capacity(ids.len());
+        while let Some(signature) = next(&mut cursor, session).await? {
+            let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            let signed = documents::signed_of(&signature)?;
+            found.insert(id.to_owned(), signed.map(|signed| signed.signatures).unwrap_or_default());
+        }
+        Ok(found)
+    }
+
+    /// What is stored under an id. Outside a transaction.
+    pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, Trouble> {
+        let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
+        Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
+    }
+
+    /// Under which of `ids` there are records. Outside a transaction.
+    pub(super) async fn taken(&self, number: Number, ids: &[&str]) -> Result<HashSet<String>, Trouble> {
+        let mut cursor = self.raw(RECORDS).find(among(number, ids)).projection(doc! { "_id": 1 }).await?;
+        let mut found = HashSet::new();
+        while cursor.advance().await? {
+            let id = cursor.current().get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
+            found.insert(id.to_owned());
+        }
+        Ok(found)
+    }
+
+    /// What the generations have filed of a record, without signatures and pairs, in no particular order. Outside a
+    /// transaction.
+    pub(super) async fn filings(
+        &self,
+        number: Number,
+        generations: impl Iterator<Item = GenerationId>,
+        id: &RecordId,
+    ) -> Result<Vec<SignatureDocument>, Trouble> {
+        let keys: Vec<Bson> =
+            generations.map(|generation| Bson::from(documents::signature_key(number, generation, id))).collect();
+        let signatures = self.raw(SIGNATURES);
+        let filed = signatures.find(doc! { "_id": { "$in": keys } }).projection(doc! { "signed": 0, "pairs": 0 });
+        let mut cursor = filed.await?;
+        let mut found = Vec::new();
+        while cursor.advance().await? {
+            found.push(SignatureDocument::decode(cursor.current())?);
+        }
+        Ok(found)
+    }
+}
+
+/// The buckets of what may lie within `radius` of a fingerprint, and its own.
+fn probed_buckets(fingerprint: Fingerprint, radius: u8) -> impl Iterator<Item = BucketNumber> {
+    let probed = probes::probes(radius).iter();
+    let probed = probed.map(move |probe: &Probe| documents::bucket(probe.block, probe.value(fingerprint.0)));
+    probed.chain(documents::buckets(fingerprint))
+}
+
+/// What one fingerprint's buckets hold, page by page.
+struct Looking {
+    fingerprint: Option<Fingerprint>,
+    found: Buckets,
+    seen: HashSet<String>,
+    /// How many records the bucket that was read last has given.
+    taken: (BucketNumber, usize),
+}
+
+impl Looking {
+    fn around(fingerprint: Option<Fingerprint>) -> Self {
+        Self { fingerprint, found: Buckets::default(), seen: HashSet::new(), taken: (-1, 0) }
+    }
+
+    /// Reads a page; those of a bucket come ascending, one bucket after the other.
+    fn read(&mut self, page: &PageDocument<'_>, radius: u8) -> doppel_store::Result<()> {
+        let Some(fingerprint) = self.fingerprint else { return Ok(()) };
+        // The last one seen is the highest.
+        self.found.highest.insert(page.bucket, (page.page, page.pushed));
+        if self.taken.0 != page.bucket {
+            self.taken = (page.bucket, 0);
+        }
+        page.walk(|entry| {
+            if self.taken.1 <= POSTINGS_PER_KEY && fingerprint.distance(entry.fingerprint) <= radius {
+                self.taken.1 += 1;
+                if self.seen.insert(entry.id.to_owned()) {
+                    self.found.near.push((entry.id.to_owned(), entry.fingerprint));
+                }
+            }
+        })
+    }
+}
+
+/// The filter of what a generation has filed of records.
+pub(super) fn signatures_among(place: Place, ids: &[&str]) -> Document {
+    let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation as i32, "id": *id });
+    doc! { "_id": { "$in": keys.map(Bson::from).collect::<Vec<_>>() } }
+}
+
+pub(super) fn among(number: Number, ids: &[&str]) -> Document {
+    let keys: Vec<Bson> = ids.iter().map(|id| Bson::from(doc! { "c": number, "id": *id })).collect();
+    doc! { "_id": { "$in": keys } }
+}
+
+pub(super) async fn next(
+    cursor: &mut SessionCursor<RawDocumentBuf>,
+    session: &mut ClientSession,
+) -> Result<Option<RawDocumentBuf>, Trouble> {
+    if !cursor.advance(session).await? {
+        return Ok(None);
+    }
+    Ok(Some(cursor.current().to_owned()))
+}

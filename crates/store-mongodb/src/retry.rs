@@ -1,0 +1,319 @@
+//! Transactions under a deadline, and what the server's errors mean.
+//!
+//! [`Retry::transact`] runs a piece of work as one transaction (snapshot, majority) as often as it takes: a conflict or a
+//! lost primary means again from the start, an unknown commit means commit again, the deadline ends it. No wait in
+//! here is longer than what is left of the deadline.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use mongodb::bson::Document;
+use mongodb::error::{Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure};
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions, WriteConcern};
+use mongodb::{Client, ClientSession};
+
+use doppel_store::{Result, StoreError};
+
+/// Seconds after which a client may try again when there is no primary: an election takes about so long.
+const RETRY_AFTER_S: u32 = 2;
+/// Longest pause between attempts.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
+const DUPLICATE_KEY: i32 = 11_000;
+const WRITE_CONFLICT: i32 = 112;
+
+/// Until when a call must have been answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    at: Instant,
+}
+
+impl Deadline {
+    pub(super) fn after(duration: Duration) -> Self {
+        Self { at: Instant::now() + duration }
+    }
+
+    pub(super) fn left(self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    pub(super) fn at(self) -> tokio::time::Instant {
+        self.at.into()
+    }
+}
+
+/// Why an attempt did not succeed.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The driver's error.
+    Driver(Error),
+    /// What was read is no longer so; begin again.
+    Changed,
+    /// Perhaps done, perhaps lost with the primary that did it: the server's code for not knowing. Say it again.
+    Unconfirmed(i32),
+    /// Final.
+    Store(StoreError),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// How an attempt wants to end.
+#[derive(Debug)]
+pub(super) enum End<T> {
+    /// Make it so.
+    Commit(T),
+    /// Change nothing.
+    Abort(T),
+}
+
+/// What is done within one transaction, possibly several times.
+#[async_trait]
+pub(super) trait Work: Send {
+    /// What it answers.
+    type Answer: Send;
+
+    /// One attempt; everything it does goes through `session`.
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Self::Answer>, Trouble>;
+}
+
+/// Attempts beyond the first, over all transactions of a store.
+#[derive(Debug, Default)]
+pub(super) struct Retry {
+    attempts: AtomicU64,
+    transactions: AtomicU64,
+}
+
+impl Retry {
+    /// Transactions begun, and attempts they took.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.transactions.load(Ordering::Relaxed), self.attempts.load(Ordering::Relaxed))
+    }
+
+    /// Runs `work` until it commits, aborts by itself, fails for good or is late.
+    pub(super) async fn transact<W: Work>(
+        &self,
+        client: &Client,
+        deadline: Deadline,
+        work: &mut W,
+    ) -> Result<W::Answer> {
+        self.transact_at_most(u32::MAX, client, deadline, work).await
+    }
+
+    /// As [`Retry::transact`], but gives up after so many attempts.
+    pub(super) async fn transact_at_most<W: Work>(
+        &self,
+        most: u32,
+        client: &Client,
+        deadline: Deadline,
+        work: &mut W,
+    ) -> Result<W::Answer> {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        let mut last = None;
+        for attempt in 0..most {
+            self.attempts.fetch_add(1, Ordering::Relaxed);
+            let trouble = match tokio::time::timeout_at(deadline.at(), once(client, deadline, work)).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(trouble)) => trouble,
+                Err(_) => return Err(late(last)),
+            };
+            match trouble {
+                Trouble::Store(error) => return Err(error),
+                Trouble::Changed | Trouble::Unconfirmed(_) => {}
+                Trouble::Driver(error) if is_transient(&error) => last = Some(error),
+                Trouble::Driver(error) => return Err(fatal(&error)),
+            }
+            if attempt + 1 == most || pause(attempt, deadline).await.is_err() {
+                break;
+            }
+        }
+        Err(late(last))
+    }
+}
+
+/// One attempt with its commit. Dropped half-way, the session aborts what is not committed.
+async fn once<W: Work>(client: &Client, deadline: Deadline, work: &mut W) -> std::result::Result<W::Answer, Trouble> {
+    let mut session = client.start_session().await?;
+    session.start_transaction().with_options(options(deadline)).await?;
+    match work.attempt(&mut session).await? {
+        End::Abort(answer) => Ok(answer),
+        End::Commit(answer) => commit(&mut session, deadline).await.map(|()| answer),
+    }
+}
+
+async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result::Result<(), Trouble> {
+    // The outer limit would drop the commit and call it late; here it must be called unknown, a little earlier.
+    let limit = deadline.at().checked_sub(Duration::from_millis(20)).unwrap_or(deadline.at());
+    for attempt in 0.. {
+        match tokio::time::timeout_at(limit, session.commit_transaction()).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) => {
+                if pause(attempt, deadline).await.is_err() {
+                    break;
+                }
+            }
+            Ok(Err(error)) if is_transient(&error) => return Err(Trouble::Driver(error)),
+            Ok(Err(error)) => return Err(Trouble::Store(StoreError::Unknown(summary(&error)))),
+            Err(_) => break,
+        }
+    }
+    Err(Trouble::Store(StoreError::Unknown("the database did not confirm the commit in time".into())))
+}
+
+fn options(deadline: Deadline) -> TransactionOptions {
+    TransactionOptions::builder()
+        .read_concern(ReadConcern::snapshot())
+        .write_concern(WriteConcern::majority())
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .max_commit_time(deadline.left().max(Duration::from_millis(1)))
+        .build()
+}
+
+/// Waits a random time that grows with the attempts; `Err` when the deadline comes first.
+pub(super) async fn pause(attempt: u32, deadline: Deadline) -> std::result::Result<(), ()> {
+    let ceiling = Duration::from_millis(2 << attempt.min(6)).min(MAX_PAUSE);
+    let pause = ceiling.mul_f64(jitter());
+    if pause >= deadline.left() {
+        return Err(());
+    }
+    tokio::time::sleep(pause).await;
+    Ok(())
+}
+
+/// A number in 0..1, different for every call and process: enough to keep rivals apart.
+fn jitter() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Whether trying again from the start can help.
+pub(super) fn is_transient(error: &Error) -> bool {
+    error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_away(error) || code(error) == Some(WRITE_CONFLICT)
+}
+
+/// Whether the error says that no primary could be reached, or that it is changing.
+pub(super) fn is_away(error: &Error) -> bool {
+    // 91, 189, 11600, 11602, 10107, 13435, 13436: shutting down, stepping down or not primary; 6, 7, 89, 9001: network.
+    const AWAY: [i32; 11] = [6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436];
+    match &*error.kind {
+        ErrorKind::ServerSelection { .. }
+        | ErrorKind::Io(_)
+        | ErrorKind::ConnectionPoolCleared { .. }
+        | ErrorKind::DnsResolve { .. } => true,
+        _ => code(error).is_some_and(|code| AWAY.contains(&code)),
+    }
+}
+
+/// The server's error code.
+pub(super) fn code(error: &Error) -> Option<i32> {
+    match &*error.kind {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => Some(concern.code),
+        ErrorKind::InsertMany(failure) => failure.write_errors.iter().flatten().next().map(|write| write.code),
+        _ => None,
+    }
+}
+
+/// Whether a unique index refused.
+pub(super) fn is_duplicate_key(error: &Error) -> bool {
+    code(error) == Some(DUPLICATE_KEY)
+}
+
+/// Fails when an update command's reply reports write errors, which come without an error of the command. A duplicate key
+/// there means that another transaction created the same document first: a conflict. So comes, too, that no majority has
+/// confirmed the writes: whoever steps down meanwhile may lose them.
+pub(super) fn check_reply(reply: &Document) -> std::result::Result<(), Trouble> {
+    let code_of = |error: &Document| error.get_i32("code").unwrap_or(0);
+    if let Ok(errors) = reply.get_array("writeErrors") {
+        return match errors.first().and_then(|error| error.as_document()).map(code_of) {
+            Some(DUPLICATE_KEY | WRITE_CONFLICT) => Err(Trouble::Changed),
+            code => Err(StoreError::Internal(format!("the database refused a write (code {code:?})")).into()),
+        };
+    }
+    reply.get_document("writeConcernError").map_or(Ok(()), |error| Err(Trouble::Unconfirmed(code_of(error))))
+}
+
+/// The deadline came before a majority confirmed a write.
+pub(super) fn unconfirmed(code: i32) -> StoreError {
+    StoreError::Unknown(format!("the database did not confirm the write by a majority in time (code {code})"))
+}
+
+fn late(last: Option<Error>) -> StoreError {
+    match last {
+        Some(error) if is_away(&error) => unavailable(&error),
+        _ => StoreError::Unavailable {
+            reason: "the write did not get its turn in time; too many others write the same passage".into(),
+            retry_after_s: 1,
+        },
+    }
+}
+
+/// An error that no repetition mends, or that ended a call without repetition.
+pub(super) fn fatal(error: &Error) -> StoreError {
+    if is_transient(error) { unavailable(error) } else { StoreError::Internal(summary(error)) }
+}
+
+fn unavailable(error: &Error) -> StoreError {
+    StoreError::Unavailable {
+        reason: format!("no primary of the replica set answers ({})", summary(error)),
+        retry_after_s: RETRY_AFTER_S,
+    }
+}
+
+/// The error in few words. Never the document it was about: servers repeat values in duplicate key messages.
+pub(super) fn summary(error: &Error) -> String {
+    match &*error.kind {
+        ErrorKind::Command(command) => format!("{}, code {}", command.code_name, command.code),
+        ErrorKind::Write(_) | ErrorKind::InsertMany(_) => format!("write error, code {}", code(error).unwrap_or(0)),
+        ErrorKind::Io(io) => format!("connection: {}", io.kind()),
+        ErrorKind::ServerSelection { .. } => "no suitable server found".into(),
+        ErrorKind::Authentication { .. } => "authentication failed; check user and password of store.uri".into(),
+        ErrorKind::ConnectionPoolCleared { .. } => "connections were closed".into(),
+        ErrorKind::BsonDeserialization(_) | ErrorKind::Bson(_) => "a document could not be read".into(),
+        ErrorKind::InvalidArgument { message, .. } | ErrorKind::DnsResolve { message, .. } => message.clone(),
+        kind => {
+            let name = format!("{kind:?}");
+            name.split(['(', '{', ' ']).next().unwrap_or("driver error").to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn a_duplicate_key_in_a_reply_means_that_another_was_first() {
+        let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": DUPLICATE_KEY, "errmsg": "dup" }] };
+        assert!(matches!(check_reply(&reply), Err(Trouble::Changed)));
+        let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": 121, "errmsg": "validation" }] };
+        assert!(matches!(check_reply(&reply), Err(Trouble::Store(StoreError::Internal(_)))));
+        assert!(check_reply(&doc! { "ok": 1, "n": 4 }).is_ok());
+    }
+
+    #[test]
+    fn a_write_that_no_majority_confirmed_is_not_taken_as_done() {
+        let concern = doc! { "code": 189, "codeName": "PrimarySteppedDown", "errmsg": "stepped down while waiting" };
+        let reply = doc! { "ok": 1, "n": 1, "nModified": 1, "writeConcernError": concern };
+        assert!(matches!(check_reply(&reply), Err(Trouble::Unconfirmed(189))));
+        assert!(matches!(unconfirmed(189), StoreError::Unknown(_)), "the caller repeats it");
+    }
+
+    #[tokio::test]
+    async fn a_pause_never_outlasts_the_deadline() {
+        let deadline = Deadline::after(Duration::ZERO);
+        assert!(pause(10, deadline).await.is_err() || deadline.left().is_zero());
+    }
+}

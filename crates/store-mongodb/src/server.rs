@@ -1,0 +1,151 @@
+//! Connecting, and which servers will do: a replica set or a cluster, recent enough, with a primary.
+
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
+use mongodb::{Client, Database};
+
+use super::retry;
+use doppel_store::{Result, StoreError};
+
+/// Oldest server that the promises were tried on.
+const OLDEST: [i32; 2] = [6, 0];
+/// A crashed instance's transactions hold their latches for so long; beyond this it is worth a word.
+const LONG_TRANSACTIONS_S: i64 = 15;
+
+/// What kind of deployment answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topology {
+    ReplicaSet,
+    /// Behind mongos.
+    Cluster,
+}
+
+/// A client for `uri` whose every wait is bounded: by `wait` for a server and a connection, by `pool` for connections.
+pub(super) async fn client(uri: &str, wait: Duration, pool: u32) -> Result<Client> {
+    let wrong = |error: &mongodb::error::Error| {
+        StoreError::Internal(format!("store.uri cannot be used: {}", retry::summary(error)))
+    };
+    let mut options = ClientOptions::parse(uri).await.map_err(|error| wrong(&error))?;
+    options.app_name.get_or_insert_with(|| "doppel".into());
+    options.server_selection_timeout = Some(wait);
+    options.connect_timeout = Some(wait);
+    options.max_pool_size.get_or_insert(pool);
+    // What the promises rest on; a URI must not weaken it.
+    options.read_concern = Some(ReadConcern::majority());
+    options.write_concern = Some(WriteConcern::majority());
+    options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+    options.retry_reads = Some(true);
+    options.retry_writes = Some(true);
+    Client::with_options(options).map_err(|error| wrong(&error))
+}
+
+/// Asks the server what it is and refuses what will not do.
+pub(super) async fn inspect(client: &Client) -> Result<Topology> {
+    let admin = client.database("admin");
+    let anyone = || SelectionCriteria::ReadPreference(ReadPreference::Nearest { options: None });
+    let hello = admin.run_command(doc! { "hello": 1 }).selection_criteria(anyone()).await.map_err(|e| no_server(&e))?;
+    let topology = topology(&hello)?;
+    let build = admin.run_command(doc! { "buildInfo": 1 }).selection_criteria(anyone()).await;
+    check_version(build.map_err(|error| retry::fatal(&error))?.get_str("version").unwrap_or_default())?;
+    let parameter = doc! { "getParameter": 1, "transactionLifetimeLimitSeconds": 1 };
+    // Needs a right that an instance may well lack.
+    if let Ok(reply) = admin.run_command(parameter).selection_criteria(anyone()).await
+        && let Some(seconds) = whole(&reply, "transactionLifetimeLimitSeconds")
+        && seconds > LONG_TRANSACTIONS_S
+    {
+        tracing::warn!(
+            seconds,
+            "after a crash of an instance its passages stay locked for transactionLifetimeLimitSeconds; set it to 10"
+        );
+    }
+    Ok(topology)
+}
+
+fn no_server(error: &mongodb::error::Error) -> StoreError {
+    if !retry::is_away(error) {
+        return retry::fatal(error);
+    }
+    StoreError::Unavailable {
+        reason: format!(
+            "no MongoDB server answers at store.uri ({}); a new replica set must be initiated once: \
+             mongosh --eval 'rs.initiate()'",
+            retry::summary(error)
+        ),
+        retry_after_s: 2,
+    }
+}
+
+fn topology(hello: &Document) -> Result<Topology> {
+    if hello.get_str("msg").is_ok_and(|kind| kind == "isdbgrid") {
+        return Ok(Topology::Cluster);
+    }
+    if hello.contains_key("setName") {
+        return Ok(Topology::ReplicaSet);
+    }
+    let remedy = match hello.get_bool("isreplicaset") {
+        Ok(true) => "the replica set is not initiated; run once: mongosh --eval 'rs.initiate()'",
+        _ => {
+            "the MongoDB server stands alone and has no transactions; make it a replica set of one: restart it with \
+             mongod --replSet rs0, then run once: mongosh --eval 'rs.initiate()'"
+        }
+    };
+    Err(StoreError::Internal(remedy.into()))
+}
+
+fn check_version(version: &str) -> Result<()> {
+    let mut parts = version.split('.').map(|part| part.parse::<i32>().unwrap_or(0));
+    let found = [parts.next().unwrap_or(0), parts.next().unwrap_or(0)];
+    if found >= OLDEST {
+        return Ok(());
+    }
+    let [major, minor] = OLDEST;
+    Err(StoreError::Internal(format!(
+        "the MongoDB server has version {version}; {major}.{minor} or newer is needed, upgrade it"
+    )))
+}
+
+/// Whether a primary takes writes now.
+pub(super) async fn writable(database: &Database) -> Result<()> {
+    let hello = database.run_command(doc! { "hello": 1 }).await.map_err(|error| retry::fatal(&error))?;
+    match hello.get_bool("isWritablePrimary") {
+        Ok(true) => Ok(()),
+        _ => Err(StoreError::Unavailable { reason: "the replica set has no primary".into(), retry_after_s: 2 }),
+    }
+}
+
+/// A number of the server's, whatever its type.
+pub(super) fn whole(document: &Document, key: &str) -> Option<i64> {
+    use mongodb::bson::Bson;
+    match document.get(key)? {
+        Bson::Int32(value) => Some(i64::from(*value)),
+        Bson::Int64(value) => Some(*value),
+        Bson::Double(value) => Some(*value as i64),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standalone_server_is_refused_with_the_command_that_makes_it_a_replica_set() {
+        let error = topology(&doc! { "isWritablePrimary": true }).unwrap_err().to_string();
+        assert!(error.contains("mongod --replSet rs0") && error.contains("rs.initiate()"), "{error}");
+        let error = topology(&doc! { "isreplicaset": true }).unwrap_err().to_string();
+        assert!(error.contains("rs.initiate()"), "{error}");
+        assert_eq!(topology(&doc! { "setName": "rs0" }).unwrap(), Topology::ReplicaSet);
+        assert_eq!(topology(&doc! { "msg": "isdbgrid" }).unwrap(), Topology::Cluster);
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_is_refused_and_told_what_is_needed() {
+        for old in ["5.0.31", "4.4.9", "", "x"] {
+            let error = check_version(old).unwrap_err().to_string();
+            assert!(error.contains("6.0 or newer"), "{error}");
+        }
+        assert!(["6.0.5", "7.0.0", "8.2.1", "10.0.0"].iter().all(|version| check_version(version).is_ok()));
+    }
+}

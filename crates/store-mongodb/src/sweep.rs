@@ -1,0 +1,131 @@
+//! Dropping: what is dropped is off the list at once, and swept afterwards.
+//!
+//! A note in `dropped` outlives the process that sweeps; the next start goes on with what it finds there.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::documents::{
+    self, BLOCKS, COLLECTIONS, DECISIONS, DROPPED, LATCHES, Number, RECORDS, SIGNATURES, STATISTICS, generation_key,
+    signatures_of,
+};
+use super::retry::{self, End, Trouble, Work};
+use super::{MongoStore, Shared, records_of};
+use doppel_core::collection::CollectionName;
+use doppel_store::{GenerationId, Result};
+
+/// What is to be swept: a collection, or one generation of it.
+type What = (Number, Option<GenerationId>);
+
+/// The note that says what is to be swept.
+pub(super) fn note(number: Number, generation: Option<GenerationId>) -> Document {
+    match generation {
+        None => doc! { "_id": number },
+        Some(generation) => doc! { "_id": generation_key(number, generation) },
+    }
+}
+
+fn noted(note: &Document) -> Option<What> {
+    match note.get("_id")? {
+        Bson::Int32(number) => Some((*number, None)),
+        Bson::Document(key) => Some((key.get_i32("c").ok()?, Some(key.get_i32("g").ok()? as GenerationId))),
+        _ => None,
+    }
+}
+
+/// Takes a collection off the list and leaves a note that its documents are to be swept.
+struct Drop<'a> {
+    shared: &'a Shared,
+    name: &'a CollectionName,
+}
+
+#[async_trait]
+impl Work for Drop<'_> {
+    type Answer = Option<Number>;
+
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Option<Number>>, Trouble> {
+        let collections = self.shared.documents(COLLECTIONS);
+        let gone = collections.find_one_and_delete(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
+        let Some(document) = gone else { return Ok(End::Abort(None)) };
+        let number = document.get_i32("number").map_err(documents::damaged)?;
+        self.shared.documents(DROPPED).insert_one(note(number, None)).session(&mut *session).await?;
+        Ok(End::Commit(Some(number)))
+    }
+}
+
+pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) -> Result<bool> {
+    let dropped = shared.retry.transact(&shared.client, shared.deadline(), &mut Drop { shared: &shared, name }).await?;
+    shared.cache.forget(name);
+    if let Some(number) = dropped {
+        tokio::spawn(sweep(shared, (number, None)));
+    }
+    Ok(dropped.is_some())
+}
+
+impl MongoStore {
+    /// Sweeps what interrupted drops left.
+    pub(super) fn finish_drops(&self) {
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let Ok(mut cursor) = shared.documents(DROPPED).find(doc! {}).await else { return };
+            while let Ok(true) = cursor.advance().await {
+                let what = cursor.deserialize_current().ok().and_then(|note| noted(&note));
+                if let Some(what) = what {
+                    sweep(Arc::clone(&shared), what).await;
+                }
+            }
+        });
+    }
+}
+
+/// Removes what was dropped: now, and once more when no registration is left that began before.
+pub(super) async fn sweep(shared: Arc<Shared>, what: What) {
+    for round in 0..2 {
+        if round == 1 {
+            tokio::time::sleep((shared.options.deadline * 2).max(shared.options.staleness * 2)).await;
+        }
+        if let Err(error) = sweep_once(&shared, what).await {
+            let reason = retry::summary(&error);
+            tracing::warn!(reason, "what was dropped is not swept yet; the next start continues");
+            return;
+        }
+    }
+    let (number, generation) = what;
+    if let Err(error) = shared.documents(DROPPED).delete_one(note(number, generation)).await {
+        tracing::warn!(reason = retry::summary(&error), "the note of what was swept stays until the next start");
+    }
+}
+
+async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::error::Result<()> {
+    // An _id is an embedded document: a range of it is what an index can find.
+    let range = |from: Document, to: Document| doc! { "_id": { "$gte": from, "$lt": to } };
+    let filters = match generation {
+        None => {
+            let own = || range(doc! { "c": number }, doc! { "c": number + 1 });
+            vec![
+                (RECORDS, records_of(number)),
+                (SIGNATURES, records_of(number)),
+                (BLOCKS, doc! { "c": number }),
+                (LATCHES, own()),
+                (STATISTICS, own()),
+                (DECISIONS, own()),
+            ]
+        }
+        Some(generation) => {
+            let own = || range(generation_key(number, generation), generation_key(number, generation + 1));
+            vec![
+                (SIGNATURES, signatures_of(number, generation)),
+                (BLOCKS, generation_key(number, generation)),
+                (LATCHES, own()),
+                (STATISTICS, own()),
+            ]
+        }
+    };
+    for (name, filter) in filters {
+        shared.documents(name).delete_many(filter).await?;
+    }
+    Ok(())
+}

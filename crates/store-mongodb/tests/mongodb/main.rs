@@ -1,0 +1,12 @@
+//! The promises of the MongoDB store, against real servers.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
+#[path = "../../../../tests/support/mongod.rs"]
+mod mongod;
+#[path = "../../../../tests/support/pair.rs"]
+mod pair;
+
+mod generations;
+mod store;
+mod together;

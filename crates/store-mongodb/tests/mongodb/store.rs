@@ -1,0 +1,386 @@
+//! The MongoDB store keeps the promises of `doppel_store`: alone, and as two instances on one database at once. The doctor
+//! has the last word.
+
+#![allow(clippy::print_stdout, reason = "the last name printed is the check that failed")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::pair::{Pair, near, patient_put, spread};
+use doppel_core::verdict::VerdictKind;
+use doppel_store::conformance::{ALL, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id, stored};
+use doppel_store::{Mode, Registered, Store, StoreError};
+use doppel_store_mongodb::{MongoStore, Options, State};
+use mongodb::bson::{Document, doc};
+
+/// Puts every sample at once, dealt out to the two instances; outcomes by id.
+async fn put_at_once(desks: &[Desk; 2], samples: Vec<Sample>) -> HashMap<String, Registered> {
+    let puts = samples.into_iter().enumerate().map(|(at, sample)| {
+        let desk = desks[at % 2].clone();
+        tokio::spawn(async move { (sample.id.clone(), patient_put(&desk, &sample).await) })
+    });
+    let mut outcomes = HashMap::new();
+    for put in puts.collect::<Vec<_>>() {
+        let (id, outcome) = put.await.expect("no put panics");
+        outcomes.insert(id, outcome);
+    }
+    outcomes
+}
+
+fn is_original(outcome: &Registered) -> bool {
+    stored(outcome.clone()).verdict.kind == VerdictKind::Original
+}
+
+fn originals(outcomes: &HashMap<String, Registered>) -> usize {
+    outcomes.values().filter(|outcome| is_original(outcome)).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_mongodb_store_keeps_the_promises() {
+    let pair = Pair::start("conformance").await;
+    let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
+    for (name, check) in ALL.iter().chain(SCHEMES).chain(DECISIONS).chain(TASKS).chain(FREQUENCIES) {
+        let start = Instant::now();
+        println!("{name}");
+        check(Arc::clone(&store)).await;
+        println!("{name}: {:?}", start.elapsed());
+    }
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_mongodb_store_keeps_the_promises_of_generations() {
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("generations");
+    // Announcing a generation waits for it.
+    let options = Options { deadline: Duration::from_millis(2500), ..crate::mongod::options() };
+    let store = MongoStore::connect(server.uri(), &database, options).await.expect("a connection");
+    let shared: Arc<dyn Store> = Arc::new(store.clone());
+    let checks = GENERATIONS.iter().map(|(name, check)| {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            check(shared).await;
+            println!("{name}");
+        })
+    });
+    // Side by side: they mostly wait.
+    for (check, (name, _)) in checks.collect::<Vec<_>>().into_iter().zip(GENERATIONS) {
+        assert!(check.await.is_ok(), "{name}");
+    }
+    // One check calls a generation complete that is not.
+    let incomplete = Desk::existing(&shared, "one_generation_at_a_time").name;
+    assert!(shared.drop_collection(&incomplete).await.expect("a drop"));
+    let report = store.examine(false, false).await.expect("it can be examined");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_key_by_key_as_on_a_cluster_gives_the_same() {
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("apart");
+    let options = Options { joins: false, ..crate::mongod::options() };
+    let store: Arc<dyn Store> =
+        Arc::new(MongoStore::connect(server.uri(), &database, options).await.expect("a connection"));
+    // All but the races, which are about writing.
+    for (name, check) in ALL.iter().take_while(|(name, _)| *name != "of_a_family_exactly_one_is_original") {
+        println!("{name}");
+        check(Arc::clone(&store)).await;
+    }
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_families_put_to_two_instances_at_once_exactly_one_is_original_for_every_channel() {
+    let pair = Pair::start("families").await;
+    let desks = pair.desks("families").await;
+    let samples = (0..60_u64).flat_map(|family| {
+        (0..6_u64).map(move |member| {
+            let id = format!("f{family}-{member}");
+            match family % 3 {
+                // Within radius 3 of each other, by Simhash alone.
+                0 => near(id, spread(family) ^ [0, 1, 1 << 20, 1 << 40, 2, 3][member as usize]),
+                // Two posting keys in common.
+                1 => {
+                    let mut keys = [spread(family), spread(family) ^ 1, spread(family * 100 + member)];
+                    keys.sort_unstable();
+                    Sample::with_keys(id, keys)
+                }
+                // The same content.
+                _ => Sample::with_keys(id, [spread(family)]),
+            }
+        })
+    });
+    let outcomes = put_at_once(&desks, samples.collect()).await;
+    for family in 0..60 {
+        let members: Vec<_> = (0..6).map(|member| stored(outcomes[&format!("f{family}-{member}")].clone())).collect();
+        let first: Vec<_> = members.iter().filter(|one| one.verdict.kind == VerdictKind::Original).collect();
+        assert_eq!(first.len(), 1, "family {family}: {:?}", members.iter().map(|m| &m.verdict).collect::<Vec<_>>());
+        for member in members.iter().filter(|member| member.id != first[0].id) {
+            assert_eq!(member.verdict.duplicate_of.as_ref(), Some(&first[0].id), "family {family}");
+            assert!(member.seq > first[0].seq, "seq follows commit order among matches");
+        }
+    }
+    let (transactions, attempts) = pair.stores[0].attempts();
+    println!("{transactions} transactions, {attempts} attempts");
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_cyclic_triples_that_share_different_blocks_exactly_one_is_original() {
+    let pair = Pair::start("triples").await;
+    let desks = pair.desks("triples").await;
+    for round in 0..20_u64 {
+        // All within 3 of each other; A and B share only Q1, A and C only Q2, B and C only Q3 and Q4.
+        let triples = (0..10_u64).flat_map(|triple| {
+            let base = spread(round * 10 + triple);
+            let members = [base, base ^ (1 << 32 | 1 << 16 | 1), base ^ (1 << 48 | 1 << 16 | 1)];
+            (0..3).map(move |at| near(format!("{round}-{triple}-{at}"), members[at]))
+        });
+        let outcomes = put_at_once(&desks, triples.collect()).await;
+        for triple in 0..10 {
+            let count = (0..3).filter(|at| is_original(&outcomes[&format!("{round}-{triple}-{at}")])).count();
+            assert_eq!(count, 1, "round {round}, triple {triple}");
+        }
+    }
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn races_around_pages_leave_one_original_and_four_entries_a_record() {
+    let pair = Pair::start("pages").await;
+    let desks = pair.desks("pages").await;
+    // Into empty buckets: both want to create the page.
+    for round in 0..20_u64 {
+        let outcomes = put_at_once(&desks, (0..4).map(|at| near(format!("e{round}-{at}"), spread(round))).collect());
+        assert_eq!(originals(&outcomes.await), 1, "upsert race, round {round}");
+    }
+    // A bucket shared by fingerprints far apart is filled to its last slot and beyond, from both sides at once. Q1 is 0x00AA.
+    let shared = |number: u64| 0x00AA_0000_0000_0000 | (spread(1000 + number) & 0x0000_FFFF_FFFF_FFFF);
+    for wave in 0..17_u64 {
+        // 136 in all: the 128th, the 129th and their neighbours arrive together.
+        let wave: Vec<Sample> = (0..8).map(|at| near(format!("s{wave}-{at}"), shared(wave * 8 + at))).collect();
+        assert_eq!(originals(&put_at_once(&desks, wave).await), 8, "strangers in one bucket are no duplicates");
+    }
+    // A pair at the roll-over: whoever comes second must see the first on whichever page it went to.
+    for round in 0..130_u64 {
+        let base = shared(10_000 + round);
+        let pair: Vec<Sample> = (0..2).map(|at| near(format!("r{round}-{at}"), base ^ at)).collect();
+        assert_eq!(originals(&put_at_once(&desks, pair).await), 1, "roll-over, round {round}");
+    }
+    let blocks = pair.client().await.collection::<Document>("blocks");
+    let highest = blocks.find_one(doc! { "b": 0x00AA }).sort(doc! { "p": -1 }).await.expect("a read").expect("a page");
+    assert_eq!(highest.get_i32("p").expect("a number"), (136 + 260 - 1) / 128);
+    let full = blocks.count_documents(doc! { "b": 0x00AA, "n": { "$gt": 128 } }).await.expect("a count");
+    assert_eq!(full, 0, "no page was pushed to more than 128 times");
+    let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
+    assert_eq!((report.records, report.entries), (80 + 136 + 260, 4 * (80 + 136 + 260)));
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_registration_beside_a_removal_names_the_removed_record_only_if_it_came_first() {
+    let pair = Pair::start("removal").await;
+    let [here, there] = pair.desks("removal").await;
+    for round in 0..30_u64 {
+        let (old, new) = (near(format!("old{round}"), spread(round)), near(format!("new{round}"), spread(round) ^ 1));
+        let before = stored(patient_put(&here, &old).await).seq;
+        let (put, removed) = tokio::join!(patient_put(&here, &new), there.remove(&old.id));
+        assert!(removed);
+        let put = stored(put);
+        match &put.verdict.duplicate_of {
+            Some(named) => assert_eq!((named, put.duplicate_of_seq), (&id(&old.id), Some(before))),
+            None => assert_eq!(put.verdict.kind, VerdictKind::Original),
+        }
+        // What comes after the removal never sees the removed one.
+        let later = stored(patient_put(&there, &near(format!("later{round}"), spread(round) ^ 2)).await);
+        assert_eq!(later.verdict.duplicate_of, Some(put.id), "round {round}");
+    }
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn equal_texts_without_any_signature_race_for_their_digest() {
+    let pair = Pair::start("digests").await;
+    for round in 0..10 {
+        // No keys, no fingerprint: as records that are too short for every channel.
+        let desks = pair.desks(&format!("digests{round}")).await;
+        let samples = (0..6).map(|at| Sample::with_keys(format!("d{at}"), [])).collect();
+        assert_eq!(originals(&put_at_once(&desks, samples).await), 1, "round {round}");
+    }
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_new_profile_beside_first_registrations_leaves_no_record_in_the_old_generation() {
+    let pair = Pair::start("profile").await;
+    for round in 0..10 {
+        let [here, there] = pair.desks(&format!("profile{round}")).await;
+        let sample = near("first", spread(round));
+        let change = here.store.update_collection(here.spec("another profile"));
+        let (changed, put) = tokio::join!(change, there.try_put(&sample, Mode::Put));
+        match (&changed, &put) {
+            (Ok(state), Err(StoreError::StaleGeneration { .. })) => assert_eq!(state.generation, 2),
+            (Err(StoreError::ProfileConflict(_)), Ok(_)) => {}
+            other => panic!("both or neither: {other:?}"),
+        }
+    }
+    pair.end().await;
+}
+
+/// Whether it becomes so within some seconds.
+async fn becomes(mut so: impl AsyncFnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        if so().await {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn document_frequencies_are_the_same_for_every_instance_and_go_with_the_collection() {
+    let pair = Pair::start("frequencies").await;
+    let [here, there] = pair.desks("frequencies").await;
+    let database = pair.client().await;
+    let collections = database.collection::<Document>("collections");
+    let kept =
+        async || collections.find_one(doc! { "_id": "frequencies" }).await.expect("a read").expect("it is there");
+    assert!(kept().await.get("frequencies").is_none(), "as of before there were any");
+    let put = async |desk: &Desk, version: u32, byte: u8| {
+        desk.store.put_frequencies(&desk.name, version, vec![byte; 9]).await.expect("a put")
+    };
+    let look = async |desk: &Desk, version| desk.store.frequencies(&desk.name, version).await.expect("a look");
+    for version in 1..=3 {
+        let before = version - 1;
+        assert_eq!(there.state().await.frequencies, before);
+        let (first, second) = tokio::join!(put(&here, version, 1), put(&there, version, 2));
+        assert!(first != second, "exactly one of them");
+        let winner = if first { 1 } else { 2 };
+        for desk in [&here, &there] {
+            assert!(desk.state().await.frequencies >= before);
+            assert!(before == 0 || look(desk, before).await.is_some(), "who has not heard yet can read those before");
+            assert_eq!(look(desk, version).await, Some(vec![winner; 9]));
+            assert!(becomes(async || desk.state().await.frequencies == version).await);
+        }
+    }
+    assert_eq!(kept().await.get_i32("frequencies").ok(), Some(3));
+    let statistics = database.collection::<Document>("statistics");
+    let left = async || statistics.count_documents(doc! {}).await.expect("a count");
+    assert_eq!(left().await, 2, "one that is in force and the one before");
+    assert!(here.store.drop_collection(&here.name).await.expect("a drop"));
+    assert!(becomes(async || left().await == 0).await, "they are swept");
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_sample_reads_as_many_index_entries_as_it_gives_and_no_document() {
+    let pair = Pair::start("sample").await;
+    let [here, _] = pair.desks("sample").await;
+    for number in 0..120 {
+        patient_put(&here, &near(format!("r{number}"), spread(number))).await;
+    }
+    let database = pair.client().await;
+    database.run_command(doc! { "profile": 2 }).await.expect("it can be told to note what it reads");
+    assert_eq!(here.store.sample(&here.name, 30).await.expect("a sample").len(), 30);
+    database.run_command(doc! { "profile": 0 }).await.expect("and not to");
+    let noted = database.collection::<Document>("system.profile");
+    let mut noted = noted.find(doc! { "command.find": "signatures" }).await.expect("a list");
+    let (mut keys, mut documents) = (0, 0);
+    while noted.advance().await.expect("a list") {
+        let one = noted.deserialize_current().expect("a document");
+        keys += one.get_i32("keysExamined").expect("a number");
+        documents += one.get_i32("docsExamined").expect("a number");
+    }
+    assert!((30..=32).contains(&keys) && documents == 0, "{keys} keys and {documents} documents for 30 records");
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_doctor_finds_and_mends_what_is_broken() {
+    let pair = Pair::start("doctor").await;
+    let [desk, _] = pair.desks("doctor").await;
+    for number in 0..6 {
+        desk.put(&near(format!("r{number}"), spread(number))).await;
+    }
+    pair.is_sound().await;
+    let database = pair.client().await;
+    let blocks = database.collection::<Document>("blocks");
+    let bucket = i32::from((spread(0) >> 48) as u16);
+    let break_it = [
+        // An entry is lost; a stray one appears; a signature is lost; a record is lost.
+        (blocks.clone(), doc! { "b": bucket }, doc! { "$pull": { "info": { "textname": "r0" } } }),
+        (
+            blocks,
+            doc! { "b": i32::from((spread(1) >> 48) as u16) },
+            doc! { "$push": { "info": { "hashcode": 7_i64, "textname": "ghost" } } },
+        ),
+    ];
+    for (collection, filter, update) in break_it {
+        assert_eq!(collection.update_one(filter, update).await.expect("an update").modified_count, 1);
+    }
+    for (name, lost) in [("signatures", "r2"), ("records", "r3")] {
+        let collection = database.collection::<Document>(name);
+        assert_eq!(collection.delete_one(doc! { "_id.id": lost }).await.expect("a removal").deleted_count, 1);
+    }
+    let report = pair.stores[1].examine(false, false).await.expect("it can be examined");
+    let ill: std::collections::BTreeSet<&str> = report.faults.iter().map(|(_, id, _)| id.as_str()).collect();
+    assert_eq!(ill.into_iter().collect::<Vec<_>>(), ["ghost", "r0", "r2", "r3"], "{:?}", report.faults);
+    // A sample's signatures are made up, so a lost signature cannot be made again from its text: put it back by hand.
+    desk.remove("r2").await;
+    let mended = pair.stores[1].examine(true, false).await.expect("it can be mended");
+    assert!(mended.mended >= 3, "{mended:?}");
+    pair.is_sound().await;
+    assert_eq!(desk.find(&near("x", spread(0))).await, ["r0"]);
+    assert!(desk.find(&near("x", spread(3))).await.is_empty());
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
+    let pair = Pair::start("migrations").await;
+    let status = pair.stores[0].migrations().await.expect("a list");
+    assert!(status.iter().all(|status| matches!(status.state, State::Applied(_))), "{status:?}");
+    assert!(pair.stores[1].migrate().await.expect("nothing to do").is_empty());
+    let migrations = pair.client().await.collection::<Document>("migrations");
+    let connect = || MongoStore::connect(pair.server.uri(), &pair.database, crate::mongod::options());
+    let newer = doc! { "_id": 9999, "name": "9999_later", "checksum": "x", "at": "", "sharded": false };
+    migrations.insert_one(newer).await.expect("an insert");
+    let error = connect().await.err().expect("it is newer").to_string();
+    assert!(error.contains("9999_later"), "{error}");
+    migrations.delete_one(doc! { "_id": 9999 }).await.expect("a removal");
+    migrations.update_one(doc! { "_id": 1 }, doc! { "$set": { "checksum": "0" } }).await.expect("an update");
+    let error = connect().await.err().expect("it was edited").to_string();
+    assert!(error.contains("restore the file"), "{error}");
+    // A holder that crashed does not keep the lock: it has run out.
+    migrations.delete_many(doc! {}).await.expect("a removal");
+    let long_ago = mongodb::bson::DateTime::from_millis(0);
+    let lock = doc! { "_id": "migration_lock", "holder": "crashed", "until": long_ago };
+    pair.client().await.collection::<Document>("meta").insert_one(lock).await.expect("an insert");
+    assert!(connect().await.is_ok());
+    pair.end().await;
+}
+
+#[tokio::test]
+async fn a_standalone_server_is_refused_with_the_command_that_helps() {
+    let server = crate::mongod::Standalone::start().await;
+    let error =
+        MongoStore::connect(&server.uri(), "doppel", crate::mongod::options()).await.err().expect("no transactions");
+    assert!(error.to_string().contains("--replSet"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_said_to_be_within_the_time_given() {
+    let options = Options {
+        patience: Duration::from_millis(600),
+        deadline: Duration::from_millis(400),
+        ..crate::mongod::options()
+    };
+    let start = Instant::now();
+    let error = MongoStore::connect("mongodb://127.0.0.1:1/", "doppel", options).await.err().expect("nobody answers");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(20));
+}

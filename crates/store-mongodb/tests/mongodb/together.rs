@@ -1,0 +1,173 @@
+//! Registrations of the MongoDB store that come at the same time share transactions, and end as if each were alone.
+
+use std::sync::Arc;
+
+use crate::pair::{Pair, near, patient_put, spread};
+use doppel_core::record::RecordId;
+use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_store::conformance::{Desk, Sample};
+use doppel_store::{Candidate, Judge, Mode, Registered, Store, StoreError, Until};
+use doppel_store_mongodb::{MongoStore, Options};
+
+/// How registering a sample must end.
+type Expected = fn(&Registered) -> bool;
+
+/// New records, known ones, other texts under known ids, and duplicates that are to be skipped, all mixed.
+fn mixed(number: u64) -> (Sample, Mode, Expected) {
+    let known = format!("known{number}");
+    match number % 10 {
+        0 => (near(known, spread(number)), Mode::Put, |it| matches!(it, Registered::Unchanged(_))),
+        1 => (near(known, spread(5_000 + number)), Mode::Put, |it| matches!(it, Registered::Replaced(_))),
+        2 => (near(format!("copy{number}"), spread(number)), Mode::SkipDuplicate, |it| {
+            matches!(it, Registered::Skipped(_))
+        }),
+        _ => {
+            (near(format!("new{number}"), spread(1_000 + number)), Mode::Put, |it| matches!(it, Registered::Created(_)))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn registrations_that_share_a_transaction_end_as_if_each_were_alone() {
+    const PUTS: u64 = 300;
+    let pair = Pair::start("together").await;
+    let [desk, _] = pair.desks("together").await;
+    for number in (0..PUTS).filter(|number| number % 10 < 3) {
+        desk.put(&near(format!("known{number}"), spread(number))).await;
+    }
+    let (before, _) = pair.stores[0].attempts();
+    let puts = (0..PUTS).map(|number| {
+        let desk = desk.clone();
+        tokio::spawn(async move {
+            let (sample, mode, is_expected) = mixed(number);
+            let outcome = desk.try_put(&sample, mode).await.expect("it is registered");
+            assert!(is_expected(&outcome), "{}: {outcome:?}", sample.id);
+        })
+    });
+    for put in puts.collect::<Vec<_>>() {
+        put.await.expect("it ends as it must");
+    }
+    let transactions = pair.stores[0].attempts().0 - before;
+    assert!(transactions < PUTS / 2, "{transactions} transactions for {PUTS} registrations: none were shared");
+    pair.end().await;
+}
+
+/// Fails when it is to say what it thinks of record `r13`.
+struct Unlucky(RecordId);
+
+impl Judge for Unlucky {
+    fn judge(&self, _candidate: &Candidate<'_>) -> Option<Match> {
+        None
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        assert_ne!(self.0.as_str(), "r13", "a judge without luck");
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 1, truncated, statistics: 0 },
+        )
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_registration_that_panics_takes_no_other_with_it() {
+    let pair = Pair::start("unlucky").await;
+    let [desk, _] = pair.desks("unlucky").await;
+    let puts = (0..40_u64).map(|number| {
+        let sample = near(format!("r{number}"), spread(number));
+        let (store, registration) = (pair.stores[0].clone(), desk.registration(&sample, Mode::Put));
+        let judge = Arc::new(Unlucky(registration.id.clone()));
+        tokio::spawn(async move { (number, store.register(registration, judge).await) })
+    });
+    for put in puts.collect::<Vec<_>>() {
+        let (number, outcome) = put.await.expect("no put panics");
+        match outcome {
+            Ok(Registered::Created(_)) => assert_ne!(number, 13),
+            Err(StoreError::Internal(_)) => assert_eq!(number, 13),
+            other => panic!("r{number}: {other:?}"),
+        }
+    }
+    assert_eq!(desk.all().await.len(), 39);
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_id_that_both_instances_put_at_once_is_stored_once() {
+    let pair = Pair::start("same_ids").await;
+    let desks = pair.desks("same_ids").await;
+    let puts = (0..400_u64).map(|number| {
+        let (desk, number) = (desks[number as usize % 2].clone(), number / 2);
+        tokio::spawn(async move { (number, patient_put(&desk, &near(format!("r{number}"), spread(number))).await) })
+    });
+    let mut created = vec![0; 200];
+    for put in puts.collect::<Vec<_>>() {
+        match put.await.expect("no put panics") {
+            (number, Registered::Created(_)) => created[number as usize] += 1,
+            (_, Registered::Unchanged(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    // Where the outcome of a commit was unknown, it was said again, and nothing was new then.
+    assert!(created.iter().all(|times| *times <= 1), "{created:?}");
+    assert_eq!(desks[0].all().await.len(), 200);
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn records_that_share_a_transaction_are_filed_in_every_generation() {
+    let pair = Pair::start("together_beside").await;
+    let [desk, _] = pair.desks("together_beside").await;
+    desk.put(&near("first", spread(9_999))).await;
+    let begun = desk.begin("other").await;
+    let puts = (0..64_u64).map(|number| {
+        let desk = desk.clone();
+        tokio::spawn(async move { desk.put_in_all(&near(format!("r{number}"), spread(number))).await })
+    });
+    for put in puts.collect::<Vec<_>>() {
+        assert!(matches!(put.await.expect("no put panics"), Registered::Created(_)));
+    }
+    desk.file_rest(&begun).await;
+    assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("other").await);
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn lists_of_keys_are_whole_up_to_their_limit_however_they_are_read() {
+    // Records of a group match each other, and so come one after the other.
+    const GROUPS: u64 = 20;
+    let pair = Pair::start("few").await;
+    let apart = Options { joins: false, ..crate::mongod::options() };
+    let mut stores: Vec<Arc<dyn Store>> = Vec::new();
+    for options in [crate::mongod::options(), apart] {
+        let store = MongoStore::connect(pair.server.uri(), &pair.database, options).await.expect("a connection");
+        stores.push(Arc::new(store));
+    }
+    // Records with any of the keys asked for: just as many as are read at once, one more, and far more.
+    for records in [256, 257, 400] {
+        let name = format!("few{records}");
+        let desk = Desk::new(&stores[0], &name).await;
+        let puts = (0..records).map(|number: u64| {
+            let desk = desk.clone();
+            let keys = [1_000 + number % GROUPS, 2_000 + number % GROUPS, 50_000 + number];
+            tokio::spawn(async move { patient_put(&desk, &Sample::with_keys(format!("r{number}"), keys)).await })
+        });
+        for put in puts.collect::<Vec<_>>() {
+            put.await.expect("no put panics");
+        }
+        let asked: Vec<u64> = (0..GROUPS).flat_map(|group| [1_000 + group, 2_000 + group]).collect();
+        let asked = Sample::with_keys("asked", asked);
+        let mut answers = Vec::new();
+        for store in &stores {
+            let found = Desk::existing(store, &name).find_all(&asked, None, Until::Exhausted).await;
+            let ids: Vec<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
+            answers.push((ids, found.truncated));
+        }
+        assert_eq!(answers[0], answers[1], "{records} records");
+        assert_eq!((answers[0].0.len(), answers[0].1), (256, records > 256));
+    }
+    pair.end().await;
+}

@@ -1,0 +1,209 @@
+//! What people said about pairs.
+
+use std::sync::Arc;
+
+use super::{Desk, Sample, id, stored};
+use crate::decisions::{Decision, Judgement, MAX_RULINGS, Pair, Ruling};
+use crate::{Mode, Registered, Store, StoreError};
+use doppel_core::verdict::VerdictKind;
+
+type Shared = Arc<dyn Store>;
+
+fn pair(a: &str, b: &str) -> Pair {
+    Pair::new(id(a), id(b)).expect("two ids")
+}
+
+fn ruling(judgement: Judgement, note: &str) -> Ruling {
+    Ruling { judgement, by: Some("clerk".into()), note: Some(note.into()), at: "2026-01-03T00:00:00Z".into() }
+}
+
+impl Desk {
+    async fn decide(&self, a: &str, b: &str, judgement: Judgement, note: &str) -> Decision {
+        self.store.decide(&self.name, pair(a, b), ruling(judgement, note)).await.expect("a decision")
+    }
+
+    async fn decision(&self, a: &str, b: &str) -> Option<Decision> {
+        self.store.decision(&self.name, &pair(a, b)).await.expect("a look at a decision")
+    }
+
+    /// All pairs decided about, read some at a time.
+    async fn decided(&self) -> Vec<String> {
+        let (mut after, mut all): (Option<Pair>, Vec<String>) = (None, Vec::new());
+        loop {
+            let page = self.store.decisions(&self.name, after.as_ref(), 2).await.expect("a page");
+            let Some(last) = page.last() else { return all };
+            assert!(page.len() <= 2);
+            after = Some(last.pair.clone());
+            all.extend(page.iter().map(|decision| format!("{}-{}", decision.pair.a(), decision.pair.b())));
+        }
+    }
+
+    /// The other ids of all pairs that name one, in order.
+    async fn partners(&self, text: &str) -> Vec<String> {
+        let found = self.store.decisions_of(&self.name, &id(text)).await.expect("a list");
+        found.iter().map(|decision| decision.pair.other(&id(text)).expect("it names it").to_string()).collect()
+    }
+}
+
+pub(super) async fn rulings_add_up_and_the_last_one_holds(store: Shared) {
+    let desk = Desk::new(&store, "rulings_add_up").await;
+    assert_eq!(desk.decision("a", "b").await, None);
+    let first = desk.decide("b", "a", Judgement::Same, "alike").await;
+    assert_eq!((first.pair.a(), first.same(), first.rulings.len()), (&id("a"), Some(true), 1));
+    desk.decide("a", "b", Judgement::NotSame, "on second thoughts").await;
+    let last = desk.decide("a", "b", Judgement::Withdrawn, "").await;
+    let notes = [(Judgement::Same, "alike"), (Judgement::NotSame, "on second thoughts"), (Judgement::Withdrawn, "")];
+    assert_eq!(last.rulings, notes.map(|(judgement, note)| ruling(judgement, note)));
+    assert_eq!((last.same(), desk.decision("b", "a").await), (None, Some(last)));
+    let bare = Ruling { by: None, note: None, ..ruling(Judgement::Same, "") };
+    store.decide(&desk.name, pair("c", "d"), bare.clone()).await.expect("a decision");
+    assert_eq!(desk.decision("c", "d").await.expect("it is there").rulings, [bare]);
+}
+
+pub(super) async fn decisions_are_listed_by_pair_and_by_record(store: Shared) {
+    let desk = Desk::new(&store, "decisions_are_listed").await;
+    // Ids that begin alike, and one beyond ASCII: order is that of the bytes.
+    for (a, b) in [("m", "b"), ("m", "z"), ("a", "m"), ("m", "编"), ("ma", "z"), ("m a", "m"), ("a", "z")] {
+        desk.decide(a, b, Judgement::Same, "").await;
+    }
+    assert_eq!(desk.decided().await, ["a-m", "a-z", "b-m", "m-m a", "m-z", "m-编", "ma-z"]);
+    assert_eq!(desk.partners("m").await, ["a", "b", "m a", "z", "编"]);
+    assert_eq!(desk.partners("z").await, ["a", "m", "ma"]);
+    assert!(desk.partners("x").await.is_empty());
+    let other = Desk::new(&store, "decisions_are_listed_2").await;
+    assert!(other.decided().await.is_empty() && other.partners("m").await.is_empty());
+}
+
+pub(super) async fn a_pair_has_room_for_so_many_rulings(store: Shared) {
+    let desk = Desk::new(&store, "a_pair_has_room").await;
+    let rulings = vec![ruling(Judgement::Same, "again"); MAX_RULINGS - 1];
+    let decision = Decision { pair: pair("a", "b"), rulings };
+    store.put_decision(&desk.name, decision).await.expect("a decision");
+    assert_eq!(desk.decide("a", "b", Judgement::NotSame, "").await.rulings.len(), MAX_RULINGS);
+    let refused = store.decide(&desk.name, pair("a", "b"), ruling(Judgement::Same, "")).await;
+    assert!(matches!(refused, Err(StoreError::Limit(_))), "{refused:?}");
+    assert_eq!(desk.decision("a", "b").await.expect("it is there").same(), Some(false));
+}
+
+pub(super) async fn a_whole_decision_takes_the_place_of_what_was_ruled(store: Shared) {
+    let desk = Desk::new(&store, "a_whole_decision").await;
+    desk.decide("a", "b", Judgement::Same, "before").await;
+    let moved = Decision { pair: pair("a", "b"), rulings: vec![ruling(Judgement::NotSame, "moved")] };
+    store.put_decision(&desk.name, moved.clone()).await.expect("a decision");
+    assert_eq!(desk.decision("a", "b").await, Some(moved));
+    assert_eq!(desk.decided().await, ["a-b"]);
+}
+
+pub(super) async fn decisions_outlive_a_replacement_and_go_with_the_record_and_the_collection(store: Shared) {
+    let desk = Desk::new(&store, "decisions_outlive").await;
+    desk.put(&Sample::with_keys("m", [1, 2])).await;
+    for (a, b) in [("a", "m"), ("m", "z"), ("a", "z")] {
+        desk.decide(a, b, Judgement::NotSame, "").await;
+    }
+    assert!(matches!(desk.put(&Sample::with_keys("m", [3, 4])).await, Registered::Replaced(_)));
+    assert_eq!(desk.decided().await, ["a-m", "a-z", "m-z"], "they name ids, not contents");
+    assert!(desk.remove("m").await);
+    assert_eq!(desk.decided().await, ["a-z"]);
+    assert_eq!(desk.decision("a", "m").await, None);
+    assert!(desk.partners("m").await.is_empty() && desk.partners("a").await == ["z"]);
+    desk.decide("a", "m", Judgement::Same, "anew").await;
+    assert_eq!(desk.decision("a", "m").await.expect("it is there").rulings.len(), 1, "nothing of before is left");
+    assert!(store.drop_collection(&desk.name).await.expect("a drop"));
+    store.create_collection(desk.spec("p1")).await.expect("the name is free");
+    assert!(desk.decided().await.is_empty() && desk.partners("a").await.is_empty());
+}
+
+pub(super) async fn rulings_at_once_are_all_kept(store: Shared) {
+    let desk = Desk::new(&store, "rulings_at_once").await;
+    let callers = (0..12).map(|caller| {
+        let desk = desk.clone();
+        tokio::spawn(async move { desk.decide("a", "b", Judgement::Same, &caller.to_string()).await.rulings.len() })
+    });
+    let mut lengths = Vec::new();
+    for caller in callers.collect::<Vec<_>>() {
+        lengths.push(caller.await.expect("no caller panics"));
+    }
+    lengths.sort_unstable();
+    assert_eq!(lengths, (1..=12).collect::<Vec<_>>(), "each is told what stood after its own");
+    let kept = desk.decision("a", "b").await.expect("it is there").rulings;
+    let mut notes: Vec<u32> = kept.iter().filter_map(|ruling| ruling.note.as_ref()?.parse().ok()).collect();
+    notes.sort_unstable();
+    assert_eq!(notes, (0..12).collect::<Vec<_>>());
+}
+
+pub(super) async fn decisions_of_unknown_collections_are_refused(store: Shared) {
+    let name = Desk::existing(&store, "never-made").name;
+    let decide = store.decide(&name, pair("a", "b"), ruling(Judgement::Same, "")).await;
+    assert!(matches!(decide, Err(StoreError::UnknownCollection(_))));
+    assert!(matches!(store.decision(&name, &pair("a", "b")).await, Err(StoreError::UnknownCollection(_))));
+    assert!(matches!(store.decisions_of(&name, &id("a")).await, Err(StoreError::UnknownCollection(_))));
+    assert!(matches!(store.decisions(&name, None, 1).await, Err(StoreError::UnknownCollection(_))));
+    let decision = Decision { pair: pair("a", "b"), rulings: vec![ruling(Judgement::Same, "")] };
+    assert!(matches!(store.put_decision(&name, decision).await, Err(StoreError::UnknownCollection(_))));
+}
+
+pub(super) async fn a_confirmed_record_is_a_candidate_whatever_the_index_says(store: Shared) {
+    let desk = Desk::new(&store, "a_confirmed_record").await;
+    let first = stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
+    desk.put(&Sample::with_keys("b", [3, 4])).await;
+    let sample = Sample::with_keys("c", [5, 6]);
+    assert_eq!(desk.find_confirmed(&sample, &["a"]).await, [("a".to_owned(), vec!["decision".to_owned()])]);
+    let skipped = desk.try_put_confirmed(&sample, Mode::SkipDuplicate, &["a"]).await.expect("a registration");
+    let Registered::Skipped(verdict) = skipped else { panic!("it repeats a") };
+    assert_eq!(verdict.duplicate_of, Some(id("a")));
+    let kept = stored(desk.try_put_confirmed(&sample, Mode::Put, &["b", "a"]).await.expect("a registration"));
+    assert_eq!((kept.verdict.kind, kept.verdict.similar.len()), (VerdictKind::NearDuplicate, 2));
+    assert_eq!((kept.verdict.duplicate_of, kept.duplicate_of_seq), (Some(id("a")), Some(first.seq)));
+}
+
+pub(super) async fn confirmed_records_that_are_not_there_are_left_out(store: Shared) {
+    let desk = Desk::new(&store, "confirmed_records_not_there").await;
+    desk.put(&Sample::with_keys("gone", [1, 2])).await;
+    assert!(desk.remove("gone").await);
+    let sample = Sample::with_keys("a", [5, 6]);
+    let confirmed = ["gone", "never", "a"];
+    assert!(desk.find_confirmed(&sample, &confirmed).await.is_empty());
+    let first = desk.try_put_confirmed(&sample, Mode::Put, &confirmed).await.expect("a registration");
+    assert_eq!(stored(first).verdict.kind, VerdictKind::Original);
+    // Replaced: it does not match what it was.
+    let other = Sample::with_keys("a", [7, 8]);
+    let again = desk.try_put_confirmed(&other, Mode::Put, &confirmed).await.expect("a registration");
+    let Registered::Replaced(record) = again else { panic!("the text differs") };
+    assert_eq!(record.verdict.kind, VerdictKind::Original);
+}
+
+pub(super) async fn a_confirmed_record_counts_once(store: Shared) {
+    let desk = Desk::new(&store, "a_confirmed_record_counts").await;
+    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    let sample = Sample::with_keys("b", [1, 2, 3]);
+    let via = vec!["decision".to_owned(), "shingle".to_owned()];
+    assert_eq!(desk.find_confirmed(&sample, &["a", "a"]).await, [("a".to_owned(), via.clone())]);
+    let kept = stored(desk.try_put_confirmed(&sample, Mode::Put, &["a", "a"]).await.expect("a registration"));
+    assert_eq!(kept.verdict.similar.iter().map(|found| found.via.clone()).collect::<Vec<_>>(), [via]);
+}
+
+pub(super) async fn confirmed_pairs_put_at_once_name_each_other(store: Shared) {
+    const CALLERS: u64 = 6;
+    let desk = Desk::new(&store, "confirmed_pairs_at_once").await;
+    for round in 0..8 {
+        let names: Arc<Vec<String>> = Arc::new((0..CALLERS).map(|at| format!("r{round}-{at}")).collect());
+        let callers = (0..CALLERS).map(|at| {
+            let (desk, names) = (desk.clone(), Arc::clone(&names));
+            tokio::spawn(async move {
+                let key = round * 1000 + at * 10;
+                let sample = Sample::with_keys(names[at as usize].clone(), [key, key + 1]);
+                let confirmed: Vec<&str> = names.iter().map(String::as_str).collect();
+                stored(desk.try_put_confirmed(&sample, Mode::Put, &confirmed).await.expect("a registration"))
+            })
+        });
+        let mut kept = Vec::new();
+        for caller in callers.collect::<Vec<_>>() {
+            kept.push(caller.await.expect("no caller panics"));
+        }
+        kept.sort_by_key(|record| record.seq);
+        for (at, record) in kept.iter().enumerate() {
+            assert_eq!(record.verdict.similar.len(), at, "it names all that came before, and only those");
+            assert_eq!(record.verdict.duplicate_of.as_ref(), kept[..at].first().map(|first| &first.id));
+        }
+    }
+}

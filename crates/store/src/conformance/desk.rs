@@ -1,0 +1,283 @@
+//! One collection of a store, as the checks use it.
+
+use std::sync::Arc;
+
+use super::samples::{RADIUS, Sample, SampleJudge, Signing};
+use crate::generations::{Filed, Filing, GenerationSpec, GenerationState};
+use crate::{
+    CollectionSpec, CollectionState, Found, GenerationId, Mode, Placed, Query, Registered, Registration, Result, Seq,
+    Store, StoreError, StoredRecord, Until,
+};
+use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::record::RecordId;
+use doppel_core::verdict::{Fingerprint, Match};
+
+/// A valid id.
+pub fn id(text: &str) -> RecordId {
+    RecordId::new(text).expect("a test's id is valid")
+}
+
+/// One collection of a store, with shorthands.
+#[derive(Clone)]
+pub struct Desk {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The collection.
+    pub name: CollectionName,
+}
+
+impl Desk {
+    /// Creates the collection `name`.
+    pub async fn new(store: &Arc<dyn Store>, name: &str) -> Self {
+        let desk = Self::existing(store, name);
+        desk.store.create_collection(desk.spec("p1")).await.expect("a new collection");
+        desk
+    }
+
+    /// The collection `name`, which exists.
+    pub fn existing(store: &Arc<dyn Store>, name: &str) -> Self {
+        let name: String = name.chars().take(60).collect();
+        let name = CollectionName::new(&name).expect("a check's name is a valid collection name");
+        Self { store: Arc::clone(store), name }
+    }
+
+    /// Settings with a `simhash` and a `shingle` channel.
+    pub fn spec(&self, profile: &str) -> CollectionSpec {
+        let settings = Settings::preset(Preset::Default);
+        assert_eq!(settings.simhash_radius(), Some(RADIUS), "samples are made for the default preset");
+        CollectionSpec {
+            name: self.name.clone(),
+            settings,
+            profile: profile.into(),
+            now: "2026-01-01T00:00:00Z".into(),
+        }
+    }
+
+    /// What [`Store::register`] is given for `sample`.
+    pub fn registration(&self, sample: &Sample, mode: Mode) -> Registration {
+        Registration {
+            collection: self.name.clone(),
+            generation: 1,
+            id: sample.record_id(),
+            row: sample.row(),
+            signed: sample.signed(),
+            mode,
+            write_once: false,
+            now: "2026-01-02T00:00:00Z".into(),
+            others: Vec::new(),
+            confirmed: Vec::new(),
+            placed: Placed::default(),
+        }
+    }
+
+    /// Registers, and hands over the outcome.
+    pub async fn try_put(&self, sample: &Sample, mode: Mode) -> Result<Registered> {
+        self.store.register(self.registration(sample, mode), SampleJudge::of(sample, false)).await
+    }
+
+    /// Registers in mode [`Mode::Put`].
+    pub async fn put(&self, sample: &Sample) -> Registered {
+        self.try_put(sample, Mode::Put).await.expect("a registration")
+    }
+
+    /// Registers in mode [`Mode::SkipDuplicate`].
+    pub async fn put_unless_duplicate(&self, sample: &Sample) -> Registered {
+        self.try_put(sample, Mode::SkipDuplicate).await.expect("a registration")
+    }
+
+    /// The query that finds what matches `sample`.
+    pub fn query(&self, sample: &Sample, except: Option<&str>) -> Query {
+        let signed = sample.signed();
+        Query {
+            collection: self.name.clone(),
+            generation: 1,
+            digest: Some(signed.digest),
+            fingerprint: sample.fingerprint.map(|bits| (Fingerprint(bits), RADIUS, 0)),
+            signed: Some(signed),
+            except: except.map(id),
+            confirmed: Vec::new(),
+        }
+    }
+
+    /// Looks up, and hands over everything.
+    pub async fn find_all(&self, sample: &Sample, except: Option<&str>, until: Until) -> Found {
+        let judge = SampleJudge::of(sample, false);
+        self.store.find(self.query(sample, except), judge, until).await.expect("a lookup")
+    }
+
+    /// The ids of all that match `sample`, sorted.
+    pub async fn find(&self, sample: &Sample) -> Vec<String> {
+        let found = self.find_all(sample, None, Until::Exhausted).await;
+        let mut ids: Vec<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// The record `id`.
+    pub async fn get(&self, text: &str) -> Option<StoredRecord> {
+        self.store.record(&self.name, &id(text)).await.expect("a look at a record")
+    }
+
+    /// Removes the record `id`.
+    pub async fn remove(&self, text: &str) -> bool {
+        self.store.remove(&self.name, &id(text)).await.expect("a removal")
+    }
+
+    /// All records in seq order.
+    pub async fn all(&self) -> Vec<StoredRecord> {
+        self.store.records(&self.name, 0, usize::MAX).await.expect("a listing")
+    }
+}
+
+/// The same under whatever generations there are.
+impl Desk {
+    /// The collection as it is.
+    pub async fn state(&self) -> Arc<CollectionState> {
+        self.store.collection(&self.name).await.expect("a look at a collection").expect("the collection is there")
+    }
+
+    /// What [`Store::register`] is given for `sample` by who knows `state`.
+    pub fn registration_for(&self, state: &CollectionState, sample: &Sample, mode: Mode) -> Registration {
+        let beside = state.others.iter();
+        let others = beside.map(|other| (other.id, sample.signed_as(Signing::of(&other.profile)))).collect();
+        let signed = sample.signed_as(Signing::of(&state.profile));
+        Registration { generation: state.generation, signed, others, ..self.registration(sample, mode) }
+    }
+
+    /// Registers in all generations, signing again as often as they change; `confirmed` match by decision.
+    ///
+    /// # Errors
+    /// As [`Store::collection`] and [`Store::register`], but for stale generations.
+    pub async fn try_put_confirmed(&self, sample: &Sample, mode: Mode, confirmed: &[&str]) -> Result<Registered> {
+        loop {
+            let state = self.store.collection(&self.name).await?.expect("the collection is there");
+            let judge = SampleJudge::within(sample, state.generation, Signing::of(&state.profile));
+            let confirmed = confirmed.iter().map(|text| id(text)).collect();
+            let registration = Registration { confirmed, ..self.registration_for(&state, sample, mode) };
+            match self.store.register(registration, judge).await {
+                Err(StoreError::StaleGeneration { .. }) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Registers in all generations.
+    pub async fn put_in_all(&self, sample: &Sample) -> Registered {
+        self.try_put_confirmed(sample, Mode::Put, &[]).await.expect("a registration")
+    }
+
+    /// Looks up in the live generation, signing again as often as it changes; `confirmed` match by decision, `except` does
+    /// not. All that match, by id.
+    pub async fn find_within(&self, sample: &Sample, except: Option<&str>, confirmed: &[&str]) -> Vec<Match> {
+        loop {
+            let state = self.state().await;
+            let signing = Signing::of(&state.profile);
+            let signed = sample.signed_as(signing);
+            let query = Query {
+                generation: state.generation,
+                digest: Some(signed.digest),
+                fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, RADIUS, 0)),
+                signed: Some(signed),
+                confirmed: confirmed.iter().map(|text| id(text)).collect(),
+                ..self.query(sample, except)
+            };
+            let judge = SampleJudge::within(sample, state.generation, signing);
+            match self.store.find(query, judge, Until::Exhausted).await {
+                Err(StoreError::StaleGeneration { .. }) => {}
+                found => {
+                    let mut found = found.expect("a lookup").matches;
+                    found.sort_by(|a, b| a.id.cmp(&b.id));
+                    return found;
+                }
+            }
+        }
+    }
+
+    /// All that match `sample` in the live generation or, being `confirmed`, by decision: by id, and how.
+    pub async fn find_confirmed(&self, sample: &Sample, confirmed: &[&str]) -> Vec<(String, Vec<String>)> {
+        let found = self.find_within(sample, None, confirmed).await;
+        found.into_iter().map(|found| (found.id.to_string(), found.via)).collect()
+    }
+
+    /// The ids of all that match `sample` in the live generation, sorted.
+    pub async fn find_live(&self, sample: &Sample) -> Vec<String> {
+        self.find_confirmed(sample, &[]).await.into_iter().map(|(found, _)| found).collect()
+    }
+
+    /// What [`Generations::begin_generation`](crate::Generations::begin_generation) is given.
+    pub fn generation_spec(&self, profile: &str) -> GenerationSpec {
+        let CollectionSpec { name, mut settings, profile, now } = self.spec(profile);
+        // To be told from those of the first generation.
+        settings.verify = None;
+        GenerationSpec { collection: name, settings, profile, statistics: Vec::new(), now }
+    }
+
+    /// Announces a generation.
+    pub async fn begin(&self, profile: &str) -> GenerationState {
+        self.store.begin_generation(self.generation_spec(profile)).await.expect("an announcement")
+    }
+
+    /// Files all records below the generation's [`GenerationState::scan_end`], some at a time; how many were new.
+    pub async fn file_rest(&self, generation: &GenerationState) -> u64 {
+        let signing = Signing::of(&generation.profile);
+        let (mut after, mut filed) = (0, 0);
+        loop {
+            let records = self.store.records(&self.name, after, 7).await.expect("a page");
+            let records: Vec<_> = records.into_iter().filter(|record| record.seq < generation.scan_end).collect();
+            let Some(last) = records.last() else { return filed };
+            after = last.seq;
+            let signed = |record: &StoredRecord| Sample::of_record(record).signed_as(signing);
+            let filing =
+                |record: &StoredRecord| Filing { id: record.id.clone(), seq: record.seq, signed: signed(record) };
+            let batch = records.iter().map(filing).collect();
+            filed += self.store.file(&self.name, generation.id, batch).await.expect("a filing");
+        }
+    }
+
+    /// Builds a generation beside the live one.
+    pub async fn build(&self, profile: &str) -> GenerationId {
+        let generation = self.begin(profile).await;
+        self.file_rest(&generation).await;
+        self.store.complete_generation(&self.name, generation.id).await.expect("a completion");
+        generation.id
+    }
+
+    /// Makes a generation the live one.
+    pub async fn activate(&self, generation: GenerationId) -> Arc<CollectionState> {
+        self.store.activate_generation(&self.name, generation).await.expect("an activation")
+    }
+
+    /// All that a generation has filed, read some at a time.
+    pub async fn filed(&self, generation: GenerationId) -> Vec<Filed> {
+        let (mut after, mut all): (Seq, Vec<Filed>) = (0, Vec::new());
+        loop {
+            let mut page = self.store.filed(&self.name, generation, after, 5).await.expect("a page");
+            let Some(last) = page.last() else { break };
+            assert!(page.len() <= 5 && page.is_sorted_by(|a, b| a.seq < b.seq) && page[0].seq > after);
+            after = last.seq;
+            page.iter_mut().for_each(|filed| filed.keys.sort());
+            all.append(&mut page);
+        }
+        all
+    }
+
+    /// What a complete generation of this profile has filed: every record, signed so.
+    pub async fn should_be_filed(&self, profile: &str) -> Vec<Filed> {
+        let signing = Signing::of(profile);
+        let filed = |record: &StoredRecord| {
+            let signed = Sample::of_record(record).signed_as(signing);
+            let mut filed = Filed::of(record.seq, signed.digest, &signed);
+            filed.keys.sort();
+            filed
+        };
+        self.all().await.iter().map(filed).collect()
+    }
+}
+
+/// The record in an outcome that stored one.
+pub fn stored(outcome: Registered) -> StoredRecord {
+    match outcome {
+        Registered::Created(record) | Registered::Replaced(record) => record,
+        other => panic!("nothing was stored: {other:?}"),
+    }
+}

@@ -1,0 +1,172 @@
+//! Document frequencies: versions that follow each other; and samples of records.
+
+use std::sync::Arc;
+
+use super::{Desk, Sample, id};
+use crate::frequencies::MAX_FREQUENCIES_BYTES;
+use crate::generations::GenerationSpec;
+use crate::{CollectionSpec, Mode, Registered, Result, Seq, Store, StoreError};
+
+type Shared = Arc<dyn Store>;
+
+async fn put(desk: &Desk, version: u32, bytes: &[u8]) -> bool {
+    desk.store.put_frequencies(&desk.name, version, bytes.to_vec()).await.expect("a put")
+}
+
+async fn look(desk: &Desk, version: u32) -> Option<Vec<u8>> {
+    desk.store.frequencies(&desk.name, version).await.expect("a look")
+}
+
+async fn sample_of(desk: &Desk, limit: usize) -> Vec<Seq> {
+    desk.store.sample(&desk.name, limit).await.expect("a sample")
+}
+
+async fn live_seqs(desk: &Desk) -> Vec<Seq> {
+    desk.all().await.iter().map(|record| record.seq).collect()
+}
+
+fn is_unknown<T>(outcome: &Result<T>) -> bool {
+    matches!(outcome, Err(StoreError::UnknownCollection(_)))
+}
+
+/// Samples that have nothing in common.
+fn sample(number: u64) -> Sample {
+    Sample::with_keys(format!("r{number:03}"), [number * 10, number * 10 + 1])
+}
+
+pub(super) async fn versions_follow_each_other_and_the_one_before_stays_readable(store: Shared) {
+    let desk = Desk::new(&store, "versions_follow_each_other").await;
+    assert_eq!((desk.state().await.frequencies, look(&desk, 0).await, look(&desk, 1).await), (0, None, None));
+    assert!(!put(&desk, 0, b"zero").await && !put(&desk, 2, b"two").await, "1 is the next");
+    assert_eq!((desk.state().await.frequencies, look(&desk, 2).await), (0, None));
+    let large: Vec<u8> = (0..1_200_000_u32).map(|at| (at % 251) as u8).collect();
+    assert!(put(&desk, 1, &large).await);
+    assert_eq!(desk.state().await.frequencies, 1);
+    assert!(look(&desk, 1).await.as_ref() == Some(&large), "1.2 MB come back as they went in");
+    assert!(!put(&desk, 1, b"again").await && !put(&desk, 3, b"three").await);
+    assert!(put(&desk, 2, b"two").await);
+    assert!(look(&desk, 1).await == Some(large), "the one before");
+    assert!(put(&desk, 3, b"").await, "none at all are some, too");
+    assert_eq!(desk.state().await.frequencies, 3);
+    assert_eq!((look(&desk, 3).await, look(&desk, 2).await), (Some(Vec::new()), Some(b"two".to_vec())));
+    for version in [0, 1, 4, u32::MAX] {
+        assert_eq!(look(&desk, version).await, None, "version {version}");
+    }
+    assert!(desk.state().await.others.is_empty());
+}
+
+pub(super) async fn of_puts_at_once_exactly_one_is_in_force(store: Shared) {
+    let desk = Desk::new(&store, "of_puts_at_once").await;
+    for version in 1..=3_u32 {
+        let puts = (0..6_u8).map(|caller| {
+            let desk = desk.clone();
+            tokio::spawn(async move { (caller, put(&desk, version, &[caller; 100]).await) })
+        });
+        let mut winners = Vec::new();
+        for put in puts.collect::<Vec<_>>() {
+            let (caller, won) = put.await.expect("no put panics");
+            winners.extend(won.then_some(caller));
+        }
+        assert_eq!(winners.len(), 1, "version {version}");
+        assert_eq!(desk.state().await.frequencies, version);
+        assert_eq!(look(&desk, version).await, Some(vec![winners[0]; 100]));
+    }
+}
+
+pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: Shared) {
+    let desk = Desk::new(&store, "they_outlast_all_other_changes").await;
+    desk.put(&sample(1)).await;
+    assert!(put(&desk, 1, b"one").await && put(&desk, 2, b"two").await);
+    let is_kept = async |change: &str| {
+        let seen = (desk.state().await.frequencies, look(&desk, 1).await, look(&desk, 2).await);
+        assert_eq!(seen, (2, Some(b"one".to_vec()), Some(b"two".to_vec())), "after {change}");
+    };
+    desk.put(&sample(2)).await;
+    assert!(desk.remove("r001").await);
+    is_kept("changes of records").await;
+    let spec = desk.spec("p1");
+    let mut settings = spec.settings.clone();
+    settings.verify = None;
+    let updated = store.update_collection(CollectionSpec { settings, ..spec }).await.expect("an update");
+    assert_eq!(updated.frequencies, 2);
+    is_kept("an update of the settings").await;
+    let spec = GenerationSpec { statistics: vec![7; 9], ..desk.generation_spec("noted") };
+    let second = store.begin_generation(spec).await.expect("an announcement");
+    is_kept("the announcement of a generation").await;
+    assert_eq!(store.statistics(&desk.name, second.id).await.expect("a look"), Some(vec![7; 9]), "another thing");
+    desk.file_rest(&second).await;
+    store.complete_generation(&desk.name, second.id).await.expect("a completion");
+    assert_eq!(desk.activate(second.id).await.frequencies, 2);
+    is_kept("an activation").await;
+    assert!(store.drop_generation(&desk.name, 1).await.expect("a drop"));
+    is_kept("the drop of a generation").await;
+    assert!(put(&desk, 3, b"three").await, "and go on");
+    let state = desk.state().await;
+    assert_eq!((state.frequencies, state.generation, state.profile.as_str()), (3, second.id, "noted"));
+    assert_eq!(store.statistics(&desk.name, second.id).await.expect("a look"), Some(vec![7; 9]));
+    assert_eq!(sample_of(&desk, 5).await, live_seqs(&desk).await);
+}
+
+pub(super) async fn a_collection_made_again_has_none(store: Shared) {
+    let desk = Desk::new(&store, "made_again_has_no_frequencies").await;
+    assert!(put(&desk, 1, b"one").await && put(&desk, 2, b"two").await);
+    assert!(store.drop_collection(&desk.name).await.expect("a drop"));
+    assert!(is_unknown(&store.put_frequencies(&desk.name, 3, b"three".to_vec()).await));
+    assert!(is_unknown(&store.frequencies(&desk.name, 2).await));
+    assert!(is_unknown(&store.sample(&desk.name, 9).await));
+    store.create_collection(desk.spec("p1")).await.expect("the name is free");
+    assert_eq!((desk.state().await.frequencies, look(&desk, 1).await, look(&desk, 2).await), (0, None, None));
+    assert!(!put(&desk, 3, b"three").await && put(&desk, 1, b"new").await);
+    assert_eq!((look(&desk, 1).await, look(&desk, 2).await), (Some(b"new".to_vec()), None));
+}
+
+pub(super) async fn what_is_too_large_is_refused_with_the_limit(store: Shared) {
+    let desk = Desk::new(&store, "what_is_too_large").await;
+    let refused = store.put_frequencies(&desk.name, 1, vec![1; MAX_FREQUENCIES_BYTES + 1]).await;
+    let limit = MAX_FREQUENCIES_BYTES.to_string();
+    assert!(matches!(refused, Err(StoreError::Limit(reason)) if reason.contains(&limit)));
+    assert!(put(&desk, 1, &vec![1; MAX_FREQUENCIES_BYTES]).await);
+    assert_eq!(look(&desk, 1).await.map(|bytes| bytes.len()), Some(MAX_FREQUENCIES_BYTES));
+}
+
+pub(super) async fn of_few_records_all_are_sampled(store: Shared) {
+    let desk = Desk::new(&store, "of_few_records").await;
+    assert!(sample_of(&desk, 9).await.is_empty());
+    for number in 0..20 {
+        desk.put(&sample(number)).await;
+    }
+    assert!(desk.remove("r003").await && desk.remove("r019").await);
+    let replaced = desk.put(&Sample { keys: vec![5000, 5001], ..sample(7) }).await;
+    assert!(matches!(replaced, Registered::Replaced(_)));
+    let skipped = desk.try_put(&Sample { id: "twin".into(), ..sample(8) }, Mode::SkipDuplicate).await;
+    assert!(matches!(skipped, Ok(Registered::Skipped(_))));
+    let live = live_seqs(&desk).await;
+    assert_eq!(live.len(), 18);
+    for limit in [18, 19, 1000, usize::MAX] {
+        assert_eq!(sample_of(&desk, limit).await, live, "at most {limit}");
+    }
+    assert!(sample_of(&desk, 0).await.is_empty());
+}
+
+pub(super) async fn of_many_records_some_are_sampled_from_everywhere(store: Shared) {
+    let desk = Desk::new(&store, "of_many_records").await;
+    for number in 0..240 {
+        desk.put(&sample(number)).await;
+    }
+    for number in (0..240).step_by(8) {
+        assert!(store.remove(&desk.name, &id(&format!("r{number:03}"))).await.expect("a removal"));
+    }
+    let live = live_seqs(&desk).await;
+    assert_eq!(live.len(), 210);
+    for version in 1..=3 {
+        let chosen = sample_of(&desk, 90).await;
+        assert!((45..=90).contains(&chosen.len()), "about as many as asked for: {}", chosen.len());
+        assert!(chosen.is_sorted_by(|a, b| a < b) && chosen.iter().all(|seq| live.contains(seq)));
+        for (part, seqs) in live.chunks(70).enumerate() {
+            let share = chosen.iter().filter(|seq| seqs.contains(seq)).count();
+            assert!(share >= 10, "{share} of {} are from part {part}", chosen.len());
+        }
+        assert!(sample_of(&desk, 1).await.len() <= 1);
+        assert!(put(&desk, version, b"some").await);
+    }
+}

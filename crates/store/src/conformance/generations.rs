@@ -1,0 +1,286 @@
+//! Generations beside the live one: announced, filed, dropped; and the pairs that are recorded under them.
+
+use std::sync::Arc;
+
+use super::{Desk, Sample, SampleJudge, id, stored};
+use crate::generations::{Filing, GenerationSpec, MAX_GENERATIONS, Pairs, Phase};
+use crate::{GenerationId, Mode, Registered, Registration, Result, Store, StoreError};
+use doppel_core::collection::CollectionName;
+use doppel_core::verdict::VERDICT_SIMILAR;
+
+type Shared = Arc<dyn Store>;
+
+fn is_limit<T>(outcome: &Result<T>) -> bool {
+    matches!(outcome, Err(StoreError::Limit(_)))
+}
+
+fn is_unknown<T>(outcome: &Result<T>) -> bool {
+    matches!(outcome, Err(StoreError::UnknownCollection(_)))
+}
+
+/// Samples that have nothing in common.
+fn sample(number: u64) -> Sample {
+    let fingerprint = number.is_multiple_of(3).then_some((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    Sample { fingerprint, ..Sample::with_keys(format!("r{number:02}"), [number * 10, number * 10 + 1, number]) }
+}
+
+async fn filled(store: &Shared, name: &str, records: u64) -> Desk {
+    let desk = Desk::new(store, name).await;
+    for number in 0..records {
+        desk.put(&sample(number)).await;
+    }
+    desk
+}
+
+pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Shared) {
+    let desk = filled(&store, "one_generation_at_a_time", 3).await;
+    let last = desk.all().await[2].seq;
+    let begun = desk.begin("noted").await;
+    assert!(begun.id > 1 && begun.scan_end > last, "{begun:?}");
+    assert_eq!(
+        (begun.phase, begun.profile.as_str(), begun.settings.verify.is_none()),
+        (Phase::Building, "noted", true)
+    );
+    let shown = desk.state().await;
+    assert_eq!((shown.generation, shown.profile.as_str(), &shown.others), (1, "p1", &vec![begun.clone()]));
+    assert!(is_limit(&store.begin_generation(desk.generation_spec("p3")).await), "one at a time");
+    store.complete_generation(&desk.name, begun.id).await.expect("a completion");
+    store.complete_generation(&desk.name, begun.id).await.expect("the same again");
+    assert_eq!(desk.state().await.others[0].phase, Phase::Ready);
+    let mut newest = begun.id;
+    for _ in 2..MAX_GENERATIONS {
+        let next = desk.build("p3").await;
+        assert!(next > newest);
+        newest = next;
+    }
+    let others: Vec<GenerationId> = desk.state().await.others.iter().map(|other| other.id).collect();
+    assert!(others.len() == MAX_GENERATIONS - 1 && others.is_sorted());
+    assert!(is_limit(&store.begin_generation(desk.generation_spec("p4")).await), "each costs every registration");
+    let nowhere = GenerationSpec { collection: never_made(), ..desk.generation_spec("p2") };
+    assert!(is_unknown(&store.begin_generation(nowhere).await));
+    assert!(is_unknown(&store.file(&never_made(), 2, Vec::new()).await));
+    assert!(is_unknown(&store.complete_generation(&never_made(), 2).await));
+    assert!(is_unknown(&store.drop_generation(&never_made(), 2).await));
+}
+
+fn never_made() -> CollectionName {
+    CollectionName::new("never-made").expect("a name")
+}
+
+pub(super) async fn registrations_name_every_generation_and_are_filed_in_each(store: Shared) {
+    let desk = filled(&store, "registrations_name_every", 2).await;
+    let begun = desk.begin("noted").await;
+    let fresh = Sample { fingerprint: Some(77), ..Sample::with_keys("new", [500, 501, 503]) };
+    let stale = |outcome: Result<Registered>| matches!(outcome, Err(StoreError::StaleGeneration { .. }));
+    assert!(stale(desk.try_put(&fresh, Mode::Put).await), "it names too few");
+    assert!(desk.get("new").await.is_none());
+    let record = stored(desk.put_in_all(&fresh).await);
+    assert!(record.seq >= begun.scan_end, "what was not filed by its registration is below the end of the scan");
+    let filed = desk.filed(begun.id).await;
+    assert_eq!(filed.iter().map(|filed| filed.seq).collect::<Vec<_>>(), [record.seq]);
+    assert_eq!(desk.filed(1).await, desk.should_be_filed("p1").await);
+    assert!(store.drop_generation(&desk.name, begun.id).await.expect("a drop"));
+    let state = desk.state().await;
+    let many = Registration {
+        others: vec![(begun.id, fresh.signed())],
+        ..desk.registration_for(&state, &sample(9), Mode::Put)
+    };
+    assert!(stale(store.register(many, SampleJudge::of(&sample(9), false)).await), "it names too many");
+    stored(desk.put_in_all(&sample(9)).await);
+}
+
+pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: Shared) {
+    let desk = filled(&store, "filing_leaves_out", 20).await;
+    let before = desk.all().await;
+    let begun = desk.begin("noted").await;
+    let signing = super::Signing::of("noted");
+    let filing = |at: usize| {
+        let signed = Sample::of_record(&before[at]).signed_as(signing);
+        Filing { id: before[at].id.clone(), seq: before[at].seq, signed }
+    };
+    assert!(desk.remove("r00").await);
+    let replaced = Sample { keys: vec![900, 901], ..sample(1) };
+    assert!(matches!(desk.put_in_all(&replaced).await, Registered::Replaced(_)));
+    let other_seq = Filing { seq: before[3].seq + 1_000_000, ..filing(3) };
+    let other_id = Filing { id: id("r05"), ..filing(4) };
+    let batch = vec![filing(0), filing(1), filing(2), other_seq, other_id];
+    assert_eq!(store.file(&desk.name, begun.id, batch).await.expect("a filing"), 1);
+    assert_eq!(store.file(&desk.name, begun.id, vec![filing(2)]).await.expect("a filing"), 0, "filed already");
+    assert_eq!(store.file(&desk.name, begun.id, Vec::new()).await.expect("a filing"), 0);
+    assert_eq!(desk.file_rest(&begun).await, 17);
+    assert_eq!(desk.file_rest(&begun).await, 0, "the same again changes nothing");
+    assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("noted").await);
+    assert_eq!(desk.filed(1).await, desk.should_be_filed("p1").await);
+    assert!(is_limit(&store.file(&desk.name, begun.id + 1, vec![filing(2)]).await), "there is no such generation");
+    assert!(is_limit(&store.file(&desk.name, 1, vec![filing(2)]).await), "the live one is not to be filed");
+    assert!(is_limit(&store.complete_generation(&desk.name, begun.id + 1).await));
+}
+
+pub(super) async fn removals_and_replacements_reach_every_generation(store: Shared) {
+    let desk = filled(&store, "removals_reach_every", 8).await;
+    let second = desk.build("noted").await;
+    let third = desk.begin("p3").await;
+    assert!(desk.remove("r01").await);
+    assert!(matches!(desk.put_in_all(&Sample { keys: vec![7, 8, 9], ..sample(2) }).await, Registered::Replaced(_)));
+    desk.put_in_all(&sample(11)).await;
+    assert!(desk.remove("r11").await);
+    desk.file_rest(&third).await;
+    for (generation, profile) in [(1, "p1"), (second, "noted"), (third.id, "p3")] {
+        assert_eq!(desk.filed(generation).await, desk.should_be_filed(profile).await, "generation {generation}");
+    }
+    assert_eq!(desk.all().await.len(), 7);
+}
+
+pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(store: Shared) {
+    let desk = filled(&store, "an_update_is_one", 4).await;
+    let begun = desk.begin("noted").await;
+    // Not filed yet in the second generation: updating files it, and what was read before is not filed any more.
+    let before = desk.get("r00").await.expect("it is there");
+    let Registered::Updated(updated) = desk.put_in_all(&sample(0).noted("late")).await else {
+        panic!("the note differs")
+    };
+    assert_eq!(updated.seq, before.seq);
+    let old = Sample::of_record(&before).signed_as(super::Signing::of("noted"));
+    let filing = Filing { id: id("r00"), seq: before.seq, signed: old };
+    assert_eq!(store.file(&desk.name, begun.id, vec![filing]).await.expect("a filing"), 0);
+    desk.file_rest(&begun).await;
+    // Filed: another note is another text there.
+    let before = desk.get("r01").await.expect("it is there");
+    let Registered::Replaced(replaced) = desk.put_in_all(&sample(1).noted("late")).await else {
+        panic!("one generation reads the note")
+    };
+    assert!(replaced.seq > before.seq);
+    assert!(matches!(desk.put_in_all(&sample(1).noted("late")).await, Registered::Unchanged(_)));
+    assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("noted").await);
+    assert_eq!(desk.filed(1).await, desk.should_be_filed("p1").await);
+}
+
+pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_again(store: Shared) {
+    let desk = filled(&store, "a_dropped_generation", 4).await;
+    assert!(is_limit(&store.drop_generation(&desk.name, 1).await), "the live one stays");
+    assert!(!store.drop_generation(&desk.name, 7).await.expect("a drop"), "there is none");
+    let spec = GenerationSpec { statistics: vec![1, 2], ..desk.generation_spec("noted") };
+    let second = store.begin_generation(spec).await.expect("an announcement");
+    desk.file_rest(&second).await;
+    let pairs = vec![Pairs { seq: desk.all().await[3].seq, earlier: vec![desk.all().await[0].seq] }];
+    store.put_pairs(&desk.name, second.id, pairs).await.expect("pairs");
+    assert!(store.drop_generation(&desk.name, second.id).await.expect("a drop"), "even while it is built");
+    assert!(!store.drop_generation(&desk.name, second.id).await.expect("a drop"), "it is gone already");
+    assert!(desk.state().await.others.is_empty() && desk.filed(second.id).await.is_empty());
+    assert_eq!(store.statistics(&desk.name, second.id).await.expect("a look"), None);
+    assert!(store.pairs(&desk.name, second.id, 0, 9).await.expect("a page").is_empty());
+    assert!(is_limit(&store.file(&desk.name, second.id, Vec::new()).await));
+    assert!(is_limit(&store.put_pairs(&desk.name, second.id, Vec::new()).await));
+    let third = desk.begin("noted").await;
+    assert!(third.id > second.id && desk.filed(third.id).await.is_empty());
+    assert_eq!(store.statistics(&desk.name, third.id).await.expect("a look"), None);
+    assert_eq!(desk.file_rest(&third).await, 4);
+    assert_eq!(desk.filed(third.id).await, desk.should_be_filed("noted").await);
+}
+
+pub(super) async fn statistics_come_back_as_they_went_in(store: Shared) {
+    let desk = filled(&store, "statistics_come_back", 1).await;
+    let (store, desk) = (&store, &desk);
+    let look = |generation| async move { store.statistics(&desk.name, generation).await.expect("a look") };
+    assert_eq!(look(1).await, None);
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let spec = GenerationSpec { statistics: bytes.clone(), ..desk.generation_spec("noted") };
+    let second = store.begin_generation(spec).await.expect("an announcement");
+    assert!(look(second.id).await.as_ref() == Some(&bytes), "3 MB");
+    desk.file_rest(&second).await;
+    store.complete_generation(&desk.name, second.id).await.expect("a completion");
+    desk.activate(second.id).await;
+    assert!(look(second.id).await == Some(bytes) && look(1).await.is_none(), "they go live with it");
+}
+
+pub(super) async fn a_new_profile_of_an_empty_collection_ends_all_other_generations(store: Shared) {
+    let desk = filled(&store, "a_new_profile_ends_others", 1).await;
+    let second = desk.build("noted").await;
+    let refused = store.update_collection(desk.spec("p3")).await;
+    assert!(matches!(refused, Err(StoreError::ProfileConflict(_))));
+    assert!(desk.remove("r00").await);
+    let renewed = store.update_collection(desk.spec("p3")).await.expect("it is empty");
+    assert!(renewed.generation > second && renewed.others.is_empty());
+    assert_eq!(*desk.state().await, *renewed);
+    assert_eq!(renewed.generation_created_at(), renewed.created_at);
+    desk.put_in_all(&sample(1)).await;
+    assert_eq!(desk.filed(renewed.generation).await, desk.should_be_filed("p3").await);
+    assert!(desk.filed(1).await.is_empty() && desk.filed(second).await.is_empty());
+}
+
+pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store: Shared) {
+    let desk = filled(&store, "made_again_has_nothing", 3).await;
+    let spec = GenerationSpec { statistics: vec![1], ..desk.generation_spec("noted") };
+    let second = store.begin_generation(spec).await.expect("an announcement");
+    desk.file_rest(&second).await;
+    assert!(store.drop_collection(&desk.name).await.expect("a drop"));
+    assert!(is_unknown(&store.filed(&desk.name, second.id, 0, 9).await));
+    assert!(is_unknown(&store.pairs(&desk.name, 1, 0, 9).await));
+    assert!(is_unknown(&store.statistics(&desk.name, 1).await));
+    assert!(is_unknown(&store.put_pairs(&desk.name, 1, Vec::new()).await));
+    store.create_collection(desk.spec("p1")).await.expect("the name is free");
+    assert!(desk.state().await.others.is_empty());
+    for generation in [1, second.id] {
+        assert!(desk.filed(generation).await.is_empty());
+        assert_eq!(store.statistics(&desk.name, generation).await.expect("a look"), None);
+    }
+}
+
+/// Everything recorded of a generation's matches, read some at a time.
+async fn all_pairs(desk: &Desk, generation: GenerationId) -> Vec<Pairs> {
+    let (mut after, mut all) = (0, Vec::new());
+    loop {
+        let page = desk.store.pairs(&desk.name, generation, after, 2).await.expect("a page");
+        let Some(last) = page.last() else { return all };
+        assert!(page.len() <= 2 && page.is_sorted_by(|a, b| a.seq < b.seq) && page[0].seq > after);
+        after = last.seq;
+        all.extend(page);
+    }
+}
+
+pub(super) async fn registrations_record_all_their_matches_as_pairs(store: Shared) {
+    let desk = Desk::new(&store, "registrations_record_pairs").await;
+    let mut seqs = Vec::new();
+    let many = VERDICT_SIMILAR as u64 + 5;
+    for number in 0..many {
+        let record = stored(desk.put(&Sample::with_keys(format!("a{number}"), [1, 2, 10 + number])).await);
+        assert_eq!(record.verdict.similar.len(), (number as usize).min(VERDICT_SIMILAR));
+        seqs.push(record.seq);
+    }
+    stored(desk.put(&Sample::with_keys("alone", [7, 8])).await);
+    let expected = (1..seqs.len()).map(|at| Pairs { seq: seqs[at], earlier: seqs[..at].to_vec() });
+    assert_eq!(all_pairs(&desk, 1).await, expected.collect::<Vec<_>>(), "all of them, not only those listed");
+    let skipped = desk.put_unless_duplicate(&Sample::with_keys("skipped", [1, 2])).await;
+    assert!(matches!(skipped, Registered::Skipped(_)));
+    assert_eq!(all_pairs(&desk, 1).await.len() as u64, many - 1, "what is not stored has no pairs");
+    // Beside a generation that is being built, those of the live one are recorded.
+    let second = desk.begin("noted").await;
+    let record = stored(desk.put_in_all(&Sample::with_keys("late", [1, 2])).await);
+    assert_eq!(all_pairs(&desk, 1).await.last(), Some(&Pairs { seq: record.seq, earlier: seqs }));
+    assert!(all_pairs(&desk, second.id).await.is_empty());
+}
+
+pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: Shared) {
+    let desk = filled(&store, "pairs_are_replaced", 6).await;
+    assert!(all_pairs(&desk, 1).await.is_empty());
+    store.put_pairs(&desk.name, 1, Vec::new()).await.expect("no pairs");
+    let seqs: Vec<_> = desk.all().await.iter().map(|record| record.seq).collect();
+    let pairs =
+        |at: usize, earlier: &[usize]| Pairs { seq: seqs[at], earlier: earlier.iter().map(|at| seqs[*at]).collect() };
+    let first = vec![pairs(2, &[0, 1]), pairs(5, &[0, 2, 4]), pairs(4, &[3]), pairs(1, &[0])];
+    store.put_pairs(&desk.name, 1, first).await.expect("pairs");
+    let kept = [pairs(1, &[0]), pairs(2, &[0, 1]), pairs(4, &[3]), pairs(5, &[0, 2, 4])];
+    assert_eq!(all_pairs(&desk, 1).await, kept);
+    store.put_pairs(&desk.name, 1, vec![pairs(5, &[1]), pairs(4, &[])]).await.expect("pairs");
+    assert_eq!(all_pairs(&desk, 1).await, [pairs(1, &[0]), pairs(2, &[0, 1]), pairs(5, &[1])]);
+    assert!(desk.remove("r02").await && desk.remove("r00").await);
+    assert_eq!(all_pairs(&desk, 1).await, [pairs(1, &[0]), pairs(5, &[1])], "the others may still name what is gone");
+    store.put_pairs(&desk.name, 1, vec![pairs(2, &[1])]).await.expect("pairs");
+    assert_eq!(all_pairs(&desk, 1).await, [pairs(1, &[0]), pairs(5, &[1])], "what is gone has none");
+    let second = desk.build("noted").await;
+    store.put_pairs(&desk.name, second, vec![pairs(5, &[3])]).await.expect("pairs");
+    assert_eq!(all_pairs(&desk, second).await, [pairs(5, &[3])], "each generation has its own");
+    assert!(matches!(desk.put_in_all(&Sample { keys: vec![3], ..sample(5) }).await, Registered::Replaced(_)));
+    assert!(all_pairs(&desk, second).await.is_empty());
+    assert!(is_limit(&store.put_pairs(&desk.name, second + 1, vec![pairs(1, &[])]).await));
+}

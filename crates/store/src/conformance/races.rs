@@ -1,0 +1,207 @@
+//! Many callers at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Desk, Sample, id, stored};
+use crate::{Registered, Store};
+use doppel_core::verdict::VerdictKind;
+
+type Shared = Arc<dyn Store>;
+
+/// Callers at once.
+const CALLERS: usize = 16;
+
+/// Puts all samples from [`CALLERS`] callers, dealt out like cards, and collects the outcomes by id.
+async fn put_all(desk: &Desk, samples: Vec<Sample>, skip: bool) -> HashMap<String, Registered> {
+    let samples = Arc::new(samples);
+    let callers = (0..CALLERS).map(|caller| {
+        let (desk, samples) = (desk.clone(), Arc::clone(&samples));
+        tokio::spawn(async move {
+            let mut outcomes = Vec::new();
+            for sample in samples.iter().skip(caller).step_by(CALLERS) {
+                let outcome = if skip { desk.put_unless_duplicate(sample).await } else { desk.put(sample).await };
+                outcomes.push((sample.id.clone(), outcome));
+            }
+            outcomes
+        })
+    });
+    let mut all = HashMap::new();
+    for caller in callers.collect::<Vec<_>>() {
+        all.extend(caller.await.expect("no caller panics"));
+    }
+    all
+}
+
+/// Families that match within, never without; members of one family stand side by side, so that they arrive together.
+fn families(count: u64, members: u64) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for family in 0..count {
+        for member in 0..members {
+            let keys = [family * 100, family * 100 + 1, family * 100 + 10 + member];
+            // Far apart between families: every family has its own bits in three of four blocks.
+            let fingerprint = Some(family.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (1 << member.min(2)));
+            samples.push(Sample { fingerprint, ..Sample::with_keys(format!("f{family}-{member}"), keys) });
+        }
+    }
+    samples
+}
+
+fn family(text: &str) -> &str {
+    text.split('-').next().unwrap_or_default()
+}
+
+pub(super) async fn of_a_family_exactly_one_is_original(store: Shared) {
+    let desk = Desk::new(&store, "of_a_family_exactly_one").await;
+    put_all(&desk, families(50, 8), false).await;
+    let mut originals = HashMap::new();
+    let all = desk.all().await;
+    assert_eq!(all.len(), 400);
+    for record in all {
+        let own = family(record.id.as_str()).to_owned();
+        match record.verdict.kind {
+            VerdictKind::Original => assert!(originals.insert(own, record.id).is_none(), "a second original"),
+            VerdictKind::NearDuplicate => {
+                // In seq order, so the original has been seen.
+                assert_eq!(record.verdict.duplicate_of.as_ref(), originals.get(&own), "it names the original");
+            }
+            other => panic!("unexpected verdict {other:?}"),
+        }
+    }
+    assert_eq!(originals.len(), 50);
+}
+
+pub(super) async fn cyclic_triples_name_only_earlier_records(store: Shared) {
+    let desk = Desk::new(&store, "cyclic_triples").await;
+    // a and b share keys 1 2, b and c 3 4, c and a 5 6: each pair matches, by another channel's key each.
+    let keys = [[1, 2, 5, 6], [1, 2, 3, 4], [3, 4, 5, 6]];
+    let triple = |round: u64| (0..3).map(move |at| (round, at));
+    let sample =
+        |(round, at): (u64, usize)| Sample::with_keys(format!("t{round}-{at}"), keys[at].map(|key| key + round * 10));
+    put_all(&desk, (0..60).flat_map(triple).map(sample).collect(), false).await;
+    let all = desk.all().await;
+    let seqs: HashMap<_, _> = all.iter().map(|record| (record.id.clone(), record.seq)).collect();
+    let originals = all.iter().filter(|record| record.verdict.kind == VerdictKind::Original).count();
+    assert_eq!((all.len(), originals), (180, 60));
+    for record in &all {
+        for named in &record.verdict.similar {
+            assert!(seqs[&named.id] < record.seq, "a record names only earlier ones");
+        }
+        let earlier = all.iter().filter(|other| family(other.id.as_str()) == family(record.id.as_str()));
+        let earlier = earlier.filter(|other| other.seq < record.seq).count();
+        assert_eq!(record.verdict.similar.len(), earlier, "and all of them");
+    }
+}
+
+pub(super) async fn skippers_of_a_family_leave_exactly_one(store: Shared) {
+    let desk = Desk::new(&store, "skippers_of_a_family").await;
+    let outcomes = put_all(&desk, families(50, 8), true).await;
+    let kept: HashMap<String, String> =
+        desk.all().await.iter().map(|r| (family(r.id.as_str()).to_owned(), r.id.to_string())).collect();
+    assert_eq!((kept.len(), desk.store.count(&desk.name).await.expect("a count")), (50, 50));
+    for (name, outcome) in outcomes {
+        match outcome {
+            Registered::Created(record) => {
+                assert_eq!(record.verdict.kind, VerdictKind::Original, "no one is named that was not kept");
+                assert_eq!(kept[family(&name)], name);
+            }
+            Registered::Skipped(verdict) => {
+                let named = verdict.duplicate_of.expect("a skipped record repeats one").to_string();
+                assert_eq!(named, kept[family(&name)], "it names the one that is kept");
+                assert_eq!(verdict.similar.len(), 1);
+            }
+            other => panic!("unexpected outcome {other:?}"),
+        }
+    }
+}
+
+pub(super) async fn the_same_id_from_many_callers_is_stored_once(store: Shared) {
+    let desk = Desk::new(&store, "the_same_id_from_many").await;
+    for round in 0..10 {
+        let sample = Sample::with_keys(format!("same{round}"), [round, round + 1000]);
+        let outcomes = (0..CALLERS).map(|_| {
+            let (desk, sample) = (desk.clone(), sample.clone());
+            tokio::spawn(async move { desk.put(&sample).await })
+        });
+        let (mut created, mut unchanged) = (0, 0);
+        for outcome in outcomes.collect::<Vec<_>>() {
+            match outcome.await.expect("no caller panics") {
+                Registered::Created(record) => {
+                    created += 1;
+                    assert_eq!(record.verdict.kind, VerdictKind::Original);
+                }
+                Registered::Unchanged(_) => unchanged += 1,
+                other => panic!("unexpected outcome {other:?}"),
+            }
+        }
+        assert_eq!((created, unchanged), (1, CALLERS - 1));
+    }
+    assert_eq!(desk.all().await.len(), 10);
+}
+
+pub(super) async fn removal_and_registration_leave_no_trace_of_the_removed(store: Shared) {
+    let desk = Desk::new(&store, "removal_and_registration").await;
+    for round in 0..40u64 {
+        let keys = [round * 10, round * 10 + 1];
+        let first = stored(desk.put(&Sample::with_keys(format!("old{round}"), keys)).await);
+        let removal = tokio::spawn({
+            let (desk, name) = (desk.clone(), format!("old{round}"));
+            async move { desk.remove(&name).await }
+        });
+        let second = stored(desk.put(&Sample::with_keys(format!("new{round}"), keys)).await);
+        assert!(removal.await.expect("no caller panics"));
+        // Either order is right; what may not be is a third thing.
+        match second.verdict.duplicate_of {
+            Some(named) => {
+                assert_eq!((named, second.duplicate_of_seq), (id(&format!("old{round}")), Some(first.seq)));
+            }
+            None => assert_eq!(second.verdict.kind, VerdictKind::Original),
+        }
+        assert_eq!(desk.find(&Sample::with_keys("x", keys)).await, [format!("new{round}")]);
+    }
+}
+
+pub(super) async fn replacements_beside_lookups_are_always_found(store: Shared) {
+    let desk = Desk::new(&store, "replacements_beside_lookups").await;
+    let text = |turn: u64| Sample::with_keys("a", [1, 2, 100 + turn]);
+    desk.put(&text(0)).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let looking = tokio::spawn({
+        let (desk, stop) = (desk.clone(), Arc::clone(&stop));
+        async move {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(desk.find(&Sample::with_keys("x", [1, 2])).await, ["a"], "once, and always");
+                assert!(desk.get("a").await.is_some());
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    for turn in 1..60 {
+        assert_eq!(stored(desk.put(&text(turn)).await).verdict.kind, VerdictKind::Original);
+    }
+    stop.store(true, Ordering::Relaxed);
+    looking.await.expect("every lookup found it");
+    assert_eq!(desk.all().await.len(), 1);
+}
+
+pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: Shared) {
+    let desk = Desk::new(&store, "a_caller_that_gives_up").await;
+    for round in 0..40u64 {
+        let sample = Sample::with_keys(format!("r{round}"), [round * 10, round * 10 + 1]);
+        let caller = tokio::spawn({
+            let (desk, sample) = (desk.clone(), sample.clone());
+            async move { desk.put(&sample).await }
+        });
+        for _ in 0..round % 4 {
+            tokio::task::yield_now().await;
+        }
+        caller.abort();
+        let _ = caller.await;
+        // Registering again waits for what is under way and then says which it was.
+        let again = desk.put(&sample).await;
+        assert!(matches!(again, Registered::Created(_) | Registered::Unchanged(_)));
+        assert_eq!(desk.find(&sample).await.concat(), sample.id, "found once");
+    }
+    assert_eq!(desk.all().await.len(), 40);
+}

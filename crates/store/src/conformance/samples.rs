@@ -1,0 +1,210 @@
+//! Made-up records, how they are signed, and what counts as a match among them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::id;
+use crate::{Candidate, GenerationId, Judge, StoredRecord};
+use doppel_core::index::Via;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
+use doppel_core::verdict::{Facts, Fingerprint, Match, VIA_EXACT, Verdict};
+
+/// Keys that two samples must share to match: one shared key proposes, the judge wants more.
+pub const SHARED_KEYS: usize = 2;
+/// Radius of the samples' `simhash` channel.
+pub const RADIUS: u8 = 3;
+/// [`Match::via`] of a candidate that a decision proposed.
+const VIA_DECISION: &str = "decision";
+/// Sets the keys and fingerprints of one way of signing apart from the other's.
+const APART: u64 = 0x5a5a_0000_0000_0000;
+
+/// A made-up record: its "text" is a few keys and a fingerprint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Its id.
+    pub id: String,
+    /// Its posting keys.
+    pub keys: Vec<u64>,
+    /// Its fingerprint.
+    pub fingerprint: Option<u64>,
+    /// Content outside the digest.
+    pub note: String,
+}
+
+/// How samples are signed: two ways, so that generations differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    /// By all keys; the digest leaves the note out.
+    Plain,
+    /// By odd keys only; the digest knows the note. Nothing it makes equals what the other way makes.
+    Noted,
+}
+
+impl Signing {
+    /// The one that a generation's profile stands for: `noted`, or anything else.
+    pub fn of(profile: &str) -> Self {
+        if profile == "noted" { Self::Noted } else { Self::Plain }
+    }
+
+    fn takes(self, key: u64) -> bool {
+        self == Self::Plain || key % 2 == 1
+    }
+}
+
+impl Sample {
+    /// A sample with posting keys only.
+    pub fn with_keys(id: impl Into<String>, keys: impl Into<Vec<u64>>) -> Self {
+        Self { id: id.into(), keys: keys.into(), fingerprint: None, note: String::new() }
+    }
+
+    /// The sample that a record holds.
+    pub fn of_record(record: &StoredRecord) -> Self {
+        let row: serde_json::Value = serde_json::from_str(&record.row).expect("a stored row is JSON");
+        let keys = row["keys"].as_str().unwrap_or_default().split_whitespace();
+        Self {
+            id: record.id.to_string(),
+            keys: keys.filter_map(|key| key.parse().ok()).collect(),
+            fingerprint: row["fingerprint"].as_str().and_then(|text| u64::from_str_radix(text, 16).ok()),
+            note: row["note"].as_str().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// The same with another note.
+    #[must_use]
+    pub fn noted(mut self, note: &str) -> Self {
+        note.clone_into(&mut self.note);
+        self
+    }
+
+    pub(super) fn record_id(&self) -> RecordId {
+        id(&self.id)
+    }
+
+    /// Its content as JSON.
+    pub fn row(&self) -> Row {
+        let keys: Vec<String> = self.keys.iter().map(u64::to_string).collect();
+        let fingerprint = self.fingerprint.map_or("none".into(), |bits| Fingerprint(bits).to_string());
+        let json = serde_json::json!({"keys": keys.join(" "), "fingerprint": fingerprint, "note": self.note});
+        Row::parse(json.to_string().as_bytes()).expect("a sample is a valid row")
+    }
+
+    /// Its signatures.
+    pub fn signed(&self) -> Arc<Signed> {
+        self.signed_as(Signing::Plain)
+    }
+
+    /// Its signatures, made one way or the other.
+    pub fn signed_as(&self, signing: Signing) -> Arc<Signed> {
+        let (apart, note) = match signing {
+            Signing::Plain => (0, String::new()),
+            Signing::Noted => (APART, format!(" noted {}", self.note)),
+        };
+        let text = format!("{:?} {:?}{note}", self.keys, self.fingerprint);
+        let keys: Vec<u64> = self.keys.iter().filter(|key| signing.takes(**key)).map(|key| key ^ apart).collect();
+        let fingerprint = self.fingerprint.map(|bits| Signature::Fingerprint(Fingerprint(bits ^ apart)));
+        // A signature's hashes ascend, each once.
+        let distinct = keys.iter().copied().collect::<BTreeSet<u64>>();
+        let hashes = (!keys.is_empty()).then(|| Signature::Hashes(distinct.into_iter().collect()));
+        Arc::new(Signed {
+            digest: Digest(Sha256::digest(text).into()),
+            features: self.keys.len() as u32,
+            too_short: false,
+            signatures: vec![fingerprint, hashes],
+            keys: keys.into_iter().map(|key| PostingKey { channel: 1, key }).collect(),
+        })
+    }
+
+    /// Whether the two match, by their contents alone.
+    pub fn matches(&self, other: &Self) -> bool {
+        self.matches_as(other, Signing::Plain)
+    }
+
+    /// Whether the two match in a generation signed so.
+    pub fn matches_as(&self, other: &Self, signing: Signing) -> bool {
+        let near = self.fingerprint.zip(other.fingerprint).is_some_and(|(a, b)| (a ^ b).count_ones() <= RADIUS.into());
+        let shared = || self.keys.iter().filter(|key| other.keys.contains(key));
+        let proposed = shared().any(|key| signing.takes(*key));
+        let exact = self.signed_as(signing).digest == other.signed_as(signing).digest;
+        exact || near || (proposed && shared().count() >= SHARED_KEYS)
+    }
+}
+
+/// Judges samples by their rows.
+#[derive(Debug)]
+pub struct SampleJudge {
+    sample: Sample,
+    signing: Signing,
+    generation: GenerationId,
+    signed: Arc<Signed>,
+    /// Whether to judge keys by signatures, not by rows.
+    by_signature: bool,
+}
+
+impl SampleJudge {
+    /// The judge of `sample` in a first generation.
+    pub fn of(sample: &Sample, by_signature: bool) -> Arc<dyn Judge> {
+        let signing = Signing::Plain;
+        let signed = sample.signed();
+        Arc::new(Self { sample: sample.clone(), signing, generation: 1, signed, by_signature })
+    }
+
+    /// The judge of `sample` in a generation.
+    pub fn within(sample: &Sample, generation: GenerationId, signing: Signing) -> Arc<dyn Judge> {
+        let signed = sample.signed_as(signing);
+        Arc::new(Self { sample: sample.clone(), signing, generation, signed, by_signature: false })
+    }
+
+    fn shares(&self, candidate: &Candidate<'_>, other: &Sample) -> usize {
+        if !self.by_signature {
+            return self.sample.keys.iter().filter(|key| other.keys.contains(key)).count();
+        }
+        let (Some(Some(Signature::Hashes(ours))), Some(Some(Signature::Hashes(theirs)))) =
+            (self.signed.signatures.get(1), candidate.signatures.get(1))
+        else {
+            return 0;
+        };
+        ours.iter().filter(|hash| theirs.contains(hash)).count()
+    }
+}
+
+impl Judge for SampleJudge {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let other = Sample::of_record(candidate.record);
+        // A digest that claims to be this generation's is; whose it is is known of all that this program stores.
+        assert_ne!(candidate.record.digest_generation, 0, "nobody says whose the digest is");
+        if candidate.record.digest_generation == self.generation {
+            assert_eq!(candidate.record.digest, other.signed_as(self.signing).digest, "another generation's digest");
+        }
+        let ours = self.signed.fingerprint();
+        let distance = ours.zip(candidate.fingerprint).map(|(mine, theirs)| mine.distance(theirs));
+        let mut via = Vec::new();
+        let same = || other.signed_as(self.signing).digest == self.signed.digest;
+        if candidate.via.contains(Via::EXACT) && same() {
+            via.push(VIA_EXACT.to_owned());
+        }
+        if candidate.via.contains(Via::DECISION) {
+            via.push(VIA_DECISION.to_owned());
+        }
+        if distance.is_some_and(|distance| distance <= RADIUS) {
+            via.push("simhash".to_owned());
+        }
+        if self.shares(candidate, &other) >= SHARED_KEYS {
+            via.push("shingle".to_owned());
+        }
+        let found = Match { distance, ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq) };
+        (!via.is_empty()).then_some(Match { via, ..found })
+    }
+
+    fn needs_signatures(&self) -> bool {
+        self.by_signature
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        let (fingerprint, generation) = (self.signed.fingerprint(), self.generation);
+        Verdict::conclude(matches, Facts { too_short: false, fingerprint, generation, statistics: 0, truncated })
+    }
+}

@@ -1,0 +1,191 @@
+//! Every scheme as a channel: the store finds what sharing a key and comparing signatures say, whatever kind of signature it
+//! has to keep.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::desk::{Desk, id};
+use crate::{Candidate, CollectionSpec, Found, Judge, Mode, Placed, Query, Registered, Registration, Store, Until};
+use doppel_core::collection::{Channel, Field, Preset, Role, Settings};
+use doppel_core::index::{POSTINGS_PER_KEY, Via};
+use doppel_core::record::Row;
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::profile::{Profile, Signed};
+use doppel_core::schemes::statistics::Statistics;
+use doppel_core::verdict::{Facts, Match, Verdict};
+
+type Shared = Arc<dyn Store>;
+
+const TEXTS: &[&str] = &[
+    "小区楼下的夜市每天营业到凌晨,噪音扰民。居民向物业投诉多次,物业一直没有处理。夜市的油烟也很大,老人孩子无法休息。",
+    "小区楼下的夜市每天营业到凌晨,噪音扰民。居民向物业投诉多次,物业一直没有处理。夜市的油烟也很大,老人孩子没法休息!",
+    "小区楼下的夜市每天营业到凌晨,噪音扰民。居民向物业投诉多次,物业一直没有处理。夜市的油烟也很大,老人孩子无法休息。",
+    "公交车改道以后站牌没有更换,乘客每天白等半个小时。希望公交公司尽快更换站牌,公布新的路线。",
+    "公交车改道以后站牌没有更换,乘客每天白等半个小时。希望公交公司尽快更换站牌,公布新的路线。谢谢!",
+    "学校门口没有信号灯,放学的时候车辆很多,孩子过马路十分危险。请交警在学校门口装一个信号灯。",
+];
+
+/// Compares signatures as the channel at position 0 does.
+struct SchemeJudge {
+    profile: Arc<Profile>,
+    signed: Arc<Signed>,
+}
+
+impl Judge for SchemeJudge {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        let theirs = match (&self.signed.signatures[0], candidate.fingerprint) {
+            (Some(Signature::Fingerprint(_)), fingerprint) => fingerprint.map(Signature::Fingerprint),
+            _ => candidate.signatures.first().cloned().flatten(),
+        };
+        let accepted = self.profile.schemes()[0].compare(self.signed.signatures[0].as_ref()?, &theirs?);
+        let proposed = accepted && candidate.via.contains(Via::channel(0));
+        proposed.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))
+    }
+
+    fn needs_signatures(&self) -> bool {
+        true
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated },
+        )
+    }
+}
+
+async fn create(store: &Shared, name: &str, channel: Channel) -> (Desk, Settings) {
+    let settings = Settings {
+        fields: vec![Field::new("content", Role::Text)],
+        channels: vec![channel],
+        verify: None,
+        ..Settings::preset(Preset::Default)
+    };
+    let desk = Desk::existing(store, name);
+    let now = "2026-01-01T00:00:00Z".into();
+    let spec = CollectionSpec { name: desk.name.clone(), settings: settings.clone(), profile: "p1".into(), now };
+    store.create_collection(spec).await.expect("a new collection");
+    (desk, settings)
+}
+
+async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc<dyn Judge>) {
+    let registration = Registration {
+        collection: desk.name.clone(),
+        generation: 1,
+        id: id(name),
+        row,
+        signed: signed.clone(),
+        others: Vec::new(),
+        confirmed: Vec::new(),
+        mode: Mode::Put,
+        write_once: false,
+        now: "2026-01-02T00:00:00Z".into(),
+        placed: Placed::default(),
+    };
+    let outcome = desk.store.register(registration, judge).await.expect("a registration");
+    assert!(matches!(outcome, Registered::Created(_)), "{outcome:?}");
+}
+
+async fn found(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Arc<dyn Judge>) -> BTreeSet<String> {
+    let found = looked_up(desk, settings, signed, judge).await;
+    assert!(!found.truncated);
+    found.matches.into_iter().map(|found| found.id.to_string()).collect()
+}
+
+async fn looked_up(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Arc<dyn Judge>) -> Found {
+    let query = Query {
+        collection: desk.name.clone(),
+        generation: 1,
+        digest: None,
+        fingerprint: signed.fingerprint().zip(settings.simhash_radius()).map(|(bits, radius)| (bits, radius, 0)),
+        signed: Some(signed.clone()),
+        except: None,
+        confirmed: Vec::new(),
+    };
+    desk.store.find(query, judge, Until::Exhausted).await.expect("a lookup")
+}
+
+pub(super) async fn every_scheme_finds_what_its_keys_and_signatures_say(store: Shared) {
+    for channel in Channel::all_defaults() {
+        let name = channel.scheme();
+        let (desk, settings) = create(&store, &format!("scheme_{name}"), channel).await;
+        let plain = Profile::compile(&settings, None);
+        // As in a first generation: without statistics, unless nothing goes without.
+        let profile =
+            if plain.inactive().is_empty() { plain } else { Profile::compile(&settings, Some(statistics(&plain))) };
+        let profile = Arc::new(profile);
+        assert_eq!(profile.inactive(), [], "{name}");
+        let sign = |text: &str| {
+            let json = serde_json::json!({ "content": text }).to_string();
+            let row = Row::parse(json.as_bytes()).expect("a row");
+            let document = profile.read(&row).expect("a document");
+            (row, Arc::new(profile.sign(&document)))
+        };
+        let judge = |signed: &Arc<Signed>| -> Arc<dyn Judge> {
+            Arc::new(SchemeJudge { profile: profile.clone(), signed: signed.clone() })
+        };
+        let signed: Vec<_> = TEXTS.iter().map(|text| sign(text)).collect();
+        for (number, (row, signed)) in signed.iter().enumerate() {
+            put(&desk, &number.to_string(), row.clone(), signed, judge(signed)).await;
+        }
+        let scheme = &profile.schemes()[0];
+        for (_, asked) in &signed {
+            let matches = |other: &Signed| {
+                let shares = asked.keys.is_empty() || asked.keys.iter().any(|key| other.keys.contains(key));
+                let both = asked.signatures[0].as_ref().zip(other.signatures[0].as_ref());
+                shares && both.is_some_and(|(a, b)| scheme.compare(a, b))
+            };
+            let numbered = signed.iter().enumerate();
+            let expected =
+                numbered.filter(|(_, (_, other))| matches(other)).map(|(number, _)| number.to_string()).collect();
+            assert_eq!(found(&desk, &settings, asked, judge(asked)).await, expected, "{name}");
+        }
+        let copies = found(&desk, &settings, &signed[0].1, judge(&signed[0].1)).await;
+        assert!(copies.contains("0") && copies.contains("2") && !copies.contains("5"), "{name}: {copies:?}");
+    }
+}
+
+/// As if a tenth of a hundred records held each word: rare and common enough for every scheme.
+fn statistics(profile: &Profile) -> Arc<Statistics> {
+    let mut counted = Statistics::default();
+    for text in TEXTS {
+        let json = serde_json::json!({ "content": text }).to_string();
+        let row = Row::parse(json.as_bytes()).expect("a row");
+        counted.observe(&profile.cut(&profile.read(&row).expect("a document")));
+    }
+    Arc::new(Statistics::from_parts(100, counted.iter().map(|(hash, _)| (hash, 10))))
+}
+
+pub(super) async fn a_hot_issue_is_found_by_its_earliest_records(store: Shared) {
+    for name in ["segments", "feature_code"] {
+        let channel =
+            Channel::all_defaults().into_iter().find(|channel| channel.scheme() == name).expect("it is there");
+        let (desk, settings) = create(&store, &format!("hot_issue_{name}"), channel).await;
+        let profile = Arc::new(Profile::compile(&settings, None));
+        let signed = |number: usize| {
+            let row = Row::parse(serde_json::json!({ "content": format!("第{number}封") }).to_string().as_bytes())
+                .expect("a row");
+            let document = profile.read(&row).expect("a document");
+            // Three pieces that all have, and one of its own.
+            let signatures = vec![Some(Signature::Hashes([7, 8, 9, 100 + number as u64].into()))];
+            let keys = profile.keys(&signatures);
+            (row, Arc::new(Signed { signatures, keys, ..profile.sign(&document) }))
+        };
+        let judge = |signed: &Arc<Signed>| -> Arc<dyn Judge> {
+            Arc::new(SchemeJudge { profile: profile.clone(), signed: signed.clone() })
+        };
+        let all = POSTINGS_PER_KEY + 2;
+        for number in 0..all {
+            let (row, signed) = signed(number);
+            put(&desk, &number.to_string(), row, &signed, judge(&signed)).await;
+        }
+        for asked in [0, 200, all + 1] {
+            let (_, asked) = signed(asked);
+            let found = looked_up(&desk, &settings, &asked, judge(&asked)).await;
+            let ids: BTreeSet<String> = found.matches.iter().map(|found| found.id.to_string()).collect();
+            let earliest = (0..POSTINGS_PER_KEY).filter(|number| !ids.contains(&number.to_string())).count();
+            assert_eq!(earliest, 0, "{name}: not all of the earliest");
+            assert!(found.truncated || ids.len() == all, "{name}: {} of {all}, and nothing said", ids.len());
+        }
+    }
+}

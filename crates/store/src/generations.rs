@@ -1,0 +1,231 @@
+//! Generations beside the live one: how a whole index is built anew while the collection is in use.
+//!
+//! A collection answers from one *live* generation. Others may stand beside it, all under the same records: one being
+//! built (reindex), and complete ones kept to go back to. From the return of [`Generations::begin_generation`] on every
+//! registration brings its signatures for all of them, and every removal takes them out of all of them; what was there before
+//! is filed by [`Generations::file`]. So a complete generation stays complete and can go live at any time.
+//!
+//! A registration that names other generations than the collection has is refused with
+//! [`StoreError::StaleGeneration`], and signed again: nothing can slip between the
+//! announcement and the filing.
+
+use std::sync::Arc;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{CollectionState, GenerationId, Result, Seq, StoreError};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::record::RecordId;
+use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
+use doppel_core::verdict::Fingerprint;
+
+/// Most generations of a collection, the live one included: each costs every registration another signing and another
+/// place on disk.
+pub const MAX_GENERATIONS: usize = 3;
+
+/// How far a generation beside the live one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Not all records are filed in it yet.
+    Building,
+    /// Complete: it can go live.
+    Ready,
+}
+
+/// A generation beside the live one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GenerationState {
+    /// Its number.
+    pub id: GenerationId,
+    /// The settings it is built with.
+    pub settings: Settings,
+    /// Digest of its profile, in hexadecimal.
+    pub profile: String,
+    /// How far it is.
+    pub phase: Phase,
+    /// When it was begun (RFC 3339, UTC).
+    pub created_at: String,
+    /// Every record that must be filed with [`Generations::file`] has a seq below this. Later ones bring their signatures
+    /// themselves.
+    pub scan_end: Seq,
+}
+
+impl CollectionState {
+    /// The same collection with `other`, one of [`CollectionState::others`], live in place of what is.
+    ///
+    /// # Errors
+    /// `Limit` while it is being built.
+    pub fn with_live(&self, other: &GenerationState) -> Result<Self> {
+        match other.phase {
+            Phase::Ready => Ok(self.seen_from(other)),
+            Phase::Building => Err(StoreError::Limit(format!("generation {} is still being built", other.id))),
+        }
+    }
+
+    /// The same collection as it would be if `other` were live.
+    #[must_use]
+    pub fn seen_from(&self, other: &GenerationState) -> Self {
+        let before = GenerationState {
+            id: self.generation,
+            settings: self.settings.clone(),
+            profile: self.profile.clone(),
+            phase: Phase::Ready,
+            created_at: self.generation_created_at().to_owned(),
+            scan_end: self.scan_end,
+        };
+        let mut others: Vec<_> = self.others.iter().filter(|kept| kept.id != other.id).cloned().collect();
+        others.push(before);
+        others.sort_by_key(|kept| kept.id);
+        Self {
+            settings: other.settings.clone(),
+            generation: other.id,
+            profile: other.profile.clone(),
+            live_since: Some(other.created_at.clone()),
+            scan_end: other.scan_end,
+            others,
+            ..self.clone()
+        }
+    }
+
+    /// When the live generation was begun: with the collection, unless it was built later.
+    pub fn generation_created_at(&self) -> &str {
+        self.live_since.as_deref().unwrap_or(&self.created_at)
+    }
+}
+
+/// A generation to begin.
+#[derive(Clone, Debug)]
+pub struct GenerationSpec {
+    /// Of which collection.
+    pub collection: CollectionName,
+    /// Its settings, validated.
+    pub settings: Settings,
+    /// Digest of its profile, in hexadecimal.
+    pub profile: String,
+    /// The collection's statistics, frozen with it (`Statistics::encode`); empty where its channels need none.
+    pub statistics: Vec<u8>,
+    /// When (RFC 3339, UTC).
+    pub now: String,
+}
+
+/// A stored record's signatures for a generation.
+#[derive(Clone, Debug)]
+pub struct Filing {
+    /// The record.
+    pub id: RecordId,
+    /// The content that was signed: filed only while the record still has this seq.
+    pub seq: Seq,
+    /// Its signatures under the generation's profile.
+    pub signed: Arc<Signed>,
+}
+
+/// A record as a generation has it filed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filed {
+    /// The record's seq.
+    pub seq: Seq,
+    /// The key of its digest, see [`Digest::key`].
+    pub digest_key: u64,
+    /// Its fingerprint, if it has one.
+    pub fingerprint: Option<Fingerprint>,
+    /// Its posting keys.
+    pub keys: Vec<PostingKey>,
+}
+
+impl Filed {
+    /// As `signed` says.
+    pub fn of(seq: Seq, digest: Digest, signed: &Signed) -> Self {
+        Self { seq, digest_key: digest.key(), fingerprint: signed.fingerprint(), keys: signed.keys.clone() }
+    }
+}
+
+/// The matches of a record in a generation, as registering or reindexing found them. A seq names one content for ever,
+/// so a pair whose other end was replaced or deleted is recognised by its seq being gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairs {
+    /// The record.
+    pub seq: Seq,
+    /// The earlier records that it matches, ascending.
+    pub earlier: Vec<Seq>,
+}
+
+/// Building, switching and dropping generations. Durable and cancel-safe as all of [`Store`](super::Store); every call may be
+/// repeated when its outcome is unknown.
+#[async_trait]
+pub trait Generations {
+    /// Announces a generation beside the live one, in phase `Building`. When it returns, every registration that is not yet
+    /// answered has been or will be filed in it, and [`GenerationState::scan_end`] is above the seq of every record that is
+    /// not.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Limit` when there are [`MAX_GENERATIONS`] already or one is being built.
+    async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState>;
+
+    /// Files records in a generation that is being built; how many. Left out: records that are gone or have another seq by
+    /// now, and those filed already.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Limit` when there is no such generation beside the live one.
+    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64>;
+
+    /// Says that a generation is complete.
+    ///
+    /// # Errors
+    /// As [`Generations::file`].
+    async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
+
+    /// Makes a complete generation the live one, with its settings; the one that was live stays beside it, complete.
+    /// Lookups go on all the while, each wholly in one generation or the other. Nothing to do when it is live already.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Limit` when there is no such generation or it is still being built.
+    async fn activate_generation(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+    ) -> Result<Arc<CollectionState>>;
+
+    /// Removes a generation beside the live one with everything in it; whether it was there.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Limit` when it is the live one.
+    async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool>;
+
+    /// The statistics that a generation was begun with; `None` where it has none, as every first generation.
+    async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>>;
+
+    /// What a generation has filed, with a seq above `after`, in seq order: at most `limit`.
+    async fn filed(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Filed>>;
+
+    /// Records the matches of records in a generation, the live one or one beside it, replacing what was recorded for them; none
+    /// removes that. Records that are not filed in it are left out, and what is recorded of a record goes with it.
+    /// Registrations record their own in the live generation: all matches, not only those that the verdict lists.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Limit` when there is no such generation.
+    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
+
+    /// How long after a generation went live a registration may still become visible that was judged under the one before.
+    fn settling(&self) -> Duration;
+
+    /// What is recorded of a generation's matches, for records with a seq above `after` that have any, in seq order: at most
+    /// `limit`. Records that are gone may still be named.
+    async fn pairs(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Pairs>>;
+}

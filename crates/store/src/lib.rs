@@ -1,0 +1,450 @@
+//! What every store promises.
+//!
+//! A store keeps records and answers lookups. What counts as a match is not its business: it collects candidates
+//! and asks a [`Judge`]. Its promises, held by one conformance suite over every implementation:
+//!
+//! * **Atomic.** [`Store::register`] looks up and inserts as one step. Among simultaneous registrations that pairwise
+//!   match, exactly the first committed is not a duplicate, and the others name it.
+//! * **Durable.** When a call that changes something returns `Ok`, the change survives a crash at any later instant.
+//! * **Whole.** A crash leaves a record wholly present or wholly absent: content, verdict, id, index entries.
+//! * **Ordered.** `seq` follows commit order among records that match; a record never names one with a higher `seq`.
+//! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
+//! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
+//!
+//! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
+//! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe.
+
+#[cfg(feature = "testkit")]
+pub mod conformance;
+pub mod decisions;
+pub mod frequencies;
+pub mod generations;
+#[cfg(feature = "testkit")]
+pub mod model;
+pub mod tasks;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+pub use self::decisions::Decisions;
+pub use self::frequencies::Frequencies;
+pub use self::generations::Generations;
+pub use self::tasks::Tasks;
+
+use self::generations::GenerationState;
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::index::Via;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::Signature;
+use doppel_core::schemes::profile::{Digest, Signed};
+use doppel_core::verdict::{Fingerprint, Match, Verdict};
+
+/// Commit order within a collection: strictly increasing, with gaps. Starts at 1.
+pub type Seq = u64;
+
+/// Names one complete index of a collection, built with one profile.
+pub type GenerationId = u32;
+
+/// A collection as the store knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CollectionState {
+    /// Its name.
+    pub name: CollectionName,
+    /// Its settings.
+    pub settings: Settings,
+    /// The generation that answers.
+    pub generation: GenerationId,
+    /// Digest of the profile the generation was built with, in hexadecimal.
+    pub profile: String,
+    /// When it was created (RFC 3339, UTC).
+    pub created_at: String,
+    /// When the live generation was begun, where that was later (RFC 3339, UTC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_since: Option<String>,
+    /// [`GenerationState::scan_end`] of the live generation: 0 for the first.
+    #[serde(default)]
+    pub scan_end: Seq,
+    /// Version of its document frequencies in force; 0: none were counted yet.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub frequencies: u32,
+    /// The generations beside the live one, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<GenerationState>,
+}
+
+fn is_zero(version: &u32) -> bool {
+    *version == 0
+}
+
+impl CollectionState {
+    /// A new collection, with its first generation.
+    pub fn first(spec: CollectionSpec) -> Self {
+        let CollectionSpec { name, settings, profile, now } = spec;
+        Self {
+            name,
+            settings,
+            generation: 1,
+            profile,
+            created_at: now,
+            live_since: None,
+            scan_end: 0,
+            frequencies: 0,
+            others: Vec::new(),
+        }
+    }
+}
+
+/// A new collection, or new settings of one.
+#[derive(Clone, Debug)]
+pub struct CollectionSpec {
+    /// Its name.
+    pub name: CollectionName,
+    /// Its settings, validated.
+    pub settings: Settings,
+    /// Digest of the profile, in hexadecimal.
+    pub profile: String,
+    /// When (RFC 3339, UTC).
+    pub now: String,
+}
+
+/// A record as stored.
+#[derive(Clone, Debug)]
+pub struct StoredRecord {
+    /// Its id.
+    pub id: RecordId,
+    /// Its place in commit order.
+    pub seq: Seq,
+    /// Its content as it came: a JSON object.
+    pub row: Arc<str>,
+    /// Its digest as the generation `digest_generation` read it. Another one may read another text: what the digest is there,
+    /// its row says.
+    pub digest: Digest,
+    /// Whose `digest` is: of the generation that was live when the record was stored or last updated, or of the one that a
+    /// candidate is shown for; 0 where that is not known. Not that of the verdict, which outlasts updates.
+    pub digest_generation: GenerationId,
+    /// The verdict it was given. `Match::seq` inside is not kept.
+    pub verdict: Verdict,
+    /// The seq of `verdict.duplicate_of` at the time of the verdict: tells whether that record is still the same.
+    pub duplicate_of_seq: Option<Seq>,
+    /// When it was stored or last updated (RFC 3339, UTC).
+    pub stored_at: String,
+}
+
+/// A record to be registered, signed.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// Where.
+    pub collection: CollectionName,
+    /// The generation whose profile signed it; another live one gives [`StoreError::StaleGeneration`].
+    pub generation: GenerationId,
+    /// Under which id.
+    pub id: RecordId,
+    /// Its content.
+    pub row: Row,
+    /// Its signatures.
+    pub signed: Arc<Signed>,
+    /// Its signatures for each generation beside the live one, ascending; others than there are give
+    /// [`StoreError::StaleGeneration`].
+    pub others: Vec<(GenerationId, Arc<Signed>)>,
+    /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
+    pub confirmed: Vec<RecordId>,
+    /// What to do when the id is taken or a duplicate is found.
+    pub mode: Mode,
+    /// Whether the id is for this content alone: where it is taken with other content, that stays, and the answer is
+    /// [`StoreError::IdTaken`].
+    pub write_once: bool,
+    /// When (RFC 3339, UTC).
+    pub now: String,
+    /// Told when the place in commit order is taken.
+    pub placed: Placed,
+}
+
+impl Registration {
+    /// The generations that it is signed for, the live one first.
+    pub fn generations(&self) -> impl Iterator<Item = (GenerationId, &Signed)> {
+        let others = self.others.iter().map(|(generation, signed)| (*generation, signed.as_ref()));
+        std::iter::once((self.generation, self.signed.as_ref())).chain(others)
+    }
+
+    /// The generations beside the live one that it is signed for.
+    pub fn beside(&self) -> Vec<GenerationId> {
+        self.others.iter().map(|(generation, _)| *generation).collect()
+    }
+
+    /// Whether a row stored under the id has this content, as far as anybody reads it.
+    pub fn is_of(&self, stored: &str) -> bool {
+        Row::parse(stored.as_bytes()).is_ok_and(|row| row.same_content(&self.row))
+    }
+
+    /// Refuses to write over other content where that is not wanted.
+    ///
+    /// # Errors
+    /// [`StoreError::IdTaken`].
+    pub fn check_content(&self, stored: &str) -> Result<()> {
+        if self.write_once && !self.is_of(stored) { Err(StoreError::IdTaken(self.id.clone())) } else { Ok(()) }
+    }
+}
+
+/// Tells whoever waits that a registration has taken its place in commit order: of those begun later, none that could match it
+/// comes before it. A store calls [`Placed::signal`] as soon as that is so; one that never does is understood to place a
+/// registration by ending it.
+#[derive(Clone, Debug, Default)]
+pub struct Placed(Option<Arc<parking_lot::Mutex<Option<oneshot::Sender<()>>>>>);
+
+impl Placed {
+    /// With the end on which to wait. It is told at the latest when all copies are gone.
+    pub fn new() -> (Self, oneshot::Receiver<()>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(Some(Arc::new(parking_lot::Mutex::new(Some(sender))))), receiver)
+    }
+
+    /// Whether somebody may be waiting.
+    pub fn is_awaited(&self) -> bool {
+        self.0.as_ref().is_some_and(|sender| sender.lock().is_some())
+    }
+
+    /// The place is taken. Further calls do nothing.
+    pub fn signal(&self) {
+        if let Some(sender) = self.0.as_ref().and_then(|sender| sender.lock().take()) {
+            // Nobody need be waiting.
+            let _ = sender.send(());
+        }
+    }
+}
+
+/// What a registration does when the id is taken, or when it turns out a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Replace what is there (see [`Registered`]); keep duplicates.
+    Put,
+    /// As `Put`, but store nothing when there is a duplicate.
+    SkipDuplicate,
+}
+
+/// How a registration ended.
+#[derive(Clone, Debug)]
+pub enum Registered {
+    /// Stored under a new id.
+    Created(StoredRecord),
+    /// The id was there with another digest, in the live generation or in one beside it that has the record filed: removed,
+    /// and registered anew with a new seq, never matching itself.
+    Replaced(StoredRecord),
+    /// The id was there with the same digest in every generation that has it filed, other fields differed: content updated, seq
+    /// and verdict kept. Generations that have not are filed along, under the new content.
+    Updated(StoredRecord),
+    /// The id was there with the same content: nothing done.
+    Unchanged(StoredRecord),
+    /// [`Mode::SkipDuplicate`] and a duplicate was found: nothing stored.
+    Skipped(Verdict),
+}
+
+/// A record that the index proposed, with what a judge may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// The record, its verdict blank: it may not be known yet, and no rule may depend on it.
+    pub record: &'a StoredRecord,
+    /// What proposed it.
+    pub via: Via,
+    /// Its fingerprint, if it has one.
+    pub fingerprint: Option<Fingerprint>,
+    /// Its signatures, one per channel; empty unless [`Judge::needs_signatures`].
+    pub signatures: &'a [Option<Signature>],
+    /// Whether the record is published, in a store that never gives its seq to another content.
+    pub lasting: bool,
+}
+
+/// Decides about candidates: the rules of the engine, asked by the store.
+pub trait Judge: Send + Sync {
+    /// The match, if `candidate` is one. Pure; may take as long as reading two texts.
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match>;
+
+    /// Whether a record can be ruled out before it is loaded, from what is remembered of it. Only asked about records whose
+    /// seq names this content for ever ([`Candidate::lasting`]).
+    fn dismisses(&self, _seq: Seq, _via: Via) -> bool {
+        false
+    }
+
+    /// The record judged for is published under `seq`, in a store that never gives it to another content. Told before the
+    /// answer goes out; takes microseconds.
+    fn stored(&self, _seq: Seq) {}
+
+    /// Whether [`Candidate::signatures`] must be filled; the same for all judges of one generation.
+    fn needs_signatures(&self) -> bool;
+
+    /// The verdict drawn from all matches.
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict;
+}
+
+/// A lookup that stores nothing.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Where.
+    pub collection: CollectionName,
+    /// The generation whose profile signed it.
+    pub generation: GenerationId,
+    /// The digest, unless only a fingerprint is asked about.
+    pub digest: Option<Digest>,
+    /// Fingerprint, radius and position of the `simhash` channel.
+    pub fingerprint: Option<(Fingerprint, u8, u8)>,
+    /// Posting keys.
+    pub signed: Option<Arc<Signed>>,
+    /// A record that is not to be found: the one asked about.
+    pub except: Option<RecordId>,
+    /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
+    pub confirmed: Vec<RecordId>,
+}
+
+/// How far a lookup goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Any one match answers the question.
+    FirstMatch,
+    /// All of them.
+    Exhausted,
+}
+
+/// What a lookup found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Matches, in the order found.
+    pub matches: Vec<Match>,
+    /// Whether a limit cut the search short.
+    pub truncated: bool,
+}
+
+/// What a store holds, in bytes and records.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// Live records over all collections.
+    pub records: u64,
+    /// Bytes of all in-memory indexes.
+    pub index_bytes: u64,
+    /// Bytes on disk, some seconds ago.
+    pub disk_bytes: u64,
+    /// Bytes free on the volume.
+    pub free_bytes: u64,
+}
+
+/// What an examination of a store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Records.
+    pub records: u64,
+    /// Entries of pages.
+    pub entries: u64,
+    /// What is wrong: collection, record, and what in words.
+    pub faults: Vec<(String, String, String)>,
+    /// How many of the records with faults were mended.
+    pub mended: u64,
+}
+
+/// Why a store refused.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No such collection.
+    #[error("collection {0} does not exist")]
+    UnknownCollection(CollectionName),
+    /// The collection is there already.
+    #[error("collection {0} exists already")]
+    CollectionExists(CollectionName),
+    /// A [`Registration::write_once`] under an id that has other content.
+    #[error("the id {0} is taken by a record with other content")]
+    IdTaken(RecordId),
+    /// The settings would change the profile of a collection with records.
+    #[error("the new settings change signatures, and collection {0} has records; send them to POST /v1/admin/reindex")]
+    ProfileConflict(CollectionName),
+    /// The caller signed for other generations than there are; read the collection again and repeat.
+    #[error("the collection's generations are not those that generation {given} was signed beside; {live} is live")]
+    StaleGeneration {
+        /// Signed with.
+        given: GenerationId,
+        /// Live.
+        live: GenerationId,
+    },
+    /// The volume is full; reads go on.
+    #[error(
+        "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
+    )]
+    DiskFull {
+        /// Bytes free.
+        free: u64,
+        /// Bytes that must stay free.
+        needed: u64,
+    },
+    /// The store cannot be used now; it mends itself or waits for its server.
+    #[error("the store is not available: {reason}")]
+    Unavailable {
+        /// What is the matter.
+        reason: String,
+        /// Seconds after which trying again makes sense.
+        retry_after_s: u32,
+    },
+    /// It is open whether the change was made. Repeating the call is safe.
+    #[error("the outcome of the write is unknown: {0}; repeat it")]
+    Unknown(String),
+    /// A limit of the store is reached.
+    #[error("{0}")]
+    Limit(String),
+    /// The data on disk is not what it should be, or a bug.
+    #[error("store failure: {0}")]
+    Internal(String),
+}
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Keeps records and answers lookups; see the module for its promises.
+#[async_trait]
+pub trait Store: Generations + Decisions + Tasks + Frequencies + Send + Sync + 'static {
+    /// Creates a collection with its first generation (1).
+    async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
+
+    /// Gives a collection new settings. A new profile is allowed only while it has no records, and starts a new generation.
+    async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
+
+    /// The collection, if it exists. Asked on every request: an in-memory answer, shared and not copied.
+    async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>>;
+
+    /// All collections, by name.
+    async fn collections(&self) -> Result<Vec<Arc<CollectionState>>>;
+
+    /// Number of live records of a collection.
+    async fn count(&self, name: &CollectionName) -> Result<u64>;
+
+    /// Removes a collection with everything in it; whether it was there.
+    async fn drop_collection(&self, name: &CollectionName) -> Result<bool>;
+
+    /// Looks up and inserts in one atomic step.
+    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
+
+    /// Removes a record everywhere; whether it was there.
+    async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
+
+    /// Removes a record everywhere if it has this seq, and so this content; whether it had.
+    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool>;
+
+    /// Looks up without storing.
+    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found>;
+
+    /// One record.
+    async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>>;
+
+    /// Up to `limit` records with a seq above `after`, in seq order.
+    async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>>;
+
+    /// Those of the records with these seqs that are there, in seq order, each once. All rows are in memory at the same time: ask
+    /// for some hundred at most.
+    async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>>;
+
+    /// Whether writes would be accepted now; the error says why not.
+    async fn ready(&self) -> Result<()>;
+
+    /// What it holds. Costs a walk over the indexes' bookkeeping, not over their entries.
+    async fn usage(&self) -> Result<Usage>;
+
+    /// Finishes what was begun, syncs and lets go. Calls after it fail with [`StoreError::Unavailable`].
+    async fn close(&self) -> Result<()>;
+}

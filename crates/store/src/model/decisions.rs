@@ -1,0 +1,57 @@
+//! Decisions of the model.
+
+use std::ops::Bound;
+
+use async_trait::async_trait;
+
+use super::ModelStore;
+use crate::decisions::{Decision, Decisions, MAX_RULINGS, Pair, Ruling};
+use crate::{Result, StoreError};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+
+#[async_trait]
+impl Decisions for ModelStore {
+    async fn decide(&self, name: &CollectionName, pair: Pair, ruling: Ruling) -> Result<Decision> {
+        self.with(name, |collection| {
+            let rulings = collection.decisions.entry(pair.clone()).or_default();
+            if rulings.len() >= MAX_RULINGS {
+                return Err(StoreError::Limit(format!("a pair can be ruled about {MAX_RULINGS} times")));
+            }
+            rulings.push(ruling);
+            Ok(Decision { pair, rulings: rulings.clone() })
+        })
+    }
+
+    async fn decision(&self, name: &CollectionName, pair: &Pair) -> Result<Option<Decision>> {
+        self.with(name, |collection| {
+            let rulings = collection.decisions.get(pair);
+            Ok(rulings.map(|rulings| Decision { pair: pair.clone(), rulings: rulings.clone() }))
+        })
+    }
+
+    async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>> {
+        self.with(name, |collection| {
+            let naming = collection.decisions.iter().filter(|(pair, _)| pair.other(id).is_some());
+            let mut found: Vec<Decision> =
+                naming.map(|(pair, rulings)| Decision { pair: pair.clone(), rulings: rulings.clone() }).collect();
+            found.sort_by(|x, y| x.pair.other(id).cmp(&y.pair.other(id)));
+            Ok(found)
+        })
+    }
+
+    async fn decisions(&self, name: &CollectionName, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
+        self.with(name, |collection| {
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let later = collection.decisions.range::<Pair, _>((from, Bound::Unbounded)).take(limit);
+            Ok(later.map(|(pair, rulings)| Decision { pair: pair.clone(), rulings: rulings.clone() }).collect())
+        })
+    }
+
+    async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
+        self.with(name, |collection| {
+            collection.decisions.insert(decision.pair, decision.rulings);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! Document frequencies of the model.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::ModelStore;
+use crate::frequencies::{Frequencies, Steps, check_size};
+use crate::{CollectionState, Result, Seq};
+use doppel_core::collection::CollectionName;
+
+#[async_trait]
+impl Frequencies for ModelStore {
+    async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
+        check_size(&bytes)?;
+        self.with(name, |collection| {
+            let follows = version.checked_sub(1) == Some(collection.state.frequencies);
+            if follows {
+                collection.state = Arc::new(CollectionState { frequencies: version, ..(*collection.state).clone() });
+                collection.frequencies.retain(|kept, _| kept + 1 == version);
+                collection.frequencies.insert(version, bytes);
+            }
+            Ok(follows)
+        })
+    }
+
+    async fn frequencies(&self, name: &CollectionName, version: u32) -> Result<Option<Vec<u8>>> {
+        self.with(name, |collection| Ok(collection.frequencies.get(&version).cloned()))
+    }
+
+    async fn sample(&self, name: &CollectionName, limit: usize) -> Result<Vec<Seq>> {
+        self.with(name, |collection| {
+            let records = &collection.records;
+            let steps = Steps::new(records.len() as u64, limit, collection.state.frequencies);
+            let chosen = (0..).zip(records).filter(|(place, _)| steps.take(*place));
+            Ok(chosen.map(|(_, record)| record.seq).collect())
+        })
+    }
+}

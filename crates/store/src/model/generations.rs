@@ -1,0 +1,176 @@
+//! Generations of the model.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Collection, Generation, ModelStore};
+use crate::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, MAX_GENERATIONS, Pairs, Phase};
+use crate::{CollectionState, GenerationId, Result, Seq, StoreError};
+use doppel_core::collection::CollectionName;
+
+impl Collection {
+    /// A number that no generation of the collection has had.
+    pub(super) fn next_generation(&self) -> GenerationId {
+        self.generations.keys().max().map_or(1, |highest| highest + 1)
+    }
+
+    /// A generation beside the live one.
+    fn beside(&mut self, id: GenerationId) -> Result<&mut Generation> {
+        if !self.state.others.iter().any(|other| other.id == id) {
+            return Err(missing(id));
+        }
+        self.generations.get_mut(&id).ok_or_else(|| missing(id))
+    }
+
+    /// Changes what is shown of the collection.
+    fn change(&mut self, change: impl FnOnce(&mut CollectionState)) {
+        let mut state = (*self.state).clone();
+        change(&mut state);
+        self.state = Arc::new(state);
+    }
+}
+
+fn missing(id: GenerationId) -> StoreError {
+    StoreError::Limit(format!("the collection has no generation {id} beside the live one"))
+}
+
+#[async_trait]
+impl Generations for ModelStore {
+    fn settling(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
+        self.with(&spec.collection, |collection| {
+            let others = &collection.state.others;
+            if others.len() + 1 >= MAX_GENERATIONS || others.iter().any(|other| other.phase == Phase::Building) {
+                return Err(StoreError::Limit("no further generation can be begun; drop one first".into()));
+            }
+            let state = GenerationState {
+                id: collection.next_generation(),
+                settings: spec.settings.clone(),
+                profile: spec.profile.clone(),
+                phase: Phase::Building,
+                created_at: spec.now.clone(),
+                scan_end: collection.next_seq,
+            };
+            let statistics = (!spec.statistics.is_empty()).then(|| spec.statistics.clone());
+            collection.generations.insert(state.id, Generation { statistics, ..Generation::default() });
+            collection.change(|shown| shown.others.push(state.clone()));
+            Ok(state)
+        })
+    }
+
+    async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
+        self.with(name, |collection| {
+            collection.beside(generation)?;
+            let mut filed = 0;
+            for Filing { id, seq, signed } in batch {
+                let there = collection.records.iter().any(|record| record.id == id && record.seq == seq);
+                let generation = collection.beside(generation)?;
+                if there && !generation.signed.contains_key(&seq) {
+                    generation.signed.insert(seq, signed);
+                    filed += 1;
+                }
+            }
+            Ok(filed)
+        })
+    }
+
+    async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
+        self.with(name, |collection| {
+            collection.beside(generation)?;
+            collection.change(|shown| {
+                for other in shown.others.iter_mut().filter(|other| other.id == generation) {
+                    other.phase = Phase::Ready;
+                }
+            });
+            Ok(())
+        })
+    }
+
+    async fn activate_generation(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+    ) -> Result<Arc<CollectionState>> {
+        self.with(name, |collection| {
+            if collection.state.generation != generation {
+                let state = &collection.state;
+                let found =
+                    state.others.iter().find(|other| other.id == generation).ok_or_else(|| missing(generation))?;
+                let state = state.with_live(found)?;
+                collection.state = Arc::new(state);
+            }
+            Ok(Arc::clone(&collection.state))
+        })
+    }
+
+    async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
+        self.with(name, |collection| {
+            if collection.state.generation == generation {
+                return Err(StoreError::Limit(format!("generation {generation} is the live one")));
+            }
+            let there = collection.beside(generation).is_ok();
+            if there {
+                // Emptied, not removed: its number is not to be given again.
+                collection.generations.insert(generation, Generation::default());
+                collection.change(|shown| shown.others.retain(|other| other.id != generation));
+            }
+            Ok(there)
+        })
+    }
+
+    async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>> {
+        self.with(name, |collection| {
+            Ok(collection.generations.get(&generation).and_then(|generation| generation.statistics.clone()))
+        })
+    }
+
+    async fn filed(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Filed>> {
+        self.with(name, |collection| {
+            let Some(generation) = collection.generations.get(&generation) else { return Ok(Vec::new()) };
+            let later = generation.signed.range(after.saturating_add(1)..).take(limit);
+            Ok(later.map(|(seq, signed)| Filed::of(*seq, signed.digest, signed)).collect())
+        })
+    }
+
+    async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
+        self.with(name, |collection| {
+            if generation != collection.state.generation {
+                collection.beside(generation)?;
+            }
+            let generation = collection.generations.entry(generation).or_default();
+            for Pairs { seq, earlier } in pairs {
+                if earlier.is_empty() {
+                    generation.pairs.remove(&seq);
+                } else if generation.signed.contains_key(&seq) {
+                    generation.pairs.insert(seq, earlier);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn pairs(
+        &self,
+        name: &CollectionName,
+        generation: GenerationId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Pairs>> {
+        self.with(name, |collection| {
+            let Some(generation) = collection.generations.get(&generation) else { return Ok(Vec::new()) };
+            let later = generation.pairs.range(after.saturating_add(1)..).take(limit);
+            Ok(later.map(|(seq, earlier)| Pairs { seq: *seq, earlier: earlier.clone() }).collect())
+        })
+    }
+}

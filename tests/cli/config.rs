@@ -1,0 +1,85 @@
+//! What the configuration's mistakes are told like, how keys are made, and where a stranger at the door is led.
+
+use crate::support::{TestServer, run};
+use serde_json::{Value, json};
+
+/// What `doppel` says on standard output and standard error, having ended with `code`.
+#[track_caller]
+fn said(arguments: &[&str], environment: &[(&str, &str)], code: i32) -> [String; 2] {
+    let output = run(arguments, environment);
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said:?}");
+    said
+}
+
+#[test]
+fn a_mistake_in_the_environment_is_told_with_the_variable_that_was_meant() {
+    let table = [
+        (
+            "DOPPEL_SERVER__LISEN",
+            "x",
+            "DOPPEL_SERVER__LISEN: there is no key \"lisen\" here; did you mean DOPPEL_SERVER__LISTEN?",
+        ),
+        ("DOPPEL_SEVER__LISTEN", "x", "there is no section [sever]; did you mean"),
+        ("DOPPEL_LIMITS__MAX_WAITING", "secret", "DOPPEL_LIMITS__MAX_WAITING: max_waiting must be a whole number"),
+        ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "0", "DOPPEL_LIMITS__MAX_IN_FLIGHT: limits.max_in_flight is 0"),
+        ("DOPPEL_SERVER__LISTEN", "localhost", "DOPPEL_SERVER__LISTEN: listen: give ADDRESS:PORT"),
+    ];
+    for (variable, value, expected) in table {
+        let [_, said] = said(&["config", "check"], &[(variable, value)], 1);
+        assert!(said.contains(expected) && !said.contains("secret") && !said.contains("default."), "{said}");
+    }
+}
+
+#[test]
+fn a_level_that_is_none_stops_the_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().expect("a plain path")];
+    let [_, said] = said(&serve, &[("DOPPEL_LOG__LEVEL", "inof")], 1);
+    assert!(said.contains("log.level: \"inof\" is no level, did you mean \"info\"?"), "{said}");
+    assert!(!data.exists());
+}
+
+#[test]
+fn localhost_is_an_address() {
+    let [printed, _] = said(&["config", "print", "--listen", "localhost:8099"], &[], 0);
+    assert!(printed.contains("listen = \"127.0.0.1:8099\""), "{printed}");
+    let [_, refused] = said(&["serve", "--listen", "8099"], &[], 2);
+    assert!(refused.contains("did you mean 127.0.0.1:8099?"), "{refused}");
+}
+
+#[test]
+fn a_new_key_is_apart_from_the_section_that_is_pasted() {
+    let [section, said] = said(&["config", "new-key", "desk", "--scopes", "read,write"], &[], 0);
+    assert!(
+        section.starts_with("[[auth.keys]]\nname = \"desk\"\nsha256 = \"") && !section.contains("dpl_"),
+        "{section}"
+    );
+    let key = said.lines().find(|line| line.starts_with("dpl_desk_")).expect("the key on a line of its own");
+    assert!(!section.contains(key.trim_start_matches("dpl_desk_")));
+}
+
+#[test]
+fn the_root_leads_on_and_the_version_names_its_commit() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let root = server.send("GET", "/", &Value::Null);
+    assert_eq!(
+        (root.status, &root.json()["docs"], &root.json()["openapi"]),
+        (200, &json!("/docs/"), &json!("/openapi.yaml"))
+    );
+    for path in ["docs", "openapi", "collections", "ready"] {
+        let path = root.json()[path].as_str().expect("a path").to_owned();
+        assert_eq!(server.send("GET", &path, &Value::Null).status, 200, "{path}");
+    }
+    let address = server.url().trim_start_matches("http://");
+    let browser =
+        format!("GET / HTTP/1.1\r\nhost: {address}\r\naccept: text/html,*/*;q=0.8\r\nconnection: close\r\n\r\n");
+    let answer = server.exchange(browser.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 303") && answer.contains("location: /docs/"), "{answer}");
+    let version = server.send("GET", "/version", &Value::Null).json();
+    let commit = version["commit"].as_str().expect("a text");
+    let is_commit = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_commit || commit == "unknown" || option_env!("GIT_COMMIT") == Some(commit), "{version}");
+}

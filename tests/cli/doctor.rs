@@ -1,0 +1,267 @@
+//! `doppel doctor` on a directory of the embedded store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::support::TestServer;
+use doppel_store::Store;
+use doppel_store::conformance::Desk;
+use doppel_store_embedded::{EmbeddedStore, Options};
+use serde_json::json;
+
+fn doctor(folder: &Path) -> (String, Option<i32>) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    let output = command.args(["doctor", "--data"]).arg(folder).output().expect("doppel runs");
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (text, output.status.code())
+}
+
+#[test]
+fn a_directory_in_order_is_said_to_be_so_and_one_that_is_in_use_is_not_touched() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for number in 0..5 {
+        let row = json!({ "title": "路灯不亮", "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+    }
+    let doctor = || doctor(folder.path());
+    let (text, code) = doctor();
+    assert!(code == Some(1) && text.contains("in use"), "{text}");
+    server.stop();
+    let (text, code) = doctor();
+    assert_eq!((text.contains("5 records") && text.contains("0 faults"), code), (true, Some(0)), "{text}");
+}
+
+#[tokio::test]
+async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for number in 0..4 {
+        let row = json!({ "title": "路灯不亮", "content": format!("小区西门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+    }
+    server.stop();
+    let store: Arc<dyn Store> =
+        Arc::new(EmbeddedStore::open(folder.path(), Options::default()).expect("the directory opens"));
+    let desk = Desk::existing(&store, "lamps");
+    // How records are signed is all one here.
+    let second = desk.build("noted").await;
+    let last = desk.all().await[3].seq;
+    drop((desk, store));
+    let (text, code) = doctor(folder.path());
+    assert_eq!((text.contains("4 records, 8 entries, 0 faults"), code), (true, Some(0)), "{text}");
+    let db = fjall::Database::builder(folder.path()).open().expect("it is closed");
+    let signatures = db.keyspace("signatures", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+    let key = |seq: u64| [&1u32.to_be_bytes()[..], &second.to_be_bytes(), &seq.to_be_bytes()].concat();
+    let value = signatures.get(key(last)).expect("a read").expect("it is filed");
+    signatures.remove(key(last)).expect("a write");
+    signatures.insert(key(last + 7), value).expect("a write");
+    db.persist(fjall::PersistMode::SyncAll).expect("a sync");
+    drop((signatures, db));
+    let (text, code) = doctor(folder.path());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("lamps/r3: the record is not filed in generation 2"), "{text}");
+    assert!(text.contains(&format!("lamps/seq {}: what is filed has no record in generation 2", last + 7)), "{text}");
+}
+
+#[test]
+fn what_is_filed_must_be_what_the_row_is_signed_as() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for (id, place) in [("r0", "小区东门"), ("r1", "火车站北广场")] {
+        let row = json!({ "content": format!("{place}的路灯坏了，晚上老人小孩出行很不安全") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/{id}"), &row).status, 201);
+    }
+    server.stop();
+    {
+        let database = fjall::Database::builder(folder.path()).open().expect("the database opens");
+        let signatures =
+            database.keyspace("signatures", fjall::KeyspaceCreateOptions::default).expect("the keyspace opens");
+        let entries: Vec<_> = signatures.iter().map(|entry| entry.into_inner().expect("an entry")).collect();
+        let [(first, one), (second, other)] = &entries[..] else { panic!("two records are filed") };
+        signatures.insert(first.clone(), other.clone()).expect("a write");
+        signatures.insert(second.clone(), one.clone()).expect("a write");
+        database.persist(fjall::PersistMode::SyncAll).expect("synced");
+    }
+    let (text, code) = doctor(folder.path());
+    assert_eq!(code, Some(1), "{text}");
+    for id in ["r0", "r1"] {
+        assert!(text.contains(&format!("lamps/{id}: what is filed is not what the row is signed as")), "{text}");
+    }
+}
+
+#[test]
+fn records_that_are_missing_are_noticed_by_the_count() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for number in 0..3 {
+        let row = json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+    }
+    server.stop();
+    {
+        let database = fjall::Database::builder(folder.path()).open().expect("the database opens");
+        for name in ["records", "signatures", "ids"] {
+            let keyspace = database.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("the keyspace opens");
+            let first = keyspace.iter().next().expect("an entry").key().expect("a key");
+            keyspace.remove(first).expect("removed");
+        }
+        database.persist(fjall::PersistMode::SyncAll).expect("synced");
+    }
+    let (text, code) = doctor(folder.path());
+    assert!(code == Some(1) && text.contains("counts 3 records, 2 are there"), "{text}");
+    let server = TestServer::start_in(folder.path());
+    assert!(server.log().contains("has lost records"), "{}", server.log());
+}
+
+/// Runs `doppel`: what it said, and how it ended.
+fn doppel(arguments: &[&str]) -> (String, Option<i32>) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    let output = command.args(arguments).output().expect("doppel runs");
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (text, output.status.code())
+}
+
+#[test]
+fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is_made() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| parent.path().join(name).to_str().expect("a plain path").to_owned();
+    let (typo, foreign, out) = (path("typo"), path("foreign"), path("out.jsonl"));
+    std::fs::create_dir(&foreign).expect("a folder");
+    std::fs::write(path("foreign/letter.txt"), "x").expect("a file");
+    std::fs::write(path("rows.jsonl"), "{\"id\":\"a\",\"content\":\"路灯坏了\"}\n").expect("a file");
+    for folder in [&typo, &foreign] {
+        for command in [
+            &["doctor", "--data", folder][..],
+            &["doctor", "--data", folder, "--salvage", &path("saved")],
+            &["export", "--from", folder, "--collection", "c", &out],
+        ] {
+            let (text, code) = doppel(command);
+            assert!(code == Some(1) && text.contains("director"), "{command:?}: {text}");
+        }
+    }
+    for command in [
+        &["serve", "--listen", "127.0.0.1:0", "--data", &foreign][..],
+        &["import", "--to", &foreign, "--collection", "c", &path("rows.jsonl")],
+    ] {
+        let (text, code) = doppel(command);
+        assert!(code == Some(1) && text.contains("letter.txt") && text.contains("of its own"), "{command:?}: {text}");
+    }
+    assert!(!parent.path().join("typo").exists() && !parent.path().join("out.jsonl").exists());
+    assert_eq!(std::fs::read_dir(&foreign).expect("a listing").count(), 1);
+}
+
+const LAMPS: usize = 300;
+
+/// A directory whose records are in tables.
+fn lamps(folder: &Path) {
+    let server = TestServer::start_in(folder);
+    for number in 0..LAMPS {
+        let place =
+            (0..30).map(|turn| char::from_u32(0x4e00 + (number * 131 + turn * 197) as u32 % 0x4000).expect("a letter"));
+        let row = json!({ "content": format!("{}的路灯坏了，晚上老人小孩出行很不安全", place.collect::<String>()) });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+    }
+    server.stop();
+    let db = fjall::Database::builder(folder).open().expect("it is closed");
+    for name in ["records", "ids", "signatures", "pairs"] {
+        let space = db.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+        space.rotate_memtable_and_wait().expect("a flush");
+    }
+}
+
+/// Overwrites some bytes of a keyspace's table.
+fn overwrite(folder: &Path, keyspace: u32) {
+    use std::os::unix::fs::FileExt;
+    let tables = folder.join(format!("keyspaces/{keyspace}/tables"));
+    let table = std::fs::read_dir(tables).expect("a listing").next().expect("a table").expect("an entry").path();
+    let file = std::fs::OpenOptions::new().write(true).open(table).expect("it opens");
+    file.write_all_at(&[0xa5; 16], 9_000).expect("a write");
+}
+
+#[test]
+fn behind_what_is_damaged_it_goes_on_and_what_can_be_read_is_salvaged() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    lamps(folder.path());
+    let (text, code) = doctor(folder.path());
+    assert_eq!((text.contains("300 records") && text.contains(" 0 faults"), code), (true, Some(0)), "{text}");
+    overwrite(folder.path(), 2);
+    let (text, code) = doctor(folder.path());
+    assert_eq!(code, Some(1), "{text}");
+    let said = text.lines().filter(|line| line.contains("the record cannot be read: damaged on disk")).count();
+    assert!((1..=99).contains(&said), "{text}");
+    assert!(text.contains(&format!("{} records, ", LAMPS - said)), "all others are read: {text}");
+    let saved = tempfile::tempdir().expect("a temporary folder");
+    let [data, out] = [folder.path(), saved.path()].map(|path| path.to_str().expect("a plain path").to_owned());
+    let (text, code) = doppel(&["doctor", "--data", &data, "--salvage", &out]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains(&format!("lamps.jsonl: {} records", LAMPS - said)), "{text}");
+    let [file, new] =
+        ["lamps.jsonl", "new"].map(|name| saved.path().join(name).to_str().expect("a plain path").to_owned());
+    assert!(std::fs::read_dir(&out).expect("a listing").count() == 1, "nothing else is left there");
+    let (text, code) = doppel(&["import", "--exported", "--to", &new, "--collection", "lamps", &file]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&format!("{} records stored", LAMPS - said)), "{text}");
+}
+
+#[test]
+fn what_does_not_open_any_more_is_salvaged_whole_if_the_records_are() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    lamps(folder.path());
+    std::fs::remove_file(folder.path().join("keyspaces/0/current")).expect("it is there");
+    std::fs::remove_file(folder.path().join("keyspaces/2/current")).expect("it is there");
+    std::fs::remove_file(folder.path().join("version")).expect("it is there");
+    overwrite(folder.path(), 4);
+    let data = folder.path().to_str().expect("a plain path");
+    let (text, code) = doctor(folder.path());
+    assert!(code == Some(1) && text.contains("--salvage") && text.contains("backup"), "{text}");
+    let saved = tempfile::tempdir().expect("a temporary folder");
+    let (text, code) = doppel(&["doctor", "--data", data, "--salvage", saved.path().to_str().expect("a plain path")]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("lamps.jsonl: 300 records"), "{text}");
+}
+
+#[test]
+fn what_is_dropped_of_a_journal_is_said() {
+    use std::os::unix::fs::FileExt;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let row = json!({ "content": "小区东门的路灯坏了，晚上老人小孩出行很不安全" });
+    assert_eq!(server.send("PUT", "/v1/collections/lamps/records/r", &row).status, 201);
+    server.stop();
+    let path = folder.path().join("0.jnl");
+    let bytes = std::fs::read(&path).expect("a journal");
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("something is in it") as u64 + 1;
+    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("it opens");
+    // The beginning of a write: a crash came before its end.
+    file.write_all_at(&[1, 9, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1], end).expect("a write");
+    let server = TestServer::start_in(folder.path());
+    assert!(server.log().contains("the end of a journal was dropped"), "{}", server.log());
+    assert_eq!(server.send("GET", "/v1/collections/lamps/records/r", &serde_json::Value::Null).status, 200);
+    server.stop();
+}
+
+#[test]
+fn ids_and_pairs_are_examined() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for number in 0..3 {
+        let row =
+            json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全，请尽快派人来修") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/r{number}"), &row).status, 201);
+    }
+    server.stop();
+    {
+        let database = fjall::Database::builder(folder.path()).open().expect("the database opens");
+        let space = |name| database.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("the keyspace opens");
+        let id = [&1u32.to_be_bytes()[..], b"r1"].concat();
+        space("ids").insert(id, 1u64.to_le_bytes()).expect("a write");
+        let key = [&1u32.to_be_bytes()[..], &1u32.to_be_bytes(), &2u64.to_be_bytes()].concat();
+        space("pairs").insert(key, [9, 9, 9]).expect("a write");
+        database.persist(fjall::PersistMode::SyncAll).expect("synced");
+    }
+    let (text, code) = doctor(folder.path());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("lamps/r1: the id does not lead to the record"), "{text}");
+    assert!(text.contains("lamps/seq 2: the list of pairs cannot be read"), "{text}");
+}

@@ -1,0 +1,189 @@
+//! A collection carried from one store to another gives the same answers there, both ways, with a real MongoDB server.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::TestServer;
+use serde_json::{Value, json};
+
+const RECORDS: usize = 160;
+
+/// Runs `doppel`, told where the database is.
+fn doppel(database: Option<(&str, &str)>, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    if let Some((uri, name)) = database {
+        command.env("DOPPEL_STORE__URI", uri).env("DOPPEL_STORE__DATABASE", name);
+    }
+    command.args(arguments).output().expect("doppel runs")
+}
+
+/// What it said, having ended with `code`.
+#[track_caller]
+fn says(output: &Output, code: i32, parts: &[&str]) {
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in:\n{said}");
+    }
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().expect("a plain path").to_owned()
+}
+
+/// All that clients see of the collection, but what belongs to a store: sequence numbers, times, numbers of generations and of
+/// statistics.
+fn answers(server: &TestServer) -> Vec<Value> {
+    let get = |path: &str| {
+        let answer = server.send("GET", &format!("/v1/collections/letters{path}"), &Value::Null);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        answer.json()
+    };
+    let mut seen = vec![get("")["settings"].clone(), get("/decisions")["items"].clone()];
+    let page = get("/records?limit=1000");
+    let items = page["items"].as_array().expect("a list");
+    assert!(page["next"].is_null());
+    for item in items {
+        let id = item["id"].as_str().expect("an id");
+        let mut similar = get(&format!("/records/{id}/similar?limit=100"));
+        similar
+            .as_object_mut()
+            .expect("an object")
+            .retain(|key, _| !["took_us", "generation", "statistics"].contains(&&**key));
+        let check = server.send("POST", "/v1/collections/letters/check", &item["row"]).json();
+        let verdict = ["verdict", "duplicate_of", "fingerprint"].map(|key| item[key].clone());
+        seen.push(json!([id, item["row"], verdict, similar, check["duplicate"]]));
+    }
+    seen
+}
+
+/// A service with a collection of its own settings, families, and decisions about some of them; its answers.
+fn fill(folder: &Path, data: &str) -> Vec<Value> {
+    let sample = path(folder, "sample");
+    let count = RECORDS.to_string();
+    says(&doppel(None, &["sample", "--records", &count, "--seed", "7", "--out", &sample]), 0, &[]);
+    let server = TestServer::start_in(data);
+    let settings = json!({ "preset": "default", "min_features": 3, "verify": { "jaccard": 0.25 } });
+    assert_eq!(server.send("PUT", "/v1/collections/letters", &settings).status, 201);
+    let records = path(Path::new(&sample), "records.jsonl");
+    says(&doppel(None, &["import", "--to", server.url(), "--collection", "letters", &records]), 0, &[]);
+    let groups = fs::read_to_string(path(Path::new(&sample), "groups.jsonl")).expect("groups");
+    let groups = groups.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let rule = |a: &Value, b: &Value, judgement: &str| {
+        let ids = [a, b].map(|id| id.as_str().expect("an id").to_owned());
+        let pair = format!("/v1/collections/letters/decisions/{}/{}", ids[0], ids[1]);
+        let ruled = server.send("PUT", &pair, &json!({ "judgement": judgement, "by": "clerk", "note": "看过了" }));
+        assert!(ruled.status < 300, "{}", ruled.text);
+    };
+    let firsts: Vec<Value> = groups
+        .map(|group| {
+            // Ruled twice: the history comes along.
+            rule(&group["members"][0], &group["members"][1], "same");
+            rule(&group["members"][0], &group["members"][1], "not_same");
+            group["members"][0].clone()
+        })
+        .collect();
+    rule(&firsts[0], &firsts[1], "same");
+    let counted = server.send("POST", "/v1/collections/letters/statistics", &Value::Null);
+    assert_eq!(counted.status, 200, "{}", counted.text);
+    // The verdicts as they would be with these decisions: each is registered anew.
+    let seen = answers(&server);
+    server.stop();
+    seen
+}
+
+/// Without the verdicts, which are drawn anew with the decisions known.
+fn without_verdicts(seen: &[Value]) -> Vec<Value> {
+    let mut seen = seen.to_vec();
+    for item in seen.iter_mut().filter(|item| item.is_array() && item[2].is_array()) {
+        item[2] = Value::Null;
+    }
+    seen
+}
+
+/// Rows and decisions of a file, and its number of lines.
+fn content(file: &str) -> (Vec<Value>, usize) {
+    let text = fs::read_to_string(file).expect("the file is there");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let count = lines.len();
+    let kept = lines.into_iter().filter_map(|line| match (line.get("record"), line.get("decision")) {
+        (Some(record), _) => Some(json!([record["id"], record["row"]])),
+        (_, Some(decision)) => Some(decision.clone()),
+        _ => None,
+    });
+    (kept.collect(), count)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collection_moves_to_mongodb_and_back_with_the_same_answers() {
+    let mongo = crate::mongod::Shared::start().await;
+    let name = crate::mongod::database("export");
+    let database = Some((mongo.uri(), name.as_str()));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let [first, last, out, back] = ["first", "last", "out.jsonl", "back.jsonl"].map(|name| path(folder, name));
+    let before = fill(folder, &first);
+    let export =
+        |from: &str, file: &str| doppel(database, &["export", "--from", from, "--collection", "letters", file]);
+    let import =
+        |to: &str, file: &str| doppel(database, &["import", "--to", to, "--collection", "letters", "--exported", file]);
+    says(&export(&first, &out), 0, &[&format!("{RECORDS} records and ")]);
+    says(&import("mongodb", &out), 0, &[&format!("{RECORDS} records stored, 0 unchanged, 0 rejected")]);
+
+    let environment = [
+        ("DOPPEL_STORE__KIND", "mongodb"),
+        ("DOPPEL_STORE__URI", mongo.uri()),
+        ("DOPPEL_STORE__DATABASE", name.as_str()),
+    ];
+    let server = TestServer::start_with(path(folder, "unused"), &[], &environment);
+    let there = answers(&server);
+    server.stop();
+    assert_eq!(without_verdicts(&there), without_verdicts(&before));
+
+    says(&export("mongodb", &back), 0, &[]);
+    assert_eq!(content(&back).0, content(&out).0, "rows, their order, and decisions with their history");
+    says(&import(&last, &back), 0, &[]);
+    let server = TestServer::start_in(&last);
+    assert_eq!(answers(&server), there, "the verdicts too: they were drawn the same way");
+    server.stop();
+    says(&import(&last, &back), 0, &[&format!("0 records stored, {RECORDS} unchanged")]);
+    crate::mongod::drop_database(mongo.uri(), &name).await;
+}
+
+#[test]
+fn files_that_are_not_whole_and_collections_that_differ_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let [first, second, out, cut] = ["first", "second", "out.jsonl", "cut.jsonl"].map(|name| path(folder, name));
+    fill(folder, &first);
+    let export = |from: &str, collection: &str, file: &str| {
+        doppel(None, &["export", "--from", from, "--collection", collection, file])
+    };
+    let import = |arguments: &[&str]| {
+        let given = ["import", "--to", second.as_str(), "--collection", "letters", "--exported"];
+        doppel(None, &[&given, arguments].concat())
+    };
+    let missing = path(folder, "missing.jsonl");
+    says(&export(&first, "nothing", &missing), 1, &["there is no collection nothing"]);
+    assert!(!Path::new(&missing).exists(), "no file that looks whole");
+    says(&export(&path(folder, "nowhere"), "letters", &missing), 1, &["is no data directory"]);
+    says(&export("mongodb", "letters", &missing), 1, &["store.uri"]);
+    says(&export(&first, "letters", &out), 0, &[]);
+
+    let (_, lines) = content(&out);
+    let text = fs::read_to_string(&out).expect("the file is there");
+    fs::write(&cut, text.lines().take(lines - 40).map(|line| format!("{line}\n")).collect::<String>()).expect("a file");
+    says(&import(&[&cut]), 1, &["ends early", "121 records stored"]);
+    // Going on with the whole file is safe.
+    says(&import(&[&out]), 0, &["39 records stored, 121 unchanged"]);
+    says(&import(&[&out, &cut]), 2, &["one file"]);
+    says(&import(&["--make-ids", &out]), 2, &[]);
+    let rows = path(&folder.join("sample"), "records.jsonl");
+    says(&import(&[&rows]), 1, &["line 1"]);
+    let other = text.replacen("\"min_features\":3", "\"min_features\":4", 1);
+    fs::write(&cut, other).expect("a file");
+    says(&import(&[&cut]), 1, &["other settings"]);
+    fs::write(&cut, text.replacen("\"version\":1", "\"version\":2", 1)).expect("a file");
+    says(&import(&[&cut]), 1, &["version 2"]);
+}

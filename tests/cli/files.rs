@@ -1,0 +1,105 @@
+//! What commands promise of the files they write: none that is read is harmed, under whatever name, and nothing is there by halves.
+//! Import and dedup have tests of their own.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::support::run;
+
+fn at(dir: &Path, name: &str) -> String {
+    dir.join(name).to_str().expect("a plain path").to_owned()
+}
+
+/// Refused as wrong usage, and every file below `dir` is as it was.
+#[track_caller]
+fn refused(dir: &Path, arguments: &[&str]) {
+    let before = contents(dir);
+    let output = run(arguments, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert!(said.contains("written over while it is in use"), "{arguments:?}: {said}");
+    assert_eq!(contents(dir), before, "{arguments:?}");
+}
+
+fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable").path());
+    let mut all: Vec<_> = entries
+        .flat_map(|path| match path.is_dir() {
+            true => contents(&path),
+            false => vec![(path.display().to_string(), fs::read(&path).expect("readable"))],
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn no_command_writes_over_what_it_reads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let set = at(dir, "set");
+    let made = run(&["sample", "--records", "20", "--seed", "1", "--out", &set], &[]);
+    assert!(made.status.success());
+    let [records, groups] = ["set/records.jsonl", "set/groups.jsonl"].map(|name| at(dir, name));
+    let link = at(dir, "link.svg");
+    symlink(&groups, &link).expect("a link");
+    fs::hard_link(&records, at(dir, "t2.md")).expect("a link");
+    let data = at(dir, "data");
+    fs::create_dir(&data).expect("a folder");
+    fs::write(at(dir, "data/version"), "of the store").expect("written");
+
+    refused(dir, &["eval", &set, "--svg", &link]);
+    refused(dir, &["eval", "--records", &records, "--groups", &groups, "--svg", &records]);
+    let experiment = ["experiment", "t2", "--scale", "0.001", "--records", &records, "--groups", &groups];
+    refused(dir, &[&experiment[..], &["--write", &groups]].concat());
+    refused(dir, &[&experiment[..], &["--out", dir.to_str().expect("a plain path")]].concat());
+    refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/version")]);
+    refused(dir, &["export", "--from", &data, "--collection", "c", &at(dir, "data/new")]);
+    // One of its files would be two.
+    fs::remove_file(&records).expect("removed");
+    symlink(&groups, &records).expect("a link");
+    refused(dir, &["sample", "--records", "5", "--seed", "2", "--out", &set]);
+}
+
+#[test]
+fn a_failed_export_leaves_the_file_of_before() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    fs::write(dir.join("letters.jsonl"), "of before").expect("written");
+    crate::support::TestServer::start_in(dir.join("data")).stop();
+    let arguments = ["export", "--from", &at(dir, "data"), "--collection", "nothing", &at(dir, "letters.jsonl")];
+    let output = run(&arguments, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read(dir.join("letters.jsonl")).expect("it is there"), b"of before");
+    let names = fs::read_dir(dir).expect("readable").count();
+    assert_eq!(
+        names,
+        2,
+        "only the folder and the file: {:?}",
+        fs::read_dir(dir).expect("readable").collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_set_that_is_stopped_half_way_is_not_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let set = folder.path().join("set");
+    fs::create_dir(&set).expect("a folder");
+    fs::write(set.join("groups.jsonl"), "of before").expect("written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["sample", "--records", "100000000", "--seed", "1", "--out"]).arg(&set);
+    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while fs::read_dir(&set).expect("readable").count() < 5 {
+        assert!(std::time::Instant::now() < deadline, "it does not begin");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let asked = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    assert!(asked.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("stopped by a signal; not written") && said.contains("records.jsonl"), "{said}");
+    assert_eq!(contents(&set), [(at(&set, "groups.jsonl"), b"of before".to_vec())]);
+}

@@ -1,0 +1,528 @@
+//! What `doppel import` promises on the command line.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::support::TestServer;
+use serde_json::{Value, json};
+
+/// Runs `doppel import --collection letters` with `input` on standard input.
+fn import_with(arguments: &[&str], input: &[u8], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["import", "--collection", "letters"]).args(arguments).envs(environment.iter().copied());
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().expect("the doppel binary starts");
+    // It may end without reading.
+    let _ = child.stdin.take().expect("piped").write_all(input);
+    child.wait_with_output().expect("it ends")
+}
+
+fn import(arguments: &[&str]) -> Output {
+    import_with(arguments, b"", &[])
+}
+
+/// What it said, having ended with `code`.
+#[track_caller]
+fn ended(output: &Output, code: i32) -> String {
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    said
+}
+
+#[track_caller]
+fn says(output: &Output, code: i32, parts: &[&str]) {
+    let said = ended(output, code);
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in:\n{said}");
+    }
+}
+
+fn sample(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name).to_str().expect("a plain path").to_owned()
+}
+
+fn write(dir: &Path, name: &str, text: impl AsRef<[u8]>) -> String {
+    let path: PathBuf = dir.join(name);
+    fs::write(&path, text).expect("the folder can be written");
+    path.to_str().expect("a plain path").to_owned()
+}
+
+fn jsonl(count: usize) -> String {
+    (1..=count).map(|n| format!("{{\"id\":\"r{n}\",\"title\":\"第{n}件来信谈的是另一件事\"}}\n")).collect()
+}
+
+/// Every record in commit order: id, verdict and what it repeats.
+fn verdicts(server: &TestServer) -> Vec<(String, Value, Value)> {
+    let page = server.send("GET", "/v1/collections/letters/records?limit=1000", &Value::Null).json();
+    let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}")).iter();
+    items
+        .map(|item| {
+            (item["id"].as_str().expect("an id").to_owned(), item["verdict"].clone(), item["duplicate_of"].clone())
+        })
+        .collect()
+}
+
+fn rejects(path: &str) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("the rejects file is there");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect()
+}
+
+#[test]
+fn a_service_and_a_directory_give_the_same_verdicts_from_either_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("served"));
+    says(
+        &import(&["--to", server.url(), &sample("letters.jsonl")]),
+        0,
+        &[
+            "read      12 lines",
+            "6 original, 1 exact_duplicate, 4 near_duplicate, 1 too_short",
+            "12 new",
+            "rejected  0",
+        ],
+    );
+    let through_http = verdicts(&server);
+    let of = |id: &str| through_http.iter().find(|found| found.0 == id).unwrap().2.clone();
+    assert_eq!(through_http.iter().map(|found| found.0.as_str()).collect::<Vec<_>>().first(), Some(&"L-001"));
+    let repeats = [("L-003", "L-001"), ("L-005", "L-002"), ("L-009", "L-004"), ("L-010", "L-008"), ("L-012", "L-006")];
+    for (id, original) in repeats {
+        assert_eq!(of(id), json!(original), "{id}");
+    }
+    for name in ["letters.jsonl", "letters.csv"] {
+        let data = dir.path().join(name);
+        ended(&import(&["--to", data.to_str().unwrap(), &sample(name)]), 0);
+        assert_eq!(verdicts(&TestServer::start_in(&data)), through_http, "{name}");
+    }
+}
+
+#[test]
+fn importing_again_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    let file = sample("letters.csv");
+    ended(&import(&["--to", server.url(), &file]), 0);
+    let before = verdicts(&server);
+    says(
+        &import(&["--to", server.url(), &file]),
+        0,
+        &["6 original, 1 exact_duplicate, 4 near_duplicate, 1 too_short", "0 new, 0 replaced, 0 updated, 12 unchanged"],
+    );
+    assert_eq!(verdicts(&server), before);
+}
+
+#[test]
+fn more_lines_than_one_request_takes_are_stored_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let file = write(dir.path(), "many.jsonl", jsonl(4500));
+    says(&import(&["--to", server.url(), &file]), 0, &["read      4500 lines", "4500 new", "rejected  0"]);
+    let mut after = String::new();
+    let mut ids = Vec::new();
+    loop {
+        let page =
+            server.send("GET", &format!("/v1/collections/letters/records?limit=1000{after}"), &Value::Null).json();
+        ids.extend(page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&cursor={next}");
+    }
+    let wrong = ids.iter().zip(1..).find(|(id, n)| **id != format!("r{n}"));
+    assert_eq!((ids.len(), wrong), (4500, None));
+}
+
+#[test]
+fn rejected_lines_are_listed_with_their_numbers_and_the_rest_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let csv = write(
+        dir.path(),
+        "bad.csv",
+        b"id,title,content\r\n1,\xe7\x81\xaf,\"two\r\nlines\"\r\n2,only two\r\n\r\n_3,x,y\r\n4,\xff,z\r\n5,\"a\n\nb\",c\n,no id,here\n",
+    );
+    let lines =
+        write(dir.path(), "bad.jsonl", "{\"id\":\"6\",\"title\":{\"a\":1}}\n{oops\n\n{\"id\":\"7\",\"title\":\"x\"}\n");
+    let list = dir.path().join("rejects.jsonl");
+    let list = list.to_str().unwrap();
+    let output = import(&["--to", server.url(), "--rejects", list, &csv, &lines]);
+    says(&output, 3, &["read      9 lines", "3 new", "rejected  6, listed in"]);
+    let found: Vec<(bool, u64, String, String)> = rejects(list)
+        .iter()
+        .map(|reject| {
+            assert!(reject.get("text").is_none(), "{reject}");
+            assert!(!reject["detail"].as_str().unwrap().is_empty());
+            let text = |name: &str| reject[name].as_str().unwrap().to_owned();
+            (text("file") == csv, reject["line"].as_u64().unwrap(), text("code"), text("pointer"))
+        })
+        .collect();
+    let expected = [
+        (true, 4, "wrong_number_of_values", ""),
+        (true, 6, "invalid_id", "/id"),
+        (true, 7, "not_utf8", ""),
+        (true, 11, "no_id", "/id"),
+        (false, 1, "nested_value", "/title"),
+        (false, 2, "malformed_line", ""),
+    ];
+    let expected: Vec<_> =
+        expected.iter().map(|(csv, line, code, at)| (*csv, *line, (*code).into(), (*at).into())).collect();
+    assert_eq!(found, expected);
+    assert_eq!(verdicts(&server).iter().map(|found| found.0.as_str()).collect::<Vec<_>>(), ["1", "5", "7"]);
+
+    let output = import(&["--to", server.url(), "--rejects", list, "--rejects-with-text", &lines]);
+    ended(&output, 3);
+    let texts: Vec<Value> = rejects(list).iter().map(|reject| reject["text"].clone()).collect();
+    assert_eq!(texts, [json!("{\"id\":\"6\",\"title\":{\"a\":1}}"), json!("{oops")]);
+}
+
+#[test]
+fn a_quote_that_is_not_closed_takes_no_row_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let row = |n: u32| format!("{n},第{n}件来信谈的是另一件事\n");
+    let text = format!("id,title\n{}2,\"路灯坏了\n{}", row(1), (3..=40).map(row).collect::<String>());
+    let file = write(dir.path(), "open.csv", text);
+    let said = ended(&import(&["--to", server.url(), &file]), 3);
+    assert!(said.contains("39 new") && said.contains("rejected  1"), "{said}");
+    assert!(
+        said.contains(&format!("{file}:3: open_quote: the quote that begins a value in line 3 is not closed")),
+        "{said}"
+    );
+    assert!(!said.contains("路灯"), "{said}");
+    assert_eq!(verdicts(&server).len(), 39);
+}
+
+#[test]
+fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let rows = "id,标题,来电人,来电时间,user\n1,柳河路路灯长期不亮,secret,2026-03-02,甲\n2,青松苑电梯频繁故障,secret,2026-03-03,乙\n";
+    let file = write(dir.path(), "calls.csv", rows);
+    let counted = ["2 new", "columns   标题 (text), user (identity)\nnot used  来电人, 来电时间\n", "rejected  0"];
+    let output = import(&["--to", server.url(), &file]);
+    says(&output, 0, &counted);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("columns not used: 来电人, 来电时间; stored as they came"), "{said}");
+    assert!(!said.contains("secret") && !said.contains("unused_member"), "{said}");
+    // In a directory the same, and nothing is said of what settings do use.
+    let data = dir.path().join("directory");
+    says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &counted);
+    let fields = json!({"fields": [{"name": "标题", "role": "text"}, {"name": "来电人", "role": "identity"},
+        {"name": "来电时间", "role": "time"}, {"name": "user", "role": "ignore"}]});
+    assert_eq!(server.send("DELETE", "/v1/collections/letters", &Value::Null).status, 204);
+    assert_eq!(server.send("PUT", "/v1/collections/letters", &fields).status, 201);
+    let said = ended(&import(&["--to", server.url(), &file]), 0);
+    assert!(said.contains("标题 (text), 来电人 (identity), 来电时间 (time), user (ignore)\nstored"), "{said}");
+    assert!(!said.contains("not used"), "{said}");
+}
+
+#[test]
+fn who_may_not_read_the_settings_hears_of_unused_columns_from_the_service() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, config) = new_key(dir.path(), "write");
+    let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
+    let file = write(dir.path(), "calls.csv", "id,标题,来电人\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
+    let said = ended(&import_with(&["--to", server.url(), &file], b"", &[("DOPPEL_KEY", &key)]), 0);
+    assert!(said.contains("2 new") && !said.contains("columns"), "{said}");
+    assert!(said.contains(&format!("{file}:2: warning: unused_member at /来电人: no field")), "{said}");
+}
+
+#[test]
+fn records_whose_time_cannot_be_read_are_stored_and_counted_as_warned() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let line = |n: u32, time: &str| format!("{n},第{n}件来信谈的是另一件事,{time}\n");
+    let odd = (1..=7).map(|n| line(n, "secret day")).collect::<String>();
+    let file = write(dir.path(), "times.csv", format!("id,title,time\n{}{odd}", line(9, "2018年1月5日 星期五")));
+    let output = import(&["--to", server.url(), &file]);
+    let places: Vec<String> = (3..=7).map(|line| format!("{file}:{line}")).collect();
+    let counted = format!("warned    7 unreadable_time ({} …)\nrejected  0\n", places.join(", "));
+    says(&output, 0, &["read      8 lines", "8 new", &counted]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("unreadable_time").count(), 1, "explained once:\n{said}");
+    assert!(
+        said.contains(&format!("{file}:3: warning: unreadable_time at /time: ")) && said.contains("RFC 3339"),
+        "{said}"
+    );
+    assert!(!said.contains("secret"), "{said}");
+    let record = server.send("GET", "/v1/collections/letters/records/1", &Value::Null).json();
+    assert_eq!(record["row"]["time"], "secret day");
+    let data = dir.path().join("directory");
+    says(&import(&["--to", data.to_str().unwrap(), &file]), 0, &[&counted]);
+}
+
+#[test]
+fn without_a_rejects_file_the_reasons_are_shown_and_never_the_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let file = write(dir.path(), "a.jsonl", "{\"id\":\"1\",\"title\":\"x\"}\n{\"title\":\"a secret matter\"}\n");
+    let said = ended(&import(&["--to", data.to_str().unwrap(), &file]), 3);
+    assert!(said.contains(&format!("{file}:2: no_id")) && said.contains("--make-ids"), "{said}");
+    assert!(!said.contains("secret"), "{said}");
+}
+
+#[test]
+fn made_ids_name_file_and_line_and_stay_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let file = write(dir.path(), "inbox.csv", "\u{feff}标题,内容\n路灯,\"坏了\n很久\"\n电梯,停了\n");
+    says(&import(&["--to", server.url(), &file]), 2, &["no column \"id\"", "--make-ids"]);
+    for unchanged in ["0 unchanged", "2 unchanged"] {
+        says(&import(&["--to", server.url(), "--make-ids", &file]), 0, &[unchanged]);
+    }
+    assert_eq!(verdicts(&server).iter().map(|found| found.0.as_str()).collect::<Vec<_>>(), ["inbox-2", "inbox-4"]);
+    let record = server.send("GET", "/v1/collections/letters/records/inbox-2", &Value::Null).json();
+    assert_eq!(record["row"], json!({ "id": "inbox-2", "标题": "路灯", "内容": "坏了\n很久" }));
+}
+
+#[test]
+fn null_of_a_dump_is_no_value_unless_told_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let file = write(dir.path(), "dump.csv", "id,title,content,user\nd1,NULL,路灯坏了半个月没有人修,\\N\n");
+    let collection = |name: &str, more: &[&str]| {
+        let arguments = [&["--to", server.url(), "--collection", name, &file][..], more].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_doppel")).arg("import").args(arguments).output().unwrap();
+        says(&output, 0, &["stored    1"]);
+        server.send("GET", &format!("/v1/collections/{name}/records/d1"), &Value::Null).json()["row"].clone()
+    };
+    assert_eq!(collection("nulls", &[]), json!({ "id": "d1", "content": "路灯坏了半个月没有人修" }));
+    let told = json!({ "id": "d1", "title": "NULL", "content": "路灯坏了半个月没有人修" });
+    assert_eq!(collection("nulls-told", &["--null", "\\N"]), told);
+}
+
+#[test]
+fn standard_input_is_a_file_called_minus() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    let text = format!("\u{feff}{}", jsonl(3));
+    let output = import_with(&["--to", server.url(), "--format", "jsonl", "-"], text.as_bytes(), &[]);
+    says(&output, 0, &["read      3 lines", "3 new"]);
+    says(&import(&["--to", server.url(), "-"]), 2, &["--format"]);
+}
+
+#[test]
+fn skipped_lines_are_left_out_and_a_rejects_file_is_continued() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let first = write(dir.path(), "first.csv", "id,title\na,\"x\ny\"\nb\nc,z\nd,w,w\n");
+    let second = write(dir.path(), "second.jsonl", jsonl(1));
+    let list = write(dir.path(), "rejects.jsonl", "{\"line\":0}\n");
+    let output = import(&["--to", server.url(), "--rejects", &list, "--skip-lines", "4", &first, &second]);
+    says(&output, 3, &["read      3 lines", "rejected  1"]);
+    assert_eq!(verdicts(&server).iter().map(|found| found.0.as_str()).collect::<Vec<_>>(), ["c", "r1"]);
+    let lines: Vec<u64> = rejects(&list).iter().map(|reject| reject["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, [0, 6]);
+}
+
+#[test]
+fn a_signal_stops_it_and_it_can_go_on_from_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Standard input stays open: more may come, so that only a signal ends it.
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(jsonl(2500).as_bytes()).expect("it reads");
+    input.flush().expect("it reads");
+    let stored = || server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while stored() < 2000 {
+        assert!(std::time::Instant::now() < deadline, "the first batch does not arrive");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    drop(input);
+    says(&output, 1, &["stopped by a signal", "-: 2000 lines done", "--skip-lines 2000 -", "read      2000 lines"]);
+    let rest = import_with(
+        &["--to", server.url(), "--format", "jsonl", "--skip-lines", "2000", "-"],
+        jsonl(2500).as_bytes(),
+        &[],
+    );
+    says(&rest, 0, &["read      500 lines", "500 new"]);
+    assert_eq!(stored(), 2500);
+}
+
+#[test]
+fn what_an_import_reads_is_never_its_rejects_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let to = data.to_str().unwrap();
+    let text = "{\"id\":\"1\",\"title\":\"路灯\"}\n{oops\n";
+    let (file, key) = (write(dir.path(), "in.jsonl", text), write(dir.path(), "key", "dpl_a_b\n"));
+    let other = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::os::unix::fs::symlink(&file, other("symbolic.jsonl")).unwrap();
+    fs::hard_link(&file, other("hard.jsonl")).unwrap();
+    fs::create_dir(&data).unwrap();
+    let within = write(&data, "version", "kept");
+    for rejects in
+        [file.clone(), other("symbolic.jsonl"), other("hard.jsonl"), other("data/../in.jsonl"), key.clone(), within]
+    {
+        let before = fs::read(&rejects).unwrap();
+        says(
+            &import(&["--to", to, "--key-file", &key, "--rejects", &rejects, &file]),
+            2,
+            &["written over while it is in use"],
+        );
+        says(
+            &import(&["--to", to, "--key-file", &key, "--rejects", &rejects, "--skip-lines", "1", &file]),
+            2,
+            &["written over"],
+        );
+        assert_eq!(fs::read(&rejects).unwrap(), before, "{rejects}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["import", "--to", to, "--collection", "letters", "--format", "jsonl", "--rejects", &file, "-"]);
+    let output = command.stdin(fs::File::open(&file).unwrap()).output().unwrap();
+    says(&output, 2, &["written over while it is in use (-)"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+/// What stands in `dir` under names that begin with `name`.
+fn beginning_with(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable").path());
+    let mut found: Vec<_> = entries
+        .filter(|path| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name)))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn an_import_cut_short_keeps_its_rejects_and_harms_no_earlier_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("rejects.jsonl");
+    for earlier in [None, Some("{\"line\":7}\n")] {
+        fs::remove_file(&list).ok();
+        earlier.iter().for_each(|text| fs::write(&list, text).unwrap());
+        let server = TestServer::start_in(dir.path().join(format!("data-{}", earlier.is_some())));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+        command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
+        command.arg("--rejects").arg(&list).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut input = child.stdin.take().expect("piped");
+        input.write_all(format!("{{oops\n{}", jsonl(2500)).as_bytes()).expect("it reads");
+        input.flush().expect("it reads");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while beginning_with(dir.path(), "rejects.jsonl.").iter().all(|part| fs::metadata(part).unwrap().len() == 0) {
+            assert!(std::time::Instant::now() < deadline, "the first batch does not arrive");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(fs::read_to_string(&list).ok().as_deref(), earlier, "it is not complete");
+        assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill runs").success());
+        let said = ended(&child.wait_with_output().expect("it ends"), 1);
+        let found = beginning_with(dir.path(), "rejects.jsonl");
+        let kept = found.last().unwrap().to_str().unwrap();
+        assert_eq!(found.len(), if earlier.is_some() { 2 } else { 1 }, "{found:?}");
+        assert_eq!((rejects(kept).len(), &rejects(kept)[0]["line"]), (1, &json!(1)));
+        assert!(said.contains(&format!("rejected  1, listed in {kept}\n")), "{said}");
+        assert_eq!(said.contains(&format!("to go on, give --rejects {kept}")), earlier.is_some(), "{said}");
+        if let Some(text) = earlier {
+            assert_eq!(fs::read_to_string(&list).unwrap(), text);
+        }
+    }
+}
+
+#[test]
+fn a_service_that_comes_back_is_tried_again_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = TestServer::start_in(&data);
+    let address = server.url().trim_start_matches("http://").to_owned();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["import", "--to", server.url(), "--collection", "letters", "--format", "jsonl", "-"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("piped");
+    let text = jsonl(5000);
+    let (first, rest) = text.split_at(text.find("{\"id\":\"r2001\"").unwrap());
+    input.write_all(first.as_bytes()).expect("it reads");
+    input.flush().expect("it reads");
+    let stored = |server: &TestServer| {
+        server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while stored(&server) < 1 {
+        assert!(std::time::Instant::now() < deadline, "nothing arrives");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    server.kill();
+    let mut again = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    again.args(["serve", "--listen", &address, "--data"]).arg(&data).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut again = again.spawn().expect("it starts");
+    input.write_all(rest.as_bytes()).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    again.kill().expect("it can be killed");
+    again.wait().expect("it ends");
+    says(&output, 0, &["read      5000 lines", "rejected  0"]);
+    assert_eq!(stored(&TestServer::start_in(&data)), 5000);
+}
+
+#[test]
+fn what_cannot_be_reached_is_said_with_a_remedy() {
+    let file = sample("letters.jsonl");
+    says(&import(&["--to", "http://127.0.0.1:9", &file]), 1, &["doppel serve"]);
+    says(&import(&["--to", "http://no-such-host.invalid:8080", &file]), 1, &["no-such-host.invalid", "address"]);
+    says(&import(&["--to", "127.0.0.1:8080", &file]), 2, &["write http://127.0.0.1:8080"]);
+}
+
+#[test]
+fn a_directory_in_use_and_a_missing_file_are_failures() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path());
+    says(&import(&["--to", dir.path().to_str().unwrap(), &sample("letters.csv")]), 1, &["process"]);
+    says(&import(&["--to", server.url(), &sample("letters.csv"), "missing.csv"]), 1, &["missing.csv"]);
+    let listed = server.send("GET", "/v1/collections", &Value::Null).json();
+    assert_eq!(listed["items"], json!([]), "nothing is sent when a file is missing");
+}
+
+#[test]
+fn a_header_that_cannot_be_used_is_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let data = data.to_str().unwrap();
+    for (text, named) in [("id,标题,标题\n1,a,b\n", "标题"), ("id,,b\n1,a,b\n", "column 2"), ("", "empty")] {
+        says(&import(&["--to", data, &write(dir.path(), "x.csv", text)]), 2, &["x.csv", named]);
+    }
+    says(&import(&["--to", data, &write(dir.path(), "x.txt", "")]), 2, &["x.txt", "--format"]);
+    let twice = [write(dir.path(), "y.csv", "a\n1\n"), write(dir.path(), "y.jsonl", "{}\n")];
+    says(&import(&["--to", data, "--make-ids", &twice[0], &twice[1]]), 2, &["y-1"]);
+}
+
+/// A key with these scopes, and a configuration that knows it.
+fn new_key(dir: &Path, scopes: &str) -> (String, String) {
+    let made =
+        Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "new-key", "desk", "--scopes", scopes]).output();
+    let made = made.expect("it runs");
+    let said = String::from_utf8(made.stderr).expect("UTF-8");
+    let key = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key").to_owned();
+    (key, write(dir, "doppel.toml", made.stdout))
+}
+
+#[test]
+fn a_key_is_taken_from_a_file_or_the_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let (key, config) = new_key(dir.path(), "write");
+    let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
+    let key_file = write(dir.path(), "key", format!("{key}\n"));
+    let file = sample("letters.csv");
+    let to = ["--to", server.url(), &file];
+    says(&import(&to), 1, &["--key-file"]);
+    says(&import_with(&to, b"", &[("DOPPEL_KEY", &key)]), 0, &["12 new"]);
+    says(&import(&["--to", server.url(), "--key-file", &key_file, &file]), 0, &["12 unchanged"]);
+    let said = ended(&import_with(&to, b"", &[("DOPPEL_KEY", "dpl_desk_wrong")]), 1);
+    assert!(!said.contains("dpl_desk_wrong"), "{said}");
+}
+
+#[test]
+fn the_help_shows_examples() {
+    let said = ended(&import(&["--help"]), 0);
+    for part in
+        ["doppel import --to http://127.0.0.1:8080 --collection letters letters.csv", "Exit codes", "DOPPEL_KEY"]
+    {
+        assert!(said.contains(part), "{part}");
+    }
+}

@@ -1,0 +1,22 @@
+//! The commands, run as a user runs them.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
+#[path = "../support/mariadb.rs"]
+mod mariadb;
+#[path = "../support/mongod.rs"]
+mod mongod;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bench;
+mod config;
+mod dedup;
+mod doctor;
+mod eval;
+mod experiment;
+mod experiment_servers;
+mod export;
+mod files;
+mod import;
+mod sample;

@@ -1,0 +1,6 @@
+//! The files that deploy the service, and what it is made of.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
+mod dependencies;
+mod files;

@@ -1,0 +1,258 @@
+//! Who may do what: scopes by route, the shapes of 401, 403 and 429, and no open door to the network.
+
+use crate::support::{TestServer, expect_problem, run};
+use serde_json::{Value, json};
+
+struct Guarded {
+    server: TestServer,
+    keys: Vec<(&'static str, String)>,
+    _folder: tempfile::TempDir,
+}
+
+impl Guarded {
+    /// A service with one key per scope, made as an operator would.
+    fn start(environment: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut text = String::new();
+        let mut keys = Vec::new();
+        for scope in ["read", "write", "admin"] {
+            let made = run(&["config", "new-key", &format!("desk-{scope}"), "--scopes", scope], &[]);
+            let [section, said] = [made.stdout, made.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+            let key = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key");
+            assert!(!section.contains("dpl_") && !section.contains(key.rsplit('_').next().expect("a secret")));
+            keys.push((scope, key.to_owned()));
+            text.push_str(&section);
+        }
+        let file = folder.path().join("doppel.toml");
+        std::fs::write(&file, text).expect("the file can be written");
+        let arguments = ["--config", file.to_str().expect("a plain path")];
+        let server = TestServer::start_with(folder.path().join("data"), &arguments, environment);
+        Self { server, keys, _folder: folder }
+    }
+
+    fn key(&self, scope: &str) -> &str {
+        &self.keys.iter().find(|(name, _)| *name == scope).expect("a key for each scope").1
+    }
+}
+
+#[test]
+fn two_keys_or_two_hosts_are_refused_rather_than_chosen_from() {
+    let guarded = Guarded::start(&[]);
+    let key = format!("Bearer {}", guarded.key("read"));
+    let ask = |headers: String| {
+        guarded
+            .server
+            .exchange(format!("GET /v1/collections HTTP/1.1\r\n{headers}connection: close\r\n\r\n").as_bytes())
+    };
+    let one = format!("host: localhost\r\nauthorization: {key}\r\n");
+    assert!(ask(one.clone()).starts_with("HTTP/1.1 200"));
+    for more in [format!("authorization: {key}\r\n"), "authorization: Bearer other\r\n".into(), "host: y\r\n".into()] {
+        let answer = ask(one.clone() + &more);
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("repeated_header"), "{answer}");
+    }
+}
+
+#[test]
+fn a_key_opens_the_routes_of_its_scope_and_no_others() {
+    let guarded = Guarded::start(&[]);
+    let server = &guarded.server;
+    let row = json!({"content": "路灯坏了很久没有人来修理"});
+    let pair = json!({"a": {"row": row}, "b": {"row": row}});
+    let routes = [
+        ("admin", "PUT", "/v1/collections/desk", json!({}), 201),
+        ("read", "GET", "/v1/collections", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk", Value::Null, 200),
+        ("write", "PUT", "/v1/collections/desk/records/a", row.clone(), 201),
+        ("write", "POST", "/v1/collections/desk/records", row.clone(), 201),
+        ("read", "GET", "/v1/collections/desk/records/a", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk/records", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk/records/a/similar", Value::Null, 200),
+        ("read", "GET", "/v1/collections/desk/similar?fingerprint=00000000000000ff", Value::Null, 200),
+        ("read", "POST", "/v1/collections/desk/check", row.clone(), 200),
+        ("read", "POST", "/v1/collections/desk/similar", row, 200),
+        ("read", "POST", "/v1/collections/desk/explain", pair, 200),
+        ("read", "GET", "/metrics", Value::Null, 200),
+        ("write", "DELETE", "/v1/collections/desk/records/a", Value::Null, 204),
+        ("admin", "DELETE", "/v1/collections/desk", Value::Null, 204),
+    ];
+    for (needed, method, path, body, status) in routes {
+        for (scope, key) in guarded.keys.iter().filter(|(scope, _)| *scope != needed) {
+            let problem = expect_problem(&server.send_as(key, method, path, &body), 403, "missing_scope");
+            assert!(
+                problem["detail"].as_str().is_some_and(|text| text.contains(&format!("{needed:?}"))),
+                "{scope}: {problem}"
+            );
+        }
+        expect_problem(&server.send(method, path, &body), 401, "missing_key");
+        let answer = server.send_as(guarded.key(needed), method, path, &body);
+        assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);
+    }
+    let bulk = "/v1/collections/desk/records/_bulk";
+    expect_problem(&server.send_text("POST", bulk, "application/x-ndjson", "{}"), 401, "missing_key");
+    for open in ["/", "/livez", "/readyz", "/version", "/openapi.yaml", "/docs/"] {
+        assert_eq!(server.send("GET", open, &Value::Null).status, 200, "{open}");
+    }
+}
+
+#[test]
+fn the_log_names_the_key_of_a_refused_caller() {
+    let guarded = Guarded::start(&[]);
+    let server = &guarded.server;
+    let key = guarded.key("read").to_owned();
+    let path = "/v1/collections/desk/records/a";
+    let wrong = format!("{key}0");
+    for (key, status) in [(key.as_str(), 403), (&wrong, 401), (&key.replace("desk-read", "desk-gone"), 401)] {
+        assert_eq!(server.send_as(key, "PUT", path, &json!({"content": "x"})).status, status);
+    }
+    let given_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while server.log().matches("status=401").count() < 2 && std::time::Instant::now() < given_up {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let log = server.log();
+    let refused = |status: u16| log.lines().filter(move |line| line.contains(&format!("status={status}")));
+    assert!(refused(403).all(|line| line.contains("key=\"desk-read\"")) && refused(403).count() == 1, "{log}");
+    let named: Vec<bool> = refused(401).map(|line| line.contains("key=\"desk-read\"")).collect();
+    assert_eq!(named, [true, false], "{log}");
+    let secret = key.rsplit('_').next().expect("a secret");
+    assert!(!log.contains(secret) && !log.contains("desk-gone"), "{log}");
+}
+
+#[test]
+fn a_missing_key_and_a_wrong_one_are_told_apart_and_nothing_else_is() {
+    let guarded = Guarded::start(&[]);
+    let ask = |value: &str| {
+        let answer = guarded.server.request("GET", "/v1/collections", &[("authorization", value)], b"");
+        answer.expect("an answer")
+    };
+    let missing = guarded.server.send("GET", "/v1/collections", &Value::Null);
+    expect_problem(&missing, 401, "missing_key");
+    assert_eq!(missing.header("www-authenticate"), Some("Bearer realm=\"doppel\""));
+    let good = guarded.key("read");
+    let mut details = Vec::new();
+    for wrong in [
+        format!("Bearer {good}0"),
+        format!("Bearer {}", good.replace("desk", "dusk")),
+        format!("Basic {good}"),
+        "Bearer x".into(),
+        "Bearer".into(),
+        good.to_owned(),
+    ] {
+        let answer = ask(&wrong);
+        details.push(expect_problem(&answer, 401, "invalid_key")["detail"].clone());
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"doppel\", error=\"invalid_token\""));
+        assert!(!answer.text.contains(good), "{}", answer.text);
+    }
+    details.dedup();
+    assert_eq!(details.len(), 1, "{details:?}");
+    assert_eq!(ask(&format!("bearer {good}")).status, 200, "the scheme's name has no case");
+    // Who may not write does not learn whether the row would have been right, nor whether the record is there.
+    for body in ["{", "{\"content\":[]}", "{\"content\":\"x\"}"] {
+        let bearer = format!("Bearer {good}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "text/plain")];
+        let answer = guarded.server.request("PUT", "/v1/collections/none/records/a?x=1", &headers, body.as_bytes());
+        expect_problem(&answer.expect("an answer"), 403, "missing_scope");
+    }
+    assert!(!guarded.server.log().contains(good.rsplit('_').next().expect("a secret")), "a secret is in the log");
+}
+
+#[test]
+fn a_key_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_disturbed() {
+    let guarded = Guarded::start(&[("DOPPEL_LIMITS__REQUESTS_PER_SECOND_PER_KEY", "3")]);
+    let ask = |scope: &str| guarded.server.send_as(guarded.key(scope), "GET", "/v1/collections", &Value::Null);
+    let refused =
+        (0..100).map(|_| ask("read")).find(|answer| answer.status != 200).expect("100 requests at once are too many");
+    expect_problem(&refused, 429, "rate_limited");
+    let seconds: u64 = refused.header("retry-after").expect("a time").parse().expect("seconds");
+    assert!((1..=2).contains(&seconds), "{seconds}");
+    let write = guarded.server.send_as(guarded.key("write"), "DELETE", "/v1/collections/none/records/a", &Value::Null);
+    expect_problem(&write, 404, "unknown_collection");
+    std::thread::sleep(std::time::Duration::from_secs(seconds));
+    assert_eq!(ask("read").status, 200, "after the time it was told");
+}
+
+#[test]
+fn an_address_that_others_can_reach_is_refused_without_keys() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("a plain path");
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let ended = run(&["serve", "--listen", listen, "--data", data], &[]);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains("doppel config new-key") && said.contains("127.0.0.1"), "{said}");
+        assert!(!std::path::Path::new(data).exists(), "it touched the disk before it refused");
+    }
+}
+
+#[test]
+fn metrics_count_what_happened_and_hold_no_ids() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let row = json!({"content": "路灯坏了很久没有人来修理"});
+    for id in ["secret-id-1", "secret-id-2"] {
+        assert_eq!(server.send("PUT", &format!("/v1/collections/desk/records/{id}"), &row).status, 201);
+    }
+    server.send("PUT", "/v1/collections/desk/records/x", &json!({}));
+    let text = server.send("GET", "/metrics", &Value::Null).text;
+    for line in [
+        "doppel_records 2",
+        "doppel_registrations_total{outcome=\"created\"} 2",
+        "doppel_verdicts_total{verdict=\"exact_duplicate\"} 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");
+    }
+    let route = "route=\"/v1/collections/{collection}/records/{id}\",status=\"422\"} 1";
+    assert!(text.contains(route), "{text}");
+    assert!(text.contains("process_resident_memory_bytes") && !text.contains("secret-id"), "{text}");
+    assert!(!server.log().contains("secret-id") && !server.log().contains("路灯"), "{}", server.log());
+}
+
+#[test]
+fn what_a_web_page_could_send_unasked_is_refused_everywhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let row = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
+    let ask = |method: &str, path: &str, headers: &str, body: &str| {
+        let length = body.len();
+        let request =
+            format!("{method} {path} HTTP/1.1\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        let answer = server.exchange(request.as_bytes());
+        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
+    };
+    let (records, host) = ("/v1/collections/desk/records", "host: localhost\r\n");
+    let named = format!("{host}content-type: application/json\r\n");
+    assert_eq!(ask("POST", records, &named, &row), 201);
+    assert_eq!(ask("POST", records, host, &row), 415, "a body that does not say what it is");
+    for path in ["/livez", "/version", "/metrics", "/openapi.yaml", "/v1/tasks", records, "/nowhere"] {
+        for refused in
+            ["sec-fetch-site: cross-site\r\n", "sec-fetch-site: same-site\r\n", "origin: http://localhost:1\r\n"]
+        {
+            assert_eq!(ask("GET", path, &format!("{host}{refused}"), ""), 403, "{path} {refused}");
+        }
+        assert_eq!(ask("GET", path, "host: attacker.example\r\n", ""), 421, "{path}");
+    }
+    for path in ["/v1/tasks/1/cancel", "/v1/collections/desk/generations/1/activate"] {
+        assert_eq!(ask("POST", path, &format!("{host}origin: null\r\n"), ""), 403, "{path}");
+        assert_eq!(ask("POST", path, "host: attacker.example\r\n", ""), 421, "{path}");
+    }
+    let own = format!("{named}origin: {}\r\nsec-fetch-site: same-origin\r\n", server.url());
+    assert_eq!(ask("POST", records, &own.replace("localhost", "127.0.0.1"), &row), 403, "another port's page");
+    let port = server.url().rsplit(':').next().expect("a port");
+    assert_eq!(ask("POST", records, &own.replace("localhost", &format!("127.0.0.1:{port}")), &row), 201);
+}
+
+#[test]
+fn with_keys_any_host_name_is_taken_and_pages_are_where_they_are_named() {
+    let guarded = Guarded::start(&[("DOPPEL_SERVER__ORIGINS", "[\"https://desk.example\"]")]);
+    let key = guarded.key("read");
+    let ask = |headers: &str| {
+        let request = format!(
+            "GET /v1/collections HTTP/1.1\r\nhost: doppel.example\r\nauthorization: Bearer {key}\r\n{headers}connection: close\r\n\r\n"
+        );
+        guarded.server.exchange(request.as_bytes())
+    };
+    assert!(ask("").starts_with("HTTP/1.1 200"));
+    assert!(ask("origin: https://desk.example\r\nsec-fetch-site: cross-site\r\n").starts_with("HTTP/1.1 200"));
+    let answer = ask("origin: https://other.example\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("server.origins"), "{answer}");
+}

@@ -1,0 +1,258 @@
+//! `_bulk`: one answer a line, in line order, registered in line order; bad lines get their own answer and harm no other;
+//! memory stays the same whatever comes.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use crate::support::{Rng, TestServer, setting};
+use serde_json::{Value, json};
+
+const NDJSON: &str = "application/x-ndjson";
+
+fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], environment);
+    (folder, server)
+}
+
+/// A path of a collection that no other test writes to.
+fn bulk_of(collection: &str) -> String {
+    format!("/v1/collections/{collection}/records/_bulk")
+}
+
+#[track_caller]
+fn send(server: &TestServer, path: &str, body: &[u8]) -> Vec<Value> {
+    let answer = server.request("POST", path, &[("content-type", NDJSON)], body).expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(answer.header("content-type"), Some(NDJSON));
+    answer.text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// A text of its own for every number: no two share more than a few characters in a row.
+fn text(number: u64) -> String {
+    let mut random = Rng::new(number);
+    let han = |random: &mut Rng| char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character");
+    (0..60).map(|_| han(&mut random)).collect()
+}
+
+fn summary(line: &Value) -> (u64, u64, String) {
+    let code = line["code"].as_str().or(line["verdict"].as_str()).expect("a code or a verdict");
+    (line["line"].as_u64().expect("a number"), line["status"].as_u64().expect("a status"), code.to_owned())
+}
+
+#[test]
+fn every_line_is_answered_in_order_and_a_bad_one_harms_no_other() {
+    let (_folder, server) = start(&[]);
+    let mut body: Vec<u8> = Vec::new();
+    let good = |id: &str, number| json!({"id": id, "content": text(number)}).to_string();
+    for line in [
+        good("a", 1).into_bytes(),
+        b"not json".to_vec(),
+        b"".to_vec(),
+        [good("b", 2).as_bytes(), b"\r"].concat(),
+        b"{\"content\":\"\xff\"}".to_vec(),
+        json!({"id": "long", "content": "长".repeat(1 << 20)}).to_string().into_bytes(),
+        b" \t ".to_vec(),
+        br#"{"id":"c","content":["nested"]}"#.to_vec(),
+        br#"{"id":"_x","content":"text"}"#.to_vec(),
+        br#"{"id":"e","content":"x","content":"y"}"#.to_vec(),
+        br#"{"telephone":"1"}"#.to_vec(),
+        good("d", 3).into_bytes(),
+    ] {
+        body.extend(line);
+        body.push(b'\n');
+    }
+    body.extend(good("last", 1).into_bytes());
+    let answers = send(&server, &bulk_of("mixed"), &body);
+    let found: Vec<(u64, u64, String)> = answers.iter().map(summary).collect();
+    let expected = [
+        (1, 201, "original"),
+        (2, 400, "malformed_body"),
+        (4, 201, "original"),
+        (5, 400, "malformed_body"),
+        (6, 413, "line_too_large"),
+        (8, 422, "nested_value"),
+        (9, 422, "invalid_id"),
+        (10, 422, "duplicate_key"),
+        (11, 422, "no_content"),
+        (12, 201, "original"),
+        (13, 201, "exact_duplicate"),
+    ];
+    assert_eq!(found, expected.map(|(line, status, code)| (line, status, code.to_owned())));
+    assert_eq!(answers[5]["errors"][0]["pointer"], "/content");
+    assert!(answers[1]["request_id"].is_string() && answers[1]["retryable"] == false, "{}", answers[1]);
+    assert_eq!(answers[10]["duplicate_of"], "a");
+    assert_eq!(server.send("GET", "/v1/collections/mixed", &Value::Null).json()["records"], 4);
+}
+
+#[test]
+fn a_line_whose_time_cannot_be_read_is_registered_with_a_warning() {
+    let (_folder, server) = start(&[]);
+    let line = |id: &str, time: Value| json!({"id": id, "content": text(7), "time": time}).to_string() + "\n";
+    let body =
+        [line("a", json!("昨天下午")), line("b", json!("2018年1月5日 下午3:05")), line("c", json!(1_551_744_060))];
+    let answers = send(&server, &bulk_of("warned"), body.concat().as_bytes());
+    let found: Vec<_> = answers.iter().map(|line| (summary(line).1, line["warnings"][0]["code"].as_str())).collect();
+    assert_eq!(found, [(201, Some("unreadable_time")), (201, None), (201, Some("unreadable_time"))]);
+    assert!(answers[1].get("warnings").is_none(), "{}", answers[1]);
+    let times: Vec<_> = answers[2]["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();
+    assert_eq!(times, [&Value::Null, &json!("2018-01-05T07:05:00Z")]);
+}
+
+#[test]
+fn bodies_without_lines_give_no_answers() {
+    let (_folder, server) = start(&[]);
+    for body in ["\n", "\r\n\r\n", "  \n\n"] {
+        assert_eq!(send(&server, &bulk_of("empty"), body.as_bytes()), Vec::<Value>::new());
+    }
+    assert_eq!(server.send("GET", "/v1/collections/empty", &Value::Null).status, 404);
+}
+
+/// Line k + 1 repeats line k, from the very first line into a collection that is not there yet; every seventh is long, so
+/// that it takes another thread to sign, every eleventh repeats the id before it.
+#[test]
+fn lines_are_registered_in_line_order_whatever_each_takes() {
+    let (_folder, server) = start(&[]);
+    let pairs = setting("DOPPEL_TEST_PAIRS", 1000);
+    let mut body = String::new();
+    for pair in 0..pairs {
+        let content = if pair % 7 == 0 { text(pair).repeat(120) } else { text(pair) };
+        for copy in ["a", "b"] {
+            let row = json!({"id": format!("{copy}{pair}"), "content": format!("{content}{copy}")});
+            body.push_str(&row.to_string());
+            body.push('\n');
+        }
+        if pair % 11 == 0 {
+            body.push_str(&json!({"id": format!("b{pair}"), "content": text(1 << 40 | pair)}).to_string());
+            body.push('\n');
+            body.push_str(&json!({"id": format!("c{pair}"), "content": text(1 << 40 | pair)}).to_string());
+            body.push('\n');
+        }
+    }
+    for collection in ["order-new", "order-again"] {
+        let answers = send(&server, &bulk_of(collection), body.as_bytes());
+        let mut rest = answers.iter();
+        for pair in 0..pairs {
+            let mut next = || rest.next().unwrap_or_else(|| panic!("no answer for pair {pair}"));
+            assert_eq!(next()["verdict"], "original", "pair {pair}");
+            let copy = next();
+            assert_eq!(copy["verdict"], "near_duplicate", "pair {pair}: {copy}");
+            assert_eq!(copy["duplicate_of"], format!("a{pair}"), "pair {pair}: {copy}");
+            if pair % 11 == 0 {
+                let (replaced, repeat) = (next(), next());
+                assert_eq!(
+                    (replaced["outcome"].as_str(), replaced["verdict"].as_str()),
+                    (Some("replaced"), Some("original"))
+                );
+                assert_eq!(repeat["duplicate_of"], format!("b{pair}"), "pair {pair}: {repeat}");
+            }
+        }
+        assert_eq!(rest.next(), None);
+    }
+}
+
+#[test]
+fn a_chain_of_two_thousand_lines_names_its_first() {
+    let (_folder, server) = start(&[]);
+    let line = |n: u64| json!({"id": n.to_string(), "content": "路口的红绿灯坏了三天", "note": n}).to_string() + "\n";
+    let body: String = (0..2000).map(line).collect();
+    let answers = send(&server, &bulk_of("chain"), body.as_bytes());
+    assert_eq!(answers.len(), 2000);
+    assert_eq!(answers[0]["verdict"], "original");
+    for (at, answer) in answers.iter().enumerate().skip(1) {
+        assert_eq!(answer["line"], at + 1);
+        assert_eq!(
+            (answer["verdict"].as_str(), answer["duplicate_of"].as_str()),
+            (Some("exact_duplicate"), Some("0")),
+            "{answer}"
+        );
+    }
+    let skipped = send(&server, &format!("{}?if_duplicate=skip", bulk_of("skip")), body.as_bytes());
+    assert!(
+        skipped[1..].iter().all(|answer| answer["outcome"] == "skipped" && answer["status"] == 200),
+        "{}",
+        skipped[1]
+    );
+    assert_eq!(server.send("GET", "/v1/collections/skip", &Value::Null).json()["records"], 1);
+}
+
+#[test]
+fn without_auto_create_every_line_says_that_the_collection_is_missing() {
+    let (_folder, server) = start(&[("DOPPEL_COLLECTIONS__AUTO_CREATE", "false")]);
+    let body = "{\"content\":\"一二三四五\"}\n".repeat(200);
+    let answers = send(&server, &bulk_of("none"), body.as_bytes());
+    assert_eq!(answers.len(), 200);
+    assert!(answers.iter().all(|line| line["status"] == 404 && line["code"] == "unknown_collection"), "{}", answers[0]);
+}
+
+/// Writes a chunk of a chunked body; `false` when the service takes no more.
+fn chunk(stream: &mut impl Write, bytes: &[u8]) -> bool {
+    let head = format!("{:x}\r\n", bytes.len());
+    stream.write_all(&[head.as_bytes(), bytes, b"\r\n"].concat()).is_ok()
+}
+
+fn begin_bulk(server: &TestServer, collection: &str) -> std::net::TcpStream {
+    let mut stream = server.connect();
+    let path = bulk_of(collection);
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {NDJSON}\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("the head is taken");
+    stream
+}
+
+#[test]
+fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
+    let (_folder, server) = start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "700")]);
+    server.send("POST", "/v1/collections/deaf/records", &json!({"content": "文字"}));
+    let mut stream = begin_bulk(&server, "deaf");
+    stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+    // Each line is refused at length, so that the answers fill every buffer on the way.
+    let piece = b"x\n".repeat(8 << 10);
+    let mut sent = 0;
+    while sent < 64 << 20 && chunk(&mut stream, &piece) {
+        sent += piece.len();
+    }
+    assert!(sent < 64 << 20, "the service read {sent} bytes of a client that takes no answers");
+    assert_eq!(server.send("GET", "/readyz", &Value::Null).status, 200);
+    let resident = server.resident_bytes();
+    assert!(resident < 400 << 20, "{resident} bytes resident");
+}
+
+/// `DOPPEL_TEST_BULK_MIB` sets the size of the body (200 for acceptance).
+#[test]
+fn memory_does_not_grow_with_the_body() {
+    let (_folder, server) = start(&[]);
+    let total = setting("DOPPEL_TEST_BULK_MIB", 24) << 20;
+    let mut stream = begin_bulk(&server, "large");
+    let mut reader = stream.try_clone().expect("a second handle");
+
+    let (mut before, mut most) = (server.resident_bytes(), 0);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut piece = vec![0; 64 << 10];
+            while let Ok(count @ 1..) = reader.read(&mut piece) {
+                if piece[..count].ends_with(b"\r\n0\r\n\r\n") {
+                    return;
+                }
+            }
+        });
+        // One short record in the middle of lines that are each refused, and of one line that never seems to end.
+        let refused = format!("{{\"content\":[\"{}\"]}}\n", "长".repeat(10_000)).repeat(8);
+        let mut sent = 0;
+        while sent < total {
+            let endless = sent > total / 2 && sent < total / 2 + (8 << 20);
+            let piece = if endless { "字".repeat(80_000) } else { format!("\n{refused}") };
+            assert!(chunk(&mut stream, piece.as_bytes()), "the body is taken\n{}", server.log());
+            sent += piece.len() as u64;
+            if sent < 4 << 20 {
+                before = before.max(server.resident_bytes());
+            }
+            most = most.max(server.resident_bytes());
+        }
+        assert!(chunk(&mut stream, format!("\n{}", json!({"id": "end", "content": text(5)})).as_bytes()));
+        stream.write_all(b"0\r\n\r\n").expect("the end is taken");
+    });
+    assert_eq!(server.send("GET", "/v1/collections/large/records/end", &Value::Null).status, 200);
+    assert!(most < before + (48 << 20), "resident {before} bytes at first, {most} at most");
+}

@@ -1,0 +1,291 @@
+//! Collections: presets, what may change when, deleting, creation on the first write, separation.
+
+use std::collections::BTreeSet;
+
+use crate::support::{Desk, TestServer, expect_problem, ids};
+use serde_json::{Value, json};
+
+const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
+                     我们多次向物业反映，至今没有人来修理。";
+
+fn row(content: &str) -> Value {
+    json!({"title": "来信", "content": content})
+}
+
+#[track_caller]
+fn similar(desk: &Desk) -> Vec<Value> {
+    desk.ask("POST", "/similar?limit=256", &row(LAMPS))["similar"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
+    let desk = Desk::with("presets", &json!({}));
+    let put = |settings: Value| desk.ask("PUT", "", &settings);
+    let default = desk.ask("GET", "", &Value::Null);
+    assert_eq!(
+        (&default["name"], &default["records"], &default["generation"]),
+        (&json!("presets"), &json!(0), &json!(1))
+    );
+    assert_eq!(put(json!({})), default, "the same again changes nothing");
+    assert_eq!(put(json!({"preset": "default"})), default);
+    let settings = &default["settings"];
+    let schemes = |settings: &Value| -> Vec<String> {
+        let channels = settings["channels"].as_array().expect("a list").iter();
+        channels.map(|channel| channel["scheme"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(schemes(settings), ["simhash", "shingle"]);
+    let verify =
+        json!({"shingle": 3, "jaccard": 0.3, "containment": 0.5, "rarity": true, "objects": true, "evidence": 10.0});
+    assert_eq!(settings["verify"], verify);
+
+    let paper = put(json!({"preset": "paper"}));
+    assert_eq!((schemes(&paper["settings"]), &paper["settings"]["verify"]), (vec!["simhash".to_owned()], &Value::Null));
+    let title = json!({"name": "title", "role": "whole", "weight": 2});
+    assert!(paper["settings"]["fields"].as_array().expect("a list").contains(&title));
+    assert_ne!(paper["profile"], default["profile"]);
+
+    let partial = put(json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"jaccard": 0.5}}));
+    let mut expected = settings.clone();
+    expected["text"]["segmenter"] = json!("chars2");
+    expected["min_features"] = json!(2);
+    expected["verify"]["jaccard"] = json!(0.5);
+    assert_eq!(partial["settings"], expected, "what is not given is the preset's, not what was there before");
+    assert_eq!(desk.ask("GET", "", &Value::Null), partial);
+    assert_eq!(desk.register("a", &row(LAMPS))["generation"], partial["generation"]);
+}
+
+#[test]
+fn what_changes_signatures_waits_for_a_reindex_once_there_are_records() {
+    let desk = Desk::with("profile", &json!({}));
+    desk.register("a", &row(LAMPS));
+    let before = desk.ask("GET", "", &Value::Null);
+    for settings in [
+        json!({"preset": "paper"}),
+        json!({"text": {"hmm": true}}),
+        json!({"text": {"synonyms": [["番茄", "西红柿"]]}}),
+        json!({"fields": [{"name": "content", "role": "text"}]}),
+        json!({"channels": [{"scheme": "simhash", "radius": 7}]}),
+        json!({"min_features": 5}),
+    ] {
+        let problem = expect_problem(&desk.send("PUT", "", &settings), 409, "profile_conflict");
+        assert!(problem["detail"].as_str().expect("a detail").contains("reindex"), "{problem}");
+        assert_eq!(desk.ask("GET", "", &Value::Null), before, "{settings}");
+    }
+    assert_eq!(desk.ask("POST", "/check", &row(LAMPS))["match"]["id"], "a");
+    desk.delete("a");
+    let paper = desk.ask("PUT", "", &json!({"preset": "paper"}));
+    assert_eq!(paper["settings"]["verify"], Value::Null);
+    assert_eq!(desk.register("b", &row(LAMPS))["generation"], paper["generation"]);
+    assert_eq!(desk.register("c", &row(LAMPS))["duplicate_of"], "b");
+}
+
+#[test]
+fn verification_may_change_at_any_time_and_back() {
+    let desk = Desk::with("verify", &json!({}));
+    desk.register("first", &row(LAMPS));
+    desk.register("longer", &row(&format!("{LAMPS}第二次写信了，盼早日派人查看。")));
+    desk.register("shorter", &row(&LAMPS.replace("，上周还有人摔伤", "")));
+    let other = "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙，公交车也进不了站，城管来了就走，走了又来，\
+                 附近三个小区的居民联名写过四次信，每次都石沉大海，";
+    desk.register("phrase", &row(&format!("{other}我们多次向物业反映，至今没有人来修理。")));
+    let verified = similar(&desk);
+    assert_eq!(ids(&json!(verified)).len(), 3, "a shared phrase is no match");
+
+    let unverified = desk.ask("PUT", "", &json!({"verify": null}));
+    assert_eq!((&unverified["settings"]["verify"], &unverified["generation"]), (&Value::Null, &json!(1)));
+    let found = similar(&desk);
+    let names = |list: &[Value]| -> BTreeSet<String> {
+        list.iter().map(|found| found["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    assert!(names(&found).is_superset(&names(&verified)), "{found:?}");
+    for found in found.iter().filter(|found| found["id"] != "first") {
+        let measures = ["similarity", "jaccard", "containment"].map(|name| &found[name]);
+        assert_eq!(measures, [&Value::Null; 3], "nothing was verified");
+    }
+    let distances: Vec<u64> = found.iter().skip(1).map(|m| m["distance"].as_u64().expect("a number")).collect();
+    assert!(found[0]["id"] == "first" && distances.is_sorted(), "exact first, then nearest: {found:?}");
+    let meanwhile = desk.register("meanwhile", &row(&format!("{LAMPS}望尽快处理。")));
+    assert_eq!((&meanwhile["verdict"], &meanwhile["duplicate_of"]), (&json!("near_duplicate"), &json!("first")));
+
+    desk.ask("PUT", "", &json!({"verify": {"jaccard": 1.0, "containment": 1.0, "shingle": 16}}));
+    let strict = similar(&desk);
+    assert!(ids(&json!(strict)).contains(&"first") && !ids(&json!(strict)).contains(&"shorter"), "{strict:?}");
+    assert!(ids(&json!(strict)).contains(&"longer"), "it contains all of the text");
+
+    desk.ask("PUT", "", &json!({}));
+    let (new, back): (Vec<Value>, Vec<Value>) =
+        similar(&desk).into_iter().partition(|found| found["id"] == "meanwhile");
+    assert_eq!((back, new.len()), (verified, 1));
+    assert_eq!(desk.get("meanwhile")["similar"], meanwhile["similar"], "a verdict is history");
+}
+
+#[test]
+fn the_time_zone_may_change_at_any_time() {
+    let desk = Desk::with("zone", &json!({}));
+    desk.register("a", &json!({"content": LAMPS, "time": "2024-03-05 08:00"}));
+    let time = || desk.ask("POST", "/check", &json!({"content": LAMPS}))["match"]["time"].clone();
+    assert_eq!(time(), "2024-03-05T00:00:00Z");
+    desk.ask("PUT", "", &json!({"time_zone": "UTC"}));
+    assert_eq!(time(), "2024-03-05T08:00:00Z");
+}
+
+#[test]
+fn a_deleted_collection_is_gone_and_its_name_is_free() {
+    let desk = Desk::with("deleted", &json!({"min_features": 2}));
+    desk.register("a", &row(LAMPS));
+    assert_eq!(desk.send("DELETE", "", &Value::Null).status, 204);
+    for (method, path, body) in [
+        ("GET", "", Value::Null),
+        ("DELETE", "", Value::Null),
+        ("GET", "/records", Value::Null),
+        ("GET", "/records/a", Value::Null),
+        ("DELETE", "/records/a", Value::Null),
+        ("GET", "/records/a/similar", Value::Null),
+        ("GET", "/similar?fingerprint=0000000000000000", Value::Null),
+        ("POST", "/check", row(LAMPS)),
+        ("POST", "/similar", row(LAMPS)),
+        ("POST", "/explain", json!({"a": {"id": "a"}, "b": {"id": "a"}})),
+    ] {
+        expect_problem(&desk.send(method, path, &body), 404, "unknown_collection");
+    }
+    assert_eq!(desk.register("b", &row(LAMPS))["verdict"], "original", "created anew, empty");
+    let anew = desk.ask("GET", "", &Value::Null);
+    assert_eq!((&anew["records"], &anew["settings"]["min_features"]), (&json!(1), &json!(4)));
+    assert_eq!(ids(&desk.ask("GET", "/records", &Value::Null)["items"]), ["b"]);
+    expect_problem(&desk.send("GET", "/records/a", &Value::Null), 404, "unknown_record");
+    assert_eq!(desk.register("a", &row(LAMPS))["duplicate_of"], "b");
+}
+
+#[test]
+fn two_collections_do_not_see_each_other() {
+    let (north, south) = (Desk::new("north"), Desk::new("south"));
+    north.register("a", &row(LAMPS));
+    let alone = south.register("a", &row(LAMPS));
+    assert_eq!((&alone["verdict"], &alone["similar"]), (&json!("original"), &json!([])));
+    north.register("b", &row(LAMPS));
+    let fingerprint = alone["fingerprint"].as_str().expect("a fingerprint");
+    let near = south.ask("GET", &format!("/similar?fingerprint={fingerprint}&radius=15"), &Value::Null);
+    assert_eq!(ids(&near["similar"]), ["a"]);
+    expect_problem(&south.send("GET", "/records/b", &Value::Null), 404, "unknown_record");
+    expect_problem(&south.send("DELETE", "/records/b", &Value::Null), 404, "unknown_record");
+    let pair = json!({"a": {"id": "a"}, "b": {"id": "b"}});
+    expect_problem(&south.send("POST", "/explain", &pair), 404, "unknown_record");
+    north.delete("a");
+    assert_eq!(south.ask("POST", "/check", &row(LAMPS))["match"]["id"], "a");
+    assert_eq!(north.send("DELETE", "", &Value::Null).status, 204);
+    assert_eq!(ids(&south.ask("GET", "/records", &Value::Null)["items"]), ["a"]);
+    let all = south.server.send("GET", "/v1/collections", &Value::Null).json();
+    let items = all["items"].as_array().expect("items").iter();
+    let names: Vec<&str> = items.map(|item| item["name"].as_str().expect("a name")).collect();
+    assert!(names.contains(&"south") && !names.contains(&"north") && names.is_sorted(), "{names:?}");
+}
+
+#[test]
+fn without_auto_creation_a_write_to_an_unknown_collection_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_COLLECTIONS__AUTO_CREATE", "false")]);
+    let records = "/v1/collections/desk/records";
+    for (method, path) in [("PUT", format!("{records}/a")), ("POST", records.to_owned())] {
+        let problem = expect_problem(&server.send(method, &path, &row(LAMPS)), 404, "unknown_collection");
+        assert!(problem["detail"].as_str().expect("a detail").contains("PUT /v1/collections/desk"), "{problem}");
+    }
+    assert_eq!(server.send("GET", "/v1/collections", &Value::Null).json()["items"], json!([]));
+    let created = server.send("PUT", "/v1/collections/desk", &json!({}));
+    assert_eq!((created.status, created.header("location")), (201, Some("/v1/collections/desk")));
+    assert_eq!(server.send("PUT", &format!("{records}/a"), &row(LAMPS)).status, 201);
+}
+
+#[test]
+fn a_row_that_no_collection_would_take_creates_none() {
+    let server = crate::support::shared_server();
+    let path = "/v1/collections/never-made";
+    for row in
+        [json!({"telephone": "123"}), json!({"content": ["a"]}), json!({"content": "路灯不亮", "time": ["昨天"]})]
+    {
+        assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row).status, 422);
+        assert_eq!(server.send("GET", path, &Value::Null).status, 404, "{row}");
+    }
+    let lines = "{\"telephone\":1}\n{}\n";
+    assert_eq!(server.send_text("POST", &format!("{path}/records/_bulk"), "application/x-ndjson", lines).status, 200);
+    assert_eq!(server.send("GET", path, &Value::Null).status, 404);
+}
+
+#[test]
+fn putting_a_collection_that_is_being_dropped_creates_it_again() {
+    let server = crate::support::shared_server();
+    let path = "/v1/collections/now-and-then";
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..60 {
+                let status = server.send("DELETE", path, &Value::Null).status;
+                assert!(matches!(status, 204 | 404), "{status}");
+            }
+        });
+        for _ in 0..60 {
+            let answer = server.send("PUT", path, &json!({}));
+            assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
+        }
+    });
+    // Nobody drops it any more.
+    assert!(matches!(server.send("PUT", path, &json!({})).status, 200 | 201));
+    assert_eq!(server.send("PUT", &format!("{path}/records/a"), &row(LAMPS)).status, 201);
+    assert_eq!(server.send("GET", path, &Value::Null).json()["records"], 1);
+}
+
+#[test]
+fn a_record_put_while_its_collection_is_dropped_several_times_is_stored() {
+    let server = crate::support::shared_server();
+    let path = "/v1/collections/again-and-again";
+    for _ in 0..15 {
+        let answer = std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| server.send("DELETE", path, &Value::Null));
+            }
+            server.send("PUT", &format!("{path}/records/a"), &row(LAMPS))
+        });
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
+    }
+}
+
+#[test]
+fn lists_of_collections_and_tasks_come_in_parts() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for name in ["c", "a", "d", "b", "e"] {
+        assert_eq!(server.send("PUT", &format!("/v1/collections/{name}"), &json!({})).status, 201);
+        assert_eq!(server.send("POST", "/v1/admin/purge", &json!({"collection": name})).status, 202);
+    }
+    for (path, member) in [("/v1/collections", "name"), ("/v1/tasks", "id")] {
+        let all = server.send("GET", path, &Value::Null).json();
+        let of = |list: &Value| -> Vec<String> {
+            let items = list["items"].as_array().expect("items").iter();
+            items.map(|item| item[member].as_str().expect("a name").to_owned()).collect()
+        };
+        assert_eq!((of(&all).len(), &all["next"]), (5, &Value::Null), "{path}");
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let part = server.send("GET", &format!("{path}?limit=2{cursor}"), &Value::Null).json();
+            found.extend(of(&part));
+            let Some(next) = part["next"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found, of(&all), "{path}");
+        for wrong in ["limit=0", "limit=1001", "cursor=zz"] {
+            assert_eq!(server.send("GET", &format!("{path}?{wrong}"), &Value::Null).status, 422, "{path} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn records_create_collections_up_to_a_number_and_administrators_more() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_COLLECTIONS__MAX_AUTO_CREATED", "2")]);
+    let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
+    let put = |name: &str| server.send("PUT", &format!("/v1/collections/{name}/records/1"), &row);
+    assert_eq!((put("a").status, put("b").status), (201, 201));
+    let refused = put("c");
+    assert_eq!(refused.status, 409, "{}", refused.text);
+    assert!(refused.text.contains("collections.max_auto_created"), "{}", refused.text);
+    assert_eq!(server.send("PUT", "/v1/collections/c", &json!({})).status, 201);
+    assert_eq!(put("c").status, 201);
+}

@@ -1,0 +1,210 @@
+//! Beginning and ending: nothing acknowledged is lost, nothing is half there, and whoever must wait or cannot start is told.
+
+use std::io::{Read, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{TestServer, expect_problem, run};
+use serde_json::{Value, json};
+
+const PATH: &str = "/v1/collections/desk/records";
+
+fn row(number: u64) -> Value {
+    json!({"content": format!("第{number}号院的路灯坏了很久没有人来修理，请尽快安排"), "number": number})
+}
+
+fn put_head(id: &str, length: usize) -> String {
+    format!(
+        "PUT {PATH}/{id} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    )
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "still waiting: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_client_that_hangs_up_leaves_a_whole_record_or_none() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    for number in 0..40 {
+        let body = row(number).to_string();
+        let mut stream = server.connect();
+        let request = put_head(&format!("r{number}"), body.len()) + &body;
+        stream.write_all(request.as_bytes()).expect("sent");
+        // Gone without reading, some at once, some a moment later.
+        std::thread::sleep(Duration::from_micros(number * 100));
+    }
+    // A client that is gone before its request is read is not heard; what has begun goes on to its end.
+    let count = || server.send("GET", "/v1/collections/desk", &Value::Null).json()["records"].as_u64();
+    wait_until("some are stored", || count().is_some_and(|count| count > 0));
+    let mut before = None;
+    wait_until("no more are stored", || {
+        std::thread::sleep(Duration::from_millis(300));
+        std::mem::replace(&mut before, count()) == before
+    });
+    let mut stored = 0;
+    for number in 0..40 {
+        let record = server.send("GET", &format!("{PATH}/r{number}"), &Value::Null);
+        let check =
+            server.send("POST", "/v1/collections/desk/similar", &json!({"content": row(number)["content"]})).json();
+        let similar = check["similar"].as_array().expect("a list");
+        let found = similar.iter().any(|found| found["id"] == format!("r{number}"));
+        assert_eq!(record.status == 200, found, "record r{number} is half there: {check}");
+        if found {
+            stored += 1;
+            assert_eq!(record.json()["row"], row(number));
+        }
+    }
+    assert_eq!(Some(stored), count());
+}
+
+#[test]
+fn all_that_was_acknowledged_before_and_during_a_stop_is_there_afterwards() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SERVER__SHUTDOWN_GRACE_MS", "150")]);
+    let (acknowledged, stop) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for writer in 0..4_u64 {
+            let (server, acknowledged, stop) = (&server, &acknowledged, &stop);
+            scope.spawn(move || {
+                for number in (writer * 100_000)..(writer * 100_000 + 50_000) {
+                    match server.try_send("PUT", &format!("{PATH}/{number}"), &row(number)) {
+                        Some(answer) if answer.status == 201 => acknowledged.lock().expect("fine").push(number),
+                        Some(answer) => assert_eq!(answer.status, 503, "{}", answer.text),
+                        None => break,
+                    }
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(400));
+        server.signal("TERM");
+        let status = server.wait();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(status.code(), Some(0), "{}", server.log());
+    });
+    let acknowledged = acknowledged.into_inner().expect("fine");
+    assert!(acknowledged.len() > 10, "only {} were acknowledged", acknowledged.len());
+    let server = TestServer::start_in(folder.path());
+    for number in &acknowledged {
+        let record = server.send("GET", &format!("{PATH}/{number}"), &Value::Null);
+        assert_eq!(record.status, 200, "record {number} was acknowledged and is lost");
+        assert_eq!(record.json()["row"], row(*number));
+    }
+}
+
+#[test]
+fn a_stop_withdraws_readiness_goes_on_serving_and_lets_requests_finish() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SERVER__SHUTDOWN_GRACE_MS", "1500")]);
+    assert_eq!(server.send("GET", "/readyz", &Value::Null).status, 200);
+    let body = row(1).to_string();
+    let mut begun = server.connect();
+    begun.write_all(put_head("begun", body.len()).as_bytes()).expect("sent");
+    std::thread::sleep(Duration::from_millis(100));
+    server.signal("TERM");
+    wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    let unready = server.send("GET", "/readyz", &Value::Null);
+    expect_problem(&unready, 503, "shutting_down");
+    assert!(unready.header("retry-after").is_some());
+    assert_eq!(server.send("GET", "/livez", &Value::Null).status, 200);
+    assert_eq!(server.send("PUT", &format!("{PATH}/grace"), &row(2)).status, 201, "within the grace all is served");
+    wait_until("it takes no more connections", || {
+        std::net::TcpStream::connect(server.url().trim_start_matches("http://")).is_err()
+    });
+    begun.write_all(body.as_bytes()).expect("a request that has begun is heard");
+    let mut answer = [0; 12];
+    begun.read_exact(&mut answer).expect("and answered");
+    assert_eq!(&answer, b"HTTP/1.1 201");
+    drop(begun);
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    let server = TestServer::start_in(folder.path());
+    assert_eq!(server.send("GET", &format!("{PATH}/begun"), &Value::Null).status, 200);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SERVER__SHUTDOWN_GRACE_MS", "600000")]);
+    assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row(1)).status, 201);
+    server.signal("TERM");
+    wait_until("the first is heard", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(130), "{}", server.log());
+    let server = TestServer::start_in(folder.path());
+    assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200);
+}
+
+#[track_caller]
+fn refuses_to_start(data: &std::path::Path, words: &[&str]) {
+    let ended = run(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().expect("a plain path")], &[]);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(ended.stdout.is_empty(), "it said that it listens");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is missing from: {said}");
+    }
+}
+
+#[test]
+fn a_second_process_on_one_directory_is_refused_and_the_first_goes_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    refuses_to_start(folder.path(), &["in use by another process", "another data directory"]);
+    assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row(1)).status, 201);
+}
+
+#[test]
+fn a_directory_of_a_newer_format_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    TestServer::start_in(folder.path()).stop();
+    let set = |version: u32| {
+        let database = fjall::Database::builder(folder.path()).open().expect("it opens");
+        let meta = database.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("it is there");
+        let before = meta.get("format").expect("readable").expect("a version");
+        meta.insert("format", version.to_le_bytes()).expect("writable");
+        database.persist(fjall::PersistMode::SyncAll).expect("writable");
+        u32::from_le_bytes(before.as_ref().try_into().expect("four bytes"))
+    };
+    let ours = set(99);
+    refuses_to_start(folder.path(), &["format 99", "run the newer program version"]);
+    assert_eq!(set(ours), 99, "the refused directory was changed");
+    assert_eq!(TestServer::start_in(folder.path()).send("GET", "/readyz", &Value::Null).status, 200);
+}
+
+#[test]
+fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let server = TestServer::start_in(&data);
+    let put = |id: &str| server.send("PUT", &format!("{PATH}/{id}"), &json!({"content": "路灯坏了很久没有人来修理"}));
+    assert_eq!(put("a").status, 201);
+    std::fs::rename(&data, &aside).expect("it can be moved");
+    wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    let refused = put("b");
+    assert!(refused.status == 503 && refused.text.contains("removed or moved away"), "{}", refused.text);
+    assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200, "reading goes on");
+    std::fs::rename(&aside, &data).expect("it can be moved back");
+    wait_until("it is ready again", || server.send("GET", "/readyz", &Value::Null).status == 200);
+    assert_eq!(put("b").status, 201);
+}
+
+#[test]
+fn an_address_that_is_taken_is_said_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let data = folder.path().join("data");
+    let ended = run(&["serve", "--listen", &address, "--data", data.to_str().expect("a plain path")], &[]);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains(&address) && said.contains("--listen"), "{said}");
+}

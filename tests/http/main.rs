@@ -1,0 +1,19 @@
+//! The API, spoken to over HTTP.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod auth;
+mod bad_input;
+mod bulk;
+mod collections;
+mod lifecycle;
+mod limits;
+mod openapi;
+mod records;
+mod schemes;
+mod search;
+mod tasks;
+mod turns;

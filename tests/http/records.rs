@@ -1,0 +1,540 @@
+//! What the answers about records mean: verdicts, replacing, skipping, deleting, listing, ids.
+
+use crate::support::{Desk, Rng, expect_problem, ids};
+use serde_json::{Value, json};
+
+const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
+                     我们多次向物业反映，至今没有人来修理。";
+const LAMPS_AGAIN: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上老人和孩子出行十分不便，上周还有人摔伤，\
+                           我们多次向物业反映，至今没有人来修理。第二次写信了，盼早日派人查看。";
+const MARKET: &str =
+    "菜市场门口的摊贩每天清早占道经营，上班的车辆堵成一条长龙，公交车也进不了站，城管来了就走，走了又来。";
+
+fn row(content: &str) -> Value {
+    json!({"title": "来信", "content": content})
+}
+
+/// A text of its own for every number: no two share more than a few characters in a row.
+fn text(number: u64) -> String {
+    let mut random = Rng::new(number);
+    let han = |random: &mut Rng| char::from_u32(0x4e00 + random.below(0x4000) as u32).expect("a Han character");
+    (0..40).map(|_| han(&mut random)).collect()
+}
+
+/// Only what belongs to the verdict: the same in every answer that shows it.
+fn verdict(answer: &Value) -> Value {
+    let mut answer = answer.clone();
+    let object = answer.as_object_mut().expect("an object");
+    for key in ["id", "outcome", "took_us", "seq", "row", "stored_at", "line", "status"] {
+        object.remove(key);
+    }
+    answer
+}
+
+#[track_caller]
+fn bulk(desk: &Desk, rows: impl Iterator<Item = Value>) -> Vec<Value> {
+    let body: String = rows.map(|row| format!("{row}\n")).collect();
+    let path = format!("{}/records/_bulk", desk.path);
+    let answer = desk.server.send_text("POST", &path, "application/x-ndjson", &body);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+#[test]
+fn each_kind_of_verdict_says_what_it_means() {
+    let desk = Desk::new("kinds");
+    let original = desk.register("a", &row(LAMPS));
+    assert_eq!(original["verdict"], "original");
+    assert_eq!((&original["duplicate_of"], &original["similar"]), (&Value::Null, &json!([])));
+    assert_eq!((&original["generation"], &original["truncated"]), (&json!(1), &json!(false)));
+    let fingerprint = original["fingerprint"].as_str().expect("a fingerprint");
+    assert!(fingerprint.len() == 16 && u64::from_str_radix(fingerprint, 16).is_ok(), "{fingerprint}");
+
+    let near = desk.register("b", &row(LAMPS_AGAIN));
+    assert_eq!((&near["verdict"], &near["duplicate_of"]), (&json!("near_duplicate"), &json!("a")));
+    let found = &near["similar"][0];
+    assert_eq!(ids(&near["similar"]), ["a"]);
+    let measure = |name: &str| found[name].as_f64().expect("a measure");
+    assert!(measure("jaccard") > 0.5 && measure("jaccard") < 1.0, "{found}");
+    assert!(measure("containment") > 0.95, "{found}");
+    assert!(measure("similarity") > 0.5 && measure("similarity") < 1.0, "{found}");
+    assert!(found["distance"].as_u64().is_some_and(|distance| distance <= 64), "{found}");
+    assert!(!found["via"].as_array().expect("a list").contains(&json!("exact")), "{found}");
+
+    let exact = desk.register("c", &row(LAMPS));
+    assert_eq!((&exact["verdict"], &exact["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")));
+    assert_eq!(ids(&exact["similar"]), ["a", "b"], "best first");
+    let found = &exact["similar"][0];
+    assert_eq!((&found["similarity"], &found["distance"], &found["via"][0]), (&json!(1.0), &json!(0), &json!("exact")));
+    assert_eq!(exact["fingerprint"], original["fingerprint"]);
+
+    assert_eq!(desk.register("d", &row(MARKET))["verdict"], "original");
+    for (id, answer) in [("a", original), ("b", near), ("c", exact)] {
+        assert_eq!(verdict(&desk.get(id)), verdict(&answer), "a verdict is kept as it was given");
+    }
+}
+
+#[test]
+fn a_duplicate_names_the_earliest_match_of_any_kind() {
+    let desk = Desk::new("earliest");
+    desk.register("z-first", &row(LAMPS_AGAIN));
+    desk.register("a-second", &row(LAMPS));
+    let third = desk.register("third", &row(LAMPS));
+    assert_eq!(third["verdict"], "exact_duplicate");
+    assert_eq!(third["duplicate_of"], "z-first", "commit order decides, not kind, likeness or id");
+    assert_eq!(ids(&third["similar"]), ["a-second", "z-first"]);
+}
+
+#[test]
+fn short_texts_only_match_exactly() {
+    let desk = Desk::new("short");
+    let first = desk.register("a", &json!({"content": "路灯坏了"}));
+    assert_eq!(first["verdict"], "too_short");
+    assert_eq!((&first["fingerprint"], &first["duplicate_of"]), (&Value::Null, &Value::Null));
+    assert_eq!(desk.register("b", &json!({"content": "路灯坏啦"}))["verdict"], "too_short");
+    let exact = desk.register("c", &json!({"content": " 路灯坏了 "}));
+    assert_eq!((&exact["verdict"], &exact["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")));
+    assert_eq!((&exact["similar"][0]["similarity"], &exact["similar"][0]["distance"]), (&json!(1.0), &Value::Null));
+    let longer = "路灯坏了，幸福小区东门外一片漆黑，老人晚上不敢出门散步，物业电话无人接听";
+    assert_eq!(
+        desk.register("d", &json!({"content": longer}))["verdict"],
+        "original",
+        "a short text is contained in it"
+    );
+    let courtesies = desk.register("e", &json!({"content": "尊敬的领导您好，谢谢！"}));
+    assert_eq!(courtesies["verdict"], "too_short", "stop words are no features");
+}
+
+#[test]
+fn the_same_row_again_gets_the_stored_verdict() {
+    let desk = Desk::new("unchanged");
+    desk.register("a", &row(LAMPS));
+    let first =
+        desk.register("b", &json!({"title": "来信", "content": LAMPS_AGAIN, "user": "李娟", "extra": [1, {"k": 2}]}));
+    let seq = desk.get("b")["seq"].clone();
+    // Would be another verdict if it were computed again.
+    desk.register("c", &row(LAMPS_AGAIN));
+    let other_spelling = format!(
+        "\r\n {{ \"extra\" : [ 1, {{\"k\":2}} ],\t\"user\":\"\\u674e娟\", \"id\": \"b\",\n \"content\":{}, \"title\":\"来信\" }} ",
+        json!(LAMPS_AGAIN)
+    );
+    let path = format!("{}/records/b", desk.path);
+    let again = desk.server.send_text("PUT", &path, "application/json", &other_spelling);
+    assert_eq!(again.status, 200, "{}", again.text);
+    assert_eq!(again.json()["outcome"], "unchanged");
+    assert_eq!(verdict(&again.json()), verdict(&first));
+    assert_eq!(ids(&first["similar"]), ["a"]);
+    assert_eq!(desk.get("b")["seq"], seq);
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 3);
+}
+
+#[test]
+fn other_fields_are_updated_and_the_verdict_stays() {
+    let desk = Desk::new("updated");
+    desk.register("a", &row(LAMPS));
+    let with = |user: &str, time: &str, extra: &str| json!({"title": "来信", "content": LAMPS_AGAIN, "user": user, "time": time, "note": extra});
+    let first = desk.register("b", &with("李娟", "2024-03-05", "one"));
+    let before = desk.get("b");
+    let mut previous = with("李娟", "2024-03-05", "one");
+    for changed in [
+        with("王强", "2024-03-05", "one"),
+        with("王强", "2024-03-06", "one"),
+        with("王强", "2024-03-06", "two"),
+        // Read alike, written otherwise.
+        json!({"title": "来信　", "content": LAMPS_AGAIN}),
+    ] {
+        let answer = desk.put_again("b", &changed, "updated");
+        assert_eq!(verdict(&answer), verdict(&first));
+        let stored = desk.get("b");
+        assert_eq!((&stored["row"], &stored["seq"]), (&changed, &before["seq"]), "instead of {previous}");
+        assert_eq!(verdict(&stored), verdict(&first));
+        previous = changed;
+    }
+    // Too long for any number type, which would not tell them apart.
+    let long = |digits: &str| format!("{{\"title\":\"来信\",\"content\":{},\"account\":{digits}}}", json!(LAMPS_AGAIN));
+    for digits in ["6222021234567890123456701", "6222021234567890123456702"] {
+        let answer =
+            desk.server.send_text("PUT", &format!("{}/records/b", desk.path), "application/json", &long(digits));
+        assert_eq!(answer.json()["outcome"], "updated", "{digits}: {}", answer.text);
+        let stored = desk.send("GET", "/records/b", &Value::Null);
+        assert!(stored.text.contains(digits), "{}", stored.text);
+    }
+    desk.put_again("b", &with("赵敏", "2024-03-07 08:00", "three"), "updated");
+    let later = desk.register("c", &json!({"title": "来信", "content": LAMPS_AGAIN, "user": "赵敏"}));
+    assert_eq!(later["duplicate_of"], "a");
+    assert_eq!((&later["similar"][0]["id"], &later["similar"][0]["relation"]), (&json!("b"), &json!("repeat")));
+    assert_eq!(later["similar"][0]["time"], "2024-03-07T00:00:00Z", "lookups see what was updated");
+}
+
+#[test]
+fn another_text_replaces_and_never_matches_itself() {
+    let desk = Desk::new("replaced");
+    desk.register("a", &row(LAMPS));
+    let before = desk.get("a")["seq"].as_u64().expect("a seq");
+    let answer = desk.put_again("a", &row(LAMPS_AGAIN), "replaced");
+    assert_eq!((&answer["verdict"], &answer["similar"]), (&json!("original"), &json!([])));
+    assert!(desk.get("a")["seq"].as_u64().expect("a seq") > before);
+
+    desk.register("b", &row(MARKET));
+    let answer = desk.put_again("b", &row(LAMPS), "replaced");
+    assert_eq!((&answer["verdict"], &answer["duplicate_of"]), (&json!("near_duplicate"), &json!("a")));
+    assert_eq!(ids(&answer["similar"]), ["a"]);
+    let market = desk.register("c", &row(MARKET));
+    assert_eq!(market["verdict"], "original", "the replaced text is gone from the index");
+    let answer = desk.put_again("a", &row(LAMPS), "replaced");
+    assert_eq!((&answer["verdict"], &answer["duplicate_of"]), (&json!("exact_duplicate"), &json!("b")));
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 3);
+}
+
+#[test]
+fn a_verdict_says_when_the_record_it_named_is_gone() {
+    let desk = Desk::new("gone");
+    desk.register("a", &row(LAMPS));
+    let near = desk.register("b", &row(LAMPS_AGAIN));
+    assert!(desk.get("b").get("original_gone").is_none());
+    desk.put_again("a", &json!({"title": "来信", "content": LAMPS, "user": "李娟"}), "updated");
+    assert_eq!(desk.get("b")["duplicate_of"], "a", "the text is still the same");
+
+    let expect_gone = |why: &str| {
+        let list = desk.ask("GET", "/records", &Value::Null);
+        let listed = list["items"].as_array().expect("items").iter().find(|item| item["id"] == "b").expect("listed");
+        for shown in [&desk.get("b"), listed] {
+            assert_eq!((&shown["duplicate_of"], &shown["original_gone"]), (&Value::Null, &json!(true)), "{why}");
+            assert_eq!((&shown["verdict"], &shown["similar"]), (&near["verdict"], &near["similar"]), "{why}");
+        }
+    };
+    desk.delete("a");
+    expect_gone("deleted");
+    assert_eq!(desk.ask("GET", "/records/b/similar", &Value::Null)["similar"], json!([]));
+    expect_problem(&desk.send("GET", "/records/a", &Value::Null), 404, "unknown_record");
+    expect_problem(&desk.send("DELETE", "/records/a", &Value::Null), 404, "unknown_record");
+    let back = desk.register("a", &row(LAMPS));
+    assert_eq!(back["duplicate_of"], "b", "now the other is the earlier one");
+    expect_gone("another record under the old id");
+
+    desk.put_again("b", &row(MARKET), "replaced");
+    let left = desk.get("a");
+    assert_eq!((&left["duplicate_of"], &left["original_gone"]), (&Value::Null, &json!(true)), "replaced");
+    let again = desk.put_again("a", &left["row"], "unchanged");
+    assert_eq!((&again["duplicate_of"], &again["original_gone"]), (&Value::Null, &json!(true)), "said there too");
+    assert_eq!(left["verdict"], "near_duplicate");
+}
+
+#[test]
+fn skipping_a_duplicate_stores_nothing() {
+    let desk = Desk::new("skip");
+    let skip = |id: &str, row: &Value| desk.send("PUT", &format!("/records/{id}?if_duplicate=skip"), row);
+    assert_eq!(skip("a", &row(LAMPS)).status, 201, "no duplicate: stored");
+    for (id, content, kind) in [("b", LAMPS_AGAIN, "near_duplicate"), ("c", LAMPS, "exact_duplicate")] {
+        let skipped = skip(id, &row(content));
+        assert_eq!(skipped.status, 200, "{}", skipped.text);
+        let skipped = skipped.json();
+        assert_eq!((&skipped["outcome"], &skipped["id"]), (&json!("skipped"), &json!(id)));
+        assert_eq!((&skipped["verdict"], &skipped["duplicate_of"]), (&json!(kind), &json!("a")));
+        assert_eq!(ids(&skipped["similar"]), ["a"], "nothing skipped before is seen");
+        expect_problem(&desk.send("GET", &format!("/records/{id}"), &Value::Null), 404, "unknown_record");
+    }
+    let posted = desk.ask("POST", "/records?if_duplicate=skip", &row(LAMPS));
+    assert_eq!((&posted["outcome"], &posted["id"]), (&json!("skipped"), &Value::Null), "no id of what is not stored");
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1);
+    assert_eq!(ids(&desk.register("d", &row(LAMPS_AGAIN))["similar"]), ["a"]);
+
+    // Under an id that is taken: what is there stays.
+    assert_eq!(skip("e", &row(MARKET)).status, 201);
+    assert_eq!(skip("e", &row(LAMPS)).json()["outcome"], "skipped");
+    assert_eq!(desk.get("e")["row"], row(MARKET));
+    assert_eq!(desk.ask("POST", "/check", &row(MARKET))["match"]["id"], "e");
+    assert_eq!(skip("e", &row(MARKET)).json()["outcome"], "unchanged");
+    assert_eq!(skip("a", &row(LAMPS)).json()["outcome"], "unchanged", "a record is no duplicate of itself");
+    let short = json!({"content": "路灯坏了"});
+    assert_eq!(skip("f", &short).status, 201, "too short is no duplicate");
+    assert_eq!(skip("g", &short).json()["outcome"], "skipped");
+}
+
+#[test]
+fn a_match_says_who_and_when() {
+    let desk = Desk::new("relation");
+    let from = |user: Value, time: Value| json!({"title": "来信", "content": LAMPS, "user": user, "time": time});
+    desk.register("first", &from(json!("李娟"), json!("2024-03-05 08:01:00")));
+    let times = [
+        (json!("2024/3/5 8:01"), json!("2024-03-05T00:01:00Z")),
+        (json!("2024-03-05T08:01:00+09:00"), json!("2024-03-04T23:01:00Z")),
+        (json!("2024-03-05T08:01:00Z"), json!("2024-03-05T08:01:00Z")),
+        (json!("2024-03-05"), json!("2024-03-04T16:00:00Z")),
+        (Value::Null, Value::Null),
+    ];
+    for (number, (given, expected)) in times.iter().enumerate() {
+        desk.register(&format!("t{number}"), &from(json!("李娟"), given.clone()));
+        let list = desk.ask("POST", "/similar", &from(json!("李娟"), Value::Null));
+        let found = list["similar"].as_array().expect("a list").iter().find(|m| m["id"] == format!("t{number}"));
+        assert_eq!(found.expect("found")["time"], *expected, "{given}");
+    }
+    for (user, relation) in
+        [(json!("李娟"), json!("repeat")), (json!("王强"), json!("shared")), (Value::Null, Value::Null)]
+    {
+        let check = desk.ask("POST", "/check", &from(user.clone(), Value::Null));
+        assert_eq!(check["match"]["relation"], relation, "{user}");
+    }
+    let elsewhere = Desk::with("relation-utc", &json!({"time_zone": "America/New_York"}));
+    elsewhere.register("a", &from(json!(7), json!("2024-07-05 08:01:00")));
+    let found = elsewhere.register("b", &from(json!("7"), Value::Null));
+    assert_eq!(
+        (&found["similar"][0]["time"], &found["similar"][0]["relation"]),
+        (&json!("2024-07-05T12:01:00Z"), &json!("repeat"))
+    );
+}
+
+#[test]
+fn the_first_record_of_a_collection_is_answered_with_the_members_that_nothing_uses() {
+    let unused = |answer: &Value| -> Vec<(Value, Value)> {
+        let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice).iter();
+        warnings.map(|warning| (warning["pointer"].clone(), warning["code"].clone())).collect()
+    };
+    let call = |n: u64| json!({"title": text(n), "来电人": "secret", "来电时间": "2026-03-02"});
+    let told = |name: &str| (json!(name), json!("unused_member"));
+    // Created by its first record; what asks or comes later is not told again.
+    let desk = Desk::new("unused-members");
+    let first = desk.register("a", &call(1));
+    assert_eq!(unused(&first), [told("/来电人"), told("/来电时间")]);
+    assert!(!first["warnings"].to_string().contains("secret"), "{first}");
+    assert_eq!(unused(&desk.put_again("a", &call(1), "unchanged")), []);
+    assert_eq!(unused(&desk.register("b", &call(2))), []);
+    assert_eq!(unused(&desk.ask("POST", "/check", &call(3))), []);
+    // Created with settings, which use one and leave one out on purpose; by a line of many.
+    let fields = json!({"fields": [{"name": "title", "role": "text"}, {"name": "来电人", "role": "identity"},
+        {"name": "来电时间", "role": "ignore"}]});
+    let desk = Desk::with("used-members", &fields);
+    let rows = [
+        json!({"id": "a", "title": text(1), "来电人": "secret", "来电时间": "x", "号码": 7}),
+        json!({"title": text(2), "号码": 8}),
+    ];
+    let answers = bulk(&desk, rows.into_iter());
+    assert_eq!((unused(&answers[0]), unused(&answers[1])), (vec![told("/号码")], vec![]));
+}
+
+#[test]
+fn a_time_that_cannot_be_read_is_null_and_the_answer_warns_of_it() {
+    let desk = Desk::new("unreadable-time");
+    let with = |time: Value, date: Value| json!({"title": "来信", "content": LAMPS, "time": time, "date": date});
+    let warned = |answer: &Value| -> Vec<(String, String)> {
+        let part = |warning: &Value, name: &str| warning[name].as_str().expect("a text").to_owned();
+        let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
+        warnings.iter().map(|warning| (part(warning, "pointer"), part(warning, "code"))).collect()
+    };
+    let at = |field: &str| (field.to_owned(), "unreadable_time".to_owned());
+    let given = with(json!("上个月初五"), Value::Null);
+    let first = desk.register("a", &given);
+    assert_eq!((&first["verdict"], warned(&first)), (&json!("original"), vec![at("/time")]));
+    let detail = first["warnings"][0]["detail"].as_str().expect("a text");
+    assert!(
+        detail.contains("RFC 3339") && detail.contains("YYYY-MM-DD") && detail.contains("kept in the row"),
+        "{detail}"
+    );
+    assert!(!detail.contains("初五"), "{detail}");
+    let stored = desk.get("a");
+    assert_eq!((&stored["row"], stored.get("warnings")), (&given, None), "the value is kept");
+    assert_eq!(warned(&desk.put_again("a", &given, "unchanged")), [at("/time")]);
+    assert_eq!(
+        warned(&desk.put_again("a", &with(json!("初五"), json!("5/1/2018")), "updated")),
+        [at("/time"), at("/date")]
+    );
+
+    for (path, row) in [("/check", &given), ("/similar", &with(json!("18-1-5"), json!(20_180_105)))] {
+        let answer = desk.ask("POST", path, row);
+        let found = answer.get("match").unwrap_or(&answer["similar"][0]);
+        assert_eq!((warned(&answer), &found["id"], &found["time"]), (vec![at("/time")], &json!("a"), &Value::Null));
+    }
+    let skipped = desk.ask("POST", "/records?if_duplicate=skip", &given);
+    assert_eq!((&skipped["outcome"], warned(&skipped)), (&json!("skipped"), vec![at("/time")]));
+    for answer in [
+        desk.ask("GET", "/records/a/similar", &Value::Null),
+        desk.register("b", &with(json!("2018-1-5 8:30"), Value::Null)),
+        desk.ask("POST", "/check", &with(Value::Null, json!(" "))),
+    ] {
+        assert!(answer.get("warnings").is_none(), "{answer}");
+    }
+    // The first that can be read counts.
+    desk.register("c", &with(json!("初五"), json!("2018年1月5日 上午8:30")));
+    let list = desk.ask("POST", "/similar", &row(LAMPS));
+    let times: Vec<_> = list["similar"].as_array().expect("a list").iter().map(|found| &found["time"]).collect();
+    let read = json!("2018-01-05T00:30:00Z");
+    assert_eq!((ids(&list["similar"]), times), (vec!["a", "b", "c"], vec![&Value::Null, &read, &read]));
+    let asked = json!({"a": {"id": "a"}, "b": {"row": given}});
+    assert_eq!(desk.ask("POST", "/explain", &asked)["exact"], true);
+}
+
+#[test]
+fn the_256_earliest_of_many_equal_texts_are_found_and_the_cut_is_said() {
+    let desk = Desk::new("many");
+    let equal = json!({"content": "三号楼电梯停运半个月，高层老人买菜看病都要爬楼梯"});
+    let with_id = |number: u32| json!({"id": format!("n{number}"), "content": equal["content"]});
+    let answers = bulk(&desk, (1..=300).map(with_id));
+    assert_eq!(answers.len(), 300);
+    assert_eq!(answers[0]["verdict"], "original");
+    for (number, answer) in (1..=300).zip(&answers).skip(1) {
+        assert_eq!(
+            (&answer["verdict"], &answer["duplicate_of"]),
+            (&json!("exact_duplicate"), &json!("n1")),
+            "n{number}"
+        );
+        assert_eq!(answer["truncated"], number > 257, "n{number} has {} before it", number - 1);
+        let expected: Vec<String> = (1..number.min(11)).map(|earlier| format!("n{earlier}")).collect();
+        assert_eq!(ids(&answer["similar"]), expected, "at most ten, earliest first");
+    }
+    let all = desk.ask("POST", "/similar?limit=256", &equal);
+    let expected: Vec<String> = (1..=256).map(|number| format!("n{number}")).collect();
+    assert_eq!(
+        (ids(&all["similar"]), &all["truncated"]),
+        (expected.iter().map(String::as_str).collect(), &json!(true))
+    );
+    desk.delete("n1");
+    assert_eq!(desk.register("later", &equal)["duplicate_of"], "n2");
+    let all = desk.ask("POST", "/similar?limit=256", &equal);
+    assert_eq!((&all["similar"][255]["id"], &all["truncated"]), (&json!("n257"), &json!(true)));
+}
+
+#[test]
+fn pages_follow_each_other_whatever_changes_between_them() {
+    let desk = Desk::new("pages");
+    let numbered = |number: u64| json!({"id": format!("r{number:02}"), "content": text(number)});
+    bulk(&desk, (1..=25).map(numbered));
+    let page = |path: &str| desk.ask("GET", &format!("/records?{path}"), &Value::Null);
+    let first = page("limit=10");
+    let expected: Vec<String> = (1..=10).map(|number| format!("r{number:02}")).collect();
+    assert_eq!(ids(&first["items"]), expected);
+    desk.register("r26", &json!({"content": text(26)}));
+    desk.put_again("r05", &json!({"content": text(105)}), "replaced");
+    desk.delete("r03");
+    desk.delete("r10");
+    desk.delete("r15");
+    let (mut found, mut next, mut pages) = (Vec::new(), first["next"].clone(), 1);
+    while let Some(cursor) = next.as_str() {
+        let page = page(&format!("limit=7&cursor={cursor}"));
+        assert!(ids(&page["items"]).len() == 7 || page["next"].is_null(), "{page}");
+        found.extend(page["items"].as_array().expect("items").clone());
+        (next, pages) = (page["next"].clone(), pages + 1);
+    }
+    let mut expected: Vec<String> = (11..=26).filter(|n| *n != 15).map(|number| format!("r{number:02}")).collect();
+    expected.push("r05".into());
+    assert_eq!(ids(&json!(found)), expected);
+    assert_eq!(pages, 4);
+    let seqs: Vec<u64> = found.iter().map(|item| item["seq"].as_u64().expect("a seq")).collect();
+    assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+
+    let since = page(&format!("since={}", seqs[12]));
+    assert_eq!(ids(&since["items"]), expected[13..]);
+    assert_eq!(since["next"], Value::Null);
+    let exactly = page("limit=23");
+    assert_eq!((ids(&exactly["items"]).len(), &exactly["next"]), (23, &Value::Null), "no empty page at the end");
+    assert_eq!(ids(&page("since=18446744073709551615")["items"]).len(), 0);
+}
+
+#[test]
+fn a_page_ends_when_it_holds_eight_megabytes() {
+    const ROW_BYTES: usize = 1_000_000;
+    let desk = Desk::new("heavy");
+    let attachment = "x".repeat(ROW_BYTES);
+    for number in 0..12_u64 {
+        desk.register(&number.to_string(), &json!({"content": text(number), "attachment": attachment}));
+    }
+    let first = desk.send("GET", "/records?limit=1000", &Value::Null);
+    assert!(first.text.len() < (8 << 20) + (1 << 20), "{} bytes", first.text.len());
+    let first = first.json();
+    assert_eq!(ids(&first["items"]), ["0", "1", "2", "3", "4", "5", "6", "7", "8"]);
+    let cursor = first["next"].as_str().expect("there is more");
+    let second = desk.ask("GET", &format!("/records?limit=1000&cursor={cursor}"), &Value::Null);
+    assert_eq!((ids(&second["items"]), &second["next"]), (vec!["9", "10", "11"], &Value::Null));
+}
+
+#[test]
+fn any_id_can_stand_in_a_url() {
+    let desk = Desk::new("ids");
+    let table = [
+        ("a%2Fb", "a/b"),
+        ("%E4%B8%AD%E6%96%87", "中文"),
+        ("%25", "%"),
+        ("%252F", "%2F"),
+        ("a%20b", "a b"),
+        ("a+b", "a+b"),
+        ("%3F%23", "?#"),
+        ("a.b~c", "a.b~c"),
+        ("...", "..."),
+        ("%22", "\""),
+    ];
+    for (at, (encoded, id)) in table.iter().enumerate() {
+        let created = desk.send("PUT", &format!("/records/{encoded}"), &row(LAMPS));
+        assert_eq!((created.status, &created.json()["id"]), (201, &json!(id)), "{}", created.text);
+        let location = created.header("location").expect("a location");
+        assert_eq!(desk.server.send("GET", location, &Value::Null).json()["id"], *id, "{location}");
+        assert_eq!(desk.get(encoded)["id"], *id);
+        let earliest = if at == 0 { Value::Null } else { json!("a/b") };
+        assert_eq!(created.json()["duplicate_of"], earliest, "{id}");
+        let similar = desk.ask("GET", &format!("/records/{encoded}/similar"), &Value::Null);
+        assert_eq!(ids(&similar["similar"]).len(), at, "{id}");
+        desk.put_again(encoded, &json!({"id": id, "title": "来信", "content": LAMPS}), "unchanged");
+    }
+    let listed = desk.ask("GET", "/records", &Value::Null);
+    assert_eq!(ids(&listed["items"]), table.map(|(_, id)| id));
+    for (encoded, _) in table {
+        desk.delete(encoded);
+        expect_problem(&desk.send("GET", &format!("/records/{encoded}"), &Value::Null), 404, "unknown_record");
+    }
+}
+
+#[test]
+fn a_posted_row_is_stored_under_its_own_id_or_a_new_one() {
+    let desk = Desk::new("posted");
+    let post = |row: &Value| desk.send("POST", "/records", row);
+    let own = post(&json!({"id": 7, "content": LAMPS}));
+    assert_eq!((own.status, &own.json()["id"]), (201, &json!("7")), "{}", own.text);
+    assert_eq!(post(&json!({"content": LAMPS, "id": "7"})).json()["outcome"], "unchanged");
+    let made: Vec<String> = (0..3)
+        .map(|_| {
+            let created = post(&json!({"content": MARKET}));
+            assert_eq!(created.status, 201, "{}", created.text);
+            created.json()["id"].as_str().expect("an id").to_owned()
+        })
+        .collect();
+    assert!(made.iter().all(|id| id.len() == 36 && &id[14..15] == "7"), "UUIDv7: {made:?}");
+    assert!(made.is_sorted_by(|a, b| a < b), "{made:?}");
+    assert_eq!(desk.get(&made[2])["duplicate_of"], made[0]);
+}
+
+#[test]
+fn a_registration_without_an_id_is_repeated_under_its_key() {
+    let desk = Desk::new("repeated_under_its_key");
+    let (server, path) = (&desk.server, &format!("{}/records", desk.path));
+    let row = json!({"content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理"});
+    let post = |key: Option<&str>, row: &Value| {
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(key.map(|key| ("idempotency-key", key)));
+        server.request("POST", path, &headers, row.to_string().as_bytes()).expect("an answer")
+    };
+    let first = post(Some("letter 17"), &row);
+    assert_eq!((first.status, first.json()["verdict"].as_str()), (201, Some("original")));
+    let again = post(Some("letter 17"), &row);
+    assert_eq!((again.status, again.json()["outcome"].as_str()), (200, Some("unchanged")));
+    for member in ["id", "verdict", "duplicate_of", "similar"] {
+        assert_eq!(again.json()[member], first.json()[member], "{member}");
+    }
+    let other = post(Some("letter 17"), &json!({"content": "另一封信，说的是菜市场门口积水的事情"}));
+    expect_problem(&other, 409, "idempotency_key_reused");
+    assert_eq!(post(Some("letter 18"), &row).json()["verdict"], "exact_duplicate");
+    assert_eq!(post(None, &row).json()["duplicate_of"], first.json()["id"]);
+    expect_problem(&post(Some(&"k".repeat(256)), &row), 400, "invalid_idempotency_key");
+    expect_problem(&post(Some(""), &row), 400, "invalid_idempotency_key");
+
+    let lines = format!("{row}\n\n{row}\n");
+    let bulk = |key: &str, lines: &str| {
+        let headers = [("content-type", "application/x-ndjson"), ("idempotency-key", key)];
+        let answer = server.request("POST", &format!("{path}/_bulk"), &headers, lines.as_bytes());
+        let answer = answer.expect("an answer").text;
+        answer.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
+    };
+    let (first, again) = (bulk("file 1", &lines), bulk("file 1", &lines));
+    assert_eq!(first.iter().map(|line| line["status"].as_u64()).collect::<Vec<_>>(), [Some(201), Some(201)]);
+    assert_eq!(again.iter().map(|line| &line["outcome"]).collect::<Vec<_>>(), ["unchanged", "unchanged"]);
+    assert!(first[0]["id"] != first[1]["id"] && (0..2).all(|n| first[n]["id"] == again[n]["id"]));
+    let moved = bulk("file 1", &json!({"content": "另一封信，说的是菜市场门口积水的事情"}).to_string());
+    assert_eq!((moved[0]["status"].as_u64(), moved[0]["code"].as_str()), (Some(409), Some("idempotency_key_reused")));
+}

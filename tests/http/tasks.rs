@@ -1,0 +1,311 @@
+//! Reindexing, comparing, activating, following and canceling over HTTP, while records come and go.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{Desk, expect_problem, ids};
+use serde_json::{Value, json};
+
+/// A letter on one of many matters, in one of several wordings: Han characters that other matters do not share in this order.
+fn letter(matter: u32, wording: usize) -> Value {
+    let ending = ["请尽快处理。", "希望有关部门重视！", "已经反映多次没有结果。", "盼回复。"][wording % 4];
+    let mut state = matter + 1;
+    let mut character = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from_u32(0x4e00 + (state >> 8) % 3_000).expect("a character")
+    };
+    let passage: String = (0..60).map(|_| character()).collect();
+    json!({ "content": format!("{passage}，{ending}") })
+}
+
+fn fill(desk: &Desk, matters: u32, wordings: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    for wording in 0..wordings {
+        for matter in 0..matters {
+            let id = format!("{matter}-{wording}");
+            desk.register(&id, &letter(matter, wording));
+            names.push(id);
+        }
+    }
+    names
+}
+
+fn answers(desk: &Desk, names: &[String]) -> Vec<BTreeSet<String>> {
+    let similar = |id: &String| desk.ask("GET", &format!("/records/{id}/similar?limit=256"), &Value::Null);
+    names.iter().map(|id| ids(&similar(id)["similar"]).iter().map(ToString::to_string).collect()).collect()
+}
+
+/// Asks for work; the task's id.
+#[track_caller]
+fn begin(desk: &Desk, path: &str, body: &Value) -> String {
+    let answer = desk.server.send("POST", path, body);
+    assert_eq!(answer.status, 202, "{}", answer.text);
+    let id = answer.json()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(answer.header("location"), Some(format!("/v1/tasks/{id}").as_str()));
+    id
+}
+
+fn name(desk: &Desk) -> &str {
+    desk.path.rsplit('/').next().expect("a name")
+}
+
+#[track_caller]
+fn reindex(desk: &Desk, more: &Value) -> String {
+    let mut body = json!({ "collection": name(desk) });
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    begin(desk, "/v1/admin/reindex", &body)
+}
+
+/// Waits for the end of a task.
+#[track_caller]
+fn ended(desk: &Desk, id: &str) -> Value {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < given_up {
+        let task = desk.server.send("GET", &format!("/v1/tasks/{id}"), &Value::Null).json();
+        if matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")) {
+            return task;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("task {id} did not end within a minute");
+}
+
+#[test]
+fn a_reindex_under_writers_and_readers_misses_nothing_and_fails_no_request() {
+    let desk = Desk::with("busy", &json!({}));
+    let names = fill(&desk, 60, 3);
+    let before = answers(&desk, &names);
+    let (stop, asked, written) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let task = std::thread::scope(|scope| {
+        for reader in 0..4 {
+            let (desk, names, before, stop, asked) = (&desk, &names, &before, &stop, &asked);
+            scope.spawn(move || {
+                let mut at = reader * 7;
+                while !stop.load(Ordering::Relaxed) {
+                    at = (at + 1) % names.len();
+                    let now = answers(desk, &names[at..=at]);
+                    // Later ones may be found too; what was there before must be.
+                    assert!(before[at].is_subset(&now[0]), "{}: {:?} lacks some of {:?}", names[at], now, before[at]);
+                    asked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for writer in 0..4_u32 {
+            let (desk, stop, written) = (&desk, &stop, &written);
+            scope.spawn(move || {
+                let mut turn = 0_u32;
+                while !stop.load(Ordering::Relaxed) {
+                    let id = format!("w{writer}-{turn}");
+                    desk.register(&id, &letter(1_000 + turn % 50, writer as usize));
+                    if turn.is_multiple_of(3) {
+                        desk.delete(&id);
+                    }
+                    turn += 1;
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let settings = json!({ "min_features": 5 });
+        let task = reindex(&desk, &json!({ "settings": settings, "records_per_second": 150 }));
+        let task = ended(&desk, &task);
+        stop.store(true, Ordering::Relaxed);
+        task
+    });
+    assert_eq!((&task["status"], &task["error"]), (&json!("succeeded"), &Value::Null), "{task}");
+    assert!(
+        asked.load(Ordering::Relaxed) > 20 && written.load(Ordering::Relaxed) > 20,
+        "too little went on to prove anything"
+    );
+    let collection = desk.ask("GET", "", &Value::Null);
+    assert_eq!((&collection["generation"], &collection["settings"]["min_features"]), (&json!(2), &json!(5)));
+
+    // The same answers as from an index built from nothing but what is there now.
+    let mut all = Vec::new();
+    let mut next = String::new();
+    let fresh = Desk::with("fresh", &json!({ "min_features": 5 }));
+    loop {
+        let page = desk.ask("GET", &format!("/records?limit=1000{next}"), &Value::Null);
+        for record in page["items"].as_array().expect("a list") {
+            let id = record["id"].as_str().expect("an id");
+            fresh.register(id, &record["row"]);
+            all.push(id.to_owned());
+        }
+        match page["next"].as_str() {
+            Some(cursor) => next = format!("&cursor={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(answers(&desk, &all), answers(&fresh, &all));
+    let groups = |desk: &Desk| desk.ask("GET", "/groups?limit=1000", &Value::Null)["items"].clone();
+    let shape = |groups: Value| -> BTreeSet<(String, u64)> {
+        let items = groups.as_array().expect("a list").clone();
+        items
+            .iter()
+            .map(|group| (group["id"].as_str().expect("an id").to_owned(), group["size"].as_u64().expect("a size")))
+            .collect()
+    };
+    assert_eq!(shape(groups(&desk)), shape(groups(&fresh)));
+}
+
+#[test]
+fn what_if_then_activate_then_back_then_drop() {
+    let desk = Desk::with("what-if", &json!({}));
+    let names = fill(&desk, 20, 2);
+    let first = answers(&desk, &names);
+    let task = reindex(&desk, &json!({ "settings": { "preset": "paper" }, "activate": false }));
+    let task = ended(&desk, &task);
+    assert_eq!((&task["status"], &task["result"]["activated"]), (&json!("succeeded"), &json!(false)), "{task}");
+    assert_eq!(answers(&desk, &names), first, "nothing changes before it is activated");
+    let list = desk.ask("GET", "/generations", &Value::Null);
+    let standing: Vec<_> = list["items"].as_array().expect("a list").iter().map(|one| one["status"].clone()).collect();
+    assert_eq!(standing, [json!("live"), json!("ready")]);
+    let comparison = desk.ask("GET", "/generations/2/compare?examples=3", &Value::Null);
+    assert!(comparison["lost"].as_u64().expect("a number") > 3, "{comparison}");
+    assert_eq!(comparison["lost_examples"].as_array().map(Vec::len), Some(3));
+    expect_problem(&desk.send("GET", "/generations/1/compare", &Value::Null), 409, "conflict");
+    expect_problem(&desk.send("GET", "/generations/9/compare", &Value::Null), 404, "unknown_generation");
+    expect_problem(&desk.send("DELETE", "/generations/1", &Value::Null), 409, "conflict");
+
+    let activate = |generation: u32| {
+        let task = begin(&desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);
+        assert_eq!(ended(&desk, &task)["status"], "succeeded");
+    };
+    activate(2);
+    assert_ne!(answers(&desk, &names), first);
+    assert_eq!(desk.ask("GET", "", &Value::Null)["generation"], 2);
+    activate(1);
+    assert_eq!(answers(&desk, &names), first, "the first answers again");
+    assert_eq!(desk.send("DELETE", "/generations/2", &Value::Null).status, 204);
+    expect_problem(&desk.send("DELETE", "/generations/2", &Value::Null), 404, "unknown_generation");
+}
+
+#[test]
+fn one_task_at_a_time_and_cancel_leaves_nothing() {
+    let desk = Desk::with("cancel", &json!({}));
+    fill(&desk, 10, 1);
+    let task = reindex(&desk, &json!({ "records_per_second": 1 }));
+    let second = desk.server.send("POST", "/v1/admin/reindex", &json!({ "collection": "cancel" }));
+    let problem = expect_problem(&second, 409, "task_running");
+    assert!(problem["detail"].as_str().expect("a detail").contains(&task), "{problem}");
+    let told = desk.server.send("POST", &format!("/v1/tasks/{task}/cancel"), &Value::Null);
+    assert_eq!(told.status, 200, "{}", told.text);
+    assert_eq!(ended(&desk, &task)["status"], "canceled");
+    assert_eq!(desk.ask("GET", "/generations", &Value::Null)["items"].as_array().map(Vec::len), Some(1));
+    let list = desk.server.send("GET", "/v1/tasks", &Value::Null).json();
+    assert!(list["items"].as_array().expect("a list").iter().any(|one| one["id"] == task.as_str()));
+    expect_problem(&desk.server.send("GET", "/v1/tasks/nothing", &Value::Null), 404, "unknown_task");
+}
+
+#[test]
+fn a_task_can_be_followed_to_its_end() {
+    let desk = Desk::with("follow", &json!({}));
+    fill(&desk, 30, 1);
+    let task = reindex(&desk, &json!({ "records_per_second": 30 }));
+    let request = format!("GET /v1/tasks/{task}/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let events = desk.server.exchange(request.as_bytes());
+    assert!(events.contains("content-type: text/event-stream"), "{events}");
+    let tasks: Vec<Value> = events
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).expect("JSON"))
+        .collect();
+    assert!(tasks.len() >= 2, "{events}");
+    assert_eq!(tasks.last().expect("an event")["status"], "succeeded");
+}
+
+#[test]
+fn bad_input_is_named_by_its_place() {
+    let desk = Desk::with("wrong", &json!({}));
+    desk.register("a", &letter(1, 0));
+    desk.register("b", &letter(1, 1));
+    let refused = |path: &str, body: Value, pointer: &str| {
+        let answer = desk.server.send("POST", path, &body);
+        assert_eq!(answer.status, 422, "{body}: {}", answer.text);
+        let places: Vec<Value> = answer.json()["errors"].as_array().expect("errors").clone();
+        assert!(places.iter().any(|error| error["pointer"] == pointer), "{body}: {}", answer.text);
+    };
+    let reindex = "/v1/admin/reindex";
+    refused(reindex, json!({}), "/collection");
+    refused(reindex, json!({ "collection": "Wrong Name" }), "/collection");
+    refused(reindex, json!({ "collection": "wrong", "activate": "yes" }), "/activate");
+    refused(reindex, json!({ "collection": "wrong", "records_per_second": 0 }), "/records_per_second");
+    refused(reindex, json!({ "collection": "wrong", "settigns": {} }), "/settigns");
+    refused(reindex, json!({ "collection": "wrong", "settings": { "min_features": -1 } }), "/settings/min_features");
+    refused("/v1/admin/purge", json!({ "collection": "wrong", "keep": "best" }), "/keep");
+    expect_problem(&desk.server.send("POST", reindex, &json!({ "collection": "none" })), 404, "unknown_collection");
+    let decide = |path: &str, body: &Value| desk.send("PUT", &format!("/decisions/{path}"), body);
+    expect_problem(&decide("a/b", &json!({ "judgement": "maybe" })), 422, "invalid_value");
+    expect_problem(&decide("a/b", &json!({ "judgement": "withdrawn" })), 422, "invalid_value");
+    expect_problem(&decide("a/a", &json!({ "judgement": "same" })), 422, "same_record");
+    expect_problem(&decide("a/z", &json!({ "judgement": "same" })), 404, "unknown_record");
+    expect_problem(&desk.send("GET", "/decisions/a/b", &Value::Null), 404, "unknown_decision");
+    expect_problem(&desk.send("GET", "/groups?order=best", &Value::Null), 422, "invalid_parameter");
+    expect_problem(&desk.send("GET", "/generations/x/compare", &Value::Null), 422, "invalid_generation");
+}
+
+#[test]
+fn decisions_groups_and_purge_over_http() {
+    let desk = Desk::with("desk", &json!({}));
+    let with = |matter, wording, user: &str, time: &str| {
+        let mut row = letter(matter, wording);
+        row["user"] = user.into();
+        row["time"] = time.into();
+        row
+    };
+    desk.register("a", &with(1, 0, "甲", "2024-01-01"));
+    desk.register("b", &with(1, 1, "乙", "2024-02-01"));
+    desk.register("c", &with(1, 0, "甲", "2024-03-01"));
+    desk.register("d", &with(2, 0, "丙", "2024-03-01"));
+    let group = desk.ask("GET", "/groups/b", &Value::Null);
+    assert_eq!(
+        (&group["id"], &group["members"], &group["petitioners"]),
+        (&json!("a"), &json!(["a", "b", "c"]), &json!(2))
+    );
+    expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
+
+    let ruling = json!({ "judgement": "not_same", "by": "desk 3", "note": "another street" });
+    let decided = desk.ask("PUT", "/decisions/c/b", &ruling);
+    assert_eq!(desk.ask("PUT", "/decisions/c/b", &ruling), decided, "sent again, it is said once");
+    let nul = desk.send("PUT", "/decisions/c/b", &json!({ "judgement": "same", "note": "a\0b" }));
+    expect_problem(&nul, 422, "nul_character");
+    expect_problem(&desk.send("DELETE", "/decisions/c/b?by=a%00b", &Value::Null), 422, "nul_character");
+    let decision = desk.ask("PUT", "/decisions/b/d", &json!({ "judgement": "same" }));
+    assert_eq!((&decision["a"], &decision["b"], &decision["judgement"]), (&json!("b"), &json!("d"), &json!("same")));
+    let group = desk.ask("GET", "/groups/d", &Value::Null);
+    assert_eq!((&group["size"], &group["contested"]), (&json!(4), &json!(true)));
+    assert_eq!(group["rejected"], json!([{ "earlier": "b", "later": "c" }]));
+    assert_eq!((&group["bridges"][0]["later"], &group["cut"]), (&json!("b"), &json!([])));
+    let similar = desk.ask("GET", "/records/b/similar", &Value::Null);
+    assert_eq!(ids(&similar["similar"]).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(["a", "d"]));
+
+    let page = desk.ask("GET", "/decisions?limit=1", &Value::Null);
+    let cursor = page["next"].as_str().expect("more");
+    let rest = desk.ask("GET", &format!("/decisions?limit=1&cursor={cursor}"), &Value::Null);
+    assert_eq!(
+        (&page["items"][0]["b"], &rest["items"][0]["b"], &rest["next"]),
+        (&json!("c"), &json!("d"), &Value::Null)
+    );
+    let taken_back = desk.ask("DELETE", "/decisions/b/d?by=desk%203", &Value::Null);
+    assert_eq!(
+        (&taken_back["judgement"], taken_back["history"].as_array().map(Vec::len)),
+        (&json!("withdrawn"), Some(2))
+    );
+    expect_problem(&desk.send("GET", "/groups/d", &Value::Null), 404, "ungrouped");
+
+    let purge = |more: Value| {
+        let mut body = json!({ "collection": "desk" });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let task = begin(&desk, "/v1/admin/purge", &body);
+        ended(&desk, &task)["result"].clone()
+    };
+    let dry = purge(json!({}));
+    assert_eq!((&dry["dry_run"], &dry["superfluous"], &dry["deleted"]), (&json!(true), &json!(1), &json!(0)));
+    assert_eq!(dry["records"], json!([{ "id": "a", "kept": "c" }]));
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 4);
+    assert_eq!(purge(json!({ "from": "1999-01-01", "to": "1999-02-01" }))["superfluous"], 0);
+    let wrong = desk.server.send("POST", "/v1/admin/purge", &json!({ "collection": "desk", "from": "soon" }));
+    assert_eq!((wrong.status, &wrong.json()["errors"][0]["pointer"]), (422, &json!("/from")));
+    assert_eq!(purge(json!({ "dry_run": false }))["deleted"], 1);
+    assert_eq!(desk.send("GET", "/records/a", &Value::Null).status, 404);
+}

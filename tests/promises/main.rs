@@ -1,0 +1,19 @@
+//! What the service promises, put to the test from outside: crashes, families of records, offices at work, reindexing, restarts.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
+#[path = "../support/home.rs"]
+mod home;
+#[path = "../support/mongod.rs"]
+mod mongod;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crash;
+mod families;
+mod model;
+mod mongodb;
+mod office;
+mod reindex;
+mod restart;
+mod templates;

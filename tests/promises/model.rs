@@ -1,0 +1,279 @@
+//! Random operations on a store and on the model: every answer is the same.
+
+use std::sync::Arc;
+
+use doppel_core::verdict::{Match, Verdict};
+use doppel_store::conformance::{Desk, Sample, Signing, id};
+use doppel_store::decisions::{Judgement, Pair, Ruling};
+use doppel_store::generations::{Filed, Filing, Pairs, Phase};
+use doppel_store::model::ModelStore;
+use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
+use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_mongodb::MongoStore;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Put(Sample),
+    Skip(Sample),
+    Remove(String),
+    Find(Sample, Option<String>),
+    Reopen,
+    Beside(Beside),
+}
+
+/// What changes what stands beside the records.
+#[derive(Clone, Debug)]
+enum Beside {
+    Confirmed(Sample, String),
+    Begin(bool),
+    File(usize),
+    Complete,
+    Activate(GenerationId),
+    Drop(GenerationId),
+    Pairs(String, Vec<String>),
+    Decide(String, String, Judgement),
+    Profile(bool),
+    Frequencies(u32),
+    Look,
+}
+
+/// Few ids, few keys, few fingerprints: nearly everything meets.
+fn samples() -> impl Strategy<Value = Sample> {
+    let keys = proptest::collection::btree_set(0u64..9, 0..5);
+    let fingerprint = proptest::option::of(prop_oneof![0u64..16, Just(u64::MAX), Just(u64::MAX ^ 0b1111)]);
+    (0..10u8, keys, fingerprint, 0..2u8).prop_map(|(id, keys, fingerprint, note)| {
+        let keys: Vec<u64> = keys.into_iter().collect();
+        Sample { fingerprint, ..Sample::with_keys(format!("r{id}"), keys) }.noted(&note.to_string())
+    })
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let id = || (0..10u8).prop_map(|id| format!("r{id}"));
+    prop_oneof![
+        6 => samples().prop_map(Op::Put),
+        3 => samples().prop_map(Op::Skip),
+        2 => id().prop_map(Op::Remove),
+        3 => (samples(), proptest::option::of(id())).prop_map(|(sample, except)| Op::Find(sample, except)),
+        1 => Just(Op::Reopen),
+    ]
+}
+
+fn ops_with_generations() -> impl Strategy<Value = Op> {
+    let id = || (0..10u8).prop_map(|id| format!("r{id}"));
+    let judgement = || prop_oneof![Just(Judgement::Same), Just(Judgement::NotSame), Just(Judgement::Withdrawn)];
+    let beside = prop_oneof![
+        2 => (samples(), id()).prop_map(|(sample, other)| Beside::Confirmed(sample, other)),
+        2 => any::<bool>().prop_map(Beside::Begin),
+        2 => (1..6usize).prop_map(Beside::File),
+        3 => Just(Beside::Complete),
+        3 => (1..5u32).prop_map(Beside::Activate),
+        1 => (1..5u32).prop_map(Beside::Drop),
+        1 => (id(), proptest::collection::vec(id(), 0..3)).prop_map(|(id, earlier)| Beside::Pairs(id, earlier)),
+        2 => (id(), id(), judgement()).prop_map(|(a, b, judgement)| Beside::Decide(a, b, judgement)),
+        1 => any::<bool>().prop_map(Beside::Profile),
+        2 => (0..4u32).prop_map(Beside::Frequencies),
+        2 => Just(Beside::Look),
+    ];
+    prop_oneof![3 => ops(), 2 => beside.prop_map(Op::Beside)]
+}
+
+fn show_match(found: &Match) -> String {
+    format!("{} {:?} {:?}", found.id, found.via, found.distance)
+}
+
+/// All of a verdict but seqs, which are each store's own.
+fn show_verdict(verdict: &Verdict) -> String {
+    let similar: Vec<_> = verdict.similar.iter().map(show_match).collect();
+    let Verdict { kind, duplicate_of, fingerprint, generation, .. } = verdict;
+    format!("{kind:?} {duplicate_of:?} {fingerprint:?} {generation} {similar:?}")
+}
+
+fn show_record(record: &StoredRecord) -> String {
+    format!("{} {} {:?} {}", record.id, record.row, record.digest, show_verdict(&record.verdict))
+}
+
+fn show(outcome: &Registered) -> String {
+    match outcome {
+        Registered::Created(record) => format!("created {}", show_record(record)),
+        Registered::Replaced(record) => format!("replaced {}", show_record(record)),
+        Registered::Updated(record) => format!("updated {}", show_record(record)),
+        Registered::Unchanged(record) => format!("unchanged {}", show_record(record)),
+        Registered::Skipped(verdict) => format!("skipped {}", show_verdict(verdict)),
+    }
+}
+
+async fn apply(desk: &Desk, op: &Op) -> Vec<String> {
+    match op {
+        Op::Put(sample) => vec![put(desk, sample, Mode::Put, &[]).await],
+        Op::Skip(sample) => vec![put(desk, sample, Mode::SkipDuplicate, &[]).await],
+        Op::Remove(id) => vec![desk.remove(id).await.to_string()],
+        Op::Find(sample, except) => {
+            desk.find_within(sample, except.as_deref(), &[]).await.iter().map(show_match).collect()
+        }
+        Op::Reopen => desk.all().await.iter().map(show_record).collect(),
+        Op::Beside(Beside::Look) => beside(desk).await,
+        Op::Beside(change) => vec![apply_beside(desk, change).await],
+    }
+}
+
+async fn put(desk: &Desk, sample: &Sample, mode: Mode, confirmed: &[&str]) -> String {
+    show(&desk.try_put_confirmed(sample, mode, confirmed).await.expect("a registration"))
+}
+
+/// An outcome; of errors the kind only.
+fn outcome<T: std::fmt::Debug>(outcome: doppel_store::Result<T>) -> String {
+    match outcome {
+        Ok(value) => format!("{value:?}"),
+        Err(StoreError::Limit(_)) => "a limit".into(),
+        Err(StoreError::ProfileConflict(_)) => "a conflict".into(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn apply_beside(desk: &Desk, change: &Beside) -> String {
+    let (store, name) = (&desk.store, &desk.name);
+    let profile = |noted: &bool| if *noted { "noted" } else { "p1" };
+    let state = desk.state().await;
+    let building = state.others.iter().find(|other| other.phase == Phase::Building);
+    match change {
+        Beside::Look => beside(desk).await.concat(),
+        Beside::Confirmed(sample, other) => put(desk, sample, Mode::Put, &[other]).await,
+        Beside::Begin(noted) => {
+            outcome(store.begin_generation(desk.generation_spec(profile(noted))).await.map(|begun| begun.id))
+        }
+        Beside::File(count) => {
+            let Some(begun) = building else { return "nothing is built".into() };
+            let signed = |record: &StoredRecord| Sample::of_record(record).signed_as(Signing::of(&begun.profile));
+            let filing =
+                |record: &StoredRecord| Filing { id: record.id.clone(), seq: record.seq, signed: signed(record) };
+            let batch = desk.all().await.iter().rev().take(*count).map(filing).collect();
+            outcome(store.file(name, begun.id, batch).await)
+        }
+        Beside::Complete => {
+            let Some(begun) = building else { return "nothing is built".into() };
+            let filed = desk.file_rest(begun).await;
+            outcome(store.complete_generation(name, begun.id).await.map(|()| filed))
+        }
+        Beside::Activate(generation) => {
+            outcome(store.activate_generation(name, *generation).await.map(|state| state.generation))
+        }
+        Beside::Drop(generation) => outcome(store.drop_generation(name, *generation).await),
+        Beside::Pairs(of, earlier) => {
+            let Some(record) = desk.get(of).await else { return "no record".into() };
+            let mut seqs = Vec::new();
+            for other in earlier {
+                seqs.extend(desk.get(other).await.map(|other| other.seq));
+            }
+            seqs.sort_unstable();
+            let pairs = vec![Pairs { seq: record.seq, earlier: seqs }];
+            outcome(store.put_pairs(name, state.generation, pairs).await)
+        }
+        Beside::Decide(a, b, judgement) => {
+            let Some(pair) = Pair::new(id(a), id(b)) else { return "one record".into() };
+            let ruling = Ruling { judgement: *judgement, by: None, note: None, at: "2026-01-04T00:00:00Z".into() };
+            outcome(store.decide(name, pair, ruling).await)
+        }
+        Beside::Profile(noted) => {
+            outcome(store.update_collection(desk.spec(profile(noted))).await.map(|state| state.generation))
+        }
+        Beside::Frequencies(version) => {
+            outcome(store.put_frequencies(name, *version, format!("version {version}").into_bytes()).await)
+        }
+    }
+}
+
+/// All that stands beside the records, with ids in place of seqs.
+async fn beside(desk: &Desk) -> Vec<String> {
+    let state = desk.state().await;
+    let records = desk.all().await;
+    let id_of = |seq| records.iter().find(|record| record.seq == seq).map_or("gone", |record| record.id.as_str());
+    let others: Vec<_> = state.others.iter().map(|other| (other.id, other.phase, &other.profile)).collect();
+    let mut shown = vec![format!("{} {} {} {others:?}", state.generation, state.profile, state.frequencies)];
+    for version in 0..5 {
+        shown.push(format!("{:?}", desk.store.frequencies(&desk.name, version).await.expect("a look")));
+    }
+    let all: Vec<Seq> = records.iter().map(|record| record.seq).collect();
+    assert_eq!(desk.store.sample(&desk.name, all.len()).await.expect("a sample"), all);
+    for generation in 1..8 {
+        for filed in desk.filed(generation).await {
+            let Filed { seq, digest_key, fingerprint, keys } = filed;
+            shown.push(format!("{generation} {} {digest_key} {fingerprint:?} {keys:?}", id_of(seq)));
+        }
+        for pairs in desk.store.pairs(&desk.name, generation, 0, usize::MAX).await.expect("a page") {
+            let earlier: Vec<&str> = pairs.earlier.iter().map(|seq| id_of(*seq)).collect();
+            shown.push(format!("{generation} {} matches {earlier:?}", id_of(pairs.seq)));
+        }
+    }
+    let decisions = desk.store.decisions(&desk.name, None, usize::MAX).await.expect("a list");
+    shown.extend(decisions.iter().map(|decision| format!("{decision:?}")));
+    shown
+}
+
+/// A record's verdict names a record that is still the one it meant exactly if the seqs agree.
+async fn still_same(desk: &Desk) -> Vec<bool> {
+    let mut same = Vec::new();
+    for record in desk.all().await {
+        if let Some(id) = &record.verdict.duplicate_of {
+            same.push(desk.get(id.as_str()).await.map(|named| named.seq) == record.duplicate_of_seq);
+        }
+    }
+    same
+}
+
+fn open(dir: &std::path::Path) -> Arc<dyn Store> {
+    Arc::new(EmbeddedStore::open(dir, Options::default()).expect("the directory opens"))
+}
+
+/// `open` opens the store again and again; what it held is there each time.
+async fn compare(ops: Vec<Op>, open: impl AsyncFn() -> Arc<dyn Store>) {
+    let model: Arc<dyn Store> = Arc::new(ModelStore::default());
+    let model = Desk::new(&model, "desk").await;
+    let mut desk = Desk::new(&open().await, "desk").await;
+    for (step, op) in ops.iter().chain([&Op::Reopen]).enumerate() {
+        if matches!(op, Op::Reopen) {
+            drop(desk);
+            desk = Desk::existing(&open().await, "desk");
+        }
+        assert_eq!(apply(&desk, op).await, apply(&model, op).await, "step {step}: {op:?}");
+    }
+    assert_eq!(still_same(&desk).await, still_same(&model).await);
+    let counts = (desk.store.count(&desk.name).await, model.store.count(&model.name).await);
+    assert_eq!(counts.0.expect("a count"), counts.1.expect("a count"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_embedded_store_answers_like_the_model(ops in proptest::collection::vec(ops_with_generations(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let ops = ops.into_iter().chain([Op::Reopen, Op::Beside(Beside::Look)]).collect();
+        runtime.block_on(compare(ops, async || open(dir.path())));
+    }
+}
+
+#[test]
+fn the_mongodb_store_answers_like_the_model() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let server = runtime.block_on(crate::mongod::Shared::start());
+    let config = ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() };
+    let ops = proptest::collection::vec(ops_with_generations(), 1..60);
+    let outcome = proptest::test_runner::TestRunner::new(config).run(&ops, |ops| {
+        let database = crate::mongod::database("model");
+        let open = async || {
+            // Announcing a generation waits for the deadline.
+            let deadline = std::time::Duration::from_millis(1500);
+            let options = doppel_store_mongodb::Options { deadline, ..crate::mongod::options() };
+            let opening = MongoStore::connect(server.uri(), &database, options);
+            let store: Arc<dyn Store> = Arc::new(opening.await.expect("a connection"));
+            store
+        };
+        let ops = ops.into_iter().chain([Op::Reopen, Op::Beside(Beside::Look)]).collect();
+        runtime.block_on(compare(ops, open));
+        runtime.block_on(crate::mongod::drop_database(server.uri(), &database));
+        Ok(())
+    });
+    outcome.expect("the same answers");
+}

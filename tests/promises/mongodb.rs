@@ -1,0 +1,338 @@
+//! Two instances of the service on one replica set, asked over HTTP, while servers and instances die.
+//!
+//! `DOPPEL_TEST_FAMILIES` sets the number of families of the first test (1,000 for acceptance), `DOPPEL_TEST_FAILOVER_SECONDS`
+//! how long the primary is made to step down again and again (120 for acceptance), `DOPPEL_TEST_STEP_DOWN_SECONDS` how often.
+
+#![allow(clippy::print_stdout, reason = "figures of a run")]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::mongod::ReplicaSet;
+use crate::support::{Response, Rng, TestServer, setting};
+use serde_json::{Value, json};
+
+const MEMBERS: u64 = 6;
+
+/// An instance on `uri`. The folder is for nothing: no file is written.
+fn instance(uri: &str, database: &str) -> TestServer {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let environment = [
+        ("DOPPEL_STORE__KIND", "mongodb"),
+        ("DOPPEL_STORE__URI", uri),
+        ("DOPPEL_STORE__DATABASE", database),
+        ("DOPPEL_LOG__REQUESTS", "false"),
+    ];
+    let server = TestServer::start_with(folder.path(), &[], &environment);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "an instance keeps no files");
+    server
+}
+
+fn doctor(uri: &str, database: &str) -> String {
+    let (text, fine) = command(uri, database, &["doctor"], &[]);
+    assert!(fine, "{text}");
+    text
+}
+
+/// Runs a command on the database; its output, and whether it went well.
+fn command(uri: &str, database: &str, arguments: &[&str], more: &[(&str, &str)]) -> (String, bool) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(arguments).env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", uri);
+    command.env("DOPPEL_STORE__DATABASE", database).envs(more.iter().copied());
+    let output = command.output().expect("doppel runs");
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (text, output.status.success())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not_to() {
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("migrate");
+    let run = |arguments: &[&str], more: &[(&str, &str)]| command(server.uri(), &database, arguments, more);
+    let unwilling = [("DOPPEL_STORE__MIGRATE", "false"), ("DOPPEL_SERVER__LISTEN", "127.0.0.1:0")];
+    let (text, fine) = run(&["serve"], &unwilling);
+    assert!(!fine && text.contains("run doppel migrate"), "{text}");
+    let (text, fine) = run(&["migrate", "--dry-run"], &[]);
+    assert!(fine && text.contains("0001_first_schema  pending"), "{text}");
+    let (text, fine) = run(&["migrate"], &[]);
+    assert!(fine && text.contains("applied 0001_first_schema"), "{text}");
+    let (text, fine) = run(&["migrate"], &[]);
+    assert!(fine && text.contains("nothing to do"), "{text}");
+    let (text, fine) = run(&["migrate", "--status"], &[]);
+    assert!(fine && text.contains("0001_first_schema  applied 2"), "{text}");
+    let (text, fine) = run(&["migrate", "--status"], &[("DOPPEL_STORE__KIND", "embedded")]);
+    assert!(!fine && text.contains("needs no migrations"), "{text}");
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_leaves_nothing() {
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("eval");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    let (text, fine) =
+        command(server.uri(), &database, &["sample", "--records", "150", "--seed", "3", "--out", &path("s")], &[]);
+    assert!(fine, "{text}");
+    let (records, groups) = (path("s/records.jsonl"), path("s/groups.jsonl"));
+    let figures = |store: &str| {
+        let arguments = ["eval", "--records", &records, "--groups", &groups, "--format", "json", "--store", store];
+        let (text, fine) = command(server.uri(), &database, &arguments, &[("DOPPEL_LOG__LEVEL", "error")]);
+        assert!(fine, "{text}");
+        let mut report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        report.as_object_mut().expect("an object").retain(|key, _| !key.ends_with("_s"));
+        report
+    };
+    let embedded = figures("embedded");
+    assert_eq!(embedded["records"], 150);
+    assert_eq!(figures("mongodb"), embedded);
+    let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");
+    let collections = client.database(&database).collection::<mongodb::bson::Document>("collections");
+    assert_eq!(collections.count_documents(mongodb::bson::doc! {}).await.expect("a count"), 0);
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+/// A made-up complaint that no other family makes: words with characters that stand together nowhere else.
+fn passage(seed: u64, words: u64) -> String {
+    const WORDS: [&str; 12] =
+        ["道路", "积水", "楼道", "灯光", "施工", "噪声", "垃圾", "物业", "停车", "公园", "电梯", "油烟"];
+    let mut random = Rng::new(seed);
+    let mut rare = || char::from_u32(0x4e00 + random.below(6_000) as u32).expect("a character");
+    let rare: Vec<String> = (0..words).map(|_| [rare(), rare(), rare()].iter().collect()).collect();
+    rare.iter().map(|rare| format!("{}{rare}", WORDS[random.below(12) as usize])).collect()
+}
+
+/// Member `member` of a family: the same passage between other words.
+fn row(family: u64, member: u64) -> Value {
+    let (head, tail) = (passage(family * 1000 + member, 2), passage(family * 1000 + 500 + member, 2));
+    json!({ "title": format!("反映{head}"), "content": format!("{head}。{}。{tail}", passage(family * 1000 + 999, 30)) })
+}
+
+/// Puts until an answer other than 503 comes; says so if none does for a minute.
+fn patient_put(server: &TestServer, path: &str, row: &Value) -> Option<Response> {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(60) {
+        match server.try_send("PUT", path, row) {
+            Some(answer) if answer.status == 503 || answer.status == 429 => {
+                assert!(answer.header("retry-after").is_some(), "{}", answer.text);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            Some(answer) => return Some(answer),
+            None => return None,
+        }
+    }
+    panic!("no answer but 503 for a minute\n{}", server.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original() {
+    let families = setting("DOPPEL_TEST_FAMILIES", 40);
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("service");
+    let instances = [instance(server.uri(), &database), instance(server.uri(), &database)];
+    let next = AtomicU64::new(0);
+    let answers = Mutex::new(BTreeMap::<u64, Vec<(String, Value)>>::new());
+    std::thread::scope(|scope| {
+        for client in 0..64 {
+            let (next, answers, server) = (&next, &answers, &instances[client % 2]);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= families * MEMBERS {
+                        return;
+                    }
+                    let (family, member) = (number / MEMBERS, number % MEMBERS);
+                    let id = format!("f{family}-{member}");
+                    let path = format!("/v1/collections/families/records/{id}");
+                    let answer = patient_put(server, &path, &row(family, member)).expect("an answer");
+                    assert_eq!(answer.status, 201, "{}", answer.text);
+                    answers.lock().expect("no panic").entry(family).or_default().push((id, answer.json()));
+                }
+            });
+        }
+    });
+    for (family, members) in answers.into_inner().expect("no panic") {
+        let originals: Vec<_> = members.iter().filter(|(_, answer)| answer["verdict"] == "original").collect();
+        assert_eq!(originals.len(), 1, "family {family}: {members:?}");
+        for (id, answer) in members.iter().filter(|(id, _)| *id != originals[0].0) {
+            assert_eq!(answer["duplicate_of"], originals[0].0, "{id}");
+        }
+    }
+    // What one instance stored, the other finds, and says the same of.
+    let path = "/v1/collections/families/records/f0-0";
+    assert_eq!(
+        instances[0].send("GET", path, &Value::Null).json(),
+        instances[1].send("GET", path, &Value::Null).json()
+    );
+    for instance in &instances {
+        let found = instance.send("POST", "/v1/collections/families/check", &row(1, 77));
+        assert_eq!(found.json()["duplicate"], true, "{}", found.text);
+    }
+    assert_eq!(instances[0].send("DELETE", path, &Value::Null).status, 204);
+    assert_eq!(instances[1].send("GET", path, &Value::Null).status, 404);
+    for instance in instances {
+        instance.stop();
+    }
+    let report = doctor(server.uri(), &database);
+    assert!(report.contains(&format!("{} records", families * MEMBERS - 1)), "{report}");
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("bulk");
+    let instance = instance(server.uri(), &database);
+    // Families side by side; now and then a line repeats an id of just before, with a row of another family.
+    let lines = (0..160_u64).map(|number| {
+        let (family, member) = (number % 23, number / 23);
+        let id = if number % 7 == 6 { number - 1 - number % 3 } else { number };
+        let mut row = row(family, member);
+        row["id"] = format!("r{id}").into();
+        row
+    });
+    let lines: Vec<Value> = lines.collect();
+    let said = |answer: &Value| {
+        let similar = answer["similar"].as_array().expect("a list").iter().map(|found| found["id"].clone());
+        let mut similar: Vec<String> = similar.map(|id| id.to_string()).collect();
+        similar.sort();
+        (
+            answer["id"].clone(),
+            answer["outcome"].clone(),
+            answer["verdict"].clone(),
+            answer["duplicate_of"].clone(),
+            similar,
+        )
+    };
+    let singly = lines.iter().map(|row| said(&instance.send("POST", "/v1/collections/singly/records", row).json()));
+    let singly: Vec<_> = singly.collect();
+    let text: String = lines.iter().map(|row| format!("{row}\n")).collect();
+    let bulk = instance.send_text("POST", "/v1/collections/bulk/records/_bulk", "application/x-ndjson", &text);
+    let bulk = bulk.text.lines().map(|line| said(&serde_json::from_str(line).expect("JSON")));
+    assert_eq!(bulk.collect::<Vec<_>>(), singly);
+    assert!(singly.iter().any(|(_, outcome, ..)| outcome == "replaced"), "{singly:?}");
+    instance.stop();
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_primary_requests_get_503_in_time_and_afterwards_all_goes_on() {
+    let set = ReplicaSet::start(1).await;
+    let server = instance(&set.uri(), "doppel");
+    let put = |id: &str| server.send("PUT", &format!("/v1/collections/c/records/{id}"), &row(1, 1));
+    assert_eq!(put("before").status, 201);
+    set.kill(0);
+    let start = Instant::now();
+    for (method, path, body) in [
+        ("GET", "/readyz", Value::Null),
+        ("PUT", "/v1/collections/c/records/during", row(1, 2)),
+        ("POST", "/v1/collections/c/check", row(1, 2)),
+        ("GET", "/v1/collections/c/records/before", Value::Null),
+    ] {
+        let asked = Instant::now();
+        let answer = server.send(method, path, &body);
+        assert_eq!(answer.status, 503, "{method} {path}: {}", answer.text);
+        assert!(answer.header("retry-after").is_some(), "{method} {path}");
+        assert!(asked.elapsed() < Duration::from_secs(15), "{method} {path} took {:?}", asked.elapsed());
+    }
+    println!("four requests without a primary: {:?}", start.elapsed());
+    set.restart(0).await;
+    set.primary().await;
+    let answer = patient_put(&server, "/v1/collections/c/records/after", &row(1, 3)).expect("an answer");
+    assert_eq!((answer.status, &answer.json()["duplicate_of"]), (201, &json!("before")), "{}", answer.text);
+    assert_eq!(server.send("GET", "/readyz", &Value::Null).status, 200);
+    doctor(&set.uri(), "doppel");
+}
+
+/// What was acknowledged: by id, the verdict's own JSON.
+type Acknowledged = Arc<Mutex<BTreeMap<String, Value>>>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_acknowledged_record_is_lost_or_doubled_while_primaries_and_instances_die() {
+    let seconds = setting("DOPPEL_TEST_FAILOVER_SECONDS", 12);
+    let every = setting("DOPPEL_TEST_STEP_DOWN_SECONDS", 5);
+    let set = ReplicaSet::start(3).await;
+    let uri = set.uri();
+    let instances: Vec<Arc<Mutex<Arc<TestServer>>>> =
+        (0..2).map(|_| Arc::new(Mutex::new(Arc::new(instance(&uri, "doppel"))))).collect();
+    let acknowledged = Acknowledged::default();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..8_u64)
+        .map(|writer| {
+            let (slot, acknowledged, stop) =
+                (instances[writer as usize % 2].clone(), acknowledged.clone(), stop.clone());
+            std::thread::spawn(move || write(writer, &slot, &acknowledged, &stop))
+        })
+        .collect();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(seconds) {
+        tokio::time::sleep(Duration::from_secs(every)).await;
+        set.step_down().await;
+    }
+    let primary = set.primary().await;
+    set.kill(primary);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    set.primary().await;
+    set.restart(primary).await;
+    // An instance dies in the middle of its work and comes back.
+    let killed = instances[0].lock().expect("no panic").clone();
+    killed.kill();
+    let again = Arc::new(instance(&uri, "doppel"));
+    *instances[0].lock().expect("no panic") = again;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    stop.store(true, Ordering::Release);
+    for writer in writers {
+        writer.join().expect("no writer panicked");
+    }
+    let acknowledged = acknowledged.lock().expect("no panic");
+    println!("{} records acknowledged", acknowledged.len());
+    assert!(acknowledged.len() > 50, "only {} records were acknowledged", acknowledged.len());
+    let server = instances[1].lock().expect("no panic").clone();
+    assert_all_there(&server, &acknowledged);
+    let report = doctor(&uri, "doppel");
+    println!("{report}");
+}
+
+/// Puts family after family until told to stop; families are shared by pairs of writers, so that they race.
+fn write(writer: u64, slot: &Mutex<Arc<TestServer>>, acknowledged: &Acknowledged, stop: &AtomicBool) {
+    for family in 0.. {
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        let id = format!("f{family}-w{writer}");
+        let path = format!("/v1/collections/c/records/{id}");
+        // Repeated until it is known: PUT is idempotent.
+        let answer = loop {
+            let server = slot.lock().expect("no panic").clone();
+            if let Some(answer) = patient_put(&server, &path, &row(family * 10 + writer / 2, writer % 2)) {
+                break answer;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
+        acknowledged.lock().expect("no panic").insert(id, answer.json());
+    }
+}
+
+fn assert_all_there(server: &TestServer, acknowledged: &BTreeMap<String, Value>) {
+    let mut families = BTreeMap::<String, Vec<Value>>::new();
+    for (id, answer) in acknowledged {
+        let stored = server.send("GET", &format!("/v1/collections/c/records/{id}"), &Value::Null);
+        assert_eq!(stored.status, 200, "{id} is lost");
+        let stored = stored.json();
+        for key in ["verdict", "duplicate_of", "fingerprint"] {
+            assert_eq!(stored[key], answer[key], "{id}: {key}");
+        }
+        let (family, writer) = id.split_once("-w").expect("made so");
+        let pair = writer.parse::<u64>().expect("a number") / 2;
+        families.entry(format!("{family}/{pair}")).or_default().push(stored);
+    }
+    for (family, members) in families.iter().filter(|(_, members)| members.len() == 2) {
+        let originals = members.iter().filter(|member| member["verdict"] == "original").count();
+        assert_eq!(originals, 1, "{family}: {members:?}");
+    }
+    let collection = server.send("GET", "/v1/collections/c", &Value::Null).json();
+    assert_eq!(collection["records"], acknowledged.len(), "a record is there twice, or was never acknowledged");
+}

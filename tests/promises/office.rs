@@ -1,0 +1,287 @@
+//! An office keeps working while everything is indexed anew: eight writers and eight readers during a reindex, on both stores.
+//!
+//! No request fails, nothing that was found before is missed, and afterwards the index is that of a reindex from scratch.
+//! `DOPPEL_TEST_OFFICE_RECORDS` and `DOPPEL_TEST_OFFICE_RECORDS_MONGODB` set the size (a million for acceptance),
+//! `DOPPEL_TEST_OFFICE_SECONDS` how long the office works before the reindex, `DOPPEL_TEST_OFFICE_THINK_MS` how long each of the
+//! sixteen waits between two requests; how long requests took is printed, not judged.
+
+#![allow(clippy::print_stdout, reason = "figures of a run")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::home::Home;
+use crate::support::{Rng, TestServer, ids, run, setting};
+use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::record::Row;
+use doppel_core::schemes::profile::Profile;
+use doppel_store::{CollectionSpec, Store as _};
+use doppel_store_mongodb::MongoStore;
+use serde_json::{Value, json};
+
+const READERS: u64 = 8;
+const WRITERS: u64 = 8;
+/// Up to so many records are registered in MongoDB; more are put there in bulk.
+const REGISTERED: u64 = 50_000;
+/// Records whose answers are compared.
+const WATCHED: usize = 200;
+/// What the new generation reads otherwise; few pairs depend on it.
+const LEAST_FEATURES: u64 = 5;
+
+/// What the office is doing.
+const IDLE: u8 = 0;
+const DURING: u8 = 1;
+
+/// How long requests took, in microseconds: before the reindex and during it.
+#[derive(Default)]
+struct Took([Mutex<Vec<u64>>; 2]);
+
+impl Took {
+    fn note(&self, phase: u8, begun: Instant) {
+        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.0[usize::from(phase)].lock().unwrap_or_else(PoisonError::into_inner).push(micros);
+    }
+
+    /// Number, median and 99th percentile of a phase.
+    fn summary(&self, phase: u8) -> (usize, u64, u64) {
+        let mut all = self.0[usize::from(phase)].lock().unwrap_or_else(PoisonError::into_inner);
+        all.sort_unstable();
+        let at = |share: f64| all.get((all.len() as f64 * share) as usize).copied().unwrap_or(0);
+        (all.len(), at(0.5), at(0.99))
+    }
+
+    fn print(&self, what: &str) {
+        let (idle, during) = (self.summary(IDLE), self.summary(DURING));
+        let ratio = during.2 as f64 / idle.2.max(1) as f64;
+        println!(
+            "  {what}: before {} requests, p50 {} p99 {} us; during {}, p50 {} p99 {} us; ratio of p99 {ratio:.2}",
+            idle.0, idle.1, idle.2, during.0, during.1, during.2
+        );
+    }
+}
+
+fn similar(server: &TestServer, id: &str) -> BTreeSet<String> {
+    let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
+}
+
+/// Made-up letters: those to begin with, and those that come in later.
+fn letters(folder: &Path, records: u64) -> (String, Vec<String>) {
+    let make = |name: &str, records: u64, seed: &str| {
+        let out = folder.join(name);
+        let out = out.to_str().expect("a plain path");
+        let made =
+            run(&["sample", "--records", &records.to_string(), "--seed", seed, "--forms", "0", "--out", out], &[]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        format!("{out}/records.jsonl")
+    };
+    let later = std::fs::read_to_string(make("later", 5_000, "2")).expect("a file");
+    (make("first", records, "1"), later.lines().map(str::to_owned).collect())
+}
+
+/// Waits for the end of a task, which must be success; its result.
+#[track_caller]
+fn ended(server: &TestServer, asked: &Value) -> Value {
+    let answer = server.send("POST", "/v1/admin/reindex", asked);
+    assert_eq!(answer.status, 202, "{}", answer.text);
+    let path = format!("/v1/tasks/{}", answer.json()["id"].as_str().expect("an id"));
+    loop {
+        let task = server.send("GET", &path, &Value::Null).json();
+        match task["status"].as_str() {
+            Some("succeeded") => return task["result"].clone(),
+            Some("failed" | "canceled") | None => panic!("{task}"),
+            Some(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// An office at work.
+struct Office<'a> {
+    /// Writers use the first, readers the last: one or two instances.
+    servers: &'a [TestServer],
+    watched: &'a [(String, BTreeSet<String>)],
+    later: &'a [String],
+    phase: AtomicU8,
+    stop: AtomicBool,
+    /// Between an answer and the next request.
+    think: Duration,
+    reads: Took,
+    writes: Took,
+}
+
+impl Office<'_> {
+    fn read(&self, reader: u64) {
+        let server = self.servers.last().expect("a server");
+        let mut random = Rng::new(reader);
+        while !self.stop.load(Ordering::Relaxed) {
+            let (id, before) = &self.watched[random.below(self.watched.len() as u64) as usize];
+            let (phase, begun) = (self.phase.load(Ordering::Relaxed), Instant::now());
+            let now = similar(server, id);
+            self.reads.note(phase, begun);
+            // Later ones may be found too; what was there before must be.
+            assert!(before.is_subset(&now), "{id}: {now:?} lacks some of {before:?}");
+            std::thread::sleep(self.think);
+        }
+    }
+
+    /// Registers what comes in, and takes every third away again.
+    fn write(&self, writer: u64) {
+        let server = &self.servers[0];
+        let mut turn = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            let row = &self.later[(writer + turn * WRITERS) as usize % self.later.len()];
+            let mut row: Value = serde_json::from_str(row).expect("JSON");
+            let path = format!("/v1/collections/c/records/later-{writer}-{turn}");
+            row.as_object_mut().expect("an object").remove("id");
+            let (phase, begun) = (self.phase.load(Ordering::Relaxed), Instant::now());
+            let answer = server.send("PUT", &path, &row);
+            self.writes.note(phase, begun);
+            assert_eq!(answer.status, 201, "{}", answer.text);
+            if turn % 3 == 0 {
+                assert_eq!(server.send("DELETE", &path, &Value::Null).status, 204);
+            }
+            turn += 1;
+            std::thread::sleep(self.think);
+        }
+    }
+
+    fn reindex(&self) -> Value {
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&self.stop);
+            for number in 0..READERS {
+                scope.spawn(move || self.read(number));
+            }
+            for number in 0..WRITERS {
+                scope.spawn(move || self.write(number));
+            }
+            std::thread::sleep(Duration::from_secs(setting("DOPPEL_TEST_OFFICE_SECONDS", 3)));
+            self.phase.store(DURING, Ordering::Relaxed);
+            let settings = json!({ "min_features": LEAST_FEATURES });
+            ended(&self.servers[0], &json!({ "collection": "c", "settings": settings }))
+        })
+    }
+}
+
+/// Ends the work of the others, also when its holder fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ids and answers of records spread over the file of those to begin with.
+fn watch(server: &TestServer, file: &str, records: u64) -> Vec<(String, BTreeSet<String>)> {
+    use std::io::BufRead;
+    let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();
+    let step = (records as usize / WATCHED).max(1);
+    let id = |line: std::io::Result<String>| {
+        let row: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        row["id"].as_str().expect("an id").to_owned()
+    };
+    let ids: Vec<String> = lines.step_by(step).map(id).collect();
+    ids.into_iter().map(|id| (similar(server, &id), id)).map(|(found, id)| (id, found)).collect()
+}
+
+/// Registers all lines of a file over HTTP.
+fn register(server: &TestServer, file: &str) {
+    let imported = run(&["import", "--to", server.url(), "--collection", "c", file], &[]);
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+}
+
+/// Puts all lines of a file into a MongoDB collection as they would be filed, without looking for duplicates: registering a
+/// million takes the better part of an hour. The reindex looks for them.
+async fn put_in_bulk(uri: &str, database: &str, file: &str) {
+    use std::io::BufRead;
+    let store = MongoStore::connect(uri, database, crate::mongod::options()).await.expect("a connection");
+    let name = CollectionName::new("c").expect("a name");
+    let settings = Settings::preset(Preset::Default);
+    let profile = Profile::compile(&settings, None);
+    let spec =
+        CollectionSpec { name: name.clone(), settings, profile: profile.digest().into(), now: doppel::clock::now() };
+    store.create_collection(spec).await.expect("a collection");
+    let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();
+    let rows = lines.map(|line| {
+        let row = Row::parse(line.expect("a line").as_bytes()).expect("a row");
+        let id = row.id().expect("an id").clone();
+        let (_, signed) = profile.sign_stored(&id, &row);
+        (id, row.json().to_string(), signed)
+    });
+    store.fill(&name, rows).await.expect("it is filled");
+}
+
+fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (first, later) = letters(folder.path(), records);
+    let quiet = [("DOPPEL_LOG__REQUESTS", "false")];
+    let servers: Vec<TestServer> = (0..instances).map(|_| home.start(&quiet)).collect();
+    let begun = Instant::now();
+    fill(&servers, &first);
+    let filling = begun.elapsed();
+    let watched = watch(&servers[0], &first, records);
+    assert!(watched.iter().any(|(_, found)| !found.is_empty()), "there is something to miss");
+    let office = Office {
+        servers: &servers,
+        watched: &watched,
+        later: &later,
+        phase: AtomicU8::new(IDLE),
+        stop: AtomicBool::new(false),
+        think: Duration::from_millis(setting("DOPPEL_TEST_OFFICE_THINK_MS", 250)),
+        reads: Took::default(),
+        writes: Took::default(),
+    };
+    let begun = Instant::now();
+    let result = office.reindex();
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "{}, {records} records, filled in {:.0} s; reindexed in {seconds:.1} s",
+        home.name(),
+        filling.as_secs_f64()
+    );
+    println!("  {result}");
+    println!("  resident: {} MB", servers.iter().map(TestServer::resident_bytes).max().unwrap_or(0) / 1_000_000);
+    office.reads.print("reading");
+    office.writes.print("writing");
+    assert_eq!((&result["generation"], &result["activated"]), (&json!(2), &json!(true)));
+    let minimum = READERS as usize;
+    assert!(
+        office.reads.summary(DURING).0 > minimum && office.writes.summary(DURING).0 > minimum,
+        "too little went on to prove anything"
+    );
+
+    // The same pairs as a generation built from nothing but what is there now.
+    let settings = json!({ "min_features": LEAST_FEATURES });
+    let again = ended(&servers[0], &json!({ "collection": "c", "settings": settings, "activate": false }));
+    assert_eq!(again["generation"], 3);
+    let path = "/v1/collections/c/generations/3/compare?examples=5";
+    let comparison = servers[0].send("GET", path, &Value::Null).json();
+    assert_eq!((&comparison["gained"], &comparison["lost"]), (&json!(0), &json!(0)), "{comparison}");
+    servers.into_iter().for_each(TestServer::stop);
+    home.doctor();
+}
+
+#[test]
+fn on_the_embedded_store() {
+    let records = setting("DOPPEL_TEST_OFFICE_RECORDS", 600);
+    keeps_working(&Home::folder(), 1, records, |servers, file| register(&servers[0], file));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_mongodb_with_two_instances() {
+    let mongo = crate::mongod::Shared::start().await;
+    let home = Home::database(mongo.uri());
+    let records = setting("DOPPEL_TEST_OFFICE_RECORDS_MONGODB", 300);
+    keeps_working(&home, 2, records, |servers, file| match &home {
+        Home::Database(uri, database) if records > REGISTERED => {
+            let filling = put_in_bulk(uri, database, file);
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(filling));
+        }
+        _ => register(&servers[0], file),
+    });
+    home.forget().await;
+}

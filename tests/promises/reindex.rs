@@ -1,0 +1,161 @@
+//! A reindex that is killed at any of its steps goes on from its checkpoint after a restart, and ends in the same index as one
+//! that was left alone.
+//!
+//! The process stands still at a named step (a failpoint), is killed with SIGKILL, and started again without the failpoint.
+//! Over MongoDB the next instance waits for the dead one's lease, half a minute a step: one step here, all with
+//! `DOPPEL_TEST_ALL_STEPS=1`.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::home::Home;
+use crate::support::{Rng, TestServer, ids, setting};
+use serde_json::{Value, json};
+
+const RECORDS: u64 = 400;
+
+/// Texts in families of about four, with much in common.
+fn rows(seed: u64) -> Vec<(String, Value)> {
+    let mut random = Rng::new(seed);
+    let mut passage = |length: u64| -> String {
+        (0..length).map(|_| char::from_u32(0x4e00 + random.below(2_500) as u32).expect("a character")).collect()
+    };
+    let families: Vec<String> = (0..RECORDS / 4).map(|_| passage(50)).collect();
+    let row = |number: u64| {
+        let family = &families[(number % (RECORDS / 4)) as usize];
+        (format!("r-{number}"), json!({ "content": format!("{family}，{}", passage(4)) }))
+    };
+    (0..RECORDS).map(row).collect()
+}
+
+fn fill(server: &TestServer, rows: &[(String, Value)]) {
+    let lines: String = rows
+        .iter()
+        .map(|(id, row)| {
+            let mut row = row.clone();
+            row["id"] = id.as_str().into();
+            format!("{row}\n")
+        })
+        .collect();
+    let answer = server.send_text("POST", "/v1/collections/c/records/_bulk", "application/x-ndjson", &lines);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+}
+
+fn answers(server: &TestServer, rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
+    let of = |(id, _): &(String, Value)| {
+        let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
+    };
+    rows.iter().map(of).collect()
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let given_up = Instant::now() + Duration::from_secs(90);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < given_up, "{what}: not within 90 s");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Each with how often it is passed before the process stands still there.
+const STEPS: [&str; 4] =
+    ["reindex::filed=2*off->pause", "reindex::announced=pause", "reindex::complete=pause", "reindex::activated=pause"];
+
+fn settings() -> Value {
+    json!({ "text": { "segmenter": "chars2" }, "min_features": 3 })
+}
+
+/// What a collection answers that was filled under the new settings.
+fn left_alone(rows: &[(String, Value)]) -> Vec<BTreeSet<String>> {
+    let home = Home::folder();
+    let server = home.start(&[]);
+    assert_eq!(server.send("PUT", "/v1/collections/c", &settings()).status, 201);
+    fill(&server, rows);
+    let expected = answers(&server, rows);
+    assert!(expected.iter().filter(|found| !found.is_empty()).count() > 50, "there is something to find");
+    expected
+}
+
+fn kill_and_resume(home: &Home, step: &str, all: &[(String, Value)], expected: &[BTreeSet<String>]) {
+    let server = home.start(&[("FAILPOINTS", step)]);
+    fill(&server, all);
+    // Where it ends soon after the kill, the generation before is dropped as well.
+    let keep_previous = !step.starts_with("reindex::activated");
+    let asked = json!({ "collection": "c", "settings": settings(), "keep_previous": keep_previous });
+    let task = server.send("POST", "/v1/admin/reindex", &asked);
+    assert_eq!(task.status, 202, "{step}: {}", task.text);
+    let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
+    let point = step.split('=').next().expect("a name");
+    until(step, || server.log().contains(&format!("at {point}")).then_some(()));
+    // Registered and removed while it stands: the new generation must know of both.
+    assert_eq!(server.send("PUT", "/v1/collections/c/records/r-0", &all[1].1).status, 200);
+    assert_eq!(server.send("DELETE", "/v1/collections/c/records/r-5", &Value::Null).status, 204);
+    server.kill();
+    let server = home.start(&[]);
+    let ended = until(step, || {
+        let task = server.send("GET", &path, &Value::Null).json();
+        matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")).then_some(task)
+    });
+    assert_eq!((&ended["status"], &ended["error"]), (&json!("succeeded"), &Value::Null), "{step}: {ended}");
+    let generations = server.send("GET", "/v1/collections/c/generations", &Value::Null).json();
+    let kept = generations["items"].as_array().map(Vec::len);
+    assert_eq!(kept, Some(if keep_previous { 2 } else { 1 }), "{step}: {generations}");
+    assert_eq!(server.send("PUT", "/v1/collections/c/records/r-0", &all[0].1).status, 200);
+    assert_eq!(server.send("PUT", "/v1/collections/c/records/r-5", &all[5].1).status, 201);
+    assert_eq!(answers(&server, all), expected, "{step}");
+    server.stop();
+    home.doctor();
+}
+
+#[test]
+fn a_reindex_killed_at_any_step_ends_as_one_left_alone() {
+    let all = rows(7);
+    let expected = left_alone(&all);
+    for step in STEPS {
+        kill_and_resume(&Home::folder(), step, &all, &expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_instance_goes_on_with_the_reindex_of_one_that_was_killed() {
+    let mongo = crate::mongod::Shared::start().await;
+    let all = rows(8);
+    let expected = left_alone(&all);
+    let steps = if setting("DOPPEL_TEST_ALL_STEPS", 0) == 1 { &STEPS[..] } else { &STEPS[..1] };
+    for step in steps {
+        let home = Home::database(mongo.uri());
+        kill_and_resume(&home, step, &all, &expected);
+        home.forget().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reindex_waits_for_a_server_that_is_away() {
+    let mongo = crate::mongod::ReplicaSet::start(1).await;
+    let all = rows(9);
+    let expected = left_alone(&all);
+    let home = Home::database(&mongo.uri());
+    let server = home.start(&[]);
+    fill(&server, &all);
+    let asked = json!({ "collection": "c", "settings": settings(), "records_per_second": 100 });
+    let task = server.send("POST", "/v1/admin/reindex", &asked);
+    assert_eq!(task.status, 202, "{}", task.text);
+    let path = format!("/v1/tasks/{}", task.json()["id"].as_str().expect("an id"));
+    let look = || server.send("GET", &path, &Value::Null).json();
+    until("it has begun", || look()["done"].as_u64().filter(|done| *done > 0));
+    mongo.kill(0);
+    until("it waits", || server.log().contains("a task waits for the store").then_some(()));
+    mongo.restart(0).await;
+    let ended = until("it ends", || {
+        let task = server.try_send("GET", &path, &Value::Null)?.json();
+        matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")).then_some(task)
+    });
+    assert_eq!((&ended["status"], &ended["error"]), (&json!("succeeded"), &Value::Null), "{ended}");
+    assert_eq!(answers(&server, &all), expected);
+    server.stop();
+    home.doctor();
+}
