@@ -1,8 +1,9 @@
 //! doppel tells a petition office, for every record that comes in, whether the same matter was submitted before, and
 //! where.
 //!
-//! Arrows point down only: [`cli`] → [`http`], [`eval`] → [`engine`] → [`store`] → [`index`], [`similarity`] →
-//! [`schemes`] → [`text`] → [`record`], [`collection`]. `ARCHITECTURE.md` walks one request through.
+//! This package is the process: commands, HTTP, configuration. What it is made of are the crates below `crates/`, each knowing only
+//! those that its manifest names: `core` ← `store` ← `store-embedded`, `store-mongodb`, `engine` ← `lab`. `ARCHITECTURE.md` walks one
+//! request through.
 
 pub mod cli;
 pub mod clock;
