@@ -200,7 +200,7 @@ mod tests {
     fn the_files_parse_and_are_numbered_without_gaps_and_none_is_left_out() {
         let numbers: Vec<i32> = migrations().unwrap().iter().map(|migration| migration.number).collect();
         assert_eq!(numbers, (1..=FILES.len() as i32).collect::<Vec<_>>());
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         assert_eq!(files.filter(|path| path.extension().is_some_and(|end| end == "json")).count(), FILES.len());
     }
