@@ -14,7 +14,7 @@ pub struct Limits {
     /// Longest line of a `_bulk` body, in bytes: the same record, the same reason. The whole body may have any size.
     pub max_line_bytes: usize,
     /// Requests worked on at once. Work is bound by cores and by syncs that requests share; beyond this, more of them only
-    /// make each slower.
+    /// make each slower. Bodies that are still arriving count apart, as many as these: the oldest is given up (408) for the next.
     pub max_in_flight: usize,
     /// Requests that may wait for their turn; the next gets 503 at once rather than a late answer.
     pub max_waiting: usize,

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 
 use crate::http::body;
-use crate::http::observe::{CallerSlot, work_on};
+use crate::http::observe::{CallerSlot, arrival, work_on};
 use crate::http::origin::check_body;
 use crate::http::problem::Problem;
 use crate::http::state::App;
@@ -123,7 +123,8 @@ impl FromRequestParts<App> for Idempotent {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         let Some(value) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
-        let sane = |key: &&str| (1..=MAX_KEY_BYTES).contains(&key.len());
+        let printable = |byte: u8| matches!(byte, b' '..=b'~');
+        let sane = |key: &&str| (1..=MAX_KEY_BYTES).contains(&key.len()) && key.bytes().all(printable);
         let key = value.to_str().ok().map(str::trim).filter(sane).ok_or_else(|| {
             let detail = format!("an idempotency key is 1 to {MAX_KEY_BYTES} printable ASCII characters");
             Problem::at(StatusCode::BAD_REQUEST, "invalid_idempotency_key", "", detail)
@@ -186,7 +187,8 @@ impl FromRequest<App> for JsonBytes {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         check_media(request.headers(), Media::Json)?;
         let headers = request.headers().clone();
-        let bytes = body::read(request, app.limits.max_body_bytes, app.limits.body_timeout()).await?;
+        let reading = body::read(request, app.limits.max_body_bytes, app.limits.body_timeout());
+        let bytes = arrival(app, reading).await?;
         check_body(&headers, bytes.len() as u64)?;
         work_on(app, bytes.len()).await?;
         Ok(Self(bytes))

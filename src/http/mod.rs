@@ -8,6 +8,7 @@ pub mod baseline;
 pub mod body;
 pub mod connection;
 pub mod cursor;
+pub mod evicting;
 pub mod extract;
 pub mod lines;
 pub mod linger;

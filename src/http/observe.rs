@@ -2,9 +2,12 @@
 //!
 //! The route's template is logged and counted, never the path: ids may be personal.
 
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Instant;
 
 use axum::body::HttpBody;
@@ -12,7 +15,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
+use futures_util::{FutureExt, poll};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use crate::http::problem::{self, Problem};
@@ -45,7 +48,7 @@ impl CallerSlot {
 }
 
 /// A turn: one of the `max_in_flight`. Held while a request, or a line of a stream, is worked on, and by writes that outlive
-/// it until they end.
+/// it until they end; not while a body is awaited ([`arrival`]).
 #[derive(Clone, Debug)]
 pub struct Turn(Arc<Held>);
 
@@ -66,7 +69,7 @@ impl Turn {
 /// Waits until `bytes`, which have been read, may be worked on, within the request's time; the turn holds them until it ends.
 ///
 /// # Errors
-/// 503 when the service stops.
+/// 503 when the service has drained.
 pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
     let Some(Turn(held)) = current_turn() else { return Ok(()) };
     let work = app.work_on(bytes).await.ok_or_else(Problem::shutting_down)?;
@@ -75,10 +78,46 @@ pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
 }
 
 tokio::task_local! {
-    static TURN: Turn;
+    /// The request's turn, while it holds one.
+    static TURN: Cell<Option<Turn>>;
 }
 
-/// A turn for a piece of a stream, of `bytes`, after those who wait already; `None` when the service stops.
+/// Waits for what the client still has to send. What is there already is taken at once; while it is not, the request gives its turn
+/// back, so that clients which dawdle keep nobody from being served. Of bodies that are still arriving there are as many as there
+/// are turns: the oldest is given up for the next.
+///
+/// # Errors
+/// Those of `arrives`; 408 for the oldest of too many; 503 when too many requests wait for a turn.
+pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    let mut arrives = pin!(arrives);
+    if let Poll::Ready(arrived) = poll!(arrives.as_mut()) {
+        return arrived;
+    }
+    let held = TURN.try_with(Cell::take).ok().flatten();
+    if held.is_none() {
+        return arrives.await;
+    }
+    drop(held);
+    let (place, evicted) = app.arriving.enter();
+    if evicted {
+        metrics::counter!("doppel_http_requests_rejected_total", "reason" => "slow_body").increment(1);
+    }
+    let given_back = place.clone().drop_guard();
+    let arrived = tokio::select! {
+        biased;
+        arrived = arrives => arrived,
+        () = place.cancelled() => {
+            let detail = "the body came too slowly while more bodies were arriving than may (limits.max_in_flight); send it again";
+            Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
+        }
+    }?;
+    drop(given_back);
+    let turn = turn(app).await?;
+    TURN.with(|slot| slot.set(Some(turn)));
+    Ok(arrived)
+}
+
+/// A turn for a piece of a stream, of `bytes`, after those who wait already; also while the service drains, `None` after that.
 pub async fn next_turn(app: App, bytes: usize) -> Option<Turn> {
     let turn = Turn::new(app.turns.clone().acquire_owned().await.ok()?);
     let _ = turn.0.work.set(app.work_on(bytes).await?);
@@ -99,7 +138,13 @@ pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
 
 /// The turn of the request that this task works on, for work that outlives it.
 pub fn current_turn() -> Option<Turn> {
-    TURN.try_with(Turn::clone).ok()
+    TURN.try_with(|slot| {
+        let turn = slot.take();
+        slot.set(turn.clone());
+        turn
+    })
+    .ok()
+    .flatten()
 }
 
 /// Marks requests on a connection beyond the limit: only probes and numbers are answered there, one a connection.
@@ -166,7 +211,7 @@ async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<
     let in_time = tokio::time::timeout(deadline, async {
         let turn = turn(app).await?;
         let _counted = InFlight::count();
-        Ok(TURN.scope(turn, next.run(request)).await)
+        Ok(TURN.scope(Cell::new(Some(turn)), next.run(request)).await)
     });
     in_time.await.unwrap_or_else(|_| {
         let detail = format!(

@@ -1,6 +1,5 @@
 //! Listens, serves connections within their limits, and stops in order.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -12,13 +11,13 @@ use axum_server::accept::Accept;
 use axum_server::{Handle, Server};
 use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioTimer;
-use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Config;
 use crate::http::connection::Connection;
+use crate::http::evicting::EvictingPlaces;
 use crate::http::observe::Reserved;
 use crate::http::router;
 use crate::http::state::App;
@@ -55,7 +54,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
         .max_buf_size(MAX_HEAD_BYTES);
     let places = Places {
         free: Arc::new(Semaphore::new(limits.max_connections)),
-        reserve: Reserve::default(),
+        reserve: EvictingPlaces::new(RESERVE),
         header_timeout: limits.header_timeout(),
         write_timeout: limits.write_timeout(),
     };
@@ -77,6 +76,9 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
     let served = server.serve(router::router(app.clone()).into_make_service()).await;
     upkeep.abort();
     served?;
+    // Whoever still waits was cut off with its connection, and begins nothing more.
+    app.turns.close();
+    app.work.close();
     app.writes.close();
     if tokio::time::timeout(drain, app.writes.wait()).await.is_err() {
         tracing::warn!(writes = app.writes.len(), "writes still under way after the time to drain");
@@ -88,36 +90,27 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
 #[derive(Clone)]
 struct Places {
     free: Arc<Semaphore>,
-    reserve: Reserve,
+    /// Of the connections beyond the limit.
+    reserve: EvictingPlaces,
     header_timeout: Duration,
     write_timeout: Duration,
-}
-
-/// The connections beyond the limit, oldest first.
-#[derive(Clone, Default)]
-struct Reserve(Arc<Mutex<VecDeque<CancellationToken>>>);
-
-impl Reserve {
-    /// A place, if need be the oldest's, whose connection ends. The connection here ends with the token.
-    fn enter(&self) -> CancellationToken {
-        let (own, mut places) = (CancellationToken::new(), self.0.lock());
-        // Those that have ended by themselves.
-        places.retain(|place| !place.is_cancelled());
-        if places.len() >= RESERVE
-            && let Some(oldest) = places.pop_front()
-        {
-            oldest.cancel();
-            metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
-        }
-        places.push_back(own.clone());
-        own
-    }
 }
 
 /// What a connection holds as long as it lives.
 enum Place {
     Free(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit),
     Reserved(#[expect(dead_code, reason = "cancelled when dropped")] DropGuard),
+}
+
+impl Places {
+    /// A place among those beyond the limit; the connection ends with the token.
+    fn reserved(&self) -> CancellationToken {
+        let (place, evicted) = self.reserve.enter();
+        if evicted {
+            metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
+        }
+        place
+    }
 }
 
 impl<S: Send + 'static> Accept<TcpStream, S> for Places {
@@ -127,7 +120,7 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Places {
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
         let free = self.free.clone().try_acquire_owned().ok();
-        let ends = free.is_none().then(|| self.reserve.enter());
+        let ends = free.is_none().then(|| self.reserved());
         let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
         Box::pin(async move {
             stream.set_nodelay(true)?;
@@ -166,23 +159,5 @@ impl<B, S: tower::Service<Request<B>>> tower::Service<Request<B>> for Marked<S> 
             request.extensions_mut().insert(Reserved);
         }
         self.service.call(request)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_beyond_the_limit_makes_room_and_who_has_gone_needs_none() {
-        let reserve = Reserve::default();
-        let mut entered: Vec<CancellationToken> = (0..RESERVE).map(|_| reserve.enter()).collect();
-        // One goes by itself: the next takes its place.
-        drop(entered.remove(3).drop_guard());
-        entered.push(reserve.enter());
-        assert!(entered.iter().all(|place| !place.is_cancelled()));
-        let last = reserve.enter();
-        assert!(entered[0].is_cancelled() && !last.is_cancelled());
-        assert_eq!(entered.iter().filter(|place| place.is_cancelled()).count(), 1);
     }
 }

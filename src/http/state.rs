@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
 use crate::http::auth::Keys;
+use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
 use crate::http::problem::Problem;
 use crate::shutdown::Shutdown;
@@ -38,6 +39,8 @@ pub struct Shared {
     pub work: Arc<Semaphore>,
     /// Places for streams.
     pub streams: Arc<Semaphore>,
+    /// Places for bodies that are still arriving, as many as there are turns.
+    pub arriving: EvictingPlaces,
     /// Requests waiting for a turn.
     pub waiting: AtomicUsize,
     /// State-changing work under way.
@@ -64,7 +67,7 @@ fn work_units(limits: &Limits) -> usize {
 
 impl App {
     /// Waits until `bytes` may be worked on; one that is longer than all that may be is worked on alone. In the order of asking.
-    /// `None` when the service stops.
+    /// `None` when the service has drained.
     pub async fn work_on(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = bytes.div_ceil(WORK_UNIT).clamp(1, work_units(&self.limits));
         self.work.clone().acquire_many_owned(units as u32).await.ok()
@@ -80,6 +83,7 @@ impl App {
             turns: Arc::new(Semaphore::new(limits.max_in_flight)),
             work: Arc::new(Semaphore::new(work_units(&limits))),
             streams: Arc::new(Semaphore::new(limits.max_streams)),
+            arriving: EvictingPlaces::new(limits.max_in_flight),
             waiting: AtomicUsize::new(0),
             writes: TaskTracker::new(),
             limits,

@@ -116,11 +116,17 @@ fn a_body_that_breaks_off_stores_nothing() {
     assert_eq!(server.send("GET", &format!("{PATH}/half"), &Value::Null).status, 404);
 }
 
+#[cfg(feature = "failpoints")]
 #[test]
 fn beyond_those_served_and_those_waiting_requests_are_refused_at_once() {
-    let (_folder, server) = start(&[("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"), ("DOPPEL_LIMITS__MAX_WAITING", "1")]);
+    let (_folder, server) = start(&[
+        ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"),
+        ("DOPPEL_LIMITS__MAX_WAITING", "1"),
+        // Every write takes its time.
+        ("FAILPOINTS", "store::before_append=sleep(1500)"),
+    ]);
     let row = json!({"content": "路灯坏了很久没有人来修理"}).to_string();
-    let mut served = begin_post(&server, row.len(), "");
+    let mut served = begin_post(&server, row.len(), &row);
     wait_until("one is served", || in_flight(&server) == 1);
     let mut waiting = begin_post(&server, row.len(), &row);
     wait_until("one waits", || gauge(&server, "doppel_http_requests_waiting") == 1);
@@ -128,7 +134,6 @@ fn beyond_those_served_and_those_waiting_requests_are_refused_at_once() {
     expect_problem(&refused, 503, "overloaded");
     assert!(refused.header("retry-after").is_some());
     assert_eq!(server.send("GET", "/livez", &Value::Null).status, 200, "probes are answered all the same");
-    served.write_all(row.as_bytes()).expect("the body is taken");
     for stream in [&mut served, &mut waiting] {
         let answer = read_answer(stream);
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");

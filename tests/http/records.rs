@@ -523,6 +523,7 @@ fn a_registration_without_an_id_is_repeated_under_its_key() {
     assert_eq!(post(None, &row).json()["duplicate_of"], first.json()["id"]);
     expect_problem(&post(Some(&"k".repeat(256)), &row), 400, "invalid_idempotency_key");
     expect_problem(&post(Some(""), &row), 400, "invalid_idempotency_key");
+    expect_problem(&post(Some("a\tb"), &row), 400, "invalid_idempotency_key");
 
     let lines = format!("{row}\n\n{row}\n");
     let bulk = |key: &str, lines: &str| {

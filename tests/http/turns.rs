@@ -1,40 +1,83 @@
-//! No more requests are worked on at once than `max_in_flight`, whatever their bodies do; beyond the waiting line they are
-//! turned away with a time to come back.
+//! No more requests are worked on at once than `max_in_flight`; beyond the waiting line they are turned away with a time to come
+//! back. A request whose body is still coming is not worked on.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
-use crate::support::TestServer;
-use serde_json::json;
+use crate::support::{TestServer, expect_problem};
+use serde_json::{Value, json};
 
-#[test]
-fn a_request_that_dawdles_keeps_its_turn_and_the_next_is_told_when_to_come_back() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"), ("DOPPEL_LIMITS__MAX_WAITING", "0")];
-    let server = TestServer::start_with(folder.path(), &[], &limits);
-    let row = json!({ "content": "井盖松动，车辆经过时响声很大，夜里影响休息" });
-    assert_eq!(server.send("PUT", "/v1/collections/t/records/1", &row).status, 201);
+const PATH: &str = "/v1/collections/t/records";
 
-    let body = row.to_string();
-    let address = server.url().trim_start_matches("http://").to_owned();
-    let mut slow = TcpStream::connect(&address).expect("it listens");
-    let head =
-        format!("PUT /v1/collections/t/records/2 HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+fn row() -> Value {
+    json!({ "content": "井盖松动，车辆经过时响声很大，夜里影响休息" })
+}
+
+/// A PUT of which half the body has come.
+fn half_a_put(server: &TestServer, id: &str) -> TcpStream {
+    let body = row().to_string();
+    let mut slow = server.connect();
+    let head = format!("PUT {PATH}/{id} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
     write!(slow, "{head}content-length: {}\r\n\r\n", body.len()).expect("it reads");
     slow.write_all(&body.as_bytes()[..10]).expect("it reads");
-    std::thread::sleep(Duration::from_millis(300));
+    slow
+}
 
-    let refused = server.send("PUT", "/v1/collections/t/records/3", &row);
-    assert_eq!(refused.status, 503, "{}", refused.text);
+/// Sends the other half.
+fn finish_put(slow: &mut TcpStream) {
+    slow.write_all(&row().to_string().as_bytes()[10..]).expect("it reads");
+}
+
+fn status(stream: &mut TcpStream) -> String {
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).expect("it answers");
+    String::from_utf8_lossy(&line[9..]).into_owned()
+}
+
+#[test]
+fn bodies_that_dawdle_hold_no_turn_and_the_oldest_of_too_many_is_given_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let limits = [("DOPPEL_LIMITS__MAX_IN_FLIGHT", "2"), ("DOPPEL_LIMITS__MAX_WAITING", "1")];
+    let server = TestServer::start_with(folder.path(), &[], &limits);
+    let mut slow: Vec<TcpStream> = (0..6)
+        .map(|number| {
+            let stream = half_a_put(&server, &format!("slow-{number}"));
+            // So that they arrive in this order.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            stream
+        })
+        .collect();
+    for number in 0..3 {
+        assert_eq!(server.send("PUT", &format!("{PATH}/{number}"), &row()).status, 201, "others are served");
+    }
+    slow[4..].iter_mut().for_each(finish_put);
+    let answers: Vec<String> = slow.iter_mut().map(status).collect();
+    // The bodies of the others came in two pieces, and may have taken the place of the fifth.
+    assert_eq!((&answers[..4], &*answers[5]), (&["408"; 4].map(String::from)[..], "201"));
+    assert_eq!(server.send("GET", &format!("{PATH}/slow-0"), &Value::Null).status, 404);
+}
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_request_at_work_keeps_its_turn_and_the_next_is_told_when_to_come_back() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let limits = [
+        ("DOPPEL_LIMITS__MAX_IN_FLIGHT", "1"),
+        ("DOPPEL_LIMITS__MAX_WAITING", "0"),
+        // Every write takes its time.
+        ("FAILPOINTS", "store::before_append=sleep(1500)"),
+    ];
+    let server = TestServer::start_with(folder.path(), &[], &limits);
+    let mut busy = half_a_put(&server, "2");
+    finish_put(&mut busy);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+
+    let refused = server.send("PUT", &format!("{PATH}/3"), &row());
+    expect_problem(&refused, 503, "overloaded");
     assert!(refused.header("retry-after").is_some(), "{:?}", refused.headers);
     assert_eq!(refused.json()["retryable"], json!(true));
-    assert_eq!(server.send("GET", "/livez", &serde_json::Value::Null).status, 200, "probes need no turn");
+    assert_eq!(server.send("GET", "/livez", &Value::Null).status, 200, "probes need no turn");
 
-    slow.write_all(&body.as_bytes()[10..]).expect("it reads");
-    let mut answer = [0; 12];
-    slow.read_exact(&mut answer).expect("it answers");
-    assert_eq!(&answer, b"HTTP/1.1 201", "the slow one was finished");
-    drop(slow);
-    assert_eq!(server.send("PUT", "/v1/collections/t/records/3", &row).status, 201, "the turn is free again");
+    assert_eq!(status(&mut busy), "201", "the busy one was finished");
+    assert_eq!(server.send("PUT", &format!("{PATH}/3"), &row()).status, 201, "the turn is free again");
 }

@@ -1,0 +1,56 @@
+//! A bounded number of places of which the oldest is taken from its holder when a newer one comes: whoever needs a place for a
+//! moment gets it, however many hold theirs for long.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// The places. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct EvictingPlaces {
+    most: usize,
+    /// Oldest first.
+    held: Arc<Mutex<VecDeque<CancellationToken>>>,
+}
+
+impl EvictingPlaces {
+    /// At most so many.
+    pub fn new(most: usize) -> Self {
+        Self { most, held: Arc::default() }
+    }
+
+    /// A place; whether another was taken from its holder for it. A holder cancels the token to give the place back, and has lost it
+    /// when the token is cancelled. O(places).
+    pub fn enter(&self) -> (CancellationToken, bool) {
+        let (own, mut held) = (CancellationToken::new(), self.held.lock());
+        // Those that were given back.
+        held.retain(|place| !place.is_cancelled());
+        let oldest = if held.len() >= self.most { held.pop_front() } else { None };
+        if let Some(oldest) = &oldest {
+            oldest.cancel();
+        }
+        held.push_back(own.clone());
+        (own, oldest.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_makes_room_and_who_has_gone_needs_none() {
+        let places = EvictingPlaces::new(4);
+        let mut entered: Vec<CancellationToken> = (0..4).map(|_| places.enter().0).collect();
+        // One goes by itself: the next takes its place.
+        drop(entered.remove(3).drop_guard());
+        let (next, evicted) = places.enter();
+        entered.push(next);
+        assert!(!evicted && entered.iter().all(|place| !place.is_cancelled()));
+        let (last, evicted) = places.enter();
+        assert!(evicted && entered[0].is_cancelled() && !last.is_cancelled());
+        assert_eq!(entered.iter().filter(|place| place.is_cancelled()).count(), 1);
+    }
+}
