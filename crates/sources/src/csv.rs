@@ -74,6 +74,7 @@ impl<R: BufRead> CsvRows<R> {
             QuoteEnd::Lines => format!("within {MAX_FIELD_LINES} lines"),
             QuoteEnd::Bytes => format!("within {MAX_FIELD_BYTES} bytes"),
             QuoteEnd::Later => "before a quote of another row".into(),
+            QuoteEnd::Rows => "before lines that look like rows".into(),
         };
         let detail = format!(
             "the quote that begins a value in line {line} is not closed {end}; close it, or double it where it is text"
@@ -231,6 +232,23 @@ mod tests {
         assert_eq!((found.len(), &found[1]), (2, &item(1002, r#"{"id":"2","t":"x"}"#)));
         let found = read(lines(1000).as_bytes(), Csv, 1 << 20);
         assert_eq!((&found[0], found.last()), (&item(2, "open_quote"), Some(&item(1003, r#"{"id":"2","t":"x"}"#))));
+    }
+
+    #[test]
+    fn a_quote_that_a_far_row_seems_to_close_is_found_out_by_the_rows_between() {
+        let row = |number: usize| format!("{number},路灯坏了,东街,2024-05-01\n");
+        let rows: String = (3..60).map(row).collect();
+        let text = format!("id,t,u,v\n1,a,b,c\n2,\"不关的引号,东街,x\n{rows}60,\"屏幕\"\n61,d,e,f\n");
+        for text in [text.clone(), text.replace('\n', "\r\n")] {
+            let found = read(text.as_bytes(), Csv, 10_000);
+            assert_eq!((found.len(), &found[1]), (61, &item(3, "open_quote")));
+            assert!(found[2].1.contains(r#""id":"3""#), "{:?}", found[2]);
+        }
+        // A text that holds a few such lines, and one of many lines that are not like rows.
+        let list = "一,二,三,四\n".repeat(5);
+        let prose = "先说路灯,再说井盖\n".repeat(300);
+        let text = format!("id,t,u,v\n1,\"{list}\",b,c\n2,\"{prose}\",b,c\n");
+        assert!(read(text.as_bytes(), Csv, 100_000).iter().all(|(_, found)| found.starts_with('{')));
     }
 
     #[test]

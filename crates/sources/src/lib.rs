@@ -14,7 +14,8 @@ use std::path::Path;
 use doppel_core::record::{Row, RowError};
 
 /// How a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
     /// One JSON object a line
     Jsonl,

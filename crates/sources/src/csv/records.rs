@@ -1,8 +1,8 @@
 //! Records of comma-separated values, cut one at a time.
 //!
 //! A value whose quote is not closed would take the rows behind it along: it is found out by the end of the file, by the bounds
-//! below, or by a quote on a later line behind which neither a separator nor a line end stands (it opens a value of a row that
-//! was swallowed). Then only the lines up to the one with that quote are given up, and the next record begins behind them.
+//! below, by a quote on a later line behind which neither a separator nor a line end stands (it opens a value of a row that was
+//! swallowed), or by its lines: line after line with as many separators as a row has. Then only the lines up to the one with that quote are given up, and the next record begins behind them.
 
 use std::io::{self, BufRead};
 
@@ -13,6 +13,12 @@ use doppel_core::record::MAX_FIELDS;
 pub(super) const MAX_FIELD_LINES: u64 = 1000;
 /// Most bytes of one value: as many as a service takes of a whole record unless told otherwise.
 pub(super) const MAX_FIELD_BYTES: usize = 1 << 20;
+
+/// Most lines of one value that follow one another and each look like a row of the file: as many separators. The more separators,
+/// the fewer such lines are chance.
+fn most_row_like_lines(separators: usize) -> u64 {
+    (24 / separators.max(1) as u64).clamp(4, 24)
+}
 
 /// A record that was found.
 pub(super) struct Start {
@@ -50,6 +56,8 @@ pub(super) enum QuoteEnd {
     Bytes,
     /// A quote on a later line closes nothing.
     Later,
+    /// Its lines look like rows of the file.
+    Rows,
 }
 
 /// What ended a value.
@@ -76,12 +84,14 @@ pub(super) struct Records<R> {
     pub(super) text: Vec<u8>,
     /// Where each value ends in `text`.
     ends: Vec<usize>,
+    /// Separators of the first record that could be cut: of every row, as a rule.
+    separators: Option<usize>,
 }
 
 impl<R: BufRead> Records<R> {
     pub(super) fn new(input: R, max: usize) -> Self {
         let (held, text, ends) = (Vec::new(), Vec::new(), Vec::new());
-        Self { input, max, held, start: 0, at: 0, line: 1, quote: (0, 1), text, ends }
+        Self { input, max, held, start: 0, at: 0, line: 1, quote: (0, 1), text, ends, separators: None }
     }
 
     /// The values of the record just read.
@@ -107,8 +117,9 @@ impl<R: BufRead> Records<R> {
                 Ended::Fault(fault) => break Some(fault),
             }
         };
-        if let Some(fault) = fault {
-            self.give_up(fault)?;
+        match fault {
+            Some(fault) => self.give_up(fault)?,
+            None => self.separators = self.separators.or(Some(self.ends.len() - 1)),
         }
         Ok(Some(Start { line, fault }))
     }
@@ -142,7 +153,8 @@ impl<R: BufRead> Records<R> {
     fn quoted(&mut self, begin: usize) -> io::Result<Option<Fault>> {
         self.quote = (self.at - self.start, self.line);
         self.at += 1;
-        let mut lines = 0;
+        let (mut lines, mut row_like) = (0, 0);
+        let mut line_start = None;
         let opened = self.line;
         let open = |end| Ok(Some(Fault::OpenQuote { line: opened, end }));
         loop {
@@ -159,11 +171,19 @@ impl<R: BufRead> Records<R> {
             }
             self.at += 1;
             if byte != b'"' {
-                lines += u64::from(byte == b'\n' || self.peek()? != Some(b'\n'));
+                let ends_line = byte == b'\n' || self.peek()? != Some(b'\n');
                 self.line += u64::from(byte == b'\n');
+                if ends_line {
+                    row_like = if self.is_row_like(line_start) { row_like + 1 } else { 0 };
+                    line_start = Some(self.text.len() + 1);
+                    lines += 1;
+                }
                 self.text.push(byte);
                 if lines >= MAX_FIELD_LINES {
                     return open(QuoteEnd::Lines);
+                }
+                if row_like >= most_row_like_lines(self.separators.unwrap_or(0)) {
+                    return open(QuoteEnd::Rows);
                 }
                 continue;
             }
@@ -177,6 +197,13 @@ impl<R: BufRead> Records<R> {
                 _ => return Ok(None),
             }
         }
+    }
+
+    /// Whether what stands in the value from `line_start` on has as many separators as a row of the file, at least one.
+    fn is_row_like(&self, line_start: Option<usize>) -> bool {
+        let line = line_start.and_then(|start| self.text.get(start..));
+        let separators = line.map_or(0, |line| line.iter().filter(|byte| **byte == b',').count());
+        separators > 0 && self.separators == Some(separators)
     }
 
     fn is_too_large(&self) -> bool {
