@@ -1,6 +1,6 @@
 //! Stopping: a signal, a grace in which readiness is withdrawn, a drain, the end.
 //!
-//! The first SIGTERM or SIGINT begins an orderly stop; a second one exits at once with status 130. Nothing acknowledged is
+//! The first SIGTERM, SIGINT or SIGHUP begins an orderly stop; a second one exits at once with status 130. Nothing acknowledged is
 //! lost either way, because an answer is only given for what is durable.
 
 use std::sync::Arc;
@@ -114,10 +114,12 @@ fn on_signals(wait: impl FnOnce(Runtime, Signals) + Send + 'static) -> std::io::
     std::thread::Builder::new().name("signals".into()).spawn(move || wait(runtime, signals)).map(drop)
 }
 
-/// SIGTERM and SIGINT, received from the moment this is made on: before that, they end the process at once.
+/// SIGTERM, SIGINT and, unless it is ignored (`nohup`), SIGHUP, received from the moment this is made on: before that, they end the
+/// process at once.
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 impl Signals {
@@ -127,15 +129,32 @@ impl Signals {
     /// When signals cannot be received.
     pub fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: if hang_up_is_ignored() { None } else { Some(signal(SignalKind::hangup())?) },
+        })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => (),
             _ = self.interrupt.recv() => (),
+            () = async {
+                match &mut self.hang_up {
+                    Some(hang_up) => drop(hang_up.recv().await),
+                    None => std::future::pending().await,
+                }
+            } => (),
         }
     }
+}
+
+/// Whether whoever started us asked that the end of the terminal be ignored. Where that cannot be known it is not.
+fn hang_up_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 == 1)
 }
 
 #[cfg(test)]

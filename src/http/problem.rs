@@ -255,6 +255,9 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::UnknownGeneration(..) => {
                 Self::at(StatusCode::NOT_FOUND, "unknown_generation", "/path/generation", detail)
             }
+            doppel_engine::Error::OutdatedGeneration(..) => {
+                Self::new(StatusCode::CONFLICT, "outdated_generation", detail)
+            }
             doppel_engine::Error::UnknownDecision(_) => Self::new(StatusCode::NOT_FOUND, "unknown_decision", detail),
             doppel_engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
             doppel_engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),

@@ -117,7 +117,7 @@ impl Pages {
             let hosts = &hosts[..hosts.len().min(HOSTS_PER_PAGE)];
             for (at, one) in hosts.iter().enumerate() {
                 for other in &hosts[at + 1..] {
-                    let same = one.iter().any(|(_, text)| other.iter().any(|(_, other)| text == other));
+                    let same = share_a_text(one, other);
                     let (compared, equal) = counts.entry((one[0].0, other[0].0)).or_default();
                     (*compared, *equal) = (*compared + 1, *equal + u64::from(same));
                 }
@@ -135,4 +135,13 @@ impl Pages {
         });
         HostAliases { records: self.records, hosts: self.names.len() as u64, proposals: proposals.collect(), truncated }
     }
+}
+
+/// Whether two hosts have said the same on a page; what each has said is ascending. O(n + m).
+fn share_a_text(one: &[(u32, u64)], other: &[(u32, u64)]) -> bool {
+    let mut others = other.iter().map(|(_, text)| text).peekable();
+    one.iter().any(|(_, text)| {
+        while others.next_if(|other| *other < text).is_some() {}
+        others.peek() == Some(&text)
+    })
 }

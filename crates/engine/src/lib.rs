@@ -121,6 +121,11 @@ pub enum Error {
     /// The generation does not exist.
     #[error("collection {0} has no generation {1} beside the live one")]
     UnknownGeneration(CollectionName, GenerationId),
+    /// A generation that is being built was begun by other rules.
+    #[error(
+        "generation {1} of collection {0} was begun by another version of doppel, whose rules differ; reindex again"
+    )]
+    OutdatedGeneration(CollectionName, GenerationId),
     /// The record is in no group.
     #[error("the record is in no group: collection {0} has nothing like it")]
     Ungrouped(CollectionName),
@@ -396,7 +401,7 @@ impl Engine {
         Ok(self.store.close().await?)
     }
 
-    /// Signs a row for the generations beside the live one, away from the serving threads: there are few, and seldom.
+    /// Signs a row for the generations beside the live one, away from the serving threads if it is long.
     async fn sign_beside(
         &self,
         context: &Arc<Context>,
@@ -405,6 +410,9 @@ impl Engine {
     ) -> Result<Vec<(GenerationId, Arc<Signed>)>> {
         if context.others.is_empty() {
             return Ok(Vec::new());
+        }
+        if row.json().len() <= INLINE_ROW_BYTES {
+            return Ok(context.sign_beside(id, row));
         }
         let (context, id, row) = (Arc::clone(context), id.clone(), row.clone());
         in_turn(move || Ok(context.sign_beside(&id, &row))).await

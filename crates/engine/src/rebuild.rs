@@ -189,6 +189,18 @@ struct Item {
 }
 
 impl Rebuild {
+    /// Refuses a generation that another version of doppel began, by rules that differ: what that one has signed would not meet
+    /// what this one signs.
+    ///
+    /// # Errors
+    /// `OutdatedGeneration`.
+    pub fn check_rules(&self) -> Result<()> {
+        match self.context.is_outdated() {
+            true => Err(Error::OutdatedGeneration(self.collection.clone(), self.generation)),
+            false => Ok(()),
+        }
+    }
+
     /// Signs and files the next records below `end` and finds their matches. `None` when there are none left.
     pub async fn step(&mut self, end: Seq) -> Result<Option<Step>> {
         let items = self.next(end).await?;

@@ -25,6 +25,7 @@ pub enum Work {
 
 /// Building a new generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reindex {
     /// With these settings; those that the collection has when the work begins unless given.
     pub settings: Option<Box<Settings>>,
@@ -44,6 +45,7 @@ fn kept() -> bool {
 
 /// Going to another generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Activate {
     /// To this one.
     pub generation: GenerationId,
@@ -51,6 +53,7 @@ pub struct Activate {
 
 /// Deleting duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Purge {
     /// Which record of a group stays.
     pub keep: Survivor,
@@ -65,6 +68,7 @@ pub struct Purge {
 
 /// A span of times of records; open where a bound is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Window {
     /// The first instant in it.
     pub from: Option<Timestamp>,

@@ -64,8 +64,7 @@ impl Mending<'_> {
         }
         let unreadable = || StoreError::Internal(format!("record {} cannot be signed again; put it again", self.id));
         let row = Row::parse(record.record.row.as_bytes()).map_err(|_| unreadable())?;
-        let document = profile.read(&row).map_err(|_| unreadable())?;
-        Ok(profile.sign(&document))
+        Ok(profile.sign_stored(self.id, &row).1)
     }
 
     fn latches(&self, old: Option<&SignatureDocument>, new: Option<&Signed>) -> Latches {

@@ -88,19 +88,15 @@ impl Ward {
             };
             let profile = Profile::compile(settings, statistics);
             let profile = (profile.digest() == digest).then_some(profile);
-            if profile.is_none() && id != state.generation {
+            if profile.is_none() {
                 progress.say(&format!(
-                    "generation {id} of collection {} was signed with another dictionary: only whether all is filed is examined",
+                    "generation {id} of collection {} was built by other rules or with another dictionary: only whether all is \
+                     filed is examined; reindex the collection",
                     state.name
                 ));
             }
             generations.push(Generation { id, profile, is_complete });
         }
-        anyhow::ensure!(
-            generations[0].profile.is_some(),
-            "collection {} was signed with another dictionary; reindex it first",
-            state.name
-        );
         Ok(Self { store, state, generations })
     }
 

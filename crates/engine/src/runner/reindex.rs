@@ -52,6 +52,7 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     };
     handle.phase("load", at.records);
     let mut rebuild = engine.rebuild(&collection, generation, at.filed_to, |loaded| handle.done(loaded)).await?;
+    rebuild.check_rules()?;
     // Live before its checkpoint said so: the process was killed in between.
     if !engine.is_live(&collection, generation).await? {
         index(handle, &request, &mut rebuild, &mut at).await?;
