@@ -18,16 +18,19 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
-use super::EmbeddedStore;
-use super::admin::put_state;
-use super::alone::{self, Change, check_there};
-use super::disk::{Disk, Space, unavailable};
-use super::generations::missing;
+use super::admin::{DdlGuard, put_state};
+use super::collection::{Activation, Collection, Shown};
+use super::disk::Disk;
+use super::errors::{lost, missing_generation, unavailable};
+use super::exclusive::{self, Exclusive};
+use super::failpoints::point;
+use super::free_space::Reserve;
+use super::generation::Generation;
+use super::keyspaces::Space;
 use super::layout::{self, IndexEntry};
-use super::line::{Activation, Collection, Generation, Shown};
 use super::load;
-use super::space::Reserve;
-use super::writer::Arrival;
+use super::pipeline::Message;
+use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
 use doppel_store::generations::GenerationState;
@@ -46,24 +49,24 @@ type Reply = oneshot::Sender<Result<Arc<CollectionState>>>;
 impl EmbeddedStore {
     /// See the module.
     pub(super) async fn activate(&self, name: &CollectionName, id: GenerationId) -> Result<Arc<CollectionState>> {
-        let activating = Arc::clone(&self.core()?.collection(name)?.activating);
+        let activating = Arc::clone(&self.shared()?.collection(name)?.activating);
         let guard = self.begun(activating.lock_owned()).await?;
         let answer = {
-            let core = self.writable(Reserve::Last)?;
-            let collection = core.collection(name)?;
+            let shared = self.writable(Reserve::Last)?;
+            let collection = shared.collection(name)?;
             let state = collection.state();
             if state.generation == id {
                 return Ok(state);
             }
-            let other = state.others.iter().find(|other| other.id == id).ok_or_else(|| missing(id))?;
+            let other = state.others.iter().find(|other| other.id == id).ok_or_else(|| missing_generation(id))?;
             state.with_live(other)?;
             let generation = Arc::new(Generation::new(id, &other.settings, GenerationIndex::new()));
-            let (disk, writer) = (Arc::clone(&core.disk), core.writer.clone());
+            let (disk, committer) = (Arc::clone(&shared.disk), shared.committer.clone());
             let name = name.clone();
-            let change = Changeover { disk, writer, collection, generation, name, done: 0, _guard: guard };
+            let change = Changeover { disk, committer, collection, generation, name, done: 0, _guard: guard };
             let (reply, answer) = oneshot::channel();
-            let turns = Arc::clone(&self.supervisor.turns);
-            let run = move || change.run(&turns, reply);
+            let ddl_lock = self.ddl_lock();
+            let run = move || change.run(&ddl_lock, reply);
             let thread = std::thread::Builder::new().name("store-activate".into()).spawn(run);
             thread.map_err(|error| StoreError::Internal(format!("the index cannot be built: {error}")))?;
             answer
@@ -86,7 +89,7 @@ fn let_go(old: Arc<Shown>) {
 /// An activation under way.
 struct Changeover {
     disk: Arc<Disk>,
-    writer: Sender<Arrival>,
+    committer: Sender<Message>,
     collection: Arc<Collection>,
     name: CollectionName,
     /// Its index holds all that is published below `done`.
@@ -102,7 +105,7 @@ impl Drop for Changeover {
 }
 
 impl Changeover {
-    fn run(mut self, turns: &Arc<Mutex<()>>, reply: Reply) {
+    fn run(mut self, ddl_lock: &Arc<Mutex<()>>, reply: Reply) {
         if let Err(error) = self.build() {
             drop(self);
             // Who asked may have stopped waiting.
@@ -110,12 +113,12 @@ impl Changeover {
             return;
         }
         // From here on nobody else changes which generations there are.
-        let turn = Arc::clone(turns).blocking_lock_owned();
-        let writer = self.writer.clone();
+        let guard: DdlGuard = Arc::clone(ddl_lock).blocking_lock_owned();
+        let committer = self.committer.clone();
         let (sender, old) = crossbeam_channel::bounded(1);
-        let answer = alone::send(&writer, turn, move |_| self.rest(sender));
-        drop(writer);
-        let lost = |_| Err(super::writer::lost());
+        let answer = exclusive::send(&committer, guard, move |_| self.rest(sender));
+        drop(committer);
+        let lost = |_| Err(lost());
         let _ = reply.send(answer.blocking_recv().unwrap_or_else(lost));
         if let Ok(old) = old.try_recv() {
             let_go(old);
@@ -126,13 +129,13 @@ impl Changeover {
     fn build(&mut self) -> Result<()> {
         let generation = Arc::clone(&self.generation);
         *self.collection.activation.lock() = Some(Activation { generation, removed: Vec::new() });
-        super::point("generation::before_load");
-        let end = self.collection.line.lock().settled_below();
+        point("generation::before_load");
+        let end = self.collection.sequencer.lock().settled_below();
         let place = (self.collection.number, self.generation.id);
         load::fill(&self.disk, place, end, &self.generation.index, &mut |_| {})?;
         self.done = end;
         for _ in 0..ROUNDS {
-            let end = self.collection.line.lock().settled_below();
+            let end = self.collection.sequencer.lock().settled_below();
             let little = end - self.done < LITTLE;
             self.catch_up(end)?;
             if little {
@@ -167,29 +170,29 @@ impl Changeover {
     }
 
     /// Step two: in the writer, so that whatever is settled is published.
-    fn rest(mut self, old: Sender<Arc<Shown>>) -> Result<Change<Arc<CollectionState>>> {
-        check_there(&self.collection, &self.name)?;
+    fn rest(mut self, old: Sender<Arc<Shown>>) -> Result<Exclusive<Arc<CollectionState>>> {
+        self.collection.check_not_dropped(&self.name)?;
         let id = self.generation.id;
         let state = self.collection.state();
         // Dropped meanwhile, or all of them with a new profile.
         let other: Option<&GenerationState> = state.others.iter().find(|other| other.id == id);
-        let state = Arc::new(state.with_live(other.ok_or_else(|| missing(id))?)?);
+        let state = Arc::new(state.with_live(other.ok_or_else(|| missing_generation(id))?)?);
         let (end, next_generation) = {
-            let line = self.collection.line.lock();
-            (line.settled_below(), line.next_generation)
+            let sequencer = self.collection.sequencer.lock();
+            (sequencer.settled_below(), sequencer.next_generation)
         };
         self.catch_up(end)?;
-        super::point("generation::before_swap");
+        point("generation::before_swap");
         let ops = vec![put_state(self.collection.number, next_generation, &state)?];
         let shown = Arc::clone(&state);
-        Ok(Change { ops, then: Box::new(move || self.change(shown, &old)), value: state })
+        Ok(Exclusive { ops, on_published: Box::new(move || self.change(shown, &old)), value: state })
     }
 
     /// Step three; hands over what was shown before.
     fn change(self, state: Arc<CollectionState>, before: &Sender<Arc<Shown>>) {
         let Self { collection, generation, .. } = &self;
-        let mut line = collection.line.lock();
-        let mut coming: Vec<_> = line.pending.values().cloned().collect();
+        let mut sequencer = collection.sequencer.lock();
+        let mut coming: Vec<_> = sequencer.registrations.values().cloned().collect();
         coming.sort_by_key(|pending| pending.record.seq);
         for pending in coming {
             // It is there: whoever is sequenced since the announcement is signed for it.
@@ -199,13 +202,13 @@ impl Changeover {
                 tracing::error!(error, "a record is not in the new index until the service is started again");
             }
         }
-        line.live = generation.id;
-        line.others = state.others.iter().map(|other| other.id).collect();
+        sequencer.live = generation.id;
+        sequencer.standby = state.others.iter().map(|other| other.id).collect();
         let old = collection.shown.swap(Arc::new(Shown { state, live: Arc::clone(generation) }));
         *collection.activation.lock() = None;
-        drop(line);
+        drop(sequencer);
         // Nobody takes it only if the thread has ended.
         let _ = before.send(old);
-        super::point("generation::after_swap");
+        point("generation::after_swap");
     }
 }

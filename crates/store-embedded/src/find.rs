@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::candidates::{blocking, for_each};
-use super::line::{Collection, Generation};
+use super::collection::Collection;
+use super::generation::Generation;
+use super::judging::{blocking, for_each, judge_stored};
+use super::keyspaces::Space;
+use super::layout;
 use super::shared_state::SharedState;
 use doppel_core::index::{Probe, Proposal, Proposals, Via};
 use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
@@ -16,7 +19,7 @@ const TRIES: usize = 16;
 
 impl SharedState {
     /// Judges what the index proposes.
-    pub(super) fn find(&self, query: &Query, judge: &Arc<dyn Judge>, until: Until) -> Result<Found> {
+    pub(super) fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let collection = self.collection(&query.collection)?;
         let (view, live, proposals) = self.consistent(&collection, query)?;
         let place = (collection.number, live.id);
@@ -42,7 +45,7 @@ impl SharedState {
         items.retain(|item| Some(item.seq) != except);
         let mut matches = Vec::new();
         let cut = for_each(&items, |item| {
-            let (bytes, found) = self.judge_stored(&view, place, item, judge.as_ref())?;
+            let (bytes, found) = judge_stored(&self.disk, &view, place, item, judge)?;
             matches.extend(found);
             let enough = until == Until::FirstMatch && !matches.is_empty();
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(bytes) })
@@ -99,8 +102,6 @@ impl SharedState {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<StoredRecord>> {
-        use super::disk::Space;
-        use super::layout;
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
         let view = self.disk.view();
         let (from, to) = (layout::record_key(collection.number, first), (collection.number + 1).to_be_bytes());

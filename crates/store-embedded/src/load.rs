@@ -12,13 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
 
-use super::Options;
-use super::disk::{Disk, Space, unavailable};
+use super::collection::Collection;
+use super::disk::Disk;
+use super::errors::unavailable;
+use super::generation::Generation;
+use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry, IndexEntry};
-use super::line::{Collection, Generation};
+use super::options::{Options, Progress};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
+use doppel_store::tasks::TaskState;
 use doppel_store::{GenerationId, Result, Seq, StoreError};
 
 /// Seqs in a stretch: a few megabytes of usual records.
@@ -30,13 +35,19 @@ const AHEAD: usize = 2;
 /// Damaged entries of a collection that are named in the log; the others are only counted.
 const NAMED: u64 = 20;
 
-/// How far a rebuild has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Records of all collections filed so far.
-    pub done: u64,
-    /// Records of all collections.
-    pub total: u64,
+/// All tasks that are published, by id.
+pub(super) type TaskList = Arc<Mutex<BTreeMap<String, TaskState>>>;
+
+/// Reads all tasks.
+pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
+    let mut tasks = BTreeMap::new();
+    for entry in disk.prefix(&disk.view(), Space::Tasks, &[]) {
+        let (_, value) = entry?;
+        let task: TaskState = serde_json::from_slice(&value)
+            .map_err(|error| StoreError::Internal(format!("a task on disk cannot be read: {error}")))?;
+        tasks.insert(task.id.clone(), task);
+    }
+    Ok(Arc::new(Mutex::new(tasks)))
 }
 
 /// All collections with their indexes.
@@ -215,7 +226,8 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{FRESH, Op};
+    use crate::keyspaces::Op;
+    use crate::options::FRESH;
     use doppel_core::index::{Probe, Slot};
     use doppel_core::schemes::profile::PostingKey;
 

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions};
 
-use super::disk::{NAMES, Workers};
+use super::errors::in_use;
 use super::inspect::{self, Found};
+use super::keyspaces::NAMES;
 use super::layout::{self, FORMAT};
-use super::{Opening, Options};
+use super::options::{Opening, Options, Workers};
 use doppel_store::{Result, StoreError};
 
 /// Keyspaces that every format has.
@@ -69,14 +70,6 @@ pub(super) fn tell_dropped(dir: &Path, found: &Found) {
             );
         }
     }
-}
-
-/// The directory is open elsewhere.
-pub(super) fn in_use(dir: &Path) -> StoreError {
-    StoreError::Internal(format!(
-        "{} is in use by another process; stop that process, or give this one another data directory",
-        dir.display()
-    ))
 }
 
 /// Why it does not open.

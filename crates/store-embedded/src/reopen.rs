@@ -1,7 +1,7 @@
 //! Opening again after a failed commit.
 //!
 //! A failed write leaves open what is on disk, and fjall refuses further writes until it is opened again, even when
-//! there is room again. So the whole core is thrown away and built from the disk. Lookups go on against the old one
+//! there is room again. So all that belongs to the open database is thrown away and built from the disk. Lookups go on against the old one
 //! until there is room, or until that has been waited for in vain: half-written files of a failed compaction may be what fills
 //! the disk, and only opening removes them.
 //!
@@ -12,10 +12,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::disk::Workers;
-use super::shared_state::{OnFailure, SharedState};
-use super::space::Reserve;
-use super::{Opening, Supervisor};
+use super::committer::OnFailure;
+use super::failpoints::{fails, point};
+use super::free_space::Reserve;
+use super::options::{Opening, Workers};
+use super::shared_state::SharedState;
+use super::supervisor::{Supervisor, end};
 use doppel_store::{Result, StoreError};
 
 /// First pause between two attempts; doubles up to [`LONGEST`].
@@ -59,27 +61,27 @@ fn reopen(supervisor: &Weak<Supervisor>) {
 }
 
 fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
-    super::point("store::reopening");
-    if let Some(old) = supervisor.core.swap(None) {
+    point("store::reopening");
+    if let Some(old) = supervisor.shared.swap(None) {
         end(old);
     }
-    if super::fails("store::reopen_error") {
+    if fails("store::reopen_error") {
         return Err(StoreError::Internal("opening failed".into()));
     }
     let workers = workers(supervisor)?;
-    let mut core = open(supervisor, workers)?;
-    if workers == Workers::Held && core.disk.is_behind() {
+    let mut shared = open(supervisor, workers)?;
+    if workers == Workers::Held && shared.disk.is_behind() {
         // Then not even a removal could be written.
-        drop(core);
-        core = open(supervisor, Workers::Running)?;
+        drop(shared);
+        shared = open(supervisor, Workers::Running)?;
     }
-    supervisor.held.store(core.disk.workers() == Workers::Held, Ordering::Release);
-    supervisor.core.store(Some(Arc::new(core)));
+    supervisor.held.store(shared.disk.workers() == Workers::Held, Ordering::Release);
+    supervisor.shared.store(Some(Arc::new(shared)));
     // Closed meanwhile: whoever closes has found nothing to end.
     if supervisor.closed.load(Ordering::Acquire)
-        && let Some(core) = supervisor.core.swap(None)
+        && let Some(shared) = supervisor.shared.swap(None)
     {
-        end(core);
+        end(shared);
         return Ok(());
     }
     tracing::info!("the data directory is open again");
@@ -106,20 +108,7 @@ fn open(supervisor: &Arc<Supervisor>, workers: Workers) -> Result<SharedState> {
         &supervisor.dir,
         &supervisor.options,
         how,
-        (&supervisor.patience, &supervisor.space),
+        (&supervisor.watchdog, &supervisor.space),
         on_failure(supervisor),
     )
-}
-
-/// Waits until nobody uses `core` any more and lets it go, so that the directory is free afterwards. Whoever has it lets it go
-/// soon: it is never held across a wait.
-pub(super) fn end(core: Arc<SharedState>) {
-    let mut core = core;
-    loop {
-        match Arc::try_unwrap(core) {
-            Ok(last) => return drop(last),
-            Err(supervisor) => core = supervisor,
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

@@ -11,9 +11,9 @@ use std::path::Path;
 use fjall::{Database, KeyspaceCreateOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::disk::{NAMES, Space};
 use super::inspect;
 use super::journal;
+use super::keyspaces::{NAMES, Space};
 use super::manifest::{self, Manifest};
 use doppel_store::{Result, StoreError};
 

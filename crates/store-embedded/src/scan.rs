@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fjall::{Keyspace, KvPair, Readable, Snapshot};
 use parking_lot::Mutex;
 
-use super::disk::{Space, io};
+use super::errors::io;
+use super::keyspaces::Space;
 use super::layout;
 use doppel_store::{Result, Seq};
 

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 
-use super::disk::{Disk, Op, Space};
+use super::disk::Disk;
+use super::errors::gone;
+use super::failpoints::point;
 use super::keys;
+use super::keyspaces::{Op, Space};
 use super::layout;
-use super::shared_state::SharedState;
-use super::writer::{Arrival, gone};
+use super::pipeline::{Barrier, Change, Message};
 use doppel_store::{GenerationId, Result, StoreError};
 
 /// Keys deleted in one batch: some 50 KB of journal, a fraction of a millisecond beside its sync.
@@ -54,34 +56,34 @@ impl Swept {
 }
 
 /// Sweeps what the last run left. In the background: nobody waits for it.
-pub(super) fn finish_drops(core: &SharedState) -> Result<()> {
-    let view = core.disk.view();
-    for entry in core.disk.prefix(&view, Space::Meta, layout::PREFIX_TOMBSTONE) {
+pub(super) fn finish_drops(disk: &Arc<Disk>, committer: &Sender<Message>) -> Result<()> {
+    let view = disk.view();
+    for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_TOMBSTONE) {
         let (key, _) = entry?;
         let number = key.get(2..6).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
         if let Some(number) = number {
-            start(Arc::clone(&core.disk), core.writer.clone(), Swept::Collection(number))?;
+            start(Arc::clone(disk), committer.clone(), Swept::Collection(number))?;
         }
     }
-    for entry in core.disk.prefix(&view, Space::Meta, keys::PREFIX_GENERATION_TOMBSTONE) {
+    for entry in disk.prefix(&view, Space::Meta, keys::PREFIX_GENERATION_TOMBSTONE) {
         if let Some((number, generation)) = keys::of_tombstone(&entry?.0) {
-            start(Arc::clone(&core.disk), core.writer.clone(), Swept::Generation(number, generation))?;
+            start(Arc::clone(disk), committer.clone(), Swept::Generation(number, generation))?;
         }
     }
     Ok(())
 }
 
 /// Starts sweeping, if there is a thread for it.
-pub(super) fn begin(disk: &Arc<Disk>, writer: &Sender<Arrival>, swept: Swept) {
-    if let Err(error) = start(Arc::clone(disk), writer.clone(), swept) {
+pub(super) fn begin(disk: &Arc<Disk>, committer: &Sender<Message>, swept: Swept) {
+    if let Err(error) = start(Arc::clone(disk), committer.clone(), swept) {
         tracing::warn!(%error, ?swept, "what was dropped is not swept yet; the next start continues");
     }
 }
 
-fn start(disk: Arc<Disk>, writer: Sender<Arrival>, swept: Swept) -> Result<()> {
+fn start(disk: Arc<Disk>, committer: Sender<Message>, swept: Swept) -> Result<()> {
     let sweep = move || {
         // What fails or stops here goes on at the next opening.
-        if let Err(error) = sweep(&disk, &writer, swept) {
+        if let Err(error) = sweep(&disk, &committer, swept) {
             tracing::warn!(%error, ?swept, "what was dropped is not swept yet; the next start continues");
         }
     };
@@ -89,7 +91,7 @@ fn start(disk: Arc<Disk>, writer: Sender<Arrival>, swept: Swept) -> Result<()> {
     thread.map(drop).map_err(|error| StoreError::Internal(format!("the sweeping thread cannot be started: {error}")))
 }
 
-fn sweep(disk: &Disk, writer: &Sender<Arrival>, swept: Swept) -> Result<()> {
+fn sweep(disk: &Disk, committer: &Sender<Message>, swept: Swept) -> Result<()> {
     for (space, first) in swept.ranges() {
         let end = behind(&first);
         let mut from = first;
@@ -103,10 +105,10 @@ fn sweep(disk: &Disk, writer: &Sender<Arrival>, swept: Swept) -> Result<()> {
             // Behind the last one: a scan from the start would go over all that is deleted already.
             let Some(last) = found.last() else { break };
             from = [last, &[0][..]].concat();
-            write(writer, found.into_iter().map(|key| Op::Delete(space, key)).collect())?;
+            write(committer, found.into_iter().map(|key| Op::Delete(space, key)).collect())?;
         }
     }
-    write(writer, swept.last().into_iter().map(|key| Op::Delete(Space::Meta, key)).collect())
+    write(committer, swept.last().into_iter().map(|key| Op::Delete(Space::Meta, key)).collect())
 }
 
 /// The first key behind all that begin with `prefix`, which is not all ones.
@@ -121,10 +123,11 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-fn write(writer: &Sender<Arrival>, ops: Vec<Op>) -> Result<()> {
-    super::point("store::sweep");
+fn write(committer: &Sender<Message>, ops: Vec<Op>) -> Result<()> {
+    point("store::sweep");
     let (reply, answer) = oneshot::channel();
-    writer.send(Arrival::Apart { ops, then: Box::new(|| {}), reply }).map_err(|_| gone())?;
+    let barrier = Barrier { ops, on_published: Box::new(|| {}), reply };
+    committer.send(Message::Unordered(Change::Barrier(barrier))).map_err(|_| gone())?;
     answer.blocking_recv().map_err(|_| gone())?.map(drop)
 }
 
@@ -132,8 +135,8 @@ fn write(writer: &Sender<Arrival>, ops: Vec<Op>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::Options;
-    use crate::disk::FRESH;
-    use crate::writer::Outcome;
+    use crate::options::FRESH;
+    use crate::pipeline::Answer;
 
     #[test]
     fn every_key_of_the_collection_goes_and_none_of_another() {
@@ -144,15 +147,17 @@ mod tests {
         disk.commit([6, 7, 8].into_iter().flat_map(|number| seqs.clone().map(put(number))).collect())
             .expect("a commit");
         disk.publish();
-        let (sender, arrivals) = crossbeam_channel::unbounded();
+        let (sender, messages) = crossbeam_channel::unbounded();
         let writer = std::thread::spawn({
             let disk = Arc::clone(&disk);
             move || {
-                for arrival in arrivals {
-                    let Arrival::Apart { ops, reply, .. } = arrival else { panic!("a sweep is in no line") };
+                for message in messages {
+                    let Message::Unordered(Change::Barrier(Barrier { ops, reply, .. })) = message else {
+                        panic!("a sweep is in no line")
+                    };
                     disk.commit(ops).expect("a commit");
                     disk.publish();
-                    reply.send(Ok(Outcome::Done)).expect("the sweep waits");
+                    reply.send(Ok(Answer::Done)).expect("the sweep waits");
                 }
             }
         });

@@ -13,7 +13,8 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::disk::unavailable;
+use super::errors::unavailable;
+use super::failpoints::fails;
 use doppel_store::{Result, StoreError};
 
 /// Longest that a commit may take. A batch is at most some 8 MiB; a disk that is merely busy takes a second.
@@ -21,13 +22,13 @@ const BOUND: Duration = Duration::from_secs(30);
 
 /// The writer's stamp.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct WriteWatchdog {
     started: Instant,
     /// Since when a commit is under way, in milliseconds from `started` plus one; 0 when none is.
     since: AtomicU64,
 }
 
-impl Patience {
+impl WriteWatchdog {
     pub(super) fn new() -> Self {
         Self { started: Instant::now(), since: AtomicU64::new(0) }
     }
@@ -79,7 +80,7 @@ pub(super) fn deadline() -> Instant {
 }
 
 fn bound() -> Duration {
-    if super::fails("store::short_patience") { Duration::from_millis(50) } else { BOUND }
+    if fails("store::short_patience") { Duration::from_millis(50) } else { BOUND }
 }
 
 /// What is answered to whoever has not begun by its deadline.
@@ -101,9 +102,9 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_beyond_the_deadline_though_no_write_hangs() {
-        let patience = Patience::new();
-        let waited = patience.wait_until(Some(Instant::now()), std::future::pending::<()>()).await;
+        let watchdog = WriteWatchdog::new();
+        let waited = watchdog.wait_until(Some(Instant::now()), std::future::pending::<()>()).await;
         assert_eq!(waited, None);
-        assert_eq!(patience.wait_until(Some(deadline()), std::future::ready(7)).await, Some(7));
+        assert_eq!(watchdog.wait_until(Some(deadline()), std::future::ready(7)).await, Some(7));
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::disk::unavailable;
+use super::errors::unavailable;
 use super::inspect::VERSION;
 use doppel_store::{Result, StoreError};
 
@@ -38,7 +38,7 @@ pub(super) enum Reserve {
 
 /// Watches one volume. Thread-safe; one `statvfs` at most every [`BELIEVED_MS`].
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct FreeSpace {
     dir: PathBuf,
     least: u64,
     percent: u64,
@@ -52,7 +52,7 @@ pub(super) struct Space {
     gone: AtomicBool,
 }
 
-impl Space {
+impl FreeSpace {
     /// Keeps `percent` of the data's size free, but `least` at least.
     pub(super) fn new(dir: &Path, least: u64, percent: u32) -> Self {
         let (data, looked_ms, free) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(free_bytes(dir)));
@@ -109,11 +109,11 @@ impl Space {
             Reserve::Last => LAST.min(whole / 2),
         };
         #[cfg(feature = "failpoints")]
-        let free = if super::fails("store::disk_short") { whole } else { free };
+        let free = if super::failpoints::fails("store::disk_short") { whole } else { free };
         #[cfg(feature = "failpoints")]
-        let free = if super::fails("store::disk_low") { whole.saturating_sub(1) } else { free };
+        let free = if super::failpoints::fails("store::disk_low") { whole.saturating_sub(1) } else { free };
         #[cfg(feature = "failpoints")]
-        let free = if super::fails("store::disk_full") { 0 } else { free };
+        let free = if super::failpoints::fails("store::disk_full") { 0 } else { free };
         if free >= needed {
             return Ok(());
         }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_must_stay_free_grows_with_the_data_between_its_bounds() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let space = Space::new(dir.path(), 256 << 20, 50);
+        let space = FreeSpace::new(dir.path(), 256 << 20, 50);
         for (data, needed) in [(0, 256 << 20), (100 << 20, 256 << 20), (2 << 30, 1 << 30), (1 << 40, MOST)] {
             space.follow(data);
             assert_eq!(space.needed(), needed, "of {data}");
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn removals_use_the_whole_reserve_and_then_what_was_kept_for_them() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let space = Space::new(dir.path(), 256 << 20, 50);
+        let space = FreeSpace::new(dir.path(), 256 << 20, 50);
         let free_up_to = |free: u64| space.free.store(free, Ordering::Relaxed);
         // Long not stale.
         space.looked_ms.store(u64::MAX, Ordering::Relaxed);
