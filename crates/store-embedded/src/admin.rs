@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::sync::OwnedMutexGuard;
 
 use super::collection::{Collection, Shown};
 use super::generation::Generation;
 use super::keys;
 use super::keyspaces::{Op, Space};
 use super::layout::{self, CollectionEntry};
-use super::pipeline::{AnswerReceiver, Barrier, Change, Message, Rollback, Ticket};
+use super::pipeline::{AnswerReceiver, Barrier, Change, Message, OnPublished};
+use super::sequencer;
 use super::shared_state::SharedState;
 use super::sweep::{self, Swept};
 use doppel_core::collection::CollectionName;
@@ -105,12 +106,8 @@ impl SharedState {
             Op::Delete(Space::Meta, layout::collection_key(name.as_str())),
             Op::Put(Space::Meta, layout::tombstone_key(number), Vec::new()),
         ];
-        let (reply, answer) = oneshot::channel();
-        let ticket = {
-            let mut state = collection.sequencer.lock();
-            state.dropped = true;
-            Ticket::next(&mut state, Rollback::nothing(&collection), &self.committer)
-        };
+        collection.sequencer.lock().dropped = true;
+        let ticket = sequencer::barrier(&collection, &self.committer);
         let (collections, name) = (Arc::clone(&self.collections), name.clone());
         let (disk, committer) = (Arc::clone(&self.disk), self.committer.clone());
         let on_published = move || {
@@ -118,15 +115,14 @@ impl SharedState {
             sweep::begin(&disk, &committer, Swept::Collection(number));
             drop(guard);
         };
-        ticket.deliver(|_| Change::Barrier(Barrier { ops, on_published: Box::new(on_published), reply }));
-        Ok(Some(answer))
+        Ok(Some(ticket.deliver_barrier(ops, Box::new(on_published))))
     }
 
     /// Sends `ops` to the committer, in no order with the changes of any collection.
-    pub(super) fn send_unordered(&self, ops: Vec<Op>, on_published: Box<dyn FnOnce() + Send>) -> AnswerReceiver {
-        let (reply, answer) = oneshot::channel();
+    pub(super) fn send_unordered(&self, ops: Vec<Op>, on_published: OnPublished) -> AnswerReceiver {
+        let (barrier, answer) = Barrier::new(ops, on_published);
         // Without a committer the answer channel closes, and the caller is answered that the store is gone.
-        let _ = self.committer.send(Message::Unordered(Change::Barrier(Barrier { ops, on_published, reply })));
+        let _ = self.committer.send(Message::Unordered(Change::Barrier(barrier)));
         answer
     }
 }

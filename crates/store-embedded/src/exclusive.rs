@@ -9,14 +9,13 @@ use tokio::sync::oneshot;
 
 use super::disk::Disk;
 use super::keyspaces::Op;
-use super::pipeline::{AfterCommit, Change, Message};
+use super::pipeline::{AfterCommit, Change, Message, OnPublished};
 use doppel_store::{Result, StoreError};
 
 /// What such a change comes to.
 pub(super) struct Exclusive<T> {
     pub(super) ops: Vec<Op>,
-    /// Run when `ops` are published, before the answer goes out.
-    pub(super) on_published: Box<dyn FnOnce() + Send>,
+    pub(super) on_published: OnPublished,
     pub(super) value: T,
 }
 

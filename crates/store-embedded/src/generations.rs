@@ -7,10 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
 
 use super::admin::{DdlGuard, put_state, tombstone};
 use super::collection::Collection;
@@ -24,7 +22,8 @@ use super::judging::blocking;
 use super::keys;
 use super::keyspaces::{Op, Space};
 use super::layout::{self, IndexEntry};
-use super::pipeline::{AnswerReceiver, Barrier, Change, Rollback, Ticket};
+use super::pipeline::{AnswerReceiver, Rollback, Ticket};
+use super::sequencer;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use super::sweep::{self, Swept};
@@ -57,7 +56,6 @@ impl SharedState {
         mut ops: Vec<Op>,
         then: impl FnOnce() + Send + 'static,
     ) -> Result<AnswerReceiver> {
-        let (reply, answer) = oneshot::channel();
         let mut sequencer = collection.sequencer.lock();
         ops.push(put_state(collection.number, sequencer.next_generation, &state)?);
         sequencer.standby = state.others.iter().map(|other| other.id).collect();
@@ -68,8 +66,14 @@ impl SharedState {
             shown.show(state);
             then();
         });
-        ticket.deliver(|_| Change::Barrier(Barrier { ops, on_published, reply }));
-        Ok(answer)
+        Ok(ticket.deliver_barrier(ops, on_published))
+    }
+
+    /// Begins to wait for all changes of a collection that are sequenced so far.
+    fn begin_barrier(&self, name: &CollectionName) -> Result<AnswerReceiver> {
+        let collection = self.collection(name)?;
+        let ticket = sequencer::barrier(&collection, &self.committer);
+        Ok(ticket.deliver_barrier(Vec::new(), Box::new(|| {})))
     }
 
     fn begin_generation(&self, spec: GenerationSpec, guard: DdlGuard) -> Result<(GenerationState, AnswerReceiver)> {
@@ -238,13 +242,11 @@ fn put_pairs(
     Ok(Exclusive::written(ops, ()))
 }
 
-/// Longest that a registration is judged and settled, on a busy machine: many candidates of the largest size take a second.
-const SETTLING: Duration = Duration::from_secs(2);
-
 #[async_trait]
 impl Generations for EmbeddedStore {
-    fn settling(&self) -> Duration {
-        SETTLING
+    async fn wait_until_settled(&self, name: &CollectionName) -> Result<()> {
+        let answer = self.shared()?.begin_barrier(name)?;
+        self.answered(answer).await.map(drop)
     }
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {

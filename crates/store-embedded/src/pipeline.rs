@@ -61,9 +61,19 @@ pub(super) enum Change {
 /// See [`Change::Barrier`].
 pub(super) struct Barrier {
     pub(super) ops: Vec<Op>,
-    /// Run when `ops` are published, before the answer goes out.
-    pub(super) on_published: Box<dyn FnOnce() + Send>,
+    pub(super) on_published: OnPublished,
     pub(super) reply: oneshot::Sender<Result<Answer>>,
+}
+
+/// Run when what a change writes is published, before the answer goes out.
+pub(super) type OnPublished = Box<dyn FnOnce() + Send>;
+
+impl Barrier {
+    /// With the end on which to wait.
+    pub(super) fn new(ops: Vec<Op>, on_published: OnPublished) -> (Self, AnswerReceiver) {
+        let (reply, answer) = oneshot::channel();
+        (Self { ops, on_published, reply }, answer)
+    }
 }
 
 /// Run by the committer between two batches: what to write, and what to do when that is published or has failed.
@@ -197,6 +207,13 @@ impl Ticket {
         if let Some(rollback) = self.rollback.take() {
             self.send(rollback.collection.number, change(rollback));
         }
+    }
+
+    /// Has `ops` written when all before this position is published.
+    pub(super) fn deliver_barrier(self, ops: Vec<Op>, on_published: OnPublished) -> AnswerReceiver {
+        let (barrier, answer) = Barrier::new(ops, on_published);
+        self.deliver(|_| Change::Barrier(barrier));
+        answer
     }
 
     fn send(&self, collection: u32, change: Change) {

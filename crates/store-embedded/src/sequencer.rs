@@ -67,6 +67,11 @@ pub(super) fn remove(
     (!state.dropped).then(|| take(&mut state, rollback, committer))
 }
 
+/// Sequences nothing: only a position behind all changes so far.
+pub(super) fn barrier(collection: &Arc<Collection>, committer: &Sender<Message>) -> Ticket {
+    take(&mut collection.sequencer.lock(), Rollback::nothing(collection), committer)
+}
+
 /// Notes what is to be removed, and takes a position.
 fn take(state: &mut SequencerState, rollback: Rollback, committer: &Sender<Message>) -> Ticket {
     if let Some(removal) = &rollback.removal {

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
-use tokio::sync::oneshot;
 
 use super::disk::Disk;
 use super::errors::gone;
@@ -125,8 +124,7 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
 
 fn write(committer: &Sender<Message>, ops: Vec<Op>) -> Result<()> {
     point("store::sweep");
-    let (reply, answer) = oneshot::channel();
-    let barrier = Barrier { ops, on_published: Box::new(|| {}), reply };
+    let (barrier, answer) = Barrier::new(ops, Box::new(|| {}));
     committer.send(Message::Unordered(Change::Barrier(barrier))).map_err(|_| gone())?;
     answer.blocking_recv().map_err(|_| gone())?.map(drop)
 }

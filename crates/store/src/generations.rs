@@ -11,8 +11,6 @@
 
 use std::sync::Arc;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -216,8 +214,12 @@ pub trait Generations {
     /// `UnknownCollection`; `Limit` when there is no such generation.
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
 
-    /// How long after a generation went live a registration may still become visible that was judged under the one before.
-    fn settling(&self) -> Duration;
+    /// Waits until every change of the collection that was under way at the call is visible or has come to nothing. After
+    /// [`Generations::activate_generation`]: what becomes visible later was judged in the generation that is live now.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Unavailable` and `Unknown` when the store cannot say, then the call may be repeated.
+    async fn wait_until_settled(&self, name: &CollectionName) -> Result<()>;
 
     /// What is recorded of a generation's matches, for records with a seq above `after` that have any, in seq order: at most
     /// `limit`. Records that are gone may still be named.

@@ -309,3 +309,31 @@ async fn what_is_under_way_when_generations_change_is_carried_over() {
     drop(desk);
     is_whole(&Desk::existing(&open(dir.path()), "desk")).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn who_waits_after_an_activation_waits_for_what_is_judged_in_the_generation_before_and_for_nothing_later() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let second = desk.build("noted").await;
+    let (before, go_before) = begin_slowly(&desk, Sample { id: "before".into(), ..member(4) }, Mode::Put).await;
+    desk.activate(second).await;
+    let settled = tokio::spawn({
+        let desk = desk.clone();
+        async move { desk.store.wait_until_settled(&desk.name).await }
+    });
+    // Longer than a fixed wait that once was here.
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!settled.is_finished(), "a registration judged in the generation before is still under way");
+    }
+    let (after, go_after) = begin_slowly(&desk, Sample { id: "after".into(), ..member(4) }, Mode::Put).await;
+    drop(go_before);
+    settled.await.expect("no panic").expect("all that was under way is settled");
+    assert!(desk.get("before").await.is_some() && before.await.is_ok(), "and visible");
+    assert!(!after.is_finished());
+    drop(go_after);
+    stored(after.await.expect("no panic"));
+    desk.store.wait_until_settled(&desk.name).await.expect("there is nothing to wait for");
+    assert!(desk.store.wait_until_settled(&Desk::existing(&desk.store, "gone").name).await.is_err());
+}

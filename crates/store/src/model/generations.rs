@@ -1,7 +1,6 @@
 //! Generations of the model.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -38,8 +37,8 @@ fn missing(id: GenerationId) -> StoreError {
 
 #[async_trait]
 impl Generations for ModelStore {
-    fn settling(&self) -> Duration {
-        Duration::ZERO
+    async fn wait_until_settled(&self, name: &CollectionName) -> Result<()> {
+        self.with(name, |_| Ok(()))
     }
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
