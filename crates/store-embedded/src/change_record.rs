@@ -81,7 +81,7 @@ impl SharedState {
             Plan::Update { registration, record, filings } => {
                 let value = layout::encode_record(&record)?;
                 let ticket = sequencer::update(&collection, &self.committer, registration)?;
-                registration.placed.signal();
+                registration.sequenced.notify();
                 (ticket, Effect::Update { record, value, filings })
             }
             Plan::Remove { id, removal } => match sequencer::remove(&collection, &self.committer, removal) {
@@ -103,7 +103,7 @@ impl SharedState {
         replaced: Option<PendingRemoval>,
     ) -> Result<(Ticket, Effect)> {
         let (ticket, pending, proposals) = sequencer::store(collection, &self.committer, registration, replaced)?;
-        registration.placed.signal();
+        registration.sequenced.notify();
         let (matches, truncated) = judging::judge(&self.disk, collection, registration, proposals, judge.as_ref())?;
         let (judge, mode) = (Arc::clone(judge), registration.mode);
         let judged = JudgedRegistration { pending, matches, truncated, judge, mode, conclusion: None };

@@ -15,7 +15,7 @@ use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, Pair, Ruling};
+use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, RecordPair, Ruling};
 use doppel_store::{Result, StoreError};
 
 /// Puts the rulings about a pair.
@@ -29,7 +29,7 @@ fn put(collection: &Collection, decision: &Decision) -> Result<Vec<Op>> {
 
 impl SharedState {
     /// What is ruled about a pair in `view`.
-    fn decided(&self, view: &fjall::Snapshot, number: u32, pair: Pair) -> Result<Option<Decision>> {
+    fn decided(&self, view: &fjall::Snapshot, number: u32, pair: RecordPair) -> Result<Option<Decision>> {
         let found = self.disk.get(view, Space::Decisions, &keys::decision_key(number, &pair))?;
         found.map(|bytes| Ok(Decision { pair, rulings: keys::decode_rulings(&bytes)? })).transpose()
     }
@@ -44,7 +44,12 @@ impl SharedState {
         decided.filter_map(Result::transpose).collect()
     }
 
-    fn decisions_after(&self, collection: &Collection, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
+    fn decisions_after(
+        &self,
+        collection: &Collection,
+        after: Option<&RecordPair>,
+        limit: usize,
+    ) -> Result<Vec<Decision>> {
         let [first, end] = keys::all_decisions(collection.number);
         let from = after.map_or(first, |pair| [&keys::decision_key(collection.number, pair)[..], &[0]].concat());
         let entries = self.disk.range(&self.disk.view(), Space::Decisions, &from, &end);
@@ -60,7 +65,7 @@ impl SharedState {
 
 #[async_trait]
 impl Decisions for EmbeddedStore {
-    async fn decide(&self, name: &CollectionName, pair: Pair, ruling: Ruling) -> Result<Decision> {
+    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
         let prepare = |shared: &SharedState| {
             let (collection, name) = (shared.collection(name)?, name.clone());
             Ok(move |disk: &Disk| {
@@ -78,7 +83,7 @@ impl Decisions for EmbeddedStore {
         self.exclusive(Reserve::Whole, prepare).await
     }
 
-    async fn decision(&self, name: &CollectionName, pair: &Pair) -> Result<Option<Decision>> {
+    async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
         let shared = self.shared()?;
         let collection = shared.collection(name)?;
         shared.decided(&shared.disk.view(), collection.number, pair.clone())
@@ -89,7 +94,12 @@ impl Decisions for EmbeddedStore {
         shared.decisions_of(&*shared.collection(name)?, id)
     }
 
-    async fn decisions(&self, name: &CollectionName, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
+    async fn decisions(
+        &self,
+        name: &CollectionName,
+        after: Option<&RecordPair>,
+        limit: usize,
+    ) -> Result<Vec<Decision>> {
         let shared = self.shared()?;
         let collection: Arc<Collection> = shared.collection(name)?;
         blocking(|| shared.decisions_after(&collection, after, limit))

@@ -25,7 +25,7 @@ use super::keyspaces::{NAMES, Op, Space};
 use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY};
 use super::manifest::{self, Manifest, Marks, State};
 use super::opening::{check_keyspaces, database, open_error, tell_dropped};
-use super::options::{Opening, Options, Workers};
+use super::options::{EmbeddedOptions, Opening, Workers};
 use super::scan::{Damages, Scan};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
@@ -87,7 +87,7 @@ impl Disk {
     ///
     /// # Errors
     /// [`StoreError::Internal`] with the directory, what is wrong with it, and the remedy. Then nothing was changed in it.
-    pub(super) fn open(dir: &Path, options: &Options, (opening, workers): (Opening, Workers)) -> Result<Self> {
+    pub(super) fn open(dir: &Path, options: &EmbeddedOptions, (opening, workers): (Opening, Workers)) -> Result<Self> {
         let found = inspect::inspect(dir, opening)?;
         let refused = |error: std::io::Error| {
             StoreError::Internal(format!("{} cannot be written: {error}; choose another data directory", dir.display()))

@@ -7,23 +7,23 @@ use super::layout;
 use super::scan::Damages;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
-use doppel_store::{Report, Result, Seq, Store as _, StoreError};
+use doppel_store::{ExaminationReport, Result, Seq, Store as _, StoreError};
 
 /// A collection under examination.
 struct Examined<'a> {
     shared: &'a SharedState,
     collection: &'a Collection,
     name: String,
-    report: &'a mut Report,
+    report: &'a mut ExaminationReport,
 }
 
 impl EmbeddedStore {
     /// Adds to `report` what is wrong with ids and pairs, and all that was passed over since the store was opened. One pass over
-    /// the records; for a store opened with [`super::Options::damages`].
+    /// the records; for a store opened with [`super::EmbeddedOptions::damages`].
     ///
     /// # Errors
     /// When the directory cannot be read at all.
-    pub async fn examine_rest(&self, report: &mut Report) -> Result<()> {
+    pub async fn examine_rest(&self, report: &mut ExaminationReport) -> Result<()> {
         let shared = self.shared()?;
         for state in self.collections().await? {
             let collection = shared.collection(&state.name)?;
@@ -32,14 +32,14 @@ impl EmbeddedStore {
             examined.ids()?;
             examined.pairs()?;
         }
-        self.tell_damages(report)
+        self.report_damages(report)
     }
 
     /// Adds to `report` all that was passed over since the store was opened.
     ///
     /// # Errors
     /// When the store is closed.
-    pub fn tell_damages(&self, report: &mut Report) -> Result<()> {
+    pub fn report_damages(&self, report: &mut ExaminationReport) -> Result<()> {
         let shared = self.shared()?;
         let names: Vec<(u32, String)> = {
             let collections = shared.collections.read();

@@ -68,7 +68,7 @@ fn judge_pending(pending: &PendingRegistration, proposal: &Proposal, judge: &dyn
         via: proposal.via,
         fingerprint: proposal.fingerprint,
         signatures: &pending.signed.signatures,
-        lasting: false,
+        seq_is_immutable: false,
     });
     (bytes_of(&pending.record), found)
 }
@@ -91,7 +91,7 @@ pub(super) fn judge_stored(
         Vec::new()
     };
     let (via, fingerprint) = (proposal.via, proposal.fingerprint);
-    let candidate = Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true };
+    let candidate = Candidate { record: &record, via, fingerprint, signatures: &signatures, seq_is_immutable: true };
     let bytes = bytes_of(&record);
     let found = if bytes > SHORT_BYTES { blocking(|| judge.judge(&candidate)) } else { judge.judge(&candidate) };
     Ok((bytes, found))

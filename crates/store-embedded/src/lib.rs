@@ -72,7 +72,7 @@ mod sweep;
 mod tasks;
 mod write_watchdog;
 
-pub use self::options::{Opening, Options, Progress};
+pub use self::options::{EmbeddedOptions, LoadProgress, Opening};
 pub use self::salvage::recoverable_copy;
 pub use self::scan::Damages;
 pub use self::store::EmbeddedStore;

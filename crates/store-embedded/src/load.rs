@@ -20,7 +20,7 @@ use super::errors::unavailable;
 use super::generation::Generation;
 use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry, IndexEntry};
-use super::options::{Options, Progress};
+use super::options::{EmbeddedOptions, LoadProgress};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
 use doppel_store::tasks::TaskState;
@@ -51,7 +51,7 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
 }
 
 /// All collections with their indexes.
-pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<CollectionName, Arc<Collection>>> {
+pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTreeMap<CollectionName, Arc<Collection>>> {
     let view = disk.view();
     let mut found = Vec::new();
     for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_COLLECTION) {
@@ -62,13 +62,13 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
         let numbers = numbers.map(|bytes| layout::decode_numbers(&bytes)).transpose()?.unwrap_or((1, 0));
         found.push((entry, numbers));
     }
-    let mut progress = Progress { done: 0, total: found.iter().map(|(_, (_, count))| count).sum() };
+    let mut progress = LoadProgress { done: 0, total: found.iter().map(|(_, (_, count))| count).sum() };
     let mut collections = BTreeMap::new();
     for (entry, (next_seq, count)) in found {
         let state = &entry.state;
         // Only of the live one: those beside it stay on disk.
         let index = rebuild(disk, entry.number, state.generation, next_seq, &mut |records| {
-            (options.progress)(Progress { done: progress.done + records, ..progress });
+            (options.progress)(LoadProgress { done: progress.done + records, ..progress });
         })?;
         progress.done += count;
         let filed = index.len() as u64;
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn records_come_back_in_seq_order_wherever_they_lie_and_a_damaged_one_stops_none() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
+        let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
         // In one stretch, in several, at their edges; the large ones fill a piece each.
         let seqs = [1, 2, 3, STRETCH - 1, STRETCH, 2 * STRETCH + 7, 5 * STRETCH, 9 * STRETCH - 1];
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
+        let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
         let key = layout::signature_key(1, 1, 1).to_vec();
         disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
         disk.publish();

@@ -23,7 +23,7 @@ pub(super) enum Workers {
 
 /// How far a rebuild of the indexes has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct LoadProgress {
     /// Records of all collections filed so far.
     pub done: u64,
     /// Records of all collections.
@@ -32,7 +32,7 @@ pub struct Progress {
 
 /// How to open an embedded store.
 #[derive(Clone)]
-pub struct Options {
+pub struct EmbeddedOptions {
     /// What may be opened.
     pub opening: Opening,
     /// Writes are refused while less than this is free on the volume: a full disk stops fjall until it is opened again, and
@@ -45,10 +45,10 @@ pub struct Options {
     /// Block cache of the database.
     pub cache_bytes: u64,
     /// Called with how far the rebuilding of the indexes has come; from one thread at a time.
-    pub progress: Arc<dyn Fn(Progress) + Send + Sync>,
+    pub progress: Arc<dyn Fn(LoadProgress) + Send + Sync>,
 }
 
-impl Default for Options {
+impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
             opening: Opening::CreateIfEmpty,

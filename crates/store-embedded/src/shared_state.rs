@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::errors::unavailable;
 use super::free_space::FreeSpace;
 use super::load::{self, TaskList};
-use super::options::{Opening, Options, Workers};
+use super::options::{EmbeddedOptions, Opening, Workers};
 use super::pipeline::Message;
 use super::sweep;
 use super::write_watchdog::WriteWatchdog;
@@ -36,7 +36,7 @@ impl SharedState {
     /// Opens the database, rebuilds the indexes, starts the committer, finishes what a crash interrupted.
     pub(super) fn open(
         dir: &Path,
-        options: &Options,
+        options: &EmbeddedOptions,
         how: (Opening, Workers),
         (watchdog, space): (&Arc<WriteWatchdog>, &Arc<FreeSpace>),
         on_failure: OnFailure,

@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::errors::{gone, lost, unavailable};
 use super::exclusive::{self, Exclusive};
 use super::free_space::{FreeSpace, Reserve};
-use super::options::{Options, Workers};
+use super::options::{EmbeddedOptions, Workers};
 use super::pipeline::{Answer, AnswerReceiver};
 use super::reopen;
 use super::shared_state::SharedState;
@@ -40,7 +40,7 @@ impl EmbeddedStore {
     /// # Errors
     /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, of a newer format, not
     /// accessible, no data directory, or one that lacks something. Then nothing was changed in it.
-    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
+    pub fn open(dir: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self> {
         let dir = dir.as_ref();
         // What cannot be read cannot be merged either.
         let workers = if options.damages.is_some() { Workers::Held } else { Workers::Running };

@@ -9,7 +9,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::free_space::FreeSpace;
-use super::options::Options;
+use super::options::EmbeddedOptions;
 use super::shared_state::SharedState;
 use super::write_watchdog::WriteWatchdog;
 
@@ -20,7 +20,7 @@ pub const MAX_PENDING: usize = 1024;
 /// What outlives one opened database.
 pub(super) struct Supervisor {
     pub(super) dir: PathBuf,
-    pub(super) options: Options,
+    pub(super) options: EmbeddedOptions,
     pub(super) space: Arc<FreeSpace>,
     pub(super) watchdog: Arc<WriteWatchdog>,
     /// Whether it was last opened without merging tables, for want of room.

@@ -132,14 +132,15 @@ fn write(committer: &Sender<Message>, ops: Vec<Op>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
+    use crate::EmbeddedOptions;
     use crate::options::FRESH;
     use crate::pipeline::Answer;
 
     #[test]
     fn every_key_of_the_collection_goes_and_none_of_another() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Arc::new(Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens"));
+        let disk =
+            Arc::new(Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens"));
         let seqs = 0..2 * KEYS_PER_BATCH as u64 + 10;
         let put = |number| move |seq| Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), vec![0; 8]);
         disk.commit([6, 7, 8].into_iter().flat_map(|number| seqs.clone().map(put(number))).collect())

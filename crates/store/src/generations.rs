@@ -1,6 +1,6 @@
-//! Generations beside the live one: how a whole index is built anew while the collection is in use.
+//! Standby generations: how a whole index is built anew while the collection is in use.
 //!
-//! A collection answers from one *live* generation. Others may stand beside it, all under the same records: one being
+//! A collection answers from one *live* generation. It may have *standby* generations of the same records: one being
 //! built (reindex), and complete ones kept to go back to. From the return of [`Generations::begin_generation`] on every
 //! registration brings its signatures for all of them, and every removal takes them out of all of them; what was there before
 //! is filed by [`Generations::file`]. So a complete generation stays complete and can go live at any time.
@@ -24,7 +24,7 @@ use doppel_core::verdict::Fingerprint;
 /// place on disk.
 pub const MAX_GENERATIONS: usize = 3;
 
-/// How far a generation beside the live one is.
+/// How far a standby generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -35,7 +35,7 @@ pub enum Phase {
     Ready,
 }
 
-/// A generation beside the live one.
+/// A standby generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GenerationState {
     /// Its number.
@@ -156,7 +156,7 @@ pub struct Pairs {
 /// repeated when its outcome is unknown.
 #[async_trait]
 pub trait Generations {
-    /// Announces a generation beside the live one, in phase `Building`. When it returns, every registration that is not yet
+    /// Announces a standby generation, in phase `Building`. When it returns, every registration that is not yet
     /// answered has been or will be filed in it, and [`GenerationState::scan_end`] is above the seq of every record that is
     /// not.
     ///
@@ -168,7 +168,7 @@ pub trait Generations {
     /// now, and those filed already.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` when there is no such generation beside the live one.
+    /// `UnknownCollection`; `Limit` when there is no such standby generation.
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64>;
 
     /// Says that a generation is complete.
@@ -177,7 +177,7 @@ pub trait Generations {
     /// As [`Generations::file`].
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
-    /// Makes a complete generation the live one, with its settings; the one that was live stays beside it, complete.
+    /// Makes a complete generation the live one, with its settings; the one that was live becomes a standby one, complete.
     /// Lookups go on all the while, each wholly in one generation or the other. Nothing to do when it is live already.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ pub trait Generations {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>>;
 
-    /// Removes a generation beside the live one with everything in it; whether it was there.
+    /// Removes a standby generation with everything in it; whether it was there.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` when it is the live one.
@@ -206,7 +206,7 @@ pub trait Generations {
         limit: usize,
     ) -> Result<Vec<Filed>>;
 
-    /// Records the matches of records in a generation, the live one or one beside it, replacing what was recorded for them; none
+    /// Records the matches of records in a generation, live or standby, replacing what was recorded for them; none
     /// removes that. Records that are not filed in it are left out, and what is recorded of a record goes with it.
     /// Registrations record their own in the live generation: all matches, not only those that the verdict lists.
     ///

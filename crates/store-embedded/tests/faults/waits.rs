@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::faults::{gate, insist, open, sample};
 use doppel_core::verdict::{Match, Verdict, VerdictKind};
 use doppel_store::conformance::{Desk, Sample, SampleJudge, stored};
-use doppel_store::{Candidate, Judge, Mode, Placed, Registered, Registration, StoreError};
+use doppel_store::{Candidate, Judge, Mode, Registered, Registration, SequencedNotifier, StoreError};
 use fail::FailScenario;
 
 /// A judge that does something before it judges.
@@ -72,8 +72,8 @@ async fn a_replacement_that_fails_takes_nothing_from_the_one_that_follows_it() {
     // Answered after whatever the writer was told before it.
     stored(other.put(&Sample::with_keys("later", [8, 9])).await);
     let alike = Sample::with_keys("c", [1, 2]);
-    let (placed, in_line) = Placed::new();
-    let registration = Registration { placed, ..desk.registration(&alike, Mode::Put) };
+    let (sequenced, in_line) = SequencedNotifier::new();
+    let registration = Registration { sequenced, ..desk.registration(&alike, Mode::Put) };
     let store_too = Arc::clone(&store);
     let judge = SampleJudge::of(&alike, false);
     let third = tokio::spawn(async move { store_too.register(registration, judge).await });
