@@ -1,7 +1,7 @@
-//! Creating, changing and dropping collections. One such change at a time.
+//! Creates, changes and drops collections, one such change at a time.
 //!
-//! What memory shows changes in the writer, right after publication, so a caller that stops waiting leaves memory and
-//! disk in step.
+//! The committer changes what is shown in memory right after publication, so memory and disk agree even when the caller stops
+//! waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,7 +72,7 @@ impl SharedState {
             if collection.count.load(Ordering::Acquire) > 0 || !sequencer.is_quiet() {
                 return Err(StoreError::ProfileConflict(spec.name));
             }
-            // Without records those beside it are worth nothing.
+            // Without records standby generations are worth nothing.
             gone = sequencer.generations();
             (state.generation, state.live_since, state.scan_end) = (sequencer.next_generation, None, 0);
             state.others.clear();
@@ -132,7 +132,7 @@ pub(super) fn tombstone(number: u32, generation: GenerationId) -> Op {
     Op::Put(Space::Meta, keys::generation_tombstone_key(number, generation), Vec::new())
 }
 
-/// Puts what is shown of a collection.
+/// Writes what is shown of a collection.
 pub(super) fn put_state(number: u32, next_generation: GenerationId, state: &CollectionState) -> Result<Op> {
     let entry = CollectionEntry { number, next_generation, state: state.clone() };
     let value = serde_json::to_vec(&entry).map_err(|error| StoreError::Internal(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! A batch that the committer builds: each change is settled, and what must be written for it is added.
 //!
-//! Settling a change says what it comes to, now that all changes before it have come to something. All generations are kept up
-//! here: a record is filed in all of them, and removed from all of them, in the batch that stores or removes it.
+//! To settle a change is to decide its outcome, which may depend on that of changes before it: they are settled. In the batch that
+//! stores or removes a record it is filed in all generations, or removed from all.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -54,7 +54,7 @@ impl Drop for Claim {
         }
         drop(claims);
         if let Some(next) = next {
-            // If it stops waiting just now, the claim comes back, is dropped, and so handed to the one after.
+            // If it stops waiting just now, the claim is returned and dropped here, and so handed to the one after.
             drop(next.send(Self { claims: Arc::clone(&self.claims), id: self.id.clone() }));
         }
     }

@@ -51,7 +51,7 @@ pub(super) struct SequencerState {
     /// Sequenced and unpublished registrations.
     pub(super) registrations: HashMap<Seq, Arc<PendingRegistration>>,
     /// Published records whose removal or replacement is sequenced and unpublished: still found by lookups, not by
-    /// registrations sequenced later (unless that change comes to nothing).
+    /// registrations sequenced later (unless that change is rolled back).
     pub(super) removals: HashMap<Seq, Arc<CommitOutcome>>,
     /// Dropped: nothing is sequenced any more.
     pub(super) dropped: bool,

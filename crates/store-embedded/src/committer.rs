@@ -87,13 +87,13 @@ impl Committer {
 
     fn measure(&mut self) {
         self.disk.measure();
-        self.space.follow(self.disk.bytes());
+        self.space.set_data_bytes(self.disk.bytes());
         self.measured = Instant::now();
         let held = self.disk.workers() == Workers::Held && self.disk.damages().is_none();
         let reason = if self.disk.has_failed() {
             return;
         } else if self.disk.has_crashed() {
-            "what clears away in the background has failed"
+            "a thread of the storage engine has failed"
         } else if held && self.space.check(Reserve::Whole).is_ok() {
             "there is room again"
         } else if held && self.opened.elapsed() >= HELD_FOR {
@@ -139,7 +139,7 @@ impl Committer {
         batch.end(|| error.as_ref().map(CommitError::answer));
     }
 
-    /// As many changes as make a batch; one that is exclusive only by itself.
+    /// As many changes as make a batch; an exclusive one has a batch of its own.
     fn gather(&mut self) -> Batch {
         let mut batch = Batch::default();
         while !batch.is_full()
@@ -174,7 +174,7 @@ impl Committer {
 }
 
 impl Drop for Committer {
-    /// A writer that panics is a failed one: the store opens again instead of refusing for ever.
+    /// A committer that panics has failed: the store is opened again, instead of refusing for ever.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.watchdog.end();

@@ -1,4 +1,4 @@
-//! What a judged registration comes to: the verdict drawn from those of its matches that hold.
+//! Concludes a judged registration: the verdict from those of its matches that hold.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,7 +15,7 @@ pub(super) fn conclude_early(mut judged: JudgedRegistration) -> JudgedRegistrati
     judged
 }
 
-/// Asked when everything that a match depends on is settled. A judge that panics fails the registration.
+/// The outcome of a registration. Every change that a match depends on is settled. A judge that panics fails the registration.
 pub(super) fn conclude(judged: &JudgedRegistration) -> Conclusion {
     let panicked = || Conclusion::Fail(StoreError::Internal("concluding a verdict panicked".into()));
     catch_unwind(AssertUnwindSafe(|| verdict_of(judged))).unwrap_or_else(|_| panicked())

@@ -31,8 +31,8 @@ use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result, Seq, StoreError, StoredRecord};
 
-/// The engine holds a commit up for good, when nobody clears away for it, at so many tables written and not merged, or memtables
-/// full and not written. It is not let come to that: commits wait before, where they can be told to end.
+/// The engine blocks a commit, for ever if its workers have failed, at somewhat more tables written and not merged, or memtables
+/// full and not written. Commits wait here before that, where the wait can be ended.
 const TABLES_BEHIND: usize = 28;
 const MEMTABLES_BEHIND: usize = 3;
 /// How often to look whether it has caught up.
@@ -58,7 +58,7 @@ pub(super) struct Disk {
 pub(super) enum CommitError {
     /// Nothing was written.
     Refused(String),
-    /// Some of it may have reached the disk; opening again will tell.
+    /// Some of it may have reached the disk; opening again will show.
     Open(String),
 }
 
@@ -72,7 +72,7 @@ impl CommitError {
 }
 
 /// Writes down that the directory is no longer as it was closed, before anything changes in it: workers clear journals away at once.
-/// Whether that could be written; where it could not, nothing may be cleared away.
+/// Whether that could be written; where it could not, no journal may be deleted.
 fn announced(dir: &Path) -> bool {
     let Some(closed) = Manifest::read(dir).filter(|manifest| manifest.state == State::Closed) else { return true };
     let written = Manifest { state: State::Open, ..closed }.write(dir);
@@ -186,11 +186,11 @@ impl Disk {
         Ok(())
     }
 
-    /// Waits while the engine has so much to clear away that it would hold the commit up.
+    /// Waits while the engine has so much to merge and write that it would block the commit.
     fn wait_until_cleared(&self) -> std::result::Result<(), CommitError> {
         while self.is_behind() {
             if self.workers == Workers::Held || self.is_stopping() || self.has_crashed() {
-                return Err(CommitError::Refused("the storage engine does not clear away any more".into()));
+                return Err(CommitError::Refused("the storage engine does not merge tables any more".into()));
             }
             std::thread::sleep(CATCHING_UP);
         }
@@ -206,22 +206,22 @@ impl Disk {
     }
 
     /// Whether something that writes in the background has failed, so that no commit can succeed. Waits for whoever writes the
-    /// journal, so that only the writer should ask.
+    /// journal, so that only the committer should ask.
     pub(super) fn has_crashed(&self) -> bool {
         fails("store::worker_crash") || self.db.persist(PersistMode::Buffer).is_err()
     }
 
-    /// Whether it clears away in the background.
+    /// Whether it merges tables in the background.
     pub(super) fn workers(&self) -> Workers {
         self.workers
     }
 
-    /// What was passed over because it cannot be read, if the store was opened so.
+    /// What was skipped because it cannot be read, if the store was opened so.
     pub(super) fn damages(&self) -> Option<&Damages> {
         self.damages.as_ref()
     }
 
-    /// Passes over what cannot be read, if the store was opened so.
+    /// Skips what cannot be read, if the store was opened so.
     pub(super) fn tolerate<T>(&self, at: (Space, u32, Seq), read: Result<T>) -> Result<Option<T>> {
         match (read, &self.damages) {
             (Err(_), Some(damages)) => {
@@ -268,7 +268,7 @@ impl Disk {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Tells work that can wait until the next opening to end.
+    /// Ends work that can wait until the next opening.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -282,7 +282,7 @@ impl Disk {
         self.measured.load(Ordering::Relaxed)
     }
 
-    /// Looks how many bytes are on disk. Waits for whoever writes the journal, so that only the writer should ask.
+    /// Looks how many bytes are on disk. Waits for whoever writes the journal, so that only the committer should ask.
     pub(super) fn measure(&self) {
         if let Ok(bytes) = self.db.disk_space() {
             self.measured.store(bytes, Ordering::Relaxed);
@@ -351,8 +351,8 @@ impl Disk {
         let number = keys.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
         let numbers = self.get(view, Space::Meta, &layout::numbers_key(number)).ok().flatten();
         let end = numbers.and_then(|bytes| layout::decode_numbers(&bytes).ok()).map_or(0, |(next, _)| next);
-        let place = (Arc::clone(view), self.keyspace(space).clone());
-        Scan::passing(found, place, (space, damages.clone()), keys, end)
+        let source = (Arc::clone(view), self.keyspace(space).clone());
+        Scan::skipping(found, source, (space, damages.clone()), keys, end)
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn gone() -> StoreError {
     unavailable("the store is closed or being opened again")
 }
 
-/// The answer of a committer that ended before it gave one: what was handed over may be on disk.
+/// The answer when the committer ended before it gave one: the change may be on disk.
 pub(super) fn lost() -> StoreError {
     StoreError::Unknown("the writer ended before it answered".into())
 }

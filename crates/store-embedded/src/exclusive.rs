@@ -12,7 +12,7 @@ use super::keyspaces::Op;
 use super::pipeline::{AfterCommit, Change, Message, OnPublished};
 use doppel_store::{Result, StoreError};
 
-/// What such a change comes to.
+/// What such a change writes and answers.
 pub(super) struct Exclusive<T> {
     pub(super) ops: Vec<Op>,
     pub(super) on_published: OnPublished,
@@ -20,7 +20,7 @@ pub(super) struct Exclusive<T> {
 }
 
 impl<T> Exclusive<T> {
-    /// Only to be written.
+    /// With nothing to do after the write.
     pub(super) fn written(ops: Vec<Op>, value: T) -> Self {
         Self { ops, on_published: Box::new(|| {}), value }
     }

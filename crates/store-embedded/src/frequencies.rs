@@ -54,12 +54,12 @@ impl SharedState {
 
 /// See [`Frequencies::sample`]: published records only, by their slots.
 fn sample(collection: &Collection, limit: usize) -> Vec<Seq> {
-    // What is sequenced behind is in the index already, and may come to nothing.
+    // Later ones are in the index already, and may come to nothing.
     let settled = collection.sequencer.lock().settled_below();
     let shown = collection.shown.load_full();
     let steps = Steps::new(collection.count.load(Ordering::Acquire), limit, shown.state.frequencies);
     let published = shown.live.index.live_seqs().take_while(|seq| *seq < settled);
-    let chosen = (0..).zip(published).filter(|(place, _)| steps.take(*place)).map(|(_, seq)| seq);
+    let chosen = (0..).zip(published).filter(|(index, _)| steps.take(*index)).map(|(_, seq)| seq);
     chosen.take(limit).collect()
 }
 

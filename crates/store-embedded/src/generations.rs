@@ -1,9 +1,10 @@
-//! Generations beside the live one: on disk only, each under its number in `signatures` and `pairs`.
+//! Standby generations, from their announcement to their removal. They are on disk only, each under its number in `signatures` and
+//! `pairs`, and as complete as the live one.
 //!
-//! A registration brings its signatures for all there are, a removal deletes them in all (`settle`). Announcing one changes,
-//! under the sequencer's lock, what registrations must bring, and then waits in line until all sequenced before are
-//! published: they are what is to be filed. Filing, like all that depends on what is stored, goes to the writer in batches of
-//! its own (`alone`), small enough that registrations in between wait no longer than for each other.
+//! A registration has signatures for all generations, a removal deletes them in all (`batch`). Announcing a generation changes,
+//! under the sequencer's lock, what registrations must be signed for, and then waits until all that was sequenced before is
+//! published: that is what is to be filed. Filing is an exclusive change (`exclusive`) of bounded size, so that registrations in
+//! between wait no longer than for each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,17 +34,17 @@ use doppel_store::generations::{
 };
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// Records filed in one batch, and lists of pairs put: looking up so many takes the writer a few milliseconds.
+/// Records filed, or lists of pairs put, in one batch: looking up so many takes the committer a few milliseconds.
 const MAX_FILED: usize = 256;
 /// ... or so many bytes of them.
 const MAX_FILED_BYTES: usize = 1 << 20;
 
-fn beside(state: &CollectionState, id: GenerationId) -> Result<&GenerationState> {
+fn standby(state: &CollectionState, id: GenerationId) -> Result<&GenerationState> {
     state.others.iter().find(|other| other.id == id).ok_or_else(|| missing_generation(id))
 }
 
-/// The same state with other generations beside the live one.
-fn with_others(state: &CollectionState, others: Vec<GenerationState>) -> Arc<CollectionState> {
+/// The same state with other standby generations.
+fn with_standby(state: &CollectionState, others: Vec<GenerationState>) -> Arc<CollectionState> {
     Arc::new(CollectionState { others, ..state.clone() })
 }
 
@@ -96,7 +97,7 @@ impl SharedState {
         let others = state.others.iter().cloned().chain([begun.clone()]).collect();
         let put = |value| Op::Put(Space::Meta, keys::statistics_key(collection.number, id), value);
         let ops = (!statistics.is_empty()).then(|| put(statistics)).into_iter().collect();
-        let answer = self.change_generations(&collection, with_others(&state, others), ops, move || {
+        let answer = self.change_generations(&collection, with_standby(&state, others), ops, move || {
             point("generation::announced");
             drop(guard);
         })?;
@@ -111,7 +112,7 @@ impl SharedState {
     ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let state = collection.state();
-        if beside(&state, id)?.phase == Phase::Ready {
+        if standby(&state, id)?.phase == Phase::Ready {
             return Ok(None);
         }
         let mut others = state.others.clone();
@@ -120,7 +121,7 @@ impl SharedState {
             point("generation::completed");
             drop(guard);
         };
-        self.change_generations(&collection, with_others(&state, others), Vec::new(), then).map(Some)
+        self.change_generations(&collection, with_standby(&state, others), Vec::new(), then).map(Some)
     }
 
     fn drop_generation(
@@ -134,7 +135,7 @@ impl SharedState {
         if state.generation == id {
             return Err(StoreError::Limit(format!("generation {id} is the live one")));
         }
-        if beside(&state, id).is_err() {
+        if standby(&state, id).is_err() {
             return Ok(None);
         }
         let others = state.others.iter().filter(|other| other.id != id).cloned().collect();
@@ -145,7 +146,7 @@ impl SharedState {
             drop(guard);
         };
         let ops = vec![tombstone(number, id)];
-        self.change_generations(&collection, with_others(&state, others), ops, then).map(Some)
+        self.change_generations(&collection, with_standby(&state, others), ops, then).map(Some)
     }
 
     fn filed(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Filed>> {
@@ -204,7 +205,7 @@ fn file(
     let state = collection.state();
     let mut ops = Vec::new();
     // In one that is complete, all is filed.
-    if beside(&state, generation)?.phase == Phase::Building {
+    if standby(&state, generation)?.phase == Phase::Building {
         let view = disk.view();
         for (seq, (id, value)) in batch {
             let key = layout::signature_key(collection.number, generation, seq);
@@ -259,7 +260,7 @@ impl Generations for EmbeddedStore {
         let keep = {
             let shared = self.shared()?;
             let state = shared.collection(name)?.state();
-            keeps_signatures(&beside(&state, generation)?.settings)
+            keeps_signatures(&standby(&state, generation)?.settings)
         };
         let mut batch = batch.into_iter().peekable();
         let mut filed = 0;

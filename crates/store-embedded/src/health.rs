@@ -1,4 +1,4 @@
-//! What is looked at in a directory besides records and index entries: ids, pairs, and what could not be read at all.
+//! Examines what is in a directory besides records and index entries: ids, pairs, and what could not be read at all.
 
 use super::collection::Collection;
 use super::keys;
@@ -47,9 +47,9 @@ impl EmbeddedStore {
         };
         for damage in shared.disk.damages().map(Damages::all).unwrap_or_default() {
             let name = names.iter().find(|(number, _)| *number == damage.number).map(|(_, name)| name.clone());
-            let place = damage.seq.filter(|seq| *seq > 0).map_or_else(|| "*".to_owned(), |seq| format!("seq {seq}"));
+            let record = damage.seq.filter(|seq| *seq > 0).map_or_else(|| "*".to_owned(), |seq| format!("seq {seq}"));
             let fault = format!("{} cannot be read: damaged on disk", what(damage.space));
-            report.faults.push((name.unwrap_or_else(|| "*".to_owned()), place, fault));
+            report.faults.push((name.unwrap_or_else(|| "*".to_owned()), record, fault));
         }
         Ok(())
     }

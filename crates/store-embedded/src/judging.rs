@@ -1,7 +1,7 @@
 //! The second stage of a registration, on the caller's own thread: which of the proposals are matches.
 //!
 //! Candidates are read and a judge is asked about them; lookups (`find`) read them in the same way. What a query may read is
-//! bounded ([`MAX_CANDIDATE_BYTES`]), so that near copies of a text of a megabyte hold nobody up for seconds. What takes more
+//! bounded ([`MAX_CANDIDATE_BYTES`]), so that near copies of a text of a megabyte delay nobody by seconds. What takes more
 //! than about a millisecond is announced to the runtime as blocking.
 
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! How what stands beside the records looks on disk: generations, pairs, decisions, tasks, document frequencies. What `layout` is for records.
+//! How generations, pairs, decisions, tasks and document frequencies look on disk. `layout` says the same of records.
 //!
 //! Integers in keys are big-endian. The collection's number leads every key of its own, so that dropping it is deleting ranges.
 //!

@@ -17,11 +17,11 @@ pub enum Opening {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workers {
     Running,
-    /// It does not: commits go to the journal alone. For a volume without the room that merging tables takes.
+    /// It does not: commits are written to the journal only. For a volume without the room that merging tables takes.
     Held,
 }
 
-/// How far a rebuild of the indexes has come.
+/// Progress of rebuilding the indexes at opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadProgress {
     /// Records of all collections filed so far.
@@ -36,16 +36,16 @@ pub struct EmbeddedOptions {
     /// What may be opened.
     pub opening: Opening,
     /// Writes are refused while less than this is free on the volume: a full disk stops fjall until it is opened again, and
-    /// clearing up needs room too. Removals go on.
+    /// merging tables needs room too. Removals are taken all the same.
     pub min_free_bytes: u64,
     /// The same, as a share of the data's size, up to 4 GiB; what is more counts.
     pub reserve_percent: u32,
-    /// Unless `None`, what cannot be read is passed over and noted here, where that is possible.
+    /// Unless `None`, what cannot be read is skipped and noted here, where that is possible.
     pub damages: Option<Damages>,
     /// Block cache of the database.
     pub cache_bytes: u64,
-    /// Called with how far the rebuilding of the indexes has come; from one thread at a time.
-    pub progress: Arc<dyn Fn(LoadProgress) + Send + Sync>,
+    /// Called while the indexes are rebuilt; from one thread at a time.
+    pub on_progress: Arc<dyn Fn(LoadProgress) + Send + Sync>,
 }
 
 impl Default for EmbeddedOptions {
@@ -56,7 +56,7 @@ impl Default for EmbeddedOptions {
             reserve_percent: 50,
             damages: None,
             cache_bytes: 64 << 20,
-            progress: Arc::new(|_| {}),
+            on_progress: Arc::new(|_| {}),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What is sequenced and not yet published: registrations and removals, and how each of them ends.
 //!
-//! A match that only holds if another change ends one way carries that change's [`CommitOutcome`] as its [`Condition`]; the
-//! condition is checked when the change that found the match is settled, which is after every change sequenced before it.
+//! A match with a record that is not published yet, or is about to be removed, holds only if that change ends one way: its
+//! [`Condition`] is that change's [`CommitOutcome`]. It is checked when the change that found the match is settled, which is after
+//! every change sequenced before it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -34,7 +35,7 @@ impl CommitOutcome {
 pub(super) enum Condition {
     /// On a registration that must be committed.
     Committed(Arc<CommitOutcome>),
-    /// On a removal that must come to nothing.
+    /// On a removal that must be rolled back.
     RolledBack(Arc<CommitOutcome>),
 }
 
@@ -74,7 +75,7 @@ impl PendingRegistration {
     }
 }
 
-/// A published record that is to be removed or replaced, unless the change comes to nothing.
+/// A published record that is to be removed or replaced, unless the change is rolled back.
 #[derive(Debug)]
 pub(super) struct PendingRemoval {
     pub(super) seq: Seq,

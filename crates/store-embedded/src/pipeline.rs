@@ -13,7 +13,7 @@
 //!
 //! | | says | taken by | ended by | when |
 //! |---|---|---|---|---|
-//! | [`Claim`] | nobody else changes this id | the caller, waiting in call order | the committer | before the answer goes out; or the caller, when there is nothing to do or beginning fails |
+//! | [`Claim`] | nobody else changes this id | the caller, waiting in call order | the committer | before the answer; or the caller, when there is nothing to do or beginning fails |
 //! | permit | one of [`super::MAX_PENDING`] changes under way | the caller, waiting, with its claim | as the claim | with the claim |
 //! | [`Ticket`] | the position among the collection's changes | the caller, under the sequencer's lock | the caller, by [`Ticket::deliver`] or by dropping it | when its candidates are judged, without a wait in between |
 //! | `CommitOutcome` | whether the change is committed | the caller, with the ticket | the committer | when it settles the change, in the order of positions |
@@ -50,7 +50,7 @@ pub(super) enum Message {
 pub(super) enum Change {
     /// Of one record.
     Record(Box<RecordChange>),
-    /// Nothing comes at this position.
+    /// Nothing is to be done at this position.
     Cancelled(Rollback),
     /// Writes what it was given. It runs when all before it is published.
     Barrier(Barrier),
@@ -65,7 +65,7 @@ pub(super) struct Barrier {
     pub(super) reply: oneshot::Sender<Result<Answer>>,
 }
 
-/// Run when what a change writes is published, before the answer goes out.
+/// Run when what a change writes is published, before the answer.
 pub(super) type OnPublished = Box<dyn FnOnce() + Send>;
 
 impl Barrier {
@@ -147,7 +147,7 @@ pub(super) struct ConditionalMatch {
     pub(super) condition: Option<Condition>,
 }
 
-/// What a registration comes to.
+/// The outcome of a registration, before it is written.
 pub(super) enum Conclusion {
     Store {
         record: StoredRecord,
@@ -187,7 +187,7 @@ pub(super) struct Rollback {
 }
 
 /// A position among the changes of a collection. The committer is always told what became of it: dropped without
-/// [`Ticket::deliver`] (a read failed, a judge panicked) it sends [`Change::Cancelled`], so that those behind it are not held up.
+/// [`Ticket::deliver`] (a read failed, a judge panicked) it sends [`Change::Cancelled`], so that those behind it need not wait.
 pub(super) struct Ticket {
     position: u64,
     committer: Sender<Message>,

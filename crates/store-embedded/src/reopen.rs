@@ -1,12 +1,12 @@
-//! Opening again after a failed commit.
+//! Opens the database again after a failed commit, in the background, until it succeeds.
 //!
-//! A failed write leaves open what is on disk, and fjall refuses further writes until it is opened again, even when
-//! there is room again. So all that belongs to the open database is thrown away and built from the disk. Lookups go on against the old one
-//! until there is room, or until that has been waited for in vain: half-written files of a failed compaction may be what fills
-//! the disk, and only opening removes them.
+//! After a failed write it is unknown what is on disk, and fjall refuses further writes until it is opened again, even when there
+//! is room again. So all that belongs to the open database is dropped and built from the disk. Until there is room, or for about a
+//! second, lookups continue against the old one; no longer, since half-written files of a failed compaction may be what fills the
+//! disk, and only opening removes them.
 //!
-//! When there is too little room even then, merging tables would fail once more. So the database is opened without the threads that do
-//! it: lookups and removals go on, and the writer has it opened as usual when there is room, or after a while.
+//! When there is too little room even then, merging tables would fail once more. So the database is opened without the threads that
+//! merge: lookups and removals work, and the committer has it opened as usual when there is room, or after a while.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -23,10 +23,10 @@ use doppel_store::{Result, StoreError};
 /// First pause between two attempts; doubles up to [`LONGEST`].
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
-/// How often to wait for room on a full disk: a second and a half in all. What fills it may be what opening clears away.
+/// How often to wait for room on a full disk: a second and a half in all. What fills it may be what opening removes.
 const WAITS_FOR_ROOM: u32 = 5;
 
-/// What the writer calls when a commit has failed.
+/// What the committer calls when a commit has failed.
 pub(super) fn on_failure(supervisor: &Arc<Supervisor>) -> OnFailure {
     let supervisor = Arc::downgrade(supervisor);
     Box::new(move |reason| {
@@ -44,7 +44,7 @@ fn reopen(supervisor: &Weak<Supervisor>) {
     loop {
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST);
-        // Not held while asleep, so that a store that is let go of ends.
+        // Not held while asleep, so that a store that is dropped ends.
         let Some(supervisor) = supervisor.upgrade() else { return };
         if supervisor.closed.load(Ordering::Acquire) {
             return;
@@ -91,7 +91,7 @@ fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
 /// Whether tables are to be merged: not while there is no room, unless that was so for a while.
 fn workers(supervisor: &Supervisor) -> Result<Workers> {
     let is_short = || {
-        supervisor.space.look();
+        supervisor.space.measure();
         supervisor.space.check(Reserve::Whole).is_err()
     };
     if supervisor.is_held() || !is_short() {
@@ -102,7 +102,7 @@ fn workers(supervisor: &Supervisor) -> Result<Workers> {
 }
 
 fn open(supervisor: &Arc<Supervisor>, workers: Workers) -> Result<SharedState> {
-    // Whoever has removed the directory does not get an empty one in its place.
+    // A directory that was removed is not created anew.
     let how = (Opening::Existing, workers);
     SharedState::open(
         &supervisor.dir,

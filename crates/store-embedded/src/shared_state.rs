@@ -1,4 +1,4 @@
-//! Everything that lives as long as one opened database: thrown away whole and built again when a commit has failed.
+//! What lives as long as one opened database: dropped as a whole and built again when a commit has failed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,8 +42,8 @@ impl SharedState {
         on_failure: OnFailure,
     ) -> Result<Self> {
         let disk = Arc::new(Disk::open(dir, options, how)?);
-        space.follow(disk.bytes());
-        space.keep_ballast();
+        space.set_data_bytes(disk.bytes());
+        space.reserve_ballast();
         let collections = load::collections(&disk, options)?;
         let tasks = load::tasks(&disk)?;
         let (committer, messages) = unbounded();
@@ -55,8 +55,8 @@ impl SharedState {
             .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
         let collections = Arc::new(RwLock::new(collections));
         let watchdog = Arc::clone(watchdog);
-        sweep::finish_drops(&disk, &committer)?;
         let shared = Self { disk, collections, committer, tasks, thread: Mutex::new(Some(thread)), watchdog };
+        sweep::finish_drops(&shared.disk, &shared.committer)?;
         Ok(shared)
     }
 
@@ -86,7 +86,7 @@ impl SharedState {
 
 impl Drop for SharedState {
     /// Waits for the committer and for a sweep that is under way, so that the directory is free when this returns; unless a write
-    /// hangs: then they are left to themselves, and the directory stays in use until the process ends.
+    /// hangs: then nobody waits for them, and the directory stays in use until the process ends.
     fn drop(&mut self) {
         self.disk.stop();
         let (closed, _) = unbounded();
@@ -94,7 +94,7 @@ impl Drop for SharedState {
         let thread = self.thread.lock().take().filter(|thread| thread.thread().id() != std::thread::current().id());
         let ended = || thread.as_ref().is_none_or(JoinHandle::is_finished) && Arc::strong_count(&self.disk) == 1;
         while !ended() {
-            if self.watchdog.is_out() {
+            if self.watchdog.has_expired() {
                 tracing::error!("a write hangs; the data directory stays in use until the process ends");
                 return;
             }

@@ -308,7 +308,7 @@ impl Store for EmbeddedStore {
             // Who closes may have stopped waiting.
             let _ = sender.send(synced);
         };
-        // Not one of the runtime's threads: those must come to an end before the process can.
+        // Not one of the runtime's threads: the process cannot end before they do.
         let thread = std::thread::Builder::new().name("store-close".into()).spawn(end);
         thread.map_err(|error| StoreError::Internal(format!("closing failed: {error}")))?;
         let failed = |_| StoreError::Internal("closing failed".into());

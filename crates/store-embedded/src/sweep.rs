@@ -1,8 +1,8 @@
-//! Deletes the key ranges of dropped collections and generations, in bounded batches beside the service's own writes.
+//! Deletes the key ranges of dropped collections and generations in the background, in bounded batches between other writes.
 //!
-//! Dropping writes a tombstone and removes the name in one batch: from then on nobody sees the collection. What a crash
-//! leaves is swept at the next opening; the tombstone goes last. Collection numbers are never used twice, so a new
-//! collection of the same name never meets the old one's keys. It is the same with the numbers of generations.
+//! Dropping writes a tombstone and removes the name in one batch: from then on nobody sees the collection. The tombstone is deleted
+//! last; where there is one at the next opening, sweeping continues. Numbers of collections and of generations are never used
+//! twice, so a new collection of the same name shares no key with the old one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::layout;
 use super::pipeline::{Barrier, Change, Message};
 use doppel_store::{GenerationId, Result, StoreError};
 
-/// Keys deleted in one batch: some 50 KB of journal, a fraction of a millisecond beside its sync.
+/// Keys deleted in one batch: some 50 KB of journal, a fraction of a millisecond besides its sync.
 const KEYS_PER_BATCH: usize = 2_000;
 
 /// What is dropped, by its numbers.
@@ -43,7 +43,7 @@ impl Swept {
         }
     }
 
-    /// What goes last.
+    /// The keys to delete last.
     fn last(self) -> Vec<Vec<u8>> {
         match self {
             Self::Collection(number) => vec![layout::numbers_key(number), layout::tombstone_key(number)],
@@ -54,7 +54,7 @@ impl Swept {
     }
 }
 
-/// Sweeps what the last run left. In the background: nobody waits for it.
+/// Sweeps in the background what the last run left.
 pub(super) fn finish_drops(disk: &Arc<Disk>, committer: &Sender<Message>) -> Result<()> {
     let view = disk.view();
     for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_TOMBSTONE) {
@@ -81,7 +81,7 @@ pub(super) fn begin(disk: &Arc<Disk>, committer: &Sender<Message>, swept: Swept)
 
 fn start(disk: Arc<Disk>, committer: Sender<Message>, swept: Swept) -> Result<()> {
     let sweep = move || {
-        // What fails or stops here goes on at the next opening.
+        // What fails or stops here is continued at the next opening.
         if let Err(error) = sweep(&disk, &committer, swept) {
             tracing::warn!(%error, ?swept, "what was dropped is not swept yet; the next start continues");
         }
@@ -147,12 +147,12 @@ mod tests {
             .expect("a commit");
         disk.publish();
         let (sender, messages) = crossbeam_channel::unbounded();
-        let writer = std::thread::spawn({
+        let committer = std::thread::spawn({
             let disk = Arc::clone(&disk);
             move || {
                 for message in messages {
                     let Message::Unordered(Change::Barrier(Barrier { ops, reply, .. })) = message else {
-                        panic!("a sweep is in no line")
+                        panic!("a sweep has no position")
                     };
                     disk.commit(ops).expect("a commit");
                     disk.publish();
@@ -162,7 +162,7 @@ mod tests {
         });
         sweep(&disk, &sender, Swept::Collection(7)).expect("a sweep");
         drop(sender);
-        writer.join().expect("no panic");
+        committer.join().expect("no panic");
         let view = disk.view();
         let left = |number: u32| disk.prefix(&view, Space::Records, &number.to_be_bytes()).count() as u64;
         assert_eq!([6, 7, 8].map(left), [seqs.end, 0, seqs.end]);

@@ -1,4 +1,4 @@
-//! Tasks: all in memory, each a value on disk. There are few, and the writer changes them one at a time.
+//! Tasks: all in memory, each a value on disk. There are few, and the committer changes them one at a time.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::store::EmbeddedStore;
 use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, Tasks};
 use doppel_store::{Result, StoreError};
 
-/// What putting `task` comes to. Called by the writer, so `list` is all there is.
+/// The change that puts `task`. Run by the committer, so `list` is all there is.
 fn put(list: &TaskList, mut task: TaskState) -> Result<Exclusive<TaskPut>> {
     let tasks = list.lock();
     if tasks.get(&task.id).map_or(0, |stored| stored.version) != task.version {
