@@ -50,7 +50,7 @@ impl SharedState {
         let around = (Arc::clone(watchdog), Arc::clone(space));
         let runner = Committer::new(Arc::clone(&disk), messages, on_failure, around);
         let thread = std::thread::Builder::new()
-            .name("store-writer".into())
+            .name("store-committer".into())
             .spawn(move || runner.run())
             .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
         let collections = Arc::new(RwLock::new(collections));

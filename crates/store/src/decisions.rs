@@ -1,5 +1,5 @@
 //! Decisions: what people said about pairs of records. They name ids, not contents, so they outlive replacement, reindexing
-//! and export; they go with a deleted record and with their collection.
+//! and export; they are deleted with a record and with their collection.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ impl Decision {
 #[async_trait]
 pub trait Decisions {
     /// Adds a ruling about a pair; all rulings about it, those of others at the same time included. The records need not
-    /// exist; rulings about a record go when [`Store::remove`](super::Store::remove) removes it, not when it is replaced.
+    /// exist; [`Store::remove`](super::Store::remove) deletes the rulings about a record, replacing it does not.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` at [`MAX_RULINGS`].

@@ -21,7 +21,7 @@ use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::Fingerprint;
 
 /// Most generations of a collection, the live one included: each costs every registration another signing and another
-/// place on disk.
+/// index entry on disk.
 pub const MAX_GENERATIONS: usize = 3;
 
 /// How far a standby generation is.
@@ -54,7 +54,7 @@ pub struct GenerationState {
 }
 
 impl CollectionState {
-    /// The same collection with `other`, one of [`CollectionState::others`], live in place of what is.
+    /// The same collection with `other`, one of [`CollectionState::others`], live instead of the one that is.
     ///
     /// # Errors
     /// `Limit` while it is being built.
@@ -178,7 +178,7 @@ pub trait Generations {
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
     /// Makes a complete generation the live one, with its settings; the one that was live becomes a standby one, complete.
-    /// Lookups go on all the while, each wholly in one generation or the other. Nothing to do when it is live already.
+    /// Lookups continue meanwhile, each wholly in one generation or the other. Nothing to do when it is live already.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` when there is no such generation or it is still being built.
@@ -207,14 +207,14 @@ pub trait Generations {
     ) -> Result<Vec<Filed>>;
 
     /// Records the matches of records in a generation, live or standby, replacing what was recorded for them; none
-    /// removes that. Records that are not filed in it are left out, and what is recorded of a record goes with it.
+    /// removes that. Records that are not filed in it are left out, and what is recorded of a record is deleted with it.
     /// Registrations record their own in the live generation: all matches, not only those that the verdict lists.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` when there is no such generation.
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
 
-    /// Waits until every change of the collection that was under way at the call is visible or has come to nothing. After
+    /// Waits until every change of the collection that was under way at the call is visible or has failed. After
     /// [`Generations::activate_generation`]: what becomes visible later was judged in the generation that is live now.
     ///
     /// # Errors

@@ -117,7 +117,7 @@ pub struct StoredRecord {
     pub id: RecordId,
     /// Its position in commit order.
     pub seq: Seq,
-    /// Its content as it came: a JSON object.
+    /// Its content as it was received: a JSON object.
     pub row: Arc<str>,
     /// Its digest as the generation `digest_generation` read it. Another one may read another text: what the digest is there,
     /// its row says.
@@ -127,7 +127,7 @@ pub struct StoredRecord {
     pub digest_generation: GenerationId,
     /// The verdict it was given. `Match::seq` inside is not kept.
     pub verdict: Verdict,
-    /// The seq of `verdict.duplicate_of` at the time of the verdict: tells whether that record is still the same.
+    /// The seq of `verdict.duplicate_of` at the time of the verdict: shows whether that record is still the same.
     pub duplicate_of_seq: Option<Seq>,
     /// When it was stored or last updated (RFC 3339, UTC).
     pub stored_at: String,
@@ -187,7 +187,7 @@ impl Registration {
     }
 }
 
-/// Notifies a waiter that a registration is sequenced: of those begun later, none that could match it comes before it in commit
+/// Notifies a waiter that a registration is sequenced: of those begun later, none that could match it precedes it in commit
 /// order. A store calls [`SequencedNotifier::notify`] as soon as that is so. One that never does notifies by dropping the
 /// registration when it has ended.
 #[derive(Clone, Debug, Default)]
@@ -444,6 +444,6 @@ pub trait Store: Generations + Decisions + Tasks + Frequencies + Send + Sync + '
     /// What it holds. Costs a walk over the indexes' bookkeeping, not over their entries.
     async fn usage(&self) -> Result<Usage>;
 
-    /// Finishes what was begun, syncs and lets go. Calls after it fail with [`StoreError::Unavailable`].
+    /// Finishes what was begun, syncs and closes. Calls after it fail with [`StoreError::Unavailable`].
     async fn close(&self) -> Result<()>;
 }
