@@ -90,3 +90,23 @@ impl PendingRemoval {
         self.entries.iter().find(|(id, _)| *id == generation).map(|(_, entry)| entry)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_holds_when_the_change_it_depends_on_ended_as_it_must_and_not_before_that_is_known() {
+        for (settled, committed, rolled_back) in
+            [(None, false, false), (Some(true), true, false), (Some(false), false, true)]
+        {
+            let outcome = Arc::new(CommitOutcome::default());
+            settled.into_iter().for_each(|committed| outcome.settle(committed));
+            let holds = (
+                Condition::Committed(Arc::clone(&outcome)).holds(),
+                Condition::RolledBack(Arc::clone(&outcome)).holds(),
+            );
+            assert_eq!(holds, (committed, rolled_back), "{settled:?}");
+        }
+    }
+}

@@ -235,7 +235,7 @@ async fn only_the_live_generation_is_in_memory_but_for_the_time_of_an_activation
     assert_eq!(desk.state().await.generation, second);
 }
 
-/// A judge that waits to be let on before it concludes anything about its first candidate.
+/// A judge that waits to be released before it decides about its first candidate.
 struct Slow {
     judge: Arc<dyn Judge>,
     arrived: Sender<()>,
@@ -260,7 +260,7 @@ impl Judge for Slow {
     }
 }
 
-/// Begins a registration, and hands over what lets it go on when it has its place in line.
+/// Begins a registration; returns, once it is sequenced, with what releases its judge.
 async fn begin_slowly(desk: &Desk, sample: Sample, mode: Mode) -> (tokio::task::JoinHandle<Registered>, Sender<()>) {
     let state = desk.state().await;
     let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
