@@ -17,7 +17,9 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
 use doppel_store::generations::{Filing, GenerationSpec, Generations as _};
-use doppel_store::{Candidate, CollectionSpec, GenerationId, Judge, Mode, Placed, Query, Registration, Store, Until};
+use doppel_store::{
+    Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, SequencedNotifier, Store, Until,
+};
 use doppel_store_mongodb::MongoStore;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
@@ -129,7 +131,7 @@ impl Bench {
             now: "2026-01-01T00:00:00Z".into(),
             others: second.map(other).into_iter().collect(),
             confirmed: Vec::new(),
-            placed: Placed::default(),
+            sequenced: SequencedNotifier::default(),
         };
         loop {
             match self.store.register(registration.clone(), Arc::new(Near(Fingerprint(fingerprint)))).await {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use doppel_store::Store;
 use doppel_store::conformance::{Desk, Sample};
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
 const ROUNDS: usize = 5;
@@ -30,7 +30,7 @@ fn sample(number: usize) -> Sample {
 }
 
 fn desk(runtime: &tokio::runtime::Runtime, dir: &std::path::Path) -> Desk {
-    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, Options::default()).expect("a directory"));
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("a directory"));
     runtime.block_on(Desk::new(&store, "bench"))
 }
 
@@ -102,7 +102,7 @@ fn opening(runtime: &tokio::runtime::Runtime) {
     runtime.block_on(desk.store.close()).expect("an orderly end");
     let rates = (0..ROUNDS).map(|_| {
         let started = Instant::now();
-        let store = EmbeddedStore::open(dir.path(), Options::default()).expect("a directory");
+        let store = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).expect("a directory");
         let seconds = started.elapsed().as_secs_f64();
         drop(store);
         RECORDS_TO_OPEN as f64 / seconds

@@ -33,7 +33,7 @@ pub async fn open(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
 pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Store>> {
     match config.kind {
         StoreKind::Embedded => {
-            let options = embedded::Options { opening: Opening::Existing, ..options(config) };
+            let options = embedded::EmbeddedOptions { opening: Opening::Existing, ..options(config) };
             Ok(Arc::new(embedded(config, options)?))
         }
         StoreKind::Mongodb => open(config).await,
@@ -44,15 +44,15 @@ pub async fn open_existing(config: &config::Store) -> anyhow::Result<Arc<dyn Sto
 ///
 /// # Errors
 /// With the directory, what is wrong with it, and the remedy.
-pub fn embedded(config: &config::Store, options: embedded::Options) -> anyhow::Result<EmbeddedStore> {
+pub fn embedded(config: &config::Store, options: embedded::EmbeddedOptions) -> anyhow::Result<EmbeddedStore> {
     let dir = &config.data;
     EmbeddedStore::open(dir, options).with_context(|| format!("cannot open {}", dir.display()))
 }
 
 /// What an embedded store is told.
-pub fn options(config: &config::Store) -> embedded::Options {
+pub fn options(config: &config::Store) -> embedded::EmbeddedOptions {
     let (min_free_bytes, reserve_percent) = (config.min_free_bytes, config.reserve_percent);
-    embedded::Options { min_free_bytes, reserve_percent, ..embedded::Options::default() }
+    embedded::EmbeddedOptions { min_free_bytes, reserve_percent, ..embedded::EmbeddedOptions::default() }
 }
 
 /// Opens the MongoDB store.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::TestServer;
 use doppel_store::Store;
 use doppel_store::conformance::Desk;
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use serde_json::json;
 
 fn doctor(folder: &Path) -> (String, Option<i32>) {
@@ -42,7 +42,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     }
     server.stop();
     let store: Arc<dyn Store> =
-        Arc::new(EmbeddedStore::open(folder.path(), Options::default()).expect("the directory opens"));
+        Arc::new(EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).expect("the directory opens"));
     let desk = Desk::existing(&store, "lamps");
     // How records are signed is all one here.
     let second = desk.build("noted").await;

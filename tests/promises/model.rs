@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use doppel_core::verdict::{Match, Verdict};
 use doppel_store::conformance::{Desk, Sample, Signing, id};
-use doppel_store::decisions::{Judgement, Pair, Ruling};
+use doppel_store::decisions::{Judgement, RecordPair, Ruling};
 use doppel_store::generations::{Filed, Filing, Pairs, Phase};
 use doppel_store::model::ModelStore;
 use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use doppel_store_mongodb::MongoStore;
 use proptest::prelude::*;
 
@@ -170,7 +170,7 @@ async fn apply_beside(desk: &Desk, change: &Beside) -> String {
             outcome(store.put_pairs(name, state.generation, pairs).await)
         }
         Beside::Decide(a, b, judgement) => {
-            let Some(pair) = Pair::new(id(a), id(b)) else { return "one record".into() };
+            let Some(pair) = RecordPair::new(id(a), id(b)) else { return "one record".into() };
             let ruling = Ruling { judgement: *judgement, by: None, note: None, at: "2026-01-04T00:00:00Z".into() };
             outcome(store.decide(name, pair, ruling).await)
         }
@@ -222,7 +222,7 @@ async fn still_same(desk: &Desk) -> Vec<bool> {
 }
 
 fn open(dir: &std::path::Path) -> Arc<dyn Store> {
-    Arc::new(EmbeddedStore::open(dir, Options::default()).expect("the directory opens"))
+    Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the directory opens"))
 }
 
 /// `open` opens the store again and again; what it held is there each time.

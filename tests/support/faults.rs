@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use doppel_store::conformance::{Desk, Sample};
 use doppel_store::{Mode, Registered, Store, StoreError};
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 /// A store with the smallest reserve.
 pub(crate) fn open(dir: &Path) -> Arc<dyn Store> {
-    let options = Options { min_free_bytes: 1, ..Options::default() };
+    let options = EmbeddedOptions { min_free_bytes: 1, ..EmbeddedOptions::default() };
     Arc::new(EmbeddedStore::open(dir, options).expect("the directory opens"))
 }
 

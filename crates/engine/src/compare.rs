@@ -10,7 +10,7 @@ use crate::answers::PairView;
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::Pair;
+use doppel_store::decisions::RecordPair;
 use doppel_store::generations::{Pairs, Phase};
 use doppel_store::{CollectionState, GenerationId, Seq};
 
@@ -92,7 +92,7 @@ impl Engine {
         &self,
         collection: &CollectionName,
         differences: Vec<Difference>,
-        decided: &HashSet<Pair>,
+        decided: &HashSet<RecordPair>,
         examples: usize,
         comparison: &mut Comparison,
     ) -> Result<()> {
@@ -105,7 +105,7 @@ impl Engine {
         for Difference { earlier, later, is_gain } in differences {
             // Gone meanwhile: neither generation would find it now.
             let (Some(earlier), Some(later)) = (ids.get(&earlier), ids.get(&later)) else { continue };
-            if Pair::new(earlier.clone(), later.clone()).is_some_and(|pair| decided.contains(&pair)) {
+            if RecordPair::new(earlier.clone(), later.clone()).is_some_and(|pair| decided.contains(&pair)) {
                 continue;
             }
             let (count, list) = match is_gain {
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// The pairs about which a decision holds.
-    async fn decided(&self, collection: &CollectionName) -> Result<HashSet<Pair>> {
+    async fn decided(&self, collection: &CollectionName) -> Result<HashSet<RecordPair>> {
         let mut decided = HashSet::new();
         self.each_decision(collection, |decision| {
             if decision.same().is_some() {

@@ -10,7 +10,7 @@ use crate::{Engine, Error, Result, off_thread, rejudge};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
-use doppel_store::decisions::{Decision, Judgement, Pair, Ruling};
+use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::generations::{Pairs, Phase};
 use doppel_store::{GenerationId, Seq};
 
@@ -86,8 +86,8 @@ impl Opinion {
     }
 }
 
-fn pair(one: &RecordId, other: &RecordId) -> Result<Pair> {
-    Pair::new(one.clone(), other.clone()).ok_or_else(|| {
+fn pair(one: &RecordId, other: &RecordId) -> Result<RecordPair> {
+    RecordPair::new(one.clone(), other.clone()).ok_or_else(|| {
         let detail = "a decision is about two different records";
         Error::Invalid(vec![Violation::new("/path/b", "same_record", detail)])
     })
@@ -174,7 +174,7 @@ impl Engine {
         collection: &CollectionName,
         mut show: impl FnMut(Decision) + Send,
     ) -> Result<()> {
-        let mut after: Option<Pair> = None;
+        let mut after: Option<RecordPair> = None;
         loop {
             let piece = self.store.decisions(collection, after.as_ref(), PIECE).await?;
             let Some(last) = piece.last() else { return Ok(()) };
@@ -183,7 +183,7 @@ impl Engine {
         }
     }
 
-    async fn rule(&self, collection: &CollectionName, pair: Pair, opinion: Opinion) -> Result<DecisionView> {
+    async fn rule(&self, collection: &CollectionName, pair: RecordPair, opinion: Opinion) -> Result<DecisionView> {
         let Opinion { judgement, by, note } = opinion;
         // Sent again because no answer came: it is said already.
         let before = self.store.decision(collection, &pair).await?;
@@ -215,7 +215,7 @@ impl Engine {
     pub async fn decisions(
         &self,
         collection: &CollectionName,
-        after: Option<&Pair>,
+        after: Option<&RecordPair>,
         limit: usize,
     ) -> Result<(Vec<DecisionView>, bool)> {
         let mut found = self.store.decisions(collection, after, limit + 1).await?;

@@ -1,7 +1,5 @@
 //! The generations of a collection: listing, activating, dropping them.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -93,9 +91,10 @@ impl Engine {
         Ok(self.store.complete_generation(collection, generation).await?)
     }
 
-    /// How long after [`Engine::activate_generation`] what was judged under the generation before may still become visible.
-    pub fn settling(&self) -> Duration {
-        self.store.settling()
+    /// Waits until every change that was under way at the call is visible or has come to nothing; after
+    /// [`Engine::activate_generation`], what was judged in the generation before.
+    pub async fn wait_until_settled(&self, collection: &CollectionName) -> Result<()> {
+        Ok(self.store.wait_until_settled(collection).await?)
     }
 
     /// Makes a complete generation the live one, unless it is.

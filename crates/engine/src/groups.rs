@@ -20,7 +20,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::hash::city64_bytes;
-use doppel_store::decisions::Pair;
+use doppel_store::decisions::RecordPair;
 use doppel_store::{GenerationId, Seq, StoredRecord};
 
 /// Pairs, decisions read at once.
@@ -324,7 +324,7 @@ impl Engine {
     }
 
     /// Applies what a person said of two records, as far as they are there.
-    async fn apply(&self, context: &Context, groups: &mut Groups, pair: &Pair, same: Option<bool>) -> Result<()> {
+    async fn apply(&self, context: &Context, groups: &mut Groups, pair: &RecordPair, same: Option<bool>) -> Result<()> {
         let mut seqs = Vec::with_capacity(2);
         for id in [pair.a(), pair.b()] {
             let Some(record) = self.store.record(&context.state.name, id).await? else { return Ok(()) };

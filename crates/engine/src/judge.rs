@@ -153,7 +153,7 @@ impl RecordJudge {
     fn overlap(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Overlap {
         let theirs = verifier.shingles(text);
         let overlap = verifier.overlap(self.sieve(verifier).weighed(), &theirs);
-        if candidate.lasting {
+        if candidate.seq_is_immutable {
             let weighed = || sketch(&verifier.weigh(theirs));
             self.context.sketches.remember(self.context.owner, candidate.record.seq, weighed);
         }
@@ -173,12 +173,13 @@ impl RecordJudge {
             return Contrast::default();
         }
         let (seq, sketches) = (candidate.record.seq, &self.context.sketches);
-        let remembered = candidate.lasting.then(|| sketches.compare(self.context.owner, names_at(seq), names::decode));
+        let remembered =
+            candidate.seq_is_immutable.then(|| sketches.compare(self.context.owner, names_at(seq), names::decode));
         let theirs = match remembered.flatten() {
             Some(objects) => Named::new(text, objects),
             None => {
                 let theirs = self.context.named(text);
-                if candidate.lasting {
+                if candidate.seq_is_immutable {
                     self.remember_names(seq, &theirs, verifier);
                 }
                 theirs
@@ -470,7 +471,8 @@ mod tests {
         let exact = |text: &str, digest, digest_generation| {
             let record = StoredRecord { row: text.into(), digest, digest_generation, ..stored.clone() };
             let via = Via::default().with(Via::EXACT);
-            let candidate = Candidate { record: &record, via, fingerprint: None, signatures: &[], lasting: false };
+            let candidate =
+                Candidate { record: &record, via, fingerprint: None, signatures: &[], seq_is_immutable: false };
             judge.judge(&candidate).is_some_and(|found| found.via.contains(&VIA_EXACT.to_owned()))
         };
         let (ours, another) = (row(ours), row(another));

@@ -285,7 +285,7 @@ impl Engine {
             now: (self.options.now)(),
             others,
             confirmed: rulings.confirmed(),
-            placed: turn.placed(),
+            sequenced: turn.sequenced(),
         };
         let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
         turn.come().await;

@@ -319,7 +319,7 @@ impl Case {
         let matches = |proposal: &&Proposal| {
             let Some(record) = candidate(&proposal.seq) else { return false };
             let Proposal { via, fingerprint, .. } = **proposal;
-            self.judge.judge(&Candidate { record, via, fingerprint, signatures: &[], lasting: true }).is_some()
+            self.judge.judge(&Candidate { record, via, fingerprint, signatures: &[], seq_is_immutable: true }).is_some()
         };
         let mut earlier: Vec<Seq> = self.proposals.iter().filter(matches).map(|proposal| proposal.seq).collect();
         earlier.sort_unstable();

@@ -160,6 +160,7 @@ pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier
     };
     let judge = RecordJudge::new(Arc::clone(context), Subject { document, signed }, Rulings::default());
     let Proposal { via, fingerprint, .. } = proposal;
-    let candidate = Candidate { record: earlier, via, fingerprint, signatures: &theirs.signatures, lasting: true };
+    let candidate =
+        Candidate { record: earlier, via, fingerprint, signatures: &theirs.signatures, seq_is_immutable: true };
     judge.judge(&candidate).is_some()
 }

@@ -156,7 +156,8 @@ impl Replay {
                 stored_at: String::new(),
             };
             let (via, fingerprint) = (proposal.via, proposal.fingerprint);
-            let candidate = Candidate { record: &record, via, fingerprint, signatures: &signatures, lasting: true };
+            let candidate =
+                Candidate { record: &record, via, fingerprint, signatures: &signatures, seq_is_immutable: true };
             matches.extend(judge.judge(&candidate));
         }
         judge.stored(seq);

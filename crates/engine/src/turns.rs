@@ -6,13 +6,13 @@
 
 use tokio::sync::oneshot;
 
-use doppel_store::Placed;
+use doppel_store::SequencedNotifier;
 
 /// A registration's place in a series.
 #[derive(Debug, Default)]
 pub struct Turn {
     before: Option<oneshot::Receiver<()>>,
-    placed: Placed,
+    sequenced: SequencedNotifier,
 }
 
 impl Turn {
@@ -26,8 +26,8 @@ impl Turn {
     }
 
     /// What the store tells when the place is taken.
-    pub(super) fn placed(&self) -> Placed {
-        self.placed.clone()
+    pub(super) fn sequenced(&self) -> SequencedNotifier {
+        self.sequenced.clone()
     }
 
     /// Takes no place: the next one comes after the one before.
@@ -43,8 +43,8 @@ pub struct Turns(Option<oneshot::Receiver<()>>);
 impl Turns {
     /// The turn after the last one handed out.
     pub fn next_turn(&mut self) -> Turn {
-        let (placed, after) = Placed::new();
-        Turn { before: self.0.replace(after), placed }
+        let (sequenced, after) = SequencedNotifier::new();
+        Turn { before: self.0.replace(after), sequenced }
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
             tokio::time::timeout(Duration::from_millis(20), third.come()).await.is_err(),
             "the first has no place yet"
         );
-        first.placed().signal();
+        first.sequenced().notify();
         third.come().await;
         second.await.unwrap();
         drop(first);

@@ -1,16 +1,17 @@
-//! Making a generation the live one while the collection is in use.
+//! Makes a standby generation the live one while the collection is in use: every lookup and registration reads wholly the one or
+//! the other.
 //!
-//! 1. On a thread of its own, the index is built from what is published, while registrations and removals go on; the writer
-//!    notes what leaves meanwhile. What came in meanwhile is filed behind, in seq order, again and again until little is left.
-//! 2. The writer, between two batches, files the rest, and writes which generation is live. Published is then exactly what
-//!    the new index holds; what is sequenced and not published yet stands behind it in line.
-//! 3. When that is published, and before any other change is, the writer takes the sequencer's lock, files what is
-//!    sequenced, and shows the new generation in place of the old one. Lookups have read either the one or the other; a
-//!    registration that was judged in the old one and is settled later is carried over.
+//! 1. *Build*, on a thread of its own: the index is loaded from what is published, while registrations and removals continue; the
+//!    committer notes what is removed meanwhile. What was registered meanwhile is then added, round after round until little is
+//!    left.
+//! 2. *Commit*, an exclusive change: the committer adds the rest to the index, and writes which generation is live. The index then
+//!    holds exactly what is published.
+//! 3. *Switch*, when that is published and before any other change is: the committer locks the sequencer, adds what is sequenced
+//!    and not yet published, and shows the new generation. Registrations judged in the old one and settled later are in both.
 //!
-//! The lock is held for at most [`super::MAX_PENDING`] insertions: some milliseconds. Until the change the collection has two
-//! indexes in memory; the old one is let go of on the thread that built the new one, because freeing takes long, too. One
-//! activation of a collection at a time.
+//! The lock is held for at most [`super::MAX_PENDING`] insertions: some milliseconds. Until the switch the collection has two
+//! indexes in memory; the old one is freed on the thread that built the new one, because that takes long, too. One activation of
+//! a collection at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,52 +19,55 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
-use super::EmbeddedStore;
-use super::admin::put_state;
-use super::alone::{self, Change, check_there};
-use super::disk::{Disk, Space, unavailable};
-use super::generations::missing;
+use super::admin::{DdlGuard, put_state};
+use super::collection::{Activation, Collection, Shown};
+use super::disk::Disk;
+use super::errors::{lost, missing_generation, unavailable};
+use super::exclusive::{self, Exclusive};
+use super::failpoints::point;
+use super::free_space::Reserve;
+use super::generation::Generation;
+use super::keyspaces::Space;
 use super::layout::{self, IndexEntry};
-use super::line::{Activation, Collection, Generation, Shown};
 use super::load;
-use super::space::Reserve;
-use super::writer::Arrival;
+use super::pipeline::Message;
+use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
 use doppel_store::generations::GenerationState;
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// So many seqs behind are left to the writer: some milliseconds.
-const LITTLE: Seq = 512;
-/// How often it is tried to come so near. Each round takes as long as what came in during the one before.
-const ROUNDS: u32 = 32;
+/// So many seqs are left to the committer: some milliseconds.
+const MAX_LEFT_TO_COMMITTER: Seq = 512;
+/// How many rounds it may take until so few are left. Each takes as long as adding what was registered during the one before.
+const MAX_ROUNDS: u32 = 32;
 
-/// Milliseconds for which a lookup may keep an old index from being freed here.
-const LET_GO_WAITS: u32 = 1_000;
+/// How long to wait for lookups that still use the old index, in milliseconds; then the last of them frees it.
+const FREE_WAIT_MS: u32 = 1_000;
 
 type Reply = oneshot::Sender<Result<Arc<CollectionState>>>;
 
 impl EmbeddedStore {
     /// See the module.
     pub(super) async fn activate(&self, name: &CollectionName, id: GenerationId) -> Result<Arc<CollectionState>> {
-        let activating = Arc::clone(&self.core()?.collection(name)?.activating);
-        let guard = self.begun(activating.lock_owned()).await?;
+        let lock = Arc::clone(&self.shared()?.collection(name)?.activating);
+        let guard = self.begun(lock.lock_owned()).await?;
         let answer = {
-            let core = self.writable(Reserve::Last)?;
-            let collection = core.collection(name)?;
+            let shared = self.writable(Reserve::Last)?;
+            let collection = shared.collection(name)?;
             let state = collection.state();
             if state.generation == id {
                 return Ok(state);
             }
-            let other = state.others.iter().find(|other| other.id == id).ok_or_else(|| missing(id))?;
+            let other = state.others.iter().find(|other| other.id == id).ok_or_else(|| missing_generation(id))?;
             state.with_live(other)?;
             let generation = Arc::new(Generation::new(id, &other.settings, GenerationIndex::new()));
-            let (disk, writer) = (Arc::clone(&core.disk), core.writer.clone());
+            let (disk, committer) = (Arc::clone(&shared.disk), shared.committer.clone());
             let name = name.clone();
-            let change = Changeover { disk, writer, collection, generation, name, done: 0, _guard: guard };
+            let activating = Activating { disk, committer, collection, generation, name, done: 0, _guard: guard };
             let (reply, answer) = oneshot::channel();
-            let turns = Arc::clone(&self.supervisor.turns);
-            let run = move || change.run(&turns, reply);
+            let ddl_lock = self.ddl_lock();
+            let run = move || activating.run(&ddl_lock, reply);
             let thread = std::thread::Builder::new().name("store-activate".into()).spawn(run);
             thread.map_err(|error| StoreError::Internal(format!("the index cannot be built: {error}")))?;
             answer
@@ -73,8 +77,8 @@ impl EmbeddedStore {
 }
 
 /// Frees an index when the lookups that began in it have ended, so that none of them has to.
-fn let_go(old: Arc<Shown>) {
-    for _ in 0..LET_GO_WAITS {
+fn free(old: Arc<Shown>) {
+    for _ in 0..FREE_WAIT_MS {
         if Arc::strong_count(&old) == 1 && Arc::strong_count(&old.live) == 1 {
             break;
         }
@@ -84,25 +88,25 @@ fn let_go(old: Arc<Shown>) {
 }
 
 /// An activation under way.
-struct Changeover {
+struct Activating {
     disk: Arc<Disk>,
-    writer: Sender<Arrival>,
+    committer: Sender<Message>,
     collection: Arc<Collection>,
     name: CollectionName,
-    /// Its index holds all that is published below `done`.
     generation: Arc<Generation>,
+    /// Its index holds all that is published below this seq.
     done: Seq,
     _guard: OwnedMutexGuard<()>,
 }
 
-impl Drop for Changeover {
+impl Drop for Activating {
     fn drop(&mut self) {
         *self.collection.activation.lock() = None;
     }
 }
 
-impl Changeover {
-    fn run(mut self, turns: &Arc<Mutex<()>>, reply: Reply) {
+impl Activating {
+    fn run(mut self, ddl_lock: &Arc<Mutex<()>>, reply: Reply) {
         if let Err(error) = self.build() {
             drop(self);
             // Who asked may have stopped waiting.
@@ -110,45 +114,47 @@ impl Changeover {
             return;
         }
         // From here on nobody else changes which generations there are.
-        let turn = Arc::clone(turns).blocking_lock_owned();
-        let writer = self.writer.clone();
+        let guard: DdlGuard = Arc::clone(ddl_lock).blocking_lock_owned();
+        let committer = self.committer.clone();
         let (sender, old) = crossbeam_channel::bounded(1);
-        let answer = alone::send(&writer, turn, move |_| self.rest(sender));
-        drop(writer);
-        let lost = |_| Err(super::writer::lost());
+        let answer = exclusive::send(&committer, guard, move |_| self.commit(sender));
+        drop(committer);
+        let lost = |_| Err(lost());
         let _ = reply.send(answer.blocking_recv().unwrap_or_else(lost));
         if let Ok(old) = old.try_recv() {
-            let_go(old);
+            free(old);
         }
     }
 
-    /// Step one.
+    /// Step one, see the module.
     fn build(&mut self) -> Result<()> {
         let generation = Arc::clone(&self.generation);
         *self.collection.activation.lock() = Some(Activation { generation, removed: Vec::new() });
-        super::point("generation::before_load");
-        let end = self.collection.line.lock().settled_below();
-        let place = (self.collection.number, self.generation.id);
-        load::fill(&self.disk, place, end, &self.generation.index, &mut |_| {})?;
+        point("generation::before_load");
+        let end = self.collection.sequencer.lock().settled_below();
+        let keys = (self.collection.number, self.generation.id);
+        load::fill(&self.disk, keys, end, &self.generation.index, &mut |_| {})?;
         self.done = end;
-        for _ in 0..ROUNDS {
-            let end = self.collection.line.lock().settled_below();
-            let little = end - self.done < LITTLE;
+        for _ in 0..MAX_ROUNDS {
+            let end = self.collection.sequencer.lock().settled_below();
+            let left = end - self.done;
             self.catch_up(end)?;
-            if little {
+            if left < MAX_LEFT_TO_COMMITTER {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Files what is published below `end`, and takes out what has left since the last time. All below `end` is settled.
+    /// Adds to the index what is published below `end`, and removes from it what was removed since the last time. All changes
+    /// below `end` are settled.
     fn catch_up(&mut self, end: Seq) -> Result<()> {
         if self.disk.is_stopping() {
             return Err(unavailable("the store is closed or being opened again"));
         }
-        let removed = self.collection.activation.lock().as_mut().map(|coming| std::mem::take(&mut coming.removed));
-        // Taken after the list: what leaves later is on the next one, whether this still shows it or not.
+        let removed =
+            self.collection.activation.lock().as_mut().map(|activation| std::mem::take(&mut activation.removed));
+        // Taken after the list: what is removed later is on the next list, whether this view still shows it or not.
         let view = self.disk.view();
         let key = |seq| layout::signature_key(self.collection.number, self.generation.id, seq);
         for entry in self.disk.range(&view, Space::Signatures, &key(self.done), &key(end)) {
@@ -166,46 +172,46 @@ impl Changeover {
         Ok(())
     }
 
-    /// Step two: in the writer, so that whatever is settled is published.
-    fn rest(mut self, old: Sender<Arc<Shown>>) -> Result<Change<Arc<CollectionState>>> {
-        check_there(&self.collection, &self.name)?;
+    /// Step two, run by the committer: whatever is settled is published. `old` gets what was shown before the switch.
+    fn commit(mut self, old: Sender<Arc<Shown>>) -> Result<Exclusive<Arc<CollectionState>>> {
+        self.collection.check_not_dropped(&self.name)?;
         let id = self.generation.id;
         let state = self.collection.state();
         // Dropped meanwhile, or all of them with a new profile.
         let other: Option<&GenerationState> = state.others.iter().find(|other| other.id == id);
-        let state = Arc::new(state.with_live(other.ok_or_else(|| missing(id))?)?);
+        let state = Arc::new(state.with_live(other.ok_or_else(|| missing_generation(id))?)?);
         let (end, next_generation) = {
-            let line = self.collection.line.lock();
-            (line.settled_below(), line.next_generation)
+            let sequencer = self.collection.sequencer.lock();
+            (sequencer.settled_below(), sequencer.next_generation)
         };
         self.catch_up(end)?;
-        super::point("generation::before_swap");
+        point("generation::before_swap");
         let ops = vec![put_state(self.collection.number, next_generation, &state)?];
         let shown = Arc::clone(&state);
-        Ok(Change { ops, then: Box::new(move || self.change(shown, &old)), value: state })
+        Ok(Exclusive { ops, on_published: Box::new(move || self.switch(shown, &old)), value: state })
     }
 
-    /// Step three; hands over what was shown before.
-    fn change(self, state: Arc<CollectionState>, before: &Sender<Arc<Shown>>) {
+    /// Step three; sends what was shown before.
+    fn switch(self, state: Arc<CollectionState>, before: &Sender<Arc<Shown>>) {
         let Self { collection, generation, .. } = &self;
-        let mut line = collection.line.lock();
-        let mut coming: Vec<_> = line.pending.values().cloned().collect();
-        coming.sort_by_key(|pending| pending.record.seq);
-        for pending in coming {
-            // It is there: whoever is sequenced since the announcement is signed for it.
+        let mut sequencer = collection.sequencer.lock();
+        let mut unpublished: Vec<_> = sequencer.registrations.values().cloned().collect();
+        unpublished.sort_by_key(|pending| pending.record.seq);
+        for pending in unpublished {
+            // It has signatures: what is sequenced since the announcement is signed for the generation.
             if let Some(signed) = pending.signed_for(generation.id)
                 && let Err(error) = generation.insert(pending.record.seq, signed)
             {
                 tracing::error!(error, "a record is not in the new index until the service is started again");
             }
         }
-        line.live = generation.id;
-        line.others = state.others.iter().map(|other| other.id).collect();
+        sequencer.live = generation.id;
+        sequencer.standby = state.others.iter().map(|other| other.id).collect();
         let old = collection.shown.swap(Arc::new(Shown { state, live: Arc::clone(generation) }));
         *collection.activation.lock() = None;
-        drop(line);
-        // Nobody takes it only if the thread has ended.
+        drop(sequencer);
+        // Nobody receives it only if the thread has ended.
         let _ = before.send(old);
-        super::point("generation::after_swap");
+        point("generation::after_swap");
     }
 }

@@ -1,31 +1,36 @@
-//! Creating, changing and dropping collections. One such change at a time.
+//! Creates, changes and drops collections, one such change at a time.
 //!
-//! What memory shows changes in the writer, right after publication, so a caller that stops waiting leaves memory and
-//! disk in step.
+//! The committer changes what is shown in memory right after publication, so memory and disk agree even when the caller stops
+//! waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::sync::OwnedMutexGuard;
 
-use super::disk::{Op, Space};
+use super::collection::{Collection, Shown};
+use super::generation::Generation;
 use super::keys;
+use super::keyspaces::{Op, Space};
 use super::layout::{self, CollectionEntry};
-use super::line::{Collection, Generation, Shown, Undo};
+use super::pipeline::{AnswerReceiver, Barrier, Change, Message, OnPublished};
+use super::sequencer;
 use super::shared_state::SharedState;
 use super::sweep::{self, Swept};
-use super::writer::{Arrival, Job, Outcome};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
 use doppel_store::{CollectionSpec, CollectionState, GenerationId, Result, StoreError};
 
-/// Held while a collection is being created, changed or dropped.
-pub(super) type Turn = OwnedMutexGuard<()>;
-pub(super) type Answer = oneshot::Receiver<Result<Outcome>>;
+/// Held while a collection or a generation is being created, changed or dropped.
+pub(super) type DdlGuard = OwnedMutexGuard<()>;
 
 impl SharedState {
     /// Begins to create a collection.
-    pub(super) fn begin_create(&self, spec: CollectionSpec, turn: Turn) -> Result<(Arc<CollectionState>, Answer)> {
+    pub(super) fn begin_create(
+        &self,
+        spec: CollectionSpec,
+        guard: DdlGuard,
+    ) -> Result<(Arc<CollectionState>, AnswerReceiver)> {
         self.check_writable()?;
         if self.collections.read().contains_key(&spec.name) {
             return Err(StoreError::CollectionExists(spec.name));
@@ -44,52 +49,56 @@ impl SharedState {
         let collection = Arc::new(Collection::new(entry, generation, (1, 0)));
         let state = collection.state();
         let collections = Arc::clone(&self.collections);
-        let then = move || {
+        let on_published = move || {
             collections.write().insert(collection.state().name.clone(), collection);
-            drop(turn);
+            drop(guard);
         };
-        Ok((state, self.send_apart(ops, Box::new(then))))
+        Ok((state, self.send_unordered(ops, Box::new(on_published))))
     }
 
     /// Begins to change a collection's settings.
-    pub(super) fn begin_update(&self, spec: CollectionSpec, turn: Turn) -> Result<(Arc<CollectionState>, Answer)> {
+    pub(super) fn begin_update(
+        &self,
+        spec: CollectionSpec,
+        guard: DdlGuard,
+    ) -> Result<(Arc<CollectionState>, AnswerReceiver)> {
         self.check_writable()?;
         let collection = self.collection(&spec.name)?;
         let old = collection.state();
         let mut state = CollectionState { settings: spec.settings, profile: spec.profile, ..(*old).clone() };
-        let mut line = collection.line.lock();
+        let mut sequencer = collection.sequencer.lock();
         let mut gone = Vec::new();
         if old.profile != state.profile {
-            if collection.count.load(Ordering::Acquire) > 0 || !line.is_quiet() {
+            if collection.count.load(Ordering::Acquire) > 0 || !sequencer.is_quiet() {
                 return Err(StoreError::ProfileConflict(spec.name));
             }
-            // Without records those beside it are worth nothing.
-            gone = line.generations();
-            (state.generation, state.live_since, state.scan_end) = (line.next_generation, None, 0);
+            // Without records standby generations are worth nothing.
+            gone = sequencer.generations();
+            (state.generation, state.live_since, state.scan_end) = (sequencer.next_generation, None, 0);
             state.others.clear();
             // At once and under the sequencer's lock: a registration signed with the old profile is refused from here on,
             // so none can slip in before the change is on disk.
-            (line.live, line.next_generation) = (state.generation, state.generation + 1);
-            line.others.clear();
+            (sequencer.live, sequencer.next_generation) = (state.generation, state.generation + 1);
+            sequencer.standby.clear();
             let live = Arc::new(Generation::new(state.generation, &state.settings, GenerationIndex::new()));
             collection.shown.store(Arc::new(Shown { state: Arc::clone(&old), live }));
         }
-        let mut ops = vec![put_state(collection.number, line.next_generation, &state)?];
-        drop(line);
+        let mut ops = vec![put_state(collection.number, sequencer.next_generation, &state)?];
+        drop(sequencer);
         ops.extend(gone.iter().map(|id| tombstone(collection.number, *id)));
         let state = Arc::new(state);
         let shown = Arc::clone(&state);
-        let (disk, writer) = (Arc::clone(&self.disk), self.writer.clone());
-        let then = move || {
+        let (disk, committer) = (Arc::clone(&self.disk), self.committer.clone());
+        let on_published = move || {
             collection.show(shown);
-            gone.into_iter().for_each(|id| sweep::begin(&disk, &writer, Swept::Generation(collection.number, id)));
-            drop(turn);
+            gone.into_iter().for_each(|id| sweep::begin(&disk, &committer, Swept::Generation(collection.number, id)));
+            drop(guard);
         };
-        Ok((state, self.send_apart(ops, Box::new(then))))
+        Ok((state, self.send_unordered(ops, Box::new(on_published))))
     }
 
     /// Begins to drop a collection; `None` if it is not there.
-    pub(super) fn begin_drop(&self, name: &CollectionName, turn: Turn) -> Result<Option<Answer>> {
+    pub(super) fn begin_drop(&self, name: &CollectionName, guard: DdlGuard) -> Result<Option<AnswerReceiver>> {
         self.check_writable()?;
         let Ok(collection) = self.collection(name) else { return Ok(None) };
         let number = collection.number;
@@ -97,27 +106,23 @@ impl SharedState {
             Op::Delete(Space::Meta, layout::collection_key(name.as_str())),
             Op::Put(Space::Meta, layout::tombstone_key(number), Vec::new()),
         ];
-        let (reply, answer) = oneshot::channel();
-        let ticket = {
-            let mut line = collection.line.lock();
-            line.dropped = true;
-            line.ticket(&collection, &self.writer, Undo::default())
-        };
+        collection.sequencer.lock().dropped = true;
+        let ticket = sequencer::barrier(&collection, &self.committer);
         let (collections, name) = (Arc::clone(&self.collections), name.clone());
-        let (disk, writer) = (Arc::clone(&self.disk), self.writer.clone());
-        let then = move || {
+        let (disk, committer) = (Arc::clone(&self.disk), self.committer.clone());
+        let on_published = move || {
             collections.write().remove(&name);
-            sweep::begin(&disk, &writer, Swept::Collection(number));
-            drop(turn);
+            sweep::begin(&disk, &committer, Swept::Collection(number));
+            drop(guard);
         };
-        ticket.deliver(|_| Job::Barrier { ops, then: Box::new(then), reply });
-        Ok(Some(answer))
+        Ok(Some(ticket.deliver_barrier(ops, Box::new(on_published))))
     }
 
-    pub(super) fn send_apart(&self, ops: Vec<Op>, then: Box<dyn FnOnce() + Send>) -> Answer {
-        let (reply, answer) = oneshot::channel();
-        // Without a writer the answer channel closes, and the caller hears that the store is gone.
-        let _ = self.writer.send(Arrival::Apart { ops, then, reply });
+    /// Sends `ops` to the committer, in no order with the changes of any collection.
+    pub(super) fn send_unordered(&self, ops: Vec<Op>, on_published: OnPublished) -> AnswerReceiver {
+        let (barrier, answer) = Barrier::new(ops, on_published);
+        // Without a committer the answer channel closes, and the caller is answered that the store is gone.
+        let _ = self.committer.send(Message::Unordered(Change::Barrier(barrier)));
         answer
     }
 }
@@ -127,7 +132,7 @@ pub(super) fn tombstone(number: u32, generation: GenerationId) -> Op {
     Op::Put(Space::Meta, keys::generation_tombstone_key(number, generation), Vec::new())
 }
 
-/// Puts what is shown of a collection.
+/// Writes what is shown of a collection.
 pub(super) fn put_state(number: u32, next_generation: GenerationId, state: &CollectionState) -> Result<Op> {
     let entry = CollectionEntry { number, next_generation, state: state.clone() };
     let value = serde_json::to_vec(&entry).map_err(|error| StoreError::Internal(error.to_string()))?;

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::EmbeddedStore;
-use super::alone::{Change, check_there};
-use super::candidates::blocking;
-use super::disk::{Disk, Op, Space};
+use super::collection::Collection;
+use super::disk::Disk;
+use super::exclusive::Exclusive;
+use super::free_space::Reserve;
+use super::judging::blocking;
 use super::keys;
-use super::line::Collection;
+use super::keyspaces::{Op, Space};
 use super::shared_state::SharedState;
-use super::space::Reserve;
+use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, Pair, Ruling};
+use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, RecordPair, Ruling};
 use doppel_store::{Result, StoreError};
 
 /// Puts the rulings about a pair.
@@ -26,23 +27,9 @@ fn put(collection: &Collection, decision: &Decision) -> Result<Vec<Op>> {
     ])
 }
 
-/// Deletes all decisions that name `id`, as they are published.
-pub(super) fn forget(disk: &Disk, number: u32, id: &RecordId) -> Result<Vec<Op>> {
-    let view = disk.view();
-    let mut ops = Vec::new();
-    for prefix in keys::decisions_naming(number, id) {
-        for entry in disk.prefix(&view, Space::Decisions, &prefix) {
-            let pair = keys::pair_of_key(&entry?.0)?;
-            ops.push(Op::Delete(Space::Decisions, keys::decision_key(number, &pair)));
-            ops.push(Op::Delete(Space::Decisions, keys::decision_backlink(number, &pair)));
-        }
-    }
-    Ok(ops)
-}
-
 impl SharedState {
     /// What is ruled about a pair in `view`.
-    fn decided(&self, view: &fjall::Snapshot, number: u32, pair: Pair) -> Result<Option<Decision>> {
+    fn decided(&self, view: &fjall::Snapshot, number: u32, pair: RecordPair) -> Result<Option<Decision>> {
         let found = self.disk.get(view, Space::Decisions, &keys::decision_key(number, &pair))?;
         found.map(|bytes| Ok(Decision { pair, rulings: keys::decode_rulings(&bytes)? })).transpose()
     }
@@ -57,7 +44,12 @@ impl SharedState {
         decided.filter_map(Result::transpose).collect()
     }
 
-    fn decisions_after(&self, collection: &Collection, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
+    fn decisions_after(
+        &self,
+        collection: &Collection,
+        after: Option<&RecordPair>,
+        limit: usize,
+    ) -> Result<Vec<Decision>> {
         let [first, end] = keys::all_decisions(collection.number);
         let from = after.map_or(first, |pair| [&keys::decision_key(collection.number, pair)[..], &[0]].concat());
         let entries = self.disk.range(&self.disk.view(), Space::Decisions, &from, &end);
@@ -73,11 +65,11 @@ impl SharedState {
 
 #[async_trait]
 impl Decisions for EmbeddedStore {
-    async fn decide(&self, name: &CollectionName, pair: Pair, ruling: Ruling) -> Result<Decision> {
-        let prepare = |core: &SharedState| {
-            let (collection, name) = (core.collection(name)?, name.clone());
+    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
+        let prepare = |shared: &SharedState| {
+            let (collection, name) = (shared.collection(name)?, name.clone());
             Ok(move |disk: &Disk| {
-                check_there(&collection, &name)?;
+                collection.check_not_dropped(&name)?;
                 let stored = disk.get(&disk.view(), Space::Decisions, &keys::decision_key(collection.number, &pair))?;
                 let mut rulings = stored.map(|bytes| keys::decode_rulings(&bytes)).transpose()?.unwrap_or_default();
                 if rulings.len() >= MAX_RULINGS {
@@ -85,38 +77,43 @@ impl Decisions for EmbeddedStore {
                 }
                 rulings.push(ruling);
                 let decision = Decision { pair, rulings };
-                Ok(Change::written(put(&collection, &decision)?, decision))
+                Ok(Exclusive::written(put(&collection, &decision)?, decision))
             })
         };
-        self.alone(Reserve::Whole, prepare).await
+        self.exclusive(Reserve::Whole, prepare).await
     }
 
-    async fn decision(&self, name: &CollectionName, pair: &Pair) -> Result<Option<Decision>> {
-        let core = self.core()?;
-        let collection = core.collection(name)?;
-        core.decided(&core.disk.view(), collection.number, pair.clone())
+    async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
+        let shared = self.shared()?;
+        let collection = shared.collection(name)?;
+        shared.decided(&shared.disk.view(), collection.number, pair.clone())
     }
 
     async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>> {
-        let core = self.core()?;
-        core.decisions_of(&*core.collection(name)?, id)
+        let shared = self.shared()?;
+        shared.decisions_of(&*shared.collection(name)?, id)
     }
 
-    async fn decisions(&self, name: &CollectionName, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
-        let core = self.core()?;
-        let collection: Arc<Collection> = core.collection(name)?;
-        blocking(|| core.decisions_after(&collection, after, limit))
+    async fn decisions(
+        &self,
+        name: &CollectionName,
+        after: Option<&RecordPair>,
+        limit: usize,
+    ) -> Result<Vec<Decision>> {
+        let shared = self.shared()?;
+        let collection: Arc<Collection> = shared.collection(name)?;
+        blocking(|| shared.decisions_after(&collection, after, limit))
     }
 
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
-        let prepare = |core: &SharedState| {
-            let (collection, name) = (core.collection(name)?, name.clone());
+        let prepare = |shared: &SharedState| {
+            let (collection, name) = (shared.collection(name)?, name.clone());
             let ops = put(&collection, &decision)?;
             Ok(move |_: &Disk| {
-                check_there(&collection, &name)?;
-                Ok(Change::written(ops, ()))
+                collection.check_not_dropped(&name)?;
+                Ok(Exclusive::written(ops, ()))
             })
         };
-        self.alone(Reserve::Whole, prepare).await
+        self.exclusive(Reserve::Whole, prepare).await
     }
 }

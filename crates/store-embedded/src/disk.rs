@@ -18,68 +18,25 @@ use arc_swap::ArcSwap;
 use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use parking_lot::Mutex;
 
+use super::errors::{io, unavailable};
+use super::failpoints::{fails, point};
 use super::inspect::{self, Found};
+use super::keyspaces::{NAMES, Op, Space};
 use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY};
 use super::manifest::{self, Manifest, Marks, State};
 use super::opening::{check_keyspaces, database, open_error, tell_dropped};
+use super::options::{EmbeddedOptions, Opening, Workers};
 use super::scan::{Damages, Scan};
-use super::{Opening, Options};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result, Seq, StoreError, StoredRecord};
 
-/// Seconds after which a refused caller may try again.
-pub(super) const RETRY_AFTER_S: u32 = 2;
-
-/// The engine holds a commit up for good, when nobody clears away for it, at so many tables written and not merged, or memtables
-/// full and not written. It is not let come to that: commits wait before, where they can be told to end.
+/// The engine blocks a commit, for ever if its workers have failed, at somewhat more tables written and not merged, or memtables
+/// full and not written. Commits wait here before that, where the wait can be ended.
 const TABLES_BEHIND: usize = 28;
 const MEMTABLES_BEHIND: usize = 3;
 /// How often to look whether it has caught up.
 const CATCHING_UP: Duration = Duration::from_millis(10);
-
-/// Whether the engine clears away in the background.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Workers {
-    Running,
-    /// It does not: commits go to the journal alone. For a volume without the room that merging tables takes.
-    Held,
-}
-
-/// How tests open a directory.
-#[cfg(test)]
-pub(super) const FRESH: (Opening, Workers) = (Opening::CreateIfEmpty, Workers::Running);
-
-/// The keyspaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Space {
-    Meta,
-    Records,
-    Ids,
-    Signatures,
-    Decisions,
-    Tasks,
-    Pairs,
-}
-
-/// Their names, in the same order.
-pub(super) const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
-
-/// One change of one key.
-#[derive(Debug)]
-pub(super) enum Op {
-    Put(Space, Vec<u8>, Vec<u8>),
-    Delete(Space, Vec<u8>),
-}
-
-impl Op {
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Put(_, key, value) => key.len() + value.len(),
-            Self::Delete(_, key) => key.len(),
-        }
-    }
-}
 
 /// An open database.
 pub(super) struct Disk {
@@ -101,7 +58,7 @@ pub(super) struct Disk {
 pub(super) enum CommitError {
     /// Nothing was written.
     Refused(String),
-    /// Some of it may have reached the disk; opening again will tell.
+    /// Some of it may have reached the disk; opening again will show.
     Open(String),
 }
 
@@ -114,21 +71,8 @@ impl CommitError {
     }
 }
 
-pub(super) fn unavailable(reason: impl Into<String>) -> StoreError {
-    StoreError::Unavailable { reason: reason.into(), retry_after_s: RETRY_AFTER_S }
-}
-
-pub(super) fn io(error: impl Into<fjall::Error>) -> StoreError {
-    match error.into() {
-        fjall::Error::Io(error) => StoreError::Internal(format!("reading the data directory failed: {error}")),
-        error => StoreError::Internal(format!(
-            "what is in the data directory is damaged: {error}; restore a backup, or see with doppel doctor what can still be read"
-        )),
-    }
-}
-
 /// Writes down that the directory is no longer as it was closed, before anything changes in it: workers clear journals away at once.
-/// Whether that could be written; where it could not, nothing may be cleared away.
+/// Whether that could be written; where it could not, no journal may be deleted.
 fn announced(dir: &Path) -> bool {
     let Some(closed) = Manifest::read(dir).filter(|manifest| manifest.state == State::Closed) else { return true };
     let written = Manifest { state: State::Open, ..closed }.write(dir);
@@ -143,13 +87,13 @@ impl Disk {
     ///
     /// # Errors
     /// [`StoreError::Internal`] with the directory, what is wrong with it, and the remedy. Then nothing was changed in it.
-    pub(super) fn open(dir: &Path, options: &Options, (opening, workers): (Opening, Workers)) -> Result<Self> {
+    pub(super) fn open(dir: &Path, options: &EmbeddedOptions, (opening, workers): (Opening, Workers)) -> Result<Self> {
         let found = inspect::inspect(dir, opening)?;
         let refused = |error: std::io::Error| {
             StoreError::Internal(format!("{} cannot be written: {error}; choose another data directory", dir.display()))
         };
         if found.is_new {
-            super::create_private(dir).map_err(refused)?;
+            create_private(dir).map_err(refused)?;
             Manifest::creating().write(dir).map_err(refused)?;
         }
         let workers = if announced(dir) { workers } else { Workers::Held };
@@ -219,8 +163,8 @@ impl Disk {
 
     /// Writes `ops` as one atomic batch and syncs it. Returns after the sync; readers see it after [`Disk::publish`].
     pub(super) fn commit(&self, ops: Vec<Op>) -> std::result::Result<(), CommitError> {
-        super::point("store::before_append");
-        if super::fails("store::commit_error") {
+        point("store::before_append");
+        if fails("store::commit_error") {
             return Err(CommitError::Refused("the commit failed".into()));
         }
         self.wait_until_cleared()?;
@@ -232,9 +176,9 @@ impl Disk {
             }
         }
         #[cfg(feature = "failpoints")]
-        if super::fails("store::split_append_and_sync") {
+        if fails("store::split_append_and_sync") {
             batch.commit().map_err(commit_error)?;
-            super::point("store::between_append_and_sync");
+            point("store::between_append_and_sync");
             return self.db.persist(PersistMode::SyncAll).map_err(commit_error);
         }
         batch.durability(Some(PersistMode::SyncAll)).commit().map_err(commit_error)?;
@@ -242,11 +186,11 @@ impl Disk {
         Ok(())
     }
 
-    /// Waits while the engine has so much to clear away that it would hold the commit up.
+    /// Waits while the engine has so much to merge and write that it would block the commit.
     fn wait_until_cleared(&self) -> std::result::Result<(), CommitError> {
         while self.is_behind() {
             if self.workers == Workers::Held || self.is_stopping() || self.has_crashed() {
-                return Err(CommitError::Refused("the storage engine does not clear away any more".into()));
+                return Err(CommitError::Refused("the storage engine does not merge tables any more".into()));
             }
             std::thread::sleep(CATCHING_UP);
         }
@@ -262,22 +206,22 @@ impl Disk {
     }
 
     /// Whether something that writes in the background has failed, so that no commit can succeed. Waits for whoever writes the
-    /// journal, so that only the writer should ask.
+    /// journal, so that only the committer should ask.
     pub(super) fn has_crashed(&self) -> bool {
-        super::fails("store::worker_crash") || self.db.persist(PersistMode::Buffer).is_err()
+        fails("store::worker_crash") || self.db.persist(PersistMode::Buffer).is_err()
     }
 
-    /// Whether it clears away in the background.
+    /// Whether it merges tables in the background.
     pub(super) fn workers(&self) -> Workers {
         self.workers
     }
 
-    /// What was passed over because it cannot be read, if the store was opened so.
+    /// What was skipped because it cannot be read, if the store was opened so.
     pub(super) fn damages(&self) -> Option<&Damages> {
         self.damages.as_ref()
     }
 
-    /// Passes over what cannot be read, if the store was opened so.
+    /// Skips what cannot be read, if the store was opened so.
     pub(super) fn tolerate<T>(&self, at: (Space, u32, Seq), read: Result<T>) -> Result<Option<T>> {
         match (read, &self.damages) {
             (Err(_), Some(damages)) => {
@@ -324,7 +268,7 @@ impl Disk {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Tells work that can wait until the next opening to end.
+    /// Ends work that can wait until the next opening.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -338,7 +282,7 @@ impl Disk {
         self.measured.load(Ordering::Relaxed)
     }
 
-    /// Looks how many bytes are on disk. Waits for whoever writes the journal, so that only the writer should ask.
+    /// Looks how many bytes are on disk. Waits for whoever writes the journal, so that only the committer should ask.
     pub(super) fn measure(&self) {
         if let Ok(bytes) = self.db.disk_space() {
             self.measured.store(bytes, Ordering::Relaxed);
@@ -407,8 +351,8 @@ impl Disk {
         let number = keys.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
         let numbers = self.get(view, Space::Meta, &layout::numbers_key(number)).ok().flatten();
         let end = numbers.and_then(|bytes| layout::decode_numbers(&bytes).ok()).map_or(0, |(next, _)| next);
-        let place = (Arc::clone(view), self.keyspace(space).clone());
-        Scan::passing(found, place, (space, damages.clone()), keys, end)
+        let source = (Arc::clone(view), self.keyspace(space).clone());
+        Scan::skipping(found, source, (space, damages.clone()), keys, end)
     }
 }
 
@@ -417,6 +361,11 @@ impl Drop for Disk {
         let orderly = !self.has_failed() && !self.has_crashed();
         self.marks.orderly.store(orderly, Ordering::Release);
     }
+}
+
+fn create_private(dir: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 fn commit_error(error: fjall::Error) -> CommitError {

@@ -4,22 +4,25 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::candidates::{blocking, for_each};
-use super::line::{Collection, Generation};
+use super::collection::Collection;
+use super::generation::Generation;
+use super::judging::{blocking, for_each, judge_stored};
+use super::keyspaces::Space;
+use super::layout;
 use super::shared_state::SharedState;
 use doppel_core::index::{Probe, Proposal, Proposals, Via};
 use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
 /// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
-/// and publications are a sync apart, so the second try nearly always stands.
+/// and publications are a sync apart, so the second try nearly always succeeds.
 const TRIES: usize = 16;
 
 impl SharedState {
     /// Judges what the index proposes.
-    pub(super) fn find(&self, query: &Query, judge: &Arc<dyn Judge>, until: Until) -> Result<Found> {
+    pub(super) fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let collection = self.collection(&query.collection)?;
         let (view, live, proposals) = self.consistent(&collection, query)?;
-        let place = (collection.number, live.id);
+        let keys = (collection.number, live.id);
         let except: Option<Seq> = match &query.except {
             Some(id) => self.disk.seq_of(&view, collection.number, id)?,
             None => None,
@@ -31,18 +34,18 @@ impl SharedState {
             let mut item = match found {
                 Some(at) => items.remove(at),
                 None => {
-                    let fingerprint = self.disk.fingerprint(&view, place, seq)?;
+                    let fingerprint = self.disk.fingerprint(&view, keys, seq)?;
                     Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint }
                 }
             };
             item.via = item.via.with(Via::DECISION);
-            // Before all others: nobody cuts them off.
+            // Before all others: no limit cuts them off.
             items.insert(0, item);
         }
         items.retain(|item| Some(item.seq) != except);
         let mut matches = Vec::new();
         let cut = for_each(&items, |item| {
-            let (bytes, found) = self.judge_stored(&view, place, item, judge.as_ref())?;
+            let (bytes, found) = judge_stored(&self.disk, &view, keys, item, judge)?;
             matches.extend(found);
             let enough = until == Until::FirstMatch && !matches.is_empty();
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(bytes) })
@@ -50,8 +53,8 @@ impl SharedState {
         Ok(Found { matches, truncated: proposals.truncated || cut })
     }
 
-    /// Proposals and a view of the same instant: a replacement published in between could hide both the old and the new
-    /// record. And of the generation that is live at that instant: another's index is not kept up.
+    /// Proposals and a view of the same instant, since a replacement published in between could hide both the old and the new
+    /// record; and of the generation that is live at that instant, since another's index is not kept up to date.
     fn consistent(
         &self,
         collection: &Collection,
@@ -99,8 +102,6 @@ impl SharedState {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<StoredRecord>> {
-        use super::disk::Space;
-        use super::layout;
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
         let view = self.disk.view();
         let (from, to) = (layout::record_key(collection.number, first), (collection.number + 1).to_be_bytes());

@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 
-use super::EmbeddedStore;
-use super::admin::{Answer, Turn, put_state};
-use super::candidates::blocking;
-use super::disk::{Op, Space};
+use super::admin::{DdlGuard, put_state};
+use super::collection::Collection;
+use super::free_space::Reserve;
+use super::judging::blocking;
 use super::keys;
-use super::line::Collection;
+use super::keyspaces::{Op, Space};
+use super::pipeline::AnswerReceiver;
 use super::shared_state::SharedState;
-use super::space::Reserve;
+use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_store::frequencies::{Frequencies, Steps, check_size};
 use doppel_store::{CollectionState, Result, Seq};
@@ -24,8 +25,8 @@ impl SharedState {
         name: &CollectionName,
         version: u32,
         bytes: Vec<u8>,
-        turn: Turn,
-    ) -> Result<Option<Answer>> {
+        guard: DdlGuard,
+    ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let number = collection.number;
         let state = collection.state();
@@ -35,7 +36,7 @@ impl SharedState {
         let state = Arc::new(CollectionState { frequencies: version, ..(*state).clone() });
         let key = |version| keys::frequencies_key(number, version);
         let (before, this) = (key(version - 1), key(version));
-        let mut ops = vec![put_state(number, collection.line.lock().next_generation, &state)?];
+        let mut ops = vec![put_state(number, collection.sequencer.lock().next_generation, &state)?];
         for entry in self.disk.prefix(&self.disk.view(), Space::Meta, &keys::frequencies_prefix(number)) {
             let (found, _) = entry?;
             if *found != before[..] && *found != this[..] {
@@ -43,22 +44,22 @@ impl SharedState {
             }
         }
         ops.push(Op::Put(Space::Meta, this, bytes));
-        let then = move || {
+        let on_published = move || {
             collection.show(state);
-            drop(turn);
+            drop(guard);
         };
-        Ok(Some(self.send_apart(ops, Box::new(then))))
+        Ok(Some(self.send_unordered(ops, Box::new(on_published))))
     }
 }
 
 /// See [`Frequencies::sample`]: published records only, by their slots.
 fn sample(collection: &Collection, limit: usize) -> Vec<Seq> {
-    // What is sequenced behind is in the index already, and may come to nothing.
-    let settled = collection.line.lock().settled_below();
+    // Later ones are in the index already, and may come to nothing.
+    let settled = collection.sequencer.lock().settled_below();
     let shown = collection.shown.load_full();
     let steps = Steps::new(collection.count.load(Ordering::Acquire), limit, shown.state.frequencies);
     let published = shown.live.index.live_seqs().take_while(|seq| *seq < settled);
-    let chosen = (0..).zip(published).filter(|(place, _)| steps.take(*place)).map(|(_, seq)| seq);
+    let chosen = (0..).zip(published).filter(|(index, _)| steps.take(*index)).map(|(_, seq)| seq);
     chosen.take(limit).collect()
 }
 
@@ -66,20 +67,20 @@ fn sample(collection: &Collection, limit: usize) -> Vec<Seq> {
 impl Frequencies for EmbeddedStore {
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool> {
         check_size(&bytes)?;
-        let turn = self.turn().await?;
-        let begun = self.writable(Reserve::Whole)?.begin_put_frequencies(name, version, bytes, turn)?;
-        self.settle(begun).await
+        let guard = self.ddl_guard().await?;
+        let begun = self.writable(Reserve::Whole)?.begin_put_frequencies(name, version, bytes, guard)?;
+        self.answered_if_begun(begun).await
     }
 
     async fn frequencies(&self, name: &CollectionName, version: u32) -> Result<Option<Vec<u8>>> {
-        let core = self.core()?;
-        let key = keys::frequencies_key(core.collection(name)?.number, version);
-        let found = core.disk.get(&core.disk.view(), Space::Meta, &key)?;
+        let shared = self.shared()?;
+        let key = keys::frequencies_key(shared.collection(name)?.number, version);
+        let found = shared.disk.get(&shared.disk.view(), Space::Meta, &key)?;
         Ok(found.map(|bytes| bytes.to_vec()))
     }
 
     async fn sample(&self, name: &CollectionName, limit: usize) -> Result<Vec<Seq>> {
-        let collection = self.core()?.collection(name)?;
+        let collection = self.shared()?.collection(name)?;
         Ok(blocking(|| sample(&collection, limit)))
     }
 }

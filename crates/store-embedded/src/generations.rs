@@ -1,60 +1,50 @@
-//! Generations beside the live one: on disk only, each under its number in `signatures` and `pairs`.
+//! Standby generations, from their announcement to their removal. They are on disk only, each under its number in `signatures` and
+//! `pairs`, and as complete as the live one.
 //!
-//! A registration brings its signatures for all there are, a removal deletes them in all (`settle`). Announcing one changes,
-//! under the sequencer's lock, what registrations must bring, and then waits in line until all sequenced before are
-//! published: they are what is to be filed. Filing, like all that depends on what is stored, goes to the writer in batches of
-//! its own (`alone`), small enough that registrations in between wait no longer than for each other.
+//! A registration has signatures for all generations, a removal deletes them in all (`batch`). Announcing a generation changes,
+//! under the sequencer's lock, what registrations must be signed for, and then waits until all that was sequenced before is
+//! published: that is what is to be filed. Filing is an exclusive change (`exclusive`) of bounded size, so that registrations in
+//! between wait no longer than for each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
 
-use super::EmbeddedStore;
-use super::admin::{Answer, Turn, put_state, tombstone};
-use super::alone::{Change, check_there};
-use super::candidates::blocking;
-use super::disk::{Disk, Op, Space};
+use super::admin::{DdlGuard, put_state, tombstone};
+use super::collection::Collection;
+use super::disk::Disk;
+use super::errors::missing_generation;
+use super::exclusive::Exclusive;
+use super::failpoints::point;
+use super::free_space::Reserve;
+use super::generation::keeps_signatures;
+use super::judging::blocking;
 use super::keys;
+use super::keyspaces::{Op, Space};
 use super::layout::{self, IndexEntry};
-use super::line::{Collection, Undo};
+use super::pipeline::{AnswerReceiver, Rollback, Ticket};
+use super::sequencer;
 use super::shared_state::SharedState;
-use super::space::Reserve;
+use super::store::EmbeddedStore;
 use super::sweep::{self, Swept};
-use super::writer::Job;
-use doppel_core::collection::{Channel, CollectionName, Settings};
+use doppel_core::collection::CollectionName;
 use doppel_store::generations::{
     Filed, Filing, GenerationSpec, GenerationState, Generations, MAX_GENERATIONS, Pairs, Phase,
 };
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
-/// Records filed in one batch, and lists of pairs put: looking up so many takes the writer a few milliseconds.
+/// Records filed, or lists of pairs put, in one batch: looking up so many takes the committer a few milliseconds.
 const MAX_FILED: usize = 256;
 /// ... or so many bytes of them.
 const MAX_FILED_BYTES: usize = 1 << 20;
 
-/// Whether signatures are stored in a generation beside the live one, not only keys. Judges know what they need, but none is
-/// asked about it: so they are kept unless it is plain that the keys are enough.
-pub(super) fn keeps_signatures(settings: &Settings) -> bool {
-    !settings.channels.iter().all(|channel| match channel {
-        Channel::Simhash(_) => true,
-        Channel::Shingle(params) => params.t == 0.0,
-        _ => false,
-    })
+fn standby(state: &CollectionState, id: GenerationId) -> Result<&GenerationState> {
+    state.others.iter().find(|other| other.id == id).ok_or_else(|| missing_generation(id))
 }
 
-pub(super) fn missing(id: GenerationId) -> StoreError {
-    StoreError::Limit(format!("the collection has no generation {id} beside the live one"))
-}
-
-fn beside(state: &CollectionState, id: GenerationId) -> Result<&GenerationState> {
-    state.others.iter().find(|other| other.id == id).ok_or_else(|| missing(id))
-}
-
-/// The same state with other generations beside the live one.
-fn with_others(state: &CollectionState, others: Vec<GenerationState>) -> Arc<CollectionState> {
+/// The same state with other standby generations.
+fn with_standby(state: &CollectionState, others: Vec<GenerationState>) -> Arc<CollectionState> {
     Arc::new(CollectionState { others, ..state.clone() })
 }
 
@@ -66,23 +56,28 @@ impl SharedState {
         state: Arc<CollectionState>,
         mut ops: Vec<Op>,
         then: impl FnOnce() + Send + 'static,
-    ) -> Result<Answer> {
-        let (reply, answer) = oneshot::channel();
-        let mut line = collection.line.lock();
-        ops.push(put_state(collection.number, line.next_generation, &state)?);
-        line.others = state.others.iter().map(|other| other.id).collect();
-        let ticket = line.ticket(collection, &self.writer, Undo::default());
-        drop(line);
+    ) -> Result<AnswerReceiver> {
+        let mut sequencer = collection.sequencer.lock();
+        ops.push(put_state(collection.number, sequencer.next_generation, &state)?);
+        sequencer.standby = state.others.iter().map(|other| other.id).collect();
+        let ticket = Ticket::next(&mut sequencer, Rollback::nothing(collection), &self.committer);
+        drop(sequencer);
         let shown = Arc::clone(collection);
-        let then = Box::new(move || {
+        let on_published = Box::new(move || {
             shown.show(state);
             then();
         });
-        ticket.deliver(|_| Job::Barrier { ops, then, reply });
-        Ok(answer)
+        Ok(ticket.deliver_barrier(ops, on_published))
     }
 
-    fn begin_generation(&self, spec: GenerationSpec, turn: Turn) -> Result<(GenerationState, Answer)> {
+    /// Begins to wait for all changes of a collection that are sequenced so far.
+    fn begin_barrier(&self, name: &CollectionName) -> Result<AnswerReceiver> {
+        let collection = self.collection(name)?;
+        let ticket = sequencer::barrier(&collection, &self.committer);
+        Ok(ticket.deliver_barrier(Vec::new(), Box::new(|| {})))
+    }
+
+    fn begin_generation(&self, spec: GenerationSpec, guard: DdlGuard) -> Result<(GenerationState, AnswerReceiver)> {
         let collection = self.collection(&spec.collection)?;
         let state = collection.state();
         let building = state.others.iter().any(|other| other.phase == Phase::Building);
@@ -90,58 +85,68 @@ impl SharedState {
             return Err(StoreError::Limit("no further generation can be begun; drop one first".into()));
         }
         let GenerationSpec { settings, profile, statistics, now, .. } = spec;
-        let mut line = collection.line.lock();
-        let id = line.next_generation;
-        line.next_generation += 1;
+        let mut sequencer = collection.sequencer.lock();
+        let id = sequencer.next_generation;
+        sequencer.next_generation += 1;
         // From here on registrations are refused that are not signed for it, so the end of the scan is at most one that is.
-        line.others.push(id);
-        let scan_end = line.next_seq;
-        drop(line);
+        sequencer.standby.push(id);
+        let scan_end = sequencer.next_seq;
+        drop(sequencer);
         let phase = Phase::Building;
         let begun = GenerationState { id, settings, profile, phase, created_at: now, scan_end };
         let others = state.others.iter().cloned().chain([begun.clone()]).collect();
         let put = |value| Op::Put(Space::Meta, keys::statistics_key(collection.number, id), value);
         let ops = (!statistics.is_empty()).then(|| put(statistics)).into_iter().collect();
-        let answer = self.change_generations(&collection, with_others(&state, others), ops, move || {
-            super::point("generation::announced");
-            drop(turn);
+        let answer = self.change_generations(&collection, with_standby(&state, others), ops, move || {
+            point("generation::announced");
+            drop(guard);
         })?;
         Ok((begun, answer))
     }
 
-    fn complete_generation(&self, name: &CollectionName, id: GenerationId, turn: Turn) -> Result<Option<Answer>> {
+    fn complete_generation(
+        &self,
+        name: &CollectionName,
+        id: GenerationId,
+        guard: DdlGuard,
+    ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let state = collection.state();
-        if beside(&state, id)?.phase == Phase::Ready {
+        if standby(&state, id)?.phase == Phase::Ready {
             return Ok(None);
         }
         let mut others = state.others.clone();
         others.iter_mut().filter(|other| other.id == id).for_each(|other| other.phase = Phase::Ready);
         let then = move || {
-            super::point("generation::completed");
-            drop(turn);
+            point("generation::completed");
+            drop(guard);
         };
-        self.change_generations(&collection, with_others(&state, others), Vec::new(), then).map(Some)
+        self.change_generations(&collection, with_standby(&state, others), Vec::new(), then).map(Some)
     }
 
-    fn drop_generation(&self, name: &CollectionName, id: GenerationId, turn: Turn) -> Result<Option<Answer>> {
+    fn drop_generation(
+        &self,
+        name: &CollectionName,
+        id: GenerationId,
+        guard: DdlGuard,
+    ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let state = collection.state();
         if state.generation == id {
             return Err(StoreError::Limit(format!("generation {id} is the live one")));
         }
-        if beside(&state, id).is_err() {
+        if standby(&state, id).is_err() {
             return Ok(None);
         }
         let others = state.others.iter().filter(|other| other.id != id).cloned().collect();
-        let (disk, writer, number) = (Arc::clone(&self.disk), self.writer.clone(), collection.number);
+        let (disk, committer, number) = (Arc::clone(&self.disk), self.committer.clone(), collection.number);
         let then = move || {
-            super::point("generation::dropped");
-            sweep::begin(&disk, &writer, Swept::Generation(number, id));
-            drop(turn);
+            point("generation::dropped");
+            sweep::begin(&disk, &committer, Swept::Generation(number, id));
+            drop(guard);
         };
         let ops = vec![tombstone(number, id)];
-        self.change_generations(&collection, with_others(&state, others), ops, then).map(Some)
+        self.change_generations(&collection, with_standby(&state, others), ops, then).map(Some)
     }
 
     fn filed(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Filed>> {
@@ -178,7 +183,7 @@ impl SharedState {
         after: Seq,
     ) -> impl Iterator<Item = Result<fjall::KvPair>> + use<> {
         let key = |seq| layout::signature_key(collection.number, id, seq);
-        let there = collection.line.lock().generations().contains(&id);
+        let there = collection.sequencer.lock().generations().contains(&id);
         let from = after.checked_add(1).filter(|_| there);
         let view = self.disk.view();
         from.into_iter().flat_map({
@@ -195,12 +200,12 @@ fn file(
     collection: &Collection,
     (name, generation): (&CollectionName, GenerationId),
     batch: BTreeMap<Seq, (doppel_core::record::RecordId, Vec<u8>)>,
-) -> Result<Change<u64>> {
-    check_there(collection, name)?;
+) -> Result<Exclusive<u64>> {
+    collection.check_not_dropped(name)?;
     let state = collection.state();
     let mut ops = Vec::new();
     // In one that is complete, all is filed.
-    if beside(&state, generation)?.phase == Phase::Building {
+    if standby(&state, generation)?.phase == Phase::Building {
         let view = disk.view();
         for (seq, (id, value)) in batch {
             let key = layout::signature_key(collection.number, generation, seq);
@@ -211,7 +216,7 @@ fn file(
         }
     }
     let filed = ops.len() as u64;
-    Ok(Change { ops, then: Box::new(|| super::point("generation::filed")), value: filed })
+    Ok(Exclusive { ops, on_published: Box::new(|| point("generation::filed")), value: filed })
 }
 
 /// Puts the pairs of records that are filed.
@@ -220,10 +225,10 @@ fn put_pairs(
     collection: &Collection,
     (name, generation): (&CollectionName, GenerationId),
     batch: BTreeMap<Seq, Vec<Seq>>,
-) -> Result<Change<()>> {
-    check_there(collection, name)?;
-    if !collection.line.lock().generations().contains(&generation) {
-        return Err(missing(generation));
+) -> Result<Exclusive<()>> {
+    collection.check_not_dropped(name)?;
+    if !collection.sequencer.lock().generations().contains(&generation) {
+        return Err(missing_generation(generation));
     }
     let view = disk.view();
     let mut ops = Vec::new();
@@ -235,39 +240,27 @@ fn put_pairs(
             ops.push(Op::Put(Space::Pairs, key, keys::encode_pairs(&earlier)));
         }
     }
-    Ok(Change::written(ops, ()))
-}
-
-/// Longest that a registration is judged and settled, on a busy machine: many candidates of the largest size take a second.
-const SETTLING: Duration = Duration::from_secs(2);
-
-impl EmbeddedStore {
-    /// Waits for the writer's answer; whether there was anything to do.
-    pub(super) async fn settle(&self, begun: Option<Answer>) -> Result<bool> {
-        match begun {
-            Some(answer) => self.answered(answer).await.map(|_| true),
-            None => Ok(false),
-        }
-    }
+    Ok(Exclusive::written(ops, ()))
 }
 
 #[async_trait]
 impl Generations for EmbeddedStore {
-    fn settling(&self) -> Duration {
-        SETTLING
+    async fn wait_until_settled(&self, name: &CollectionName) -> Result<()> {
+        let answer = self.shared()?.begin_barrier(name)?;
+        self.answered(answer).await.map(drop)
     }
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
-        let turn = self.turn().await?;
-        let (begun, answer) = self.writable(Reserve::Double)?.begin_generation(spec, turn)?;
+        let guard = self.ddl_guard().await?;
+        let (begun, answer) = self.writable(Reserve::Double)?.begin_generation(spec, guard)?;
         self.answered(answer).await.map(|_| begun)
     }
 
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
         let keep = {
-            let core = self.core()?;
-            let state = core.collection(name)?.state();
-            keeps_signatures(&beside(&state, generation)?.settings)
+            let shared = self.shared()?;
+            let state = shared.collection(name)?.state();
+            keeps_signatures(&standby(&state, generation)?.settings)
         };
         let mut batch = batch.into_iter().peekable();
         let mut filed = 0;
@@ -281,19 +274,19 @@ impl Generations for EmbeddedStore {
                 bytes += value.len();
                 piece.insert(seq, (id, value));
             }
-            let prepare = |core: &SharedState| {
-                let (collection, name) = (core.collection(name)?, name.clone());
+            let prepare = |shared: &SharedState| {
+                let (collection, name) = (shared.collection(name)?, name.clone());
                 Ok(move |disk: &Disk| file(disk, &collection, (&name, generation), piece))
             };
-            filed += self.alone(Reserve::Double, prepare).await?;
+            filed += self.exclusive(Reserve::Double, prepare).await?;
         }
         Ok(filed)
     }
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
-        let turn = self.turn().await?;
-        let begun = self.writable(Reserve::Last)?.complete_generation(name, generation, turn)?;
-        self.settle(begun).await.map(drop)
+        let guard = self.ddl_guard().await?;
+        let begun = self.writable(Reserve::Last)?.complete_generation(name, generation, guard)?;
+        self.answered_if_begun(begun).await.map(drop)
     }
 
     async fn activate_generation(
@@ -305,19 +298,19 @@ impl Generations for EmbeddedStore {
     }
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
-        let turn = self.turn().await?;
-        let begun = self.writable(Reserve::Last)?.drop_generation(name, generation, turn)?;
-        self.settle(begun).await
+        let guard = self.ddl_guard().await?;
+        let begun = self.writable(Reserve::Last)?.drop_generation(name, generation, guard)?;
+        self.answered_if_begun(begun).await
     }
 
     async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>> {
-        let core = self.core()?;
-        let collection = core.collection(name)?;
-        if !collection.line.lock().generations().contains(&generation) {
+        let shared = self.shared()?;
+        let collection = shared.collection(name)?;
+        if !collection.sequencer.lock().generations().contains(&generation) {
             return Ok(None);
         }
         let found =
-            core.disk.get(&core.disk.view(), Space::Meta, &keys::statistics_key(collection.number, generation))?;
+            shared.disk.get(&shared.disk.view(), Space::Meta, &keys::statistics_key(collection.number, generation))?;
         Ok(found.map(|bytes| bytes.to_vec()))
     }
 
@@ -328,9 +321,9 @@ impl Generations for EmbeddedStore {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Filed>> {
-        let core = self.core()?;
-        let collection = core.collection(name)?;
-        blocking(|| core.filed(&collection, generation, after, limit))
+        let shared = self.shared()?;
+        let collection = shared.collection(name)?;
+        blocking(|| shared.filed(&collection, generation, after, limit))
     }
 
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
@@ -342,11 +335,11 @@ impl Generations for EmbeddedStore {
             {
                 piece.insert(seq, earlier);
             }
-            let prepare = |core: &SharedState| {
-                let (collection, name) = (core.collection(name)?, name.clone());
+            let prepare = |shared: &SharedState| {
+                let (collection, name) = (shared.collection(name)?, name.clone());
                 Ok(move |disk: &Disk| put_pairs(disk, &collection, (&name, generation), piece))
             };
-            self.alone::<(), _>(Reserve::Whole, prepare).await?;
+            self.exclusive::<(), _>(Reserve::Whole, prepare).await?;
             if pairs.peek().is_none() {
                 return Ok(());
             }
@@ -360,8 +353,8 @@ impl Generations for EmbeddedStore {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Pairs>> {
-        let core = self.core()?;
-        let collection = core.collection(name)?;
-        blocking(|| core.pairs(&collection, generation, after, limit))
+        let shared = self.shared()?;
+        let collection = shared.collection(name)?;
+        blocking(|| shared.pairs(&collection, generation, after, limit))
     }
 }

@@ -1,54 +1,55 @@
-//! What is looked at in a directory besides records and index entries: ids, pairs, and what could not be read at all.
+//! Examines what is in a directory besides records and index entries: ids, pairs, and what could not be read at all.
 
-use super::EmbeddedStore;
-use super::disk::Space;
+use super::collection::Collection;
 use super::keys;
+use super::keyspaces::Space;
 use super::layout;
-use super::line::Collection;
+use super::scan::Damages;
 use super::shared_state::SharedState;
-use doppel_store::{Report, Result, Seq, Store as _, StoreError};
+use super::store::EmbeddedStore;
+use doppel_store::{ExaminationReport, Result, Seq, Store as _, StoreError};
 
 /// A collection under examination.
 struct Examined<'a> {
-    core: &'a SharedState,
+    shared: &'a SharedState,
     collection: &'a Collection,
     name: String,
-    report: &'a mut Report,
+    report: &'a mut ExaminationReport,
 }
 
 impl EmbeddedStore {
     /// Adds to `report` what is wrong with ids and pairs, and all that was passed over since the store was opened. One pass over
-    /// the records; for a store opened with [`super::Options::damages`].
+    /// the records; for a store opened with [`super::EmbeddedOptions::damages`].
     ///
     /// # Errors
     /// When the directory cannot be read at all.
-    pub async fn examine_rest(&self, report: &mut Report) -> Result<()> {
-        let core = self.core()?;
+    pub async fn examine_rest(&self, report: &mut ExaminationReport) -> Result<()> {
+        let shared = self.shared()?;
         for state in self.collections().await? {
-            let collection = core.collection(&state.name)?;
+            let collection = shared.collection(&state.name)?;
             let name = state.name.to_string();
-            let mut examined = Examined { core: &core, collection: &collection, name, report };
+            let mut examined = Examined { shared: &shared, collection: &collection, name, report };
             examined.ids()?;
             examined.pairs()?;
         }
-        self.tell_damages(report)
+        self.report_damages(report)
     }
 
     /// Adds to `report` all that was passed over since the store was opened.
     ///
     /// # Errors
     /// When the store is closed.
-    pub fn tell_damages(&self, report: &mut Report) -> Result<()> {
-        let core = self.core()?;
+    pub fn report_damages(&self, report: &mut ExaminationReport) -> Result<()> {
+        let shared = self.shared()?;
         let names: Vec<(u32, String)> = {
-            let collections = core.collections.read();
+            let collections = shared.collections.read();
             collections.iter().map(|(name, collection)| (collection.number, name.to_string())).collect()
         };
-        for damage in core.disk.damages().map(super::Damages::all).unwrap_or_default() {
+        for damage in shared.disk.damages().map(Damages::all).unwrap_or_default() {
             let name = names.iter().find(|(number, _)| *number == damage.number).map(|(_, name)| name.clone());
-            let place = damage.seq.filter(|seq| *seq > 0).map_or_else(|| "*".to_owned(), |seq| format!("seq {seq}"));
+            let record = damage.seq.filter(|seq| *seq > 0).map_or_else(|| "*".to_owned(), |seq| format!("seq {seq}"));
             let fault = format!("{} cannot be read: damaged on disk", what(damage.space));
-            report.faults.push((name.unwrap_or_else(|| "*".to_owned()), place, fault));
+            report.faults.push((name.unwrap_or_else(|| "*".to_owned()), record, fault));
         }
         Ok(())
     }
@@ -73,7 +74,7 @@ impl Examined<'_> {
 
     /// Every record is found by its id, and every id leads to its record.
     fn ids(&mut self) -> Result<()> {
-        let (disk, number) = (&self.core.disk, self.collection.number);
+        let (disk, number) = (&self.shared.disk, self.collection.number);
         let view = disk.view();
         let mut own = 0;
         for entry in
@@ -103,9 +104,9 @@ impl Examined<'_> {
 
     /// Pairs name earlier records.
     fn pairs(&mut self) -> Result<()> {
-        let (disk, number) = (&self.core.disk, self.collection.number);
+        let (disk, number) = (&self.shared.disk, self.collection.number);
         let view = disk.view();
-        let generations = self.collection.line.lock().generations();
+        let generations = self.collection.sequencer.lock().generations();
         for generation in generations {
             let key = |seq| layout::signature_key(number, generation, seq);
             for entry in disk.range(&view, Space::Pairs, &key(0), &key(Seq::MAX)) {

@@ -9,8 +9,9 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::journal;
 use super::manifest::{self, Manifest, State};
-use super::{Opening, journal};
+use super::options::Opening;
 use doppel_store::{Result, StoreError};
 
 /// The engine's own files and folders in a directory.
@@ -91,7 +92,7 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
 pub(super) fn refuse_in_use(dir: &Path) -> Result<()> {
     let lock = File::open(dir.join(LOCK)).ok();
     match lock.map(|lock| lock.try_lock()) {
-        Some(Err(TryLockError::WouldBlock)) => Err(super::opening::in_use(dir)),
+        Some(Err(TryLockError::WouldBlock)) => Err(super::errors::in_use(dir)),
         _ => Ok(()),
     }
 }

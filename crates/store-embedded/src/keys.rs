@@ -1,4 +1,4 @@
-//! How what stands beside the records looks on disk: generations, pairs, decisions, tasks, document frequencies. What `layout` is for records.
+//! How generations, pairs, decisions, tasks and document frequencies look on disk. `layout` says the same of records.
 //!
 //! Integers in keys are big-endian. The collection's number leads every key of its own, so that dropping it is deleting ranges.
 //!
@@ -15,7 +15,7 @@
 //! Ids hold no control characters, so the 0 between two of them keeps pairs in order of the lower id, then the higher.
 
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Pair, Ruling};
+use doppel_store::decisions::{RecordPair, Ruling};
 use doppel_store::{GenerationId, Result, Seq, StoreError};
 
 pub(super) const PREFIX_GENERATION_TOMBSTONE: &[u8] = b"g/";
@@ -87,12 +87,12 @@ pub(super) fn decode_pairs(bytes: &[u8]) -> Result<Vec<Seq>> {
 }
 
 /// Where the rulings about a pair are.
-pub(super) fn decision_key(number: u32, pair: &Pair) -> Vec<u8> {
+pub(super) fn decision_key(number: u32, pair: &RecordPair) -> Vec<u8> {
     pair_key(number, BY_LOWER, pair.a(), pair.b())
 }
 
 /// What leads to them from the higher id.
-pub(super) fn decision_backlink(number: u32, pair: &Pair) -> Vec<u8> {
+pub(super) fn decision_backlink(number: u32, pair: &RecordPair) -> Vec<u8> {
     pair_key(number, BY_HIGHER, pair.b(), pair.a())
 }
 
@@ -112,12 +112,12 @@ pub(super) fn decisions_naming(number: u32, id: &RecordId) -> [Vec<u8>; 2] {
 }
 
 /// The pair that a key of `decisions`, of either kind, is about.
-pub(super) fn pair_of_key(key: &[u8]) -> Result<Pair> {
+pub(super) fn pair_of_key(key: &[u8]) -> Result<RecordPair> {
     let ids = key.get(5..).unwrap_or_default();
     let (first, second) =
         ids.iter().position(|byte| *byte == 0).map_or((ids, &[][..]), |at| (&ids[..at], &ids[at + 1..]));
     let id = |bytes| std::str::from_utf8(bytes).ok().and_then(|text| RecordId::new(text).ok());
-    let pair = id(first).zip(id(second)).and_then(|(one, other)| Pair::new(one, other));
+    let pair = id(first).zip(id(second)).and_then(|(one, other)| RecordPair::new(one, other));
     pair.ok_or_else(|| damaged("decision's key"))
 }
 
@@ -137,8 +137,8 @@ fn damaged(what: &str) -> StoreError {
 mod tests {
     use super::*;
 
-    fn pair(one: &str, other: &str) -> Pair {
-        Pair::new(RecordId::new(one).expect("an id"), RecordId::new(other).expect("an id")).expect("two ids")
+    fn pair(one: &str, other: &str) -> RecordPair {
+        RecordPair::new(RecordId::new(one).expect("an id"), RecordId::new(other).expect("an id")).expect("two ids")
     }
 
     #[test]

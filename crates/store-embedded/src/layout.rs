@@ -13,8 +13,8 @@
 //! | `ids` | number u32, id | seq u64 |
 //! | `signatures` | number u32, generation u32, seq u64 | see [`encode_entry`] |
 //!
-//! What stands beside the records is in `keys`. Values of `records` and `signatures` begin with a version byte, so that a later
-//! version can read what this one wrote without rewriting it.
+//! Generations, pairs, decisions, tasks and document frequencies are in `keys`. Values of `records` and `signatures` begin with a
+//! version byte, so that a later version can read what this one wrote without rewriting it.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub(super) struct IndexEntry {
     pub(super) digest_key: u64,
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) keys: Vec<PostingKey>,
-    /// Kept only where the judge asks for them; the keys alone rebuild the index.
+    /// Stored only where the judge asks for them; the keys alone rebuild the index.
     pub(super) signatures: Vec<Option<Signature>>,
 }
 
@@ -143,8 +143,8 @@ pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
     Reader(bytes, "id").u64()
 }
 
-/// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16 length), verdict as JSON (u32
-/// length), then the row to the end.
+/// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16
+/// length), verdict as JSON (u32 length), then the row to the end.
 pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let verdict = serde_json::to_vec(&record.verdict).map_err(|error| StoreError::Internal(error.to_string()))?;
     let (id, time) = (record.id.as_str().as_bytes(), record.stored_at.as_bytes());
@@ -188,7 +188,7 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     Ok(StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
 }
 
-/// Stands where a verdict is not known or not wanted.
+/// Used where a verdict is not known or not wanted.
 pub(super) fn blank_verdict() -> Verdict {
     let kind = doppel_core::verdict::VerdictKind::Original;
     Verdict {
@@ -207,8 +207,8 @@ const HAS_SIGNATURES: u8 = 2;
 
 /// Version, flags, digest key, fingerprint if any, number of keys (u32), the keys as runs of one channel (channel u8,
 /// length u32, the keys), then signatures if flagged: number u8, each a tag (0 none, 1 fingerprint, 2 hashes with
-/// u32 length) and its words, the others as `schemes::encoding` writes them, which counts on from there. 8 bytes a key: they are hashes, nothing compresses them. The keys, not what they were derived from, so that
-/// opening needs no profile and no hashing.
+/// u32 length) and its words; higher tags as `schemes::encoding` writes them. 8 bytes a key: they are hashes, nothing compresses
+/// them. The keys, not what they were derived from, so that opening needs no profile and no hashing.
 pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
     let mut value = Vec::with_capacity(24 + entry.keys.len() * 8);
     let mut flags = 0;

@@ -1,8 +1,8 @@
-//! Opening: the in-memory indexes are built again from the `signatures` keyspace, on all cores.
+//! Rebuilds the in-memory indexes from the `signatures` keyspace when a directory is opened, on all cores, in bounded memory.
 //!
-//! The seqs of a collection are cut into short stretches, dealt out to the threads like cards: each reads and decodes its own,
-//! and the index takes them in seq order, because its slots are. A thread is ahead by [`AHEAD`] pieces of [`PIECE_BYTES`] at
-//! most, whatever the size of the collection.
+//! The seqs of a collection are cut into short ranges, which the threads take by turns: each reads and decodes its own, and the
+//! index receives them in seq order, because its slots ascend with seqs. A thread is ahead by at most [`AHEAD`] pieces of
+//! [`PIECE_BYTES`], whatever the size of the collection.
 //!
 //! A record whose index entry is damaged is left out, counted and named in the log by its seq: no lookup finds it until it is
 //! registered again, which files it anew, and everything else is served.
@@ -12,35 +12,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
 
-use super::Options;
-use super::disk::{Disk, Space, unavailable};
+use super::collection::Collection;
+use super::disk::Disk;
+use super::errors::unavailable;
+use super::generation::Generation;
+use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry, IndexEntry};
-use super::line::{Collection, Generation};
+use super::options::{EmbeddedOptions, LoadProgress};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
+use doppel_store::tasks::TaskState;
 use doppel_store::{GenerationId, Result, Seq, StoreError};
 
-/// Seqs in a stretch: a few megabytes of usual records.
-const STRETCH: Seq = 16_384;
-/// A piece is handed over when it has this many bytes of keys, or at the end of a stretch.
+/// Seqs in a range: a few megabytes of usual records.
+const RANGE: Seq = 16_384;
+/// A piece is sent when it has this many bytes of keys, or at the end of a range.
 const PIECE_BYTES: usize = 4 << 20;
-/// Pieces of each thread that wait to be taken.
+/// Pieces of each thread that wait to be received.
 const AHEAD: usize = 2;
 /// Damaged entries of a collection that are named in the log; the others are only counted.
 const NAMED: u64 = 20;
 
-/// How far a rebuild has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Records of all collections filed so far.
-    pub done: u64,
-    /// Records of all collections.
-    pub total: u64,
+/// All tasks that are published, by id.
+pub(super) type TaskList = Arc<Mutex<BTreeMap<String, TaskState>>>;
+
+/// Reads all tasks.
+pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
+    let mut tasks = BTreeMap::new();
+    for entry in disk.prefix(&disk.view(), Space::Tasks, &[]) {
+        let (_, value) = entry?;
+        let task: TaskState = serde_json::from_slice(&value)
+            .map_err(|error| StoreError::Internal(format!("a task on disk cannot be read: {error}")))?;
+        tasks.insert(task.id.clone(), task);
+    }
+    Ok(Arc::new(Mutex::new(tasks)))
 }
 
 /// All collections with their indexes.
-pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<CollectionName, Arc<Collection>>> {
+pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTreeMap<CollectionName, Arc<Collection>>> {
     let view = disk.view();
     let mut found = Vec::new();
     for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_COLLECTION) {
@@ -51,13 +62,13 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
         let numbers = numbers.map(|bytes| layout::decode_numbers(&bytes)).transpose()?.unwrap_or((1, 0));
         found.push((entry, numbers));
     }
-    let mut progress = Progress { done: 0, total: found.iter().map(|(_, (_, count))| count).sum() };
+    let mut progress = LoadProgress { done: 0, total: found.iter().map(|(_, (_, count))| count).sum() };
     let mut collections = BTreeMap::new();
     for (entry, (next_seq, count)) in found {
         let state = &entry.state;
-        // Only of the live one: those beside it stay on disk.
+        // Only of the live one: standby generations stay on disk.
         let index = rebuild(disk, entry.number, state.generation, next_seq, &mut |records| {
-            (options.progress)(Progress { done: progress.done + records, ..progress });
+            (options.on_progress)(LoadProgress { done: progress.done + records, ..progress });
         })?;
         progress.done += count;
         let filed = index.len() as u64;
@@ -78,20 +89,19 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
     Ok(collections)
 }
 
-/// Builds one generation's index; `filed` is told how many records are in, now and then.
+/// Builds one generation's index; `on_progress` is called now and then with the number of records in it.
 pub(super) fn rebuild(
     disk: &Disk,
     number: u32,
     generation: GenerationId,
     next_seq: Seq,
-    filed: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> Result<GenerationIndex> {
     let index = GenerationIndex::new();
-    fill(disk, (number, generation), next_seq, &index, filed).map(|()| index)
+    fill(disk, (number, generation), next_seq, &index, on_progress).map(|()| index)
 }
 
-/// Files in `index`, which is empty, what a generation has below `next_seq`. Each stretch as it is published when its turn to
-/// be read comes.
+/// Files in `index`, which is empty, what a generation has below `next_seq`. Each range as it is published when it is read.
 ///
 /// # Errors
 /// Also when the store is being closed meanwhile.
@@ -100,24 +110,24 @@ pub(super) fn fill(
     (number, generation): (u32, GenerationId),
     next_seq: Seq,
     index: &GenerationIndex,
-    filed: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let damaged = AtomicU64::new(0);
-    let stretches = next_seq.div_ceil(STRETCH);
+    let ranges = next_seq.div_ceil(RANGE);
     let result = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..threads)
             .map(|first| {
                 let (sender, receiver) = crossbeam_channel::bounded(AHEAD);
                 let reader = Reader { disk, number, generation, next_seq, damaged: &damaged, sender };
-                let mut own = (first..stretches).step_by(threads as usize);
-                scope.spawn(move || own.all(|stretch| reader.read(stretch)));
+                let mut own = (first..ranges).step_by(threads as usize);
+                scope.spawn(move || own.all(|range| reader.read(range)));
                 receiver
             })
             .collect();
         // The first piece that cannot be read ends the loading; what was loaded by then is thrown away with it.
         let mut failure = None;
-        let loaded = index.load(in_order(readers, stretches, &mut failure), |records| filed(records as u64));
+        let loaded = index.load(in_order(readers, ranges, &mut failure), |records| on_progress(records as u64));
         loaded.map_err(|error| StoreError::Limit(error.to_string()))?;
         failure.map_or(Ok(()), Err)
     });
@@ -132,30 +142,30 @@ pub(super) fn fill(
     result
 }
 
-/// What a reader hands over: some entries in seq order, and whether its stretch ends with them.
+/// What a reader sends: some entries in seq order, and whether its range ends with them.
 type Piece = Result<(Vec<Entry>, bool)>;
 
-/// The entries of all stretches, in order.
+/// The entries of all ranges, in order.
 fn in_order(
     readers: Vec<Receiver<Piece>>,
-    stretches: u64,
+    ranges: u64,
     failure: &mut Option<StoreError>,
 ) -> impl Iterator<Item = Entry> {
-    let mut stretch = 0;
+    let mut range = 0;
     let pieces = std::iter::from_fn(move || {
-        if stretch == stretches {
+        if range == ranges {
             return None;
         }
         let ended = || Err(StoreError::Internal("a thread that reads index entries ended early".into()));
-        let piece = readers[(stretch % readers.len() as u64) as usize].recv().unwrap_or_else(|_| ended());
+        let piece = readers[(range % readers.len() as u64) as usize].recv().unwrap_or_else(|_| ended());
         let (entries, last) = piece.map_err(|error| *failure = Some(error)).ok()?;
-        stretch += u64::from(last);
+        range += u64::from(last);
         Some(entries)
     });
     pieces.fuse().flatten()
 }
 
-/// Reads every so many-th stretch.
+/// Reads every so many-th range.
 struct Reader<'a> {
     disk: &'a Disk,
     number: u32,
@@ -166,14 +176,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Hands over the entries of a stretch; whether more are wanted.
-    fn read(&self, stretch: u64) -> bool {
+    /// Sends the entries of a range; whether more are wanted.
+    fn read(&self, range: u64) -> bool {
         if self.disk.is_stopping() {
             let _ = self.sender.send(Err(unavailable("the store is closed or being opened again")));
             return false;
         }
         let key = |seq: Seq| layout::signature_key(self.number, self.generation, seq.min(self.next_seq));
-        let (from, to) = (key(stretch * STRETCH), key((stretch + 1) * STRETCH));
+        let (from, to) = (key(range * RANGE), key((range + 1) * RANGE));
         let view = self.disk.view();
         let (mut piece, mut bytes) = (Vec::new(), 0);
         for entry in self.disk.range(&view, Space::Signatures, &from, &to) {
@@ -184,7 +194,7 @@ impl Reader<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    // Who wants no more need not know why there is no more.
+                    // Nobody need be receiving any more.
                     let _ = self.sender.send(Err(error));
                     return false;
                 }
@@ -215,7 +225,8 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{FRESH, Op};
+    use crate::keyspaces::Op;
+    use crate::options::FRESH;
     use doppel_core::index::{Probe, Slot};
     use doppel_core::schemes::profile::PostingKey;
 
@@ -227,18 +238,18 @@ mod tests {
     #[test]
     fn records_come_back_in_seq_order_wherever_they_lie_and_a_damaged_one_stops_none() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
-        // In one stretch, in several, at their edges; the large ones fill a piece each.
-        let seqs = [1, 2, 3, STRETCH - 1, STRETCH, 2 * STRETCH + 7, 5 * STRETCH, 9 * STRETCH - 1];
+        let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
+        // In one range, in several, at their edges; the large ones fill a piece each.
+        let seqs = [1, 2, 3, RANGE - 1, RANGE, 2 * RANGE + 7, 5 * RANGE, 9 * RANGE - 1];
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
         let put = |seq, value| Op::Put(Space::Signatures, layout::signature_key(1, 1, seq).to_vec(), value);
         let value = |seq| layout::encode_entry(&entry(seq, if seq < 4 { large } else { 3 }));
         let mut ops: Vec<Op> = seqs.iter().map(|seq| put(*seq, value(*seq))).collect();
-        ops.push(put(STRETCH + 1, value(9)[..20].to_vec()));
+        ops.push(put(RANGE + 1, value(9)[..20].to_vec()));
         disk.commit(ops).expect("a commit");
         disk.publish();
         let mut filed = 0;
-        let index = rebuild(&disk, 1, 1, 9 * STRETCH, &mut |records| filed = records).expect("it loads");
+        let index = rebuild(&disk, 1, 1, 9 * RANGE, &mut |records| filed = records).expect("it loads");
         assert_eq!((filed, index.len()), (8, 8));
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
@@ -252,7 +263,7 @@ mod tests {
     #[test]
     fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens");
+        let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
         let key = layout::signature_key(1, 1, 1).to_vec();
         disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
         disk.publish();

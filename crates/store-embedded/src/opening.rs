@@ -5,17 +5,18 @@ use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions};
 
-use super::disk::{NAMES, Workers};
+use super::errors::in_use;
 use super::inspect::{self, Found};
+use super::keyspaces::NAMES;
 use super::layout::{self, FORMAT};
-use super::{Opening, Options};
+use super::options::{EmbeddedOptions, Opening, Workers};
 use doppel_store::{Result, StoreError};
 
 /// Keyspaces that every format has.
 const NAMES_RECORDS_ONLY: &[&str] = NAMES.split_at(4).0;
 
 /// Opens the database, or makes it.
-pub(super) fn database(dir: &Path, options: &Options, workers: Workers) -> Result<Database> {
+pub(super) fn database(dir: &Path, options: &EmbeddedOptions, workers: Workers) -> Result<Database> {
     let builder = Database::builder(dir).cache_size(options.cache_bytes);
     let builder = match workers {
         Workers::Running => builder,
@@ -28,7 +29,7 @@ pub(super) fn database(dir: &Path, options: &Options, workers: Workers) -> Resul
 }
 
 /// Opens the database and lets it go again: what a write that failed left behind is removed by that.
-pub(super) fn tidy(dir: &Path, options: &Options) -> Result<()> {
+pub(super) fn tidy(dir: &Path, options: &EmbeddedOptions) -> Result<()> {
     inspect::inspect(dir, Opening::Existing)?;
     database(dir, options, Workers::Held).map(drop)
 }
@@ -69,14 +70,6 @@ pub(super) fn tell_dropped(dir: &Path, found: &Found) {
             );
         }
     }
-}
-
-/// The directory is open elsewhere.
-pub(super) fn in_use(dir: &Path) -> StoreError {
-    StoreError::Internal(format!(
-        "{} is in use by another process; stop that process, or give this one another data directory",
-        dir.display()
-    ))
 }
 
 /// Why it does not open.

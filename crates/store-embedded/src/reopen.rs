@@ -1,30 +1,32 @@
-//! Opening again after a failed commit.
+//! Opens the database again after a failed commit, in the background, until it succeeds.
 //!
-//! A failed write leaves open what is on disk, and fjall refuses further writes until it is opened again, even when
-//! there is room again. So the whole core is thrown away and built from the disk. Lookups go on against the old one
-//! until there is room, or until that has been waited for in vain: half-written files of a failed compaction may be what fills
-//! the disk, and only opening removes them.
+//! After a failed write it is unknown what is on disk, and fjall refuses further writes until it is opened again, even when there
+//! is room again. So all that belongs to the open database is dropped and built from the disk. Until there is room, or for about a
+//! second, lookups continue against the old one; no longer, since half-written files of a failed compaction may be what fills the
+//! disk, and only opening removes them.
 //!
-//! When there is too little room even then, merging tables would fail once more. So the database is opened without the threads that do
-//! it: lookups and removals go on, and the writer has it opened as usual when there is room, or after a while.
+//! When there is too little room even then, merging tables would fail once more. So the database is opened without the threads that
+//! merge: lookups and removals work, and the committer has it opened as usual when there is room, or after a while.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::disk::Workers;
-use super::shared_state::{OnFailure, SharedState};
-use super::space::Reserve;
-use super::{Opening, Supervisor};
+use super::committer::OnFailure;
+use super::failpoints::{fails, point};
+use super::free_space::Reserve;
+use super::options::{Opening, Workers};
+use super::shared_state::SharedState;
+use super::supervisor::{Supervisor, end};
 use doppel_store::{Result, StoreError};
 
 /// First pause between two attempts; doubles up to [`LONGEST`].
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
-/// How often to wait for room on a full disk: a second and a half in all. What fills it may be what opening clears away.
+/// How often to wait for room on a full disk: a second and a half in all. What fills it may be what opening removes.
 const WAITS_FOR_ROOM: u32 = 5;
 
-/// What the writer calls when a commit has failed.
+/// What the committer calls when a commit has failed.
 pub(super) fn on_failure(supervisor: &Arc<Supervisor>) -> OnFailure {
     let supervisor = Arc::downgrade(supervisor);
     Box::new(move |reason| {
@@ -42,7 +44,7 @@ fn reopen(supervisor: &Weak<Supervisor>) {
     loop {
         std::thread::sleep(pause);
         pause = (pause * 2).min(LONGEST);
-        // Not held while asleep, so that a store that is let go of ends.
+        // Not held while asleep, so that a store that is dropped ends.
         let Some(supervisor) = supervisor.upgrade() else { return };
         if supervisor.closed.load(Ordering::Acquire) {
             return;
@@ -59,27 +61,27 @@ fn reopen(supervisor: &Weak<Supervisor>) {
 }
 
 fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
-    super::point("store::reopening");
-    if let Some(old) = supervisor.core.swap(None) {
+    point("store::reopening");
+    if let Some(old) = supervisor.shared.swap(None) {
         end(old);
     }
-    if super::fails("store::reopen_error") {
+    if fails("store::reopen_error") {
         return Err(StoreError::Internal("opening failed".into()));
     }
     let workers = workers(supervisor)?;
-    let mut core = open(supervisor, workers)?;
-    if workers == Workers::Held && core.disk.is_behind() {
+    let mut shared = open(supervisor, workers)?;
+    if workers == Workers::Held && shared.disk.is_behind() {
         // Then not even a removal could be written.
-        drop(core);
-        core = open(supervisor, Workers::Running)?;
+        drop(shared);
+        shared = open(supervisor, Workers::Running)?;
     }
-    supervisor.held.store(core.disk.workers() == Workers::Held, Ordering::Release);
-    supervisor.core.store(Some(Arc::new(core)));
+    supervisor.held.store(shared.disk.workers() == Workers::Held, Ordering::Release);
+    supervisor.shared.store(Some(Arc::new(shared)));
     // Closed meanwhile: whoever closes has found nothing to end.
     if supervisor.closed.load(Ordering::Acquire)
-        && let Some(core) = supervisor.core.swap(None)
+        && let Some(shared) = supervisor.shared.swap(None)
     {
-        end(core);
+        end(shared);
         return Ok(());
     }
     tracing::info!("the data directory is open again");
@@ -89,7 +91,7 @@ fn attempt(supervisor: &Arc<Supervisor>) -> Result<()> {
 /// Whether tables are to be merged: not while there is no room, unless that was so for a while.
 fn workers(supervisor: &Supervisor) -> Result<Workers> {
     let is_short = || {
-        supervisor.space.look();
+        supervisor.space.measure();
         supervisor.space.check(Reserve::Whole).is_err()
     };
     if supervisor.is_held() || !is_short() {
@@ -100,26 +102,13 @@ fn workers(supervisor: &Supervisor) -> Result<Workers> {
 }
 
 fn open(supervisor: &Arc<Supervisor>, workers: Workers) -> Result<SharedState> {
-    // Whoever has removed the directory does not get an empty one in its place.
+    // A directory that was removed is not created anew.
     let how = (Opening::Existing, workers);
     SharedState::open(
         &supervisor.dir,
         &supervisor.options,
         how,
-        (&supervisor.patience, &supervisor.space),
+        (&supervisor.watchdog, &supervisor.space),
         on_failure(supervisor),
     )
-}
-
-/// Waits until nobody uses `core` any more and lets it go, so that the directory is free afterwards. Whoever has it lets it go
-/// soon: it is never held across a wait.
-pub(super) fn end(core: Arc<SharedState>) {
-    let mut core = core;
-    loop {
-        match Arc::try_unwrap(core) {
-            Ok(last) => return drop(last),
-            Err(supervisor) => core = supervisor,
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

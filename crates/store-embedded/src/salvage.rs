@@ -11,9 +11,9 @@ use std::path::Path;
 use fjall::{Database, KeyspaceCreateOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::disk::{NAMES, Space};
 use super::inspect;
 use super::journal;
+use super::keyspaces::{NAMES, Space};
 use super::manifest::{self, Manifest};
 use doppel_store::{Result, StoreError};
 
@@ -22,7 +22,7 @@ const KEPT: [Space; 3] = [Space::Meta, Space::Records, Space::Decisions];
 const KEYSPACES: &str = "keyspaces";
 
 /// Copies what can be read of the data directory `from` into `to`, an empty directory, which is a data directory then: to be opened
-/// with [`super::Options::damages`]. Tells in words what was lost or made anew.
+/// with [`super::EmbeddedOptions::damages`]. Tells in words what was lost or made anew.
 ///
 /// # Errors
 /// [`StoreError::Internal`] when `from` is in use or no data directory, or when `to` cannot be written.

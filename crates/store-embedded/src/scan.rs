@@ -1,4 +1,4 @@
-//! Reading in order; past what cannot be read, if the store was opened so.
+//! Reads keys and values in order; skips what cannot be read, if the store was opened so.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,15 +6,16 @@ use std::sync::Arc;
 use fjall::{Keyspace, KvPair, Readable, Snapshot};
 use parking_lot::Mutex;
 
-use super::disk::{Space, io};
+use super::errors::io;
+use super::keyspaces::Space;
 use super::layout;
 use doppel_store::{Result, Seq};
 
-/// What could not be read and was passed over.
+/// What could not be read and was skipped.
 #[derive(Clone, Debug, Default)]
 pub struct Damages(Arc<Mutex<BTreeSet<Damage>>>);
 
-/// The place of something that cannot be read: collection number and, where it is known, seq.
+/// Something that cannot be read: its collection and, where it is known, its seq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Damage {
     pub(super) number: u32,
@@ -36,11 +37,11 @@ impl Damages {
 /// Keys and values in order.
 pub(super) struct Scan {
     found: Option<fjall::Iter>,
-    passing: Option<Passing>,
+    skipping: Option<Skipping>,
 }
 
-/// How to go on behind what cannot be read.
-struct Passing {
+/// How to continue after what cannot be read.
+struct Skipping {
     view: Arc<Snapshot>,
     keyspace: Keyspace,
     space: Space,
@@ -51,9 +52,9 @@ struct Passing {
 }
 
 struct BySeq {
-    /// What stands before the seq in each key.
+    /// What precedes the seq in each key.
     before: Vec<u8>,
-    /// The seq to go on with, and the first that no record has yet.
+    /// The seq to continue with, and the first that no record has yet.
     next: Seq,
     end: Seq,
     /// The first key not wanted.
@@ -63,11 +64,11 @@ struct BySeq {
 impl Scan {
     /// Ends with the first error.
     pub(super) fn strict(found: fjall::Iter) -> Self {
-        Self { found: Some(found), passing: None }
+        Self { found: Some(found), skipping: None }
     }
 
-    /// Notes what cannot be read and goes on behind it, up to the seq `end` or the key `to`; without seqs in the keys it ends there.
-    pub(super) fn passing(
+    /// Notes what cannot be read and continues after it, up to the seq `end` or the key `to`; it ends there where keys have no seq.
+    pub(super) fn skipping(
         found: fjall::Iter,
         (view, keyspace): (Arc<Snapshot>, Keyspace),
         (space, damages): (Space, Damages),
@@ -85,7 +86,7 @@ impl Scan {
             Some(BySeq { before: before.to_vec(), next, end, to: to.to_vec() })
         });
         let number = by_seq.as_ref().and_then(|_| from.first_chunk().copied()).map_or(0, u32::from_be_bytes);
-        Self { found: Some(found), passing: Some(Passing { view, keyspace, space, damages, number, by_seq }) }
+        Self { found: Some(found), skipping: Some(Skipping { view, keyspace, space, damages, number, by_seq }) }
     }
 }
 
@@ -94,8 +95,8 @@ impl Iterator for Scan {
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(found) = &mut self.found {
-            match (found.next()?.into_inner(), &mut self.passing) {
-                (Ok(pair), Some(Passing { by_seq: Some(by_seq), .. })) => {
+            match (found.next()?.into_inner(), &mut self.skipping) {
+                (Ok(pair), Some(Skipping { by_seq: Some(by_seq), .. })) => {
                     by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, |seq| seq.saturating_add(1));
                     return Some(Ok(pair));
                 }
@@ -103,13 +104,13 @@ impl Iterator for Scan {
                 (read, _) => return Some(read.map_err(io)),
             }
         }
-        let (pair, rest) = self.passing.as_mut()?.step()?;
+        let (pair, rest) = self.skipping.as_mut()?.step()?;
         self.found = Some(rest);
         Some(Ok(pair))
     }
 }
 
-impl Passing {
+impl Skipping {
     /// The next that can be read, and the way on from there.
     fn step(&mut self) -> Option<(KvPair, fjall::Iter)> {
         let Some(by_seq) = &mut self.by_seq else {

@@ -1,4 +1,4 @@
-//! Everything that lives as long as one opened database: thrown away whole and built again when a commit has failed.
+//! What lives as long as one opened database: dropped as a whole and built again when a commit has failed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,55 +9,55 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Sender, unbounded};
 use parking_lot::{Mutex, RwLock};
 
-use super::disk::{Disk, Workers, unavailable};
-use super::line::Collection;
-use super::patience::Patience;
-use super::space::Space;
-use super::tasks;
-use super::writer::{Arrival, Writer};
-use super::{Opening, Options};
+use super::collection::Collection;
+use super::committer::{Committer, OnFailure};
+use super::disk::Disk;
+use super::errors::unavailable;
+use super::free_space::FreeSpace;
+use super::load::{self, TaskList};
+use super::options::{EmbeddedOptions, Opening, Workers};
+use super::pipeline::Message;
+use super::sweep;
+use super::write_watchdog::WriteWatchdog;
 use doppel_core::collection::CollectionName;
 use doppel_store::{Result, StoreError};
-
-/// Called with the reason when a commit has failed.
-pub(super) type OnFailure = Box<dyn FnOnce(String) + Send>;
 
 /// See the module.
 pub(super) struct SharedState {
     pub(super) disk: Arc<Disk>,
     pub(super) collections: Arc<RwLock<BTreeMap<CollectionName, Arc<Collection>>>>,
-    pub(super) writer: Sender<Arrival>,
-    pub(super) tasks: tasks::Kept,
+    pub(super) committer: Sender<Message>,
+    pub(super) tasks: TaskList,
     thread: Mutex<Option<JoinHandle<()>>>,
-    patience: Arc<Patience>,
+    watchdog: Arc<WriteWatchdog>,
 }
 
 impl SharedState {
-    /// Opens the database, rebuilds the indexes, starts the writer, finishes what a crash interrupted.
+    /// Opens the database, rebuilds the indexes, starts the committer, finishes what a crash interrupted.
     pub(super) fn open(
         dir: &Path,
-        options: &Options,
+        options: &EmbeddedOptions,
         how: (Opening, Workers),
-        (patience, space): (&Arc<Patience>, &Arc<Space>),
+        (watchdog, space): (&Arc<WriteWatchdog>, &Arc<FreeSpace>),
         on_failure: OnFailure,
     ) -> Result<Self> {
         let disk = Arc::new(Disk::open(dir, options, how)?);
-        space.follow(disk.bytes());
-        space.keep_ballast();
-        let collections = super::load::collections(&disk, options)?;
-        let tasks = tasks::load(&disk)?;
-        let (writer, arrivals) = unbounded();
-        let around = (Arc::clone(patience), Arc::clone(space));
-        let runner = Writer::new(Arc::clone(&disk), arrivals, on_failure, around);
+        space.set_data_bytes(disk.bytes());
+        space.reserve_ballast();
+        let collections = load::collections(&disk, options)?;
+        let tasks = load::tasks(&disk)?;
+        let (committer, messages) = unbounded();
+        let around = (Arc::clone(watchdog), Arc::clone(space));
+        let runner = Committer::new(Arc::clone(&disk), messages, on_failure, around);
         let thread = std::thread::Builder::new()
-            .name("store-writer".into())
+            .name("store-committer".into())
             .spawn(move || runner.run())
             .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
         let collections = Arc::new(RwLock::new(collections));
-        let patience = Arc::clone(patience);
-        let core = Self { disk, collections, writer, tasks, thread: Mutex::new(Some(thread)), patience };
-        super::sweep::finish_drops(&core)?;
-        Ok(core)
+        let watchdog = Arc::clone(watchdog);
+        let shared = Self { disk, collections, committer, tasks, thread: Mutex::new(Some(thread)), watchdog };
+        sweep::finish_drops(&shared.disk, &shared.committer)?;
+        Ok(shared)
     }
 
     /// The collection, or [`StoreError::UnknownCollection`].
@@ -71,7 +71,7 @@ impl SharedState {
         if self.disk.has_failed() {
             return Err(unavailable("the last write to the data directory failed; it is being opened again"));
         }
-        self.patience.check()
+        self.watchdog.check()
     }
 
     /// Live records of all collections, and bytes of their indexes, one that is being built included.
@@ -85,16 +85,16 @@ impl SharedState {
 }
 
 impl Drop for SharedState {
-    /// Waits for the writer and for a sweep that is under way, so that the directory is free when this returns; unless a write
-    /// hangs: then they are left to themselves, and the directory stays in use until the process ends.
+    /// Waits for the committer and for a sweep that is under way, so that the directory is free when this returns; unless a write
+    /// hangs: then nobody waits for them, and the directory stays in use until the process ends.
     fn drop(&mut self) {
         self.disk.stop();
         let (closed, _) = unbounded();
-        self.writer = closed;
+        self.committer = closed;
         let thread = self.thread.lock().take().filter(|thread| thread.thread().id() != std::thread::current().id());
         let ended = || thread.as_ref().is_none_or(JoinHandle::is_finished) && Arc::strong_count(&self.disk) == 1;
         while !ended() {
-            if self.patience.is_out() {
+            if self.watchdog.has_expired() {
                 tracing::error!("a write hangs; the data directory stays in use until the process ends");
                 return;
             }

@@ -1,22 +1,23 @@
-//! Deletes the key ranges of dropped collections and generations, in bounded batches beside the service's own writes.
+//! Deletes the key ranges of dropped collections and generations in the background, in bounded batches between other writes.
 //!
-//! Dropping writes a tombstone and removes the name in one batch: from then on nobody sees the collection. What a crash
-//! leaves is swept at the next opening; the tombstone goes last. Collection numbers are never used twice, so a new
-//! collection of the same name never meets the old one's keys. It is the same with the numbers of generations.
+//! Dropping writes a tombstone and removes the name in one batch: from then on nobody sees the collection. The tombstone is deleted
+//! last; where there is one at the next opening, sweeping continues. Numbers of collections and of generations are never used
+//! twice, so a new collection of the same name shares no key with the old one.
 
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
-use tokio::sync::oneshot;
 
-use super::disk::{Disk, Op, Space};
+use super::disk::Disk;
+use super::errors::gone;
+use super::failpoints::point;
 use super::keys;
+use super::keyspaces::{Op, Space};
 use super::layout;
-use super::shared_state::SharedState;
-use super::writer::{Arrival, gone};
+use super::pipeline::{Barrier, Change, Message};
 use doppel_store::{GenerationId, Result, StoreError};
 
-/// Keys deleted in one batch: some 50 KB of journal, a fraction of a millisecond beside its sync.
+/// Keys deleted in one batch: some 50 KB of journal, a fraction of a millisecond besides its sync.
 const KEYS_PER_BATCH: usize = 2_000;
 
 /// What is dropped, by its numbers.
@@ -42,7 +43,7 @@ impl Swept {
         }
     }
 
-    /// What goes last.
+    /// The keys to delete last.
     fn last(self) -> Vec<Vec<u8>> {
         match self {
             Self::Collection(number) => vec![layout::numbers_key(number), layout::tombstone_key(number)],
@@ -53,35 +54,35 @@ impl Swept {
     }
 }
 
-/// Sweeps what the last run left. In the background: nobody waits for it.
-pub(super) fn finish_drops(core: &SharedState) -> Result<()> {
-    let view = core.disk.view();
-    for entry in core.disk.prefix(&view, Space::Meta, layout::PREFIX_TOMBSTONE) {
+/// Sweeps in the background what the last run left.
+pub(super) fn finish_drops(disk: &Arc<Disk>, committer: &Sender<Message>) -> Result<()> {
+    let view = disk.view();
+    for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_TOMBSTONE) {
         let (key, _) = entry?;
         let number = key.get(2..6).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
         if let Some(number) = number {
-            start(Arc::clone(&core.disk), core.writer.clone(), Swept::Collection(number))?;
+            start(Arc::clone(disk), committer.clone(), Swept::Collection(number))?;
         }
     }
-    for entry in core.disk.prefix(&view, Space::Meta, keys::PREFIX_GENERATION_TOMBSTONE) {
+    for entry in disk.prefix(&view, Space::Meta, keys::PREFIX_GENERATION_TOMBSTONE) {
         if let Some((number, generation)) = keys::of_tombstone(&entry?.0) {
-            start(Arc::clone(&core.disk), core.writer.clone(), Swept::Generation(number, generation))?;
+            start(Arc::clone(disk), committer.clone(), Swept::Generation(number, generation))?;
         }
     }
     Ok(())
 }
 
 /// Starts sweeping, if there is a thread for it.
-pub(super) fn begin(disk: &Arc<Disk>, writer: &Sender<Arrival>, swept: Swept) {
-    if let Err(error) = start(Arc::clone(disk), writer.clone(), swept) {
+pub(super) fn begin(disk: &Arc<Disk>, committer: &Sender<Message>, swept: Swept) {
+    if let Err(error) = start(Arc::clone(disk), committer.clone(), swept) {
         tracing::warn!(%error, ?swept, "what was dropped is not swept yet; the next start continues");
     }
 }
 
-fn start(disk: Arc<Disk>, writer: Sender<Arrival>, swept: Swept) -> Result<()> {
+fn start(disk: Arc<Disk>, committer: Sender<Message>, swept: Swept) -> Result<()> {
     let sweep = move || {
-        // What fails or stops here goes on at the next opening.
-        if let Err(error) = sweep(&disk, &writer, swept) {
+        // What fails or stops here is continued at the next opening.
+        if let Err(error) = sweep(&disk, &committer, swept) {
             tracing::warn!(%error, ?swept, "what was dropped is not swept yet; the next start continues");
         }
     };
@@ -89,7 +90,7 @@ fn start(disk: Arc<Disk>, writer: Sender<Arrival>, swept: Swept) -> Result<()> {
     thread.map(drop).map_err(|error| StoreError::Internal(format!("the sweeping thread cannot be started: {error}")))
 }
 
-fn sweep(disk: &Disk, writer: &Sender<Arrival>, swept: Swept) -> Result<()> {
+fn sweep(disk: &Disk, committer: &Sender<Message>, swept: Swept) -> Result<()> {
     for (space, first) in swept.ranges() {
         let end = behind(&first);
         let mut from = first;
@@ -103,10 +104,10 @@ fn sweep(disk: &Disk, writer: &Sender<Arrival>, swept: Swept) -> Result<()> {
             // Behind the last one: a scan from the start would go over all that is deleted already.
             let Some(last) = found.last() else { break };
             from = [last, &[0][..]].concat();
-            write(writer, found.into_iter().map(|key| Op::Delete(space, key)).collect())?;
+            write(committer, found.into_iter().map(|key| Op::Delete(space, key)).collect())?;
         }
     }
-    write(writer, swept.last().into_iter().map(|key| Op::Delete(Space::Meta, key)).collect())
+    write(committer, swept.last().into_iter().map(|key| Op::Delete(Space::Meta, key)).collect())
 }
 
 /// The first key behind all that begin with `prefix`, which is not all ones.
@@ -121,44 +122,47 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-fn write(writer: &Sender<Arrival>, ops: Vec<Op>) -> Result<()> {
-    super::point("store::sweep");
-    let (reply, answer) = oneshot::channel();
-    writer.send(Arrival::Apart { ops, then: Box::new(|| {}), reply }).map_err(|_| gone())?;
+fn write(committer: &Sender<Message>, ops: Vec<Op>) -> Result<()> {
+    point("store::sweep");
+    let (barrier, answer) = Barrier::new(ops, Box::new(|| {}));
+    committer.send(Message::Unordered(Change::Barrier(barrier))).map_err(|_| gone())?;
     answer.blocking_recv().map_err(|_| gone())?.map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
-    use crate::disk::FRESH;
-    use crate::writer::Outcome;
+    use crate::EmbeddedOptions;
+    use crate::options::FRESH;
+    use crate::pipeline::Answer;
 
     #[test]
     fn every_key_of_the_collection_goes_and_none_of_another() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let disk = Arc::new(Disk::open(dir.path(), &Options::default(), FRESH).expect("an empty directory opens"));
+        let disk =
+            Arc::new(Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens"));
         let seqs = 0..2 * KEYS_PER_BATCH as u64 + 10;
         let put = |number| move |seq| Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), vec![0; 8]);
         disk.commit([6, 7, 8].into_iter().flat_map(|number| seqs.clone().map(put(number))).collect())
             .expect("a commit");
         disk.publish();
-        let (sender, arrivals) = crossbeam_channel::unbounded();
-        let writer = std::thread::spawn({
+        let (sender, messages) = crossbeam_channel::unbounded();
+        let committer = std::thread::spawn({
             let disk = Arc::clone(&disk);
             move || {
-                for arrival in arrivals {
-                    let Arrival::Apart { ops, reply, .. } = arrival else { panic!("a sweep is in no line") };
+                for message in messages {
+                    let Message::Unordered(Change::Barrier(Barrier { ops, reply, .. })) = message else {
+                        panic!("a sweep has no position")
+                    };
                     disk.commit(ops).expect("a commit");
                     disk.publish();
-                    reply.send(Ok(Outcome::Done)).expect("the sweep waits");
+                    reply.send(Ok(Answer::Done)).expect("the sweep waits");
                 }
             }
         });
         sweep(&disk, &sender, Swept::Collection(7)).expect("a sweep");
         drop(sender);
-        writer.join().expect("no panic");
+        committer.join().expect("no panic");
         let view = disk.view();
         let left = |number: u32| disk.prefix(&view, Space::Records, &number.to_be_bytes()).count() as u64;
         assert_eq!([6, 7, 8].map(left), [seqs.end, 0, seqs.end]);

@@ -15,12 +15,12 @@ use super::retry::{End, Trouble, Work, check_reply, is_duplicate_key};
 use super::{MongoStore, Shared};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, Pair, Ruling};
+use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, RecordPair, Ruling};
 use doppel_store::{Result, StoreError};
 
 #[async_trait]
 impl Decisions for MongoStore {
-    async fn decide(&self, name: &CollectionName, pair: Pair, ruling: Ruling) -> Result<Decision> {
+    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
         let (shared, name) = (self.shared.clone(), name.clone());
         let deciding = async move {
             let mut work = Deciding { shared: &shared, name: &name, pair: &pair, ruling: encode_ruling(&ruling) };
@@ -29,7 +29,7 @@ impl Decisions for MongoStore {
         self.detached(deciding).await
     }
 
-    async fn decision(&self, name: &CollectionName, pair: &Pair) -> Result<Option<Decision>> {
+    async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
         let shared = &self.shared;
         let number = shared.known(name).await?.number;
         let found = shared.read(shared.deadline(), || async {
@@ -46,7 +46,12 @@ impl Decisions for MongoStore {
         Ok(found)
     }
 
-    async fn decisions(&self, name: &CollectionName, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
+    async fn decisions(
+        &self,
+        name: &CollectionName,
+        after: Option<&RecordPair>,
+        limit: usize,
+    ) -> Result<Vec<Decision>> {
         let number = self.shared.known(name).await?.number;
         if limit == 0 {
             return Ok(Vec::new());
@@ -118,7 +123,7 @@ impl Shared {
 struct Deciding<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
-    pair: &'a Pair,
+    pair: &'a RecordPair,
     ruling: Document,
 }
 
@@ -150,7 +155,7 @@ impl Work for Deciding<'_> {
 struct Putting<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
-    pair: &'a Pair,
+    pair: &'a RecordPair,
     rulings: Vec<Bson>,
 }
 

@@ -20,7 +20,7 @@ use doppel_core::collection::Settings;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
 use doppel_store::generations::Phase;
-use doppel_store::{Report, Result, StoredRecord};
+use doppel_store::{ExaminationReport, Result, StoredRecord};
 
 /// What the pages and signatures say of one record.
 #[derive(Default)]
@@ -84,9 +84,9 @@ impl MongoStore {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn examine(&self, repair: bool, keys: bool) -> Result<Report> {
+    pub async fn examine(&self, repair: bool, keys: bool) -> Result<ExaminationReport> {
         let shared = &self.shared;
-        let mut report = Report::default();
+        let mut report = ExaminationReport::default();
         let collections = all(shared, COLLECTIONS, doc! {}, doc! {}).await?;
         for raw in collections {
             let document = Document::try_from(raw).map_err(documents::damaged)?;
@@ -100,7 +100,7 @@ impl MongoStore {
 }
 
 impl Shared {
-    async fn examine(&self, name: &str, ward: &Ward<'_>, repair: bool, report: &mut Report) -> Result<()> {
+    async fn examine(&self, name: &str, ward: &Ward<'_>, repair: bool, report: &mut ExaminationReport) -> Result<()> {
         let before = report.records;
         let suspects = self.suspects(ward, report).await?;
         if !ward.prefix.is_empty() {
@@ -125,7 +125,7 @@ impl Shared {
     }
 
     /// One pass over signatures, pages and records.
-    async fn suspects(&self, ward: &Ward<'_>, report: &mut Report) -> Result<Suspects> {
+    async fn suspects(&self, ward: &Ward<'_>, report: &mut ExaminationReport) -> Result<Suspects> {
         let place = ward.place;
         let mut seen: HashMap<String, Seen> = HashMap::new();
         let mut suspects = Suspects::new();

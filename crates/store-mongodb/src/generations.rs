@@ -6,7 +6,6 @@
 //! stale in an instance's memory, never in a transaction.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
@@ -37,9 +36,10 @@ pub(super) fn missing(id: GenerationId) -> StoreError {
 
 #[async_trait]
 impl Generations for MongoStore {
-    fn settling(&self) -> Duration {
-        // As long as announcing one takes.
-        self.shared.options.deadline.mul_f64(1.2)
+    async fn wait_until_settled(&self, _: &CollectionName) -> Result<()> {
+        // Other instances cannot be asked: until the deadline of all that was begun has passed, as when announcing one.
+        tokio::time::sleep(self.shared.options.deadline.mul_f64(1.2)).await;
+        Ok(())
     }
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {

@@ -32,7 +32,7 @@ use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::probes;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::Fingerprint;
-use doppel_store::decisions::Pair;
+use doppel_store::decisions::RecordPair;
 use doppel_store::{GenerationId, Result, StoreError};
 
 const FOLD: u64 = (1 << 20) - 1;
@@ -75,7 +75,7 @@ impl Latches {
 
     /// Adds that of two records that match by decision.
     pub(super) fn add_pair(&mut self, one: &RecordId, other: &RecordId) {
-        let Some(pair) = Pair::new(one.clone(), other.clone()) else { return };
+        let Some(pair) = RecordPair::new(one.clone(), other.clone()) else { return };
         // No id holds a control character.
         self.extend(PAIRS.0, [folded(PAIRS, &format!("{}\0{}", pair.a(), pair.b()))]);
     }

@@ -239,8 +239,8 @@ impl Shared {
             signatures = self.signatures(session, place, &ids).await?;
         }
         let texts = &*texts;
-        let lasting = self.seqs_last();
-        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, &signatures, judge, lasting)))
+        let seq_is_immutable = self.seqs_last();
+        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, &signatures, judge, seq_is_immutable)))
     }
 }
 
@@ -283,13 +283,13 @@ fn judge_all(
     texts: &HashMap<String, RecordDocument>,
     signatures: &HashMap<String, Vec<Option<Signature>>>,
     judge: &dyn Judge,
-    lasting: bool,
+    seq_is_immutable: bool,
 ) -> Vec<Match> {
     let judged = items.iter().filter_map(|item| {
         let text = texts.get(&item.id)?;
         let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
         let fingerprint = item.fingerprint.or(text.fingerprint);
-        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, lasting })
+        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, seq_is_immutable })
     });
     judged.collect()
 }

@@ -59,7 +59,7 @@ impl Work for Updating<'_> {
         let Self { shared, place, stored, registration, missing } = self;
         let Registration { collection, id, row, signed, now, .. } = *registration;
         let pointer = shared.pointer(session, collection).await?;
-        Shared::check_pointer(pointer.as_ref(), *place, Some(&registration.beside()), collection)?;
+        Shared::check_pointer(pointer.as_ref(), *place, Some(&registration.standby()), collection)?;
         let (seq, filed) = (stored.record.seq, stored.filed.map(|filed| filed as i32));
         let filter = doc! {
             "_id": record_key(place.number, id), "seq": seq as i64, "row": stored.record.row.as_ref(), "filed": filed,

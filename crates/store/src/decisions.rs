@@ -1,5 +1,5 @@
 //! Decisions: what people said about pairs of records. They name ids, not contents, so they outlive replacement, reindexing
-//! and export; they go with a deleted record and with their collection.
+//! and export; they are deleted with a record and with their collection.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -40,12 +40,12 @@ pub struct Ruling {
 
 /// Two different ids, the lower first: a pair has no direction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Pair {
+pub struct RecordPair {
     a: RecordId,
     b: RecordId,
 }
 
-impl Pair {
+impl RecordPair {
     /// The pair of two ids; `None` when they are equal.
     pub fn new(one: RecordId, other: RecordId) -> Option<Self> {
         match one.cmp(&other) {
@@ -75,7 +75,7 @@ impl Pair {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Which records.
-    pub pair: Pair,
+    pub pair: RecordPair,
     /// What was ruled, in order; the last one holds. Never empty.
     pub rulings: Vec<Ruling>,
 }
@@ -95,20 +95,21 @@ impl Decision {
 #[async_trait]
 pub trait Decisions {
     /// Adds a ruling about a pair; all rulings about it, those of others at the same time included. The records need not
-    /// exist; rulings about a record go when [`Store::remove`](super::Store::remove) removes it, not when it is replaced.
+    /// exist; [`Store::remove`](super::Store::remove) deletes the rulings about a record, replacing it does not.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` at [`MAX_RULINGS`].
-    async fn decide(&self, name: &CollectionName, pair: Pair, ruling: Ruling) -> Result<Decision>;
+    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision>;
 
     /// What was ruled about a pair.
-    async fn decision(&self, name: &CollectionName, pair: &Pair) -> Result<Option<Decision>>;
+    async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>>;
 
     /// All decisions that name `id`, ordered by the other id.
     async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>>;
 
     /// Decisions of a collection after the pair `after`, ordered by pair: at most `limit`.
-    async fn decisions(&self, name: &CollectionName, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>>;
+    async fn decisions(&self, name: &CollectionName, after: Option<&RecordPair>, limit: usize)
+    -> Result<Vec<Decision>>;
 
     /// Puts a whole decision in place of what was ruled about its pair: for moving collections between stores.
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()>;

@@ -18,7 +18,7 @@ pub trait Frequencies {
     /// Makes `bytes` the document frequencies of a collection, as version `version`, if the version in force is the one
     /// before; whether it did. Of several calls with one version exactly one does. Durable and visible to every instance
     /// ([`CollectionState::frequencies`](super::CollectionState::frequencies)) when it returns `true`; a crash leaves the
-    /// version before or this one, whole. Lookups and registrations go on meanwhile. Repeated after an unknown outcome it
+    /// version before or this one, whole. Lookups and registrations continue meanwhile. Repeated after an unknown outcome it
     /// may return `false` because it did: the state then shows the version.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ pub trait Frequencies {
 
     /// Seqs of live records, ascending: all of them where there are at most `limit`; else about `limit` (never more), spread
     /// evenly over the collection, so that every record is as likely to be among them as any other. Which ones they are depends
-    /// on the version in force; those of one content may be among them only together. Records that come or go meanwhile may be
+    /// on the version in force; those of one content may be among them only together. Records stored or removed meanwhile may be
     /// among them or not.
     ///
     /// Cost: in memory a walk over the index, some nanoseconds a record; in a database O(`limit`) index entries. No record is
@@ -77,11 +77,11 @@ impl Steps {
         Self { count, limit: limit as u64, start: start as u64 }
     }
 
-    /// Whether the record at `place` is chosen: of the places below `count` exactly `limit` are, or all.
-    pub fn take(self, place: u64) -> bool {
+    /// Whether the record at `index` is chosen: of the indexes below `count` exactly `limit` are, or all.
+    pub fn take(self, index: u64) -> bool {
         let Self { count, limit, start } = self;
-        let turned = u128::from(place) * u128::from(limit) + u128::from(start);
-        limit >= count || turned % u128::from(count) < u128::from(limit)
+        let shifted = u128::from(index) * u128::from(limit) + u128::from(start);
+        limit >= count || shifted % u128::from(count) < u128::from(limit)
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     fn chosen(count: u64, limit: usize, version: u32) -> Vec<u64> {
         let steps = Steps::new(count, limit, version);
-        (0..count).filter(|place| steps.take(*place)).collect()
+        (0..count).filter(|index| steps.take(*index)).collect()
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
     fn over_the_versions_every_place_is_chosen_about_equally_often() {
         let mut times = [0_u32; 50];
         for version in 0..1000 {
-            chosen(50, 10, version).into_iter().for_each(|place| times[place as usize] += 1);
+            chosen(50, 10, version).into_iter().for_each(|index| times[index as usize] += 1);
         }
         assert!(times.iter().all(|times| (180..=220).contains(times)), "{times:?}");
     }

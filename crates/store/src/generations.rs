@@ -1,6 +1,6 @@
-//! Generations beside the live one: how a whole index is built anew while the collection is in use.
+//! Standby generations: how a whole index is built anew while the collection is in use.
 //!
-//! A collection answers from one *live* generation. Others may stand beside it, all under the same records: one being
+//! A collection answers from one *live* generation. It may have *standby* generations of the same records: one being
 //! built (reindex), and complete ones kept to go back to. From the return of [`Generations::begin_generation`] on every
 //! registration brings its signatures for all of them, and every removal takes them out of all of them; what was there before
 //! is filed by [`Generations::file`]. So a complete generation stays complete and can go live at any time.
@@ -10,8 +10,6 @@
 //! announcement and the filing.
 
 use std::sync::Arc;
-
-use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -23,10 +21,10 @@ use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::Fingerprint;
 
 /// Most generations of a collection, the live one included: each costs every registration another signing and another
-/// place on disk.
+/// index entry on disk.
 pub const MAX_GENERATIONS: usize = 3;
 
-/// How far a generation beside the live one is.
+/// How far a standby generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -37,7 +35,7 @@ pub enum Phase {
     Ready,
 }
 
-/// A generation beside the live one.
+/// A standby generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GenerationState {
     /// Its number.
@@ -56,7 +54,7 @@ pub struct GenerationState {
 }
 
 impl CollectionState {
-    /// The same collection with `other`, one of [`CollectionState::others`], live in place of what is.
+    /// The same collection with `other`, one of [`CollectionState::others`], live instead of the one that is.
     ///
     /// # Errors
     /// `Limit` while it is being built.
@@ -158,7 +156,7 @@ pub struct Pairs {
 /// repeated when its outcome is unknown.
 #[async_trait]
 pub trait Generations {
-    /// Announces a generation beside the live one, in phase `Building`. When it returns, every registration that is not yet
+    /// Announces a standby generation, in phase `Building`. When it returns, every registration that is not yet
     /// answered has been or will be filed in it, and [`GenerationState::scan_end`] is above the seq of every record that is
     /// not.
     ///
@@ -170,7 +168,7 @@ pub trait Generations {
     /// now, and those filed already.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` when there is no such generation beside the live one.
+    /// `UnknownCollection`; `Limit` when there is no such standby generation.
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64>;
 
     /// Says that a generation is complete.
@@ -179,8 +177,8 @@ pub trait Generations {
     /// As [`Generations::file`].
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()>;
 
-    /// Makes a complete generation the live one, with its settings; the one that was live stays beside it, complete.
-    /// Lookups go on all the while, each wholly in one generation or the other. Nothing to do when it is live already.
+    /// Makes a complete generation the live one, with its settings; the one that was live becomes a standby one, complete.
+    /// Lookups continue meanwhile, each wholly in one generation or the other. Nothing to do when it is live already.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` when there is no such generation or it is still being built.
@@ -190,7 +188,7 @@ pub trait Generations {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>>;
 
-    /// Removes a generation beside the live one with everything in it; whether it was there.
+    /// Removes a standby generation with everything in it; whether it was there.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` when it is the live one.
@@ -208,16 +206,20 @@ pub trait Generations {
         limit: usize,
     ) -> Result<Vec<Filed>>;
 
-    /// Records the matches of records in a generation, the live one or one beside it, replacing what was recorded for them; none
-    /// removes that. Records that are not filed in it are left out, and what is recorded of a record goes with it.
+    /// Records the matches of records in a generation, live or standby, replacing what was recorded for them; none
+    /// removes that. Records that are not filed in it are left out, and what is recorded of a record is deleted with it.
     /// Registrations record their own in the live generation: all matches, not only those that the verdict lists.
     ///
     /// # Errors
     /// `UnknownCollection`; `Limit` when there is no such generation.
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
 
-    /// How long after a generation went live a registration may still become visible that was judged under the one before.
-    fn settling(&self) -> Duration;
+    /// Waits until every change of the collection that was under way at the call is visible or has failed. After
+    /// [`Generations::activate_generation`]: what becomes visible later was judged in the generation that is live now.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `Unavailable` and `Unknown` when the store cannot say, then the call may be repeated.
+    async fn wait_until_settled(&self, name: &CollectionName) -> Result<()>;
 
     /// What is recorded of a generation's matches, for records with a seq above `after` that have any, in seq order: at most
     /// `limit`. Records that are gone may still be named.

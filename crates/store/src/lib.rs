@@ -70,7 +70,7 @@ pub struct CollectionState {
     /// Version of its document frequencies in force; 0: none were counted yet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frequencies: u32,
-    /// The generations beside the live one, ascending.
+    /// The standby generations, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<GenerationState>,
 }
@@ -115,9 +115,9 @@ pub struct CollectionSpec {
 pub struct StoredRecord {
     /// Its id.
     pub id: RecordId,
-    /// Its place in commit order.
+    /// Its position in commit order.
     pub seq: Seq,
-    /// Its content as it came: a JSON object.
+    /// Its content as it was received: a JSON object.
     pub row: Arc<str>,
     /// Its digest as the generation `digest_generation` read it. Another one may read another text: what the digest is there,
     /// its row says.
@@ -127,7 +127,7 @@ pub struct StoredRecord {
     pub digest_generation: GenerationId,
     /// The verdict it was given. `Match::seq` inside is not kept.
     pub verdict: Verdict,
-    /// The seq of `verdict.duplicate_of` at the time of the verdict: tells whether that record is still the same.
+    /// The seq of `verdict.duplicate_of` at the time of the verdict: shows whether that record is still the same.
     pub duplicate_of_seq: Option<Seq>,
     /// When it was stored or last updated (RFC 3339, UTC).
     pub stored_at: String,
@@ -146,8 +146,7 @@ pub struct Registration {
     pub row: Row,
     /// Its signatures.
     pub signed: Arc<Signed>,
-    /// Its signatures for each generation beside the live one, ascending; others than there are give
-    /// [`StoreError::StaleGeneration`].
+    /// Its signatures for each standby generation, ascending; others than there are give [`StoreError::StaleGeneration`].
     pub others: Vec<(GenerationId, Arc<Signed>)>,
     /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
     pub confirmed: Vec<RecordId>,
@@ -158,8 +157,8 @@ pub struct Registration {
     pub write_once: bool,
     /// When (RFC 3339, UTC).
     pub now: String,
-    /// Told when the place in commit order is taken.
-    pub placed: Placed,
+    /// Notified when the registration is sequenced.
+    pub sequenced: SequencedNotifier,
 }
 
 impl Registration {
@@ -169,8 +168,8 @@ impl Registration {
         std::iter::once((self.generation, self.signed.as_ref())).chain(others)
     }
 
-    /// The generations beside the live one that it is signed for.
-    pub fn beside(&self) -> Vec<GenerationId> {
+    /// The standby generations that it is signed for.
+    pub fn standby(&self) -> Vec<GenerationId> {
         self.others.iter().map(|(generation, _)| *generation).collect()
     }
 
@@ -188,14 +187,14 @@ impl Registration {
     }
 }
 
-/// Tells whoever waits that a registration has taken its place in commit order: of those begun later, none that could match it
-/// comes before it. A store calls [`Placed::signal`] as soon as that is so; one that never does is understood to place a
-/// registration by ending it.
+/// Notifies a waiter that a registration is sequenced: of those begun later, none that could match it precedes it in commit
+/// order. A store calls [`SequencedNotifier::notify`] as soon as that is so. One that never does notifies by dropping the
+/// registration when it has ended.
 #[derive(Clone, Debug, Default)]
-pub struct Placed(Option<Arc<parking_lot::Mutex<Option<oneshot::Sender<()>>>>>);
+pub struct SequencedNotifier(Option<Arc<parking_lot::Mutex<Option<oneshot::Sender<()>>>>>);
 
-impl Placed {
-    /// With the end on which to wait. It is told at the latest when all copies are gone.
+impl SequencedNotifier {
+    /// With the end on which to wait. The wait ends at the latest when all copies are dropped.
     pub fn new() -> (Self, oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         (Self(Some(Arc::new(parking_lot::Mutex::new(Some(sender))))), receiver)
@@ -206,8 +205,8 @@ impl Placed {
         self.0.as_ref().is_some_and(|sender| sender.lock().is_some())
     }
 
-    /// The place is taken. Further calls do nothing.
-    pub fn signal(&self) {
+    /// The registration is sequenced. Further calls do nothing.
+    pub fn notify(&self) {
         if let Some(sender) = self.0.as_ref().and_then(|sender| sender.lock().take()) {
             // Nobody need be waiting.
             let _ = sender.send(());
@@ -229,7 +228,7 @@ pub enum Mode {
 pub enum Registered {
     /// Stored under a new id.
     Created(StoredRecord),
-    /// The id was there with another digest, in the live generation or in one beside it that has the record filed: removed,
+    /// The id was there with another digest, in the live generation or in a standby one that has the record filed: removed,
     /// and registered anew with a new seq, never matching itself.
     Replaced(StoredRecord),
     /// The id was there with the same digest in every generation that has it filed, other fields differed: content updated, seq
@@ -252,8 +251,8 @@ pub struct Candidate<'a> {
     pub fingerprint: Option<Fingerprint>,
     /// Its signatures, one per channel; empty unless [`Judge::needs_signatures`].
     pub signatures: &'a [Option<Signature>],
-    /// Whether the record is published, in a store that never gives its seq to another content.
-    pub lasting: bool,
+    /// Whether its seq names this content for ever: the record is published, in a store that never reuses a seq.
+    pub seq_is_immutable: bool,
 }
 
 /// Decides about candidates: the rules of the engine, asked by the store.
@@ -261,14 +260,14 @@ pub trait Judge: Send + Sync {
     /// The match, if `candidate` is one. Pure; may take as long as reading two texts.
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match>;
 
-    /// Whether a record can be ruled out before it is loaded, from what is remembered of it. Only asked about records whose
-    /// seq names this content for ever ([`Candidate::lasting`]).
+    /// Whether a record can be ruled out before it is loaded, from what is remembered of it. Only asked about records of which
+    /// [`Candidate::seq_is_immutable`] would be true.
     fn dismisses(&self, _seq: Seq, _via: Via) -> bool {
         false
     }
 
-    /// The record judged for is published under `seq`, in a store that never gives it to another content. Told before the
-    /// answer goes out; takes microseconds.
+    /// Called when the record judged for is published under `seq`, in a store that never reuses a seq; before the answer goes
+    /// out. Takes microseconds.
     fn stored(&self, _seq: Seq) {}
 
     /// Whether [`Candidate::signatures`] must be filled; the same for all judges of one generation.
@@ -330,7 +329,7 @@ pub struct Usage {
 
 /// What an examination of a store found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ExaminationReport {
     /// Records.
     pub records: u64,
     /// Entries of pages.
@@ -445,6 +444,6 @@ pub trait Store: Generations + Decisions + Tasks + Frequencies + Send + Sync + '
     /// What it holds. Costs a walk over the indexes' bookkeeping, not over their entries.
     async fn usage(&self) -> Result<Usage>;
 
-    /// Finishes what was begun, syncs and lets go. Calls after it fail with [`StoreError::Unavailable`].
+    /// Finishes what was begun, syncs and closes. Calls after it fail with [`StoreError::Unavailable`].
     async fn close(&self) -> Result<()>;
 }

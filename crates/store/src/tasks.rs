@@ -47,7 +47,7 @@ pub struct TaskState {
     pub status: TaskStatus,
     /// What was asked for.
     pub request: serde_json::Value,
-    /// Where to go on after a crash; the task's own.
+    /// Where to continue after a crash; the task's own.
     pub checkpoint: serde_json::Value,
     /// What it is doing.
     pub phase: String,
@@ -58,11 +58,11 @@ pub struct TaskState {
     /// Items a second lately; 0 while unknown.
     #[serde(default)]
     pub rate: f64,
-    /// What came of it.
+    /// Its result.
     pub result: serde_json::Value,
     /// Why it failed.
     pub error: Option<String>,
-    /// Whether it was told to stop.
+    /// Whether it was cancelled: it is to stop.
     pub cancel: bool,
     /// The process that runs it.
     pub holder: Option<String>,
@@ -111,7 +111,7 @@ impl TaskState {
     }
 }
 
-/// What came of [`Tasks::put_task`].
+/// The outcome of [`Tasks::put_task`].
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made a few times a second at most, and taken apart at once")]
 pub enum TaskPut {

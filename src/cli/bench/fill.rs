@@ -37,7 +37,7 @@ pub(super) fn petitions(setup: &Setup, series: u64) -> Sample {
 
 /// An engine over the store in `dir`.
 pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Store>)> {
-    let store = EmbeddedStore::open(dir, embedded::Options::default())?;
+    let store = EmbeddedStore::open(dir, embedded::EmbeddedOptions::default())?;
     let store: Arc<dyn Store> = Arc::new(store);
     let options = Options {
         auto_create: true,

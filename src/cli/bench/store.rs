@@ -20,7 +20,7 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::{Candidate, CollectionSpec, Judge, Mode, Registration, Store};
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 const CALLERS: [usize; 2] = [1, 64];
 const ROW_BYTES: usize = 1000;
@@ -29,7 +29,7 @@ const BASELINE: &str = "append, group commit";
 pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     let (appender, writer) = Appender::create(&setup.dir.at("floor")).context("creating a file")?;
-    let store = EmbeddedStore::open(setup.dir.at("store"), Options::default()).context("opening a store")?;
+    let store = EmbeddedStore::open(setup.dir.at("store"), EmbeddedOptions::default()).context("opening a store")?;
     let name = CollectionName::new("bench").map_err(anyhow::Error::msg)?;
     let store: Arc<dyn Store> = Arc::new(store);
     let spec = CollectionSpec {
@@ -145,7 +145,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         now: crate::clock::now(),
         others: Vec::new(),
         confirmed: Vec::new(),
-        placed: doppel_store::Placed::default(),
+        sequenced: doppel_store::SequencedNotifier::default(),
     })
 }
 

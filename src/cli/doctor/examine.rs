@@ -17,7 +17,9 @@ use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::generations::{Filed, Phase};
-use doppel_store::{Candidate, CollectionState, GenerationId, Judge, Query, Report, Seq, Store, StoredRecord, Until};
+use doppel_store::{
+    Candidate, CollectionState, ExaminationReport, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until,
+};
 
 /// Records read at a time.
 const PAGE: usize = 128;
@@ -26,8 +28,8 @@ const PAGE: usize = 128;
 ///
 /// # Errors
 /// When the store cannot be read, or a live generation was signed by other means than this program has.
-pub(super) async fn examine(store: &Arc<dyn Store>, progress: &mut Progress) -> anyhow::Result<Report> {
-    let mut report = Report::default();
+pub(super) async fn examine(store: &Arc<dyn Store>, progress: &mut Progress) -> anyhow::Result<ExaminationReport> {
+    let mut report = ExaminationReport::default();
     for state in store.collections().await? {
         let counted = store.count(&state.name).await?;
         progress.phase("records", Some(counted));
@@ -101,7 +103,7 @@ impl Ward {
     }
 
     /// Adds what is found to `report`; how many records there are.
-    async fn examine(self: &Arc<Self>, report: &mut Report, progress: &mut Progress) -> anyhow::Result<u64> {
+    async fn examine(self: &Arc<Self>, report: &mut ExaminationReport, progress: &mut Progress) -> anyhow::Result<u64> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pages = stream::try_unfold(Some(0), |after| self.next(after));
         let examined = pages.map(|page| {

@@ -17,7 +17,7 @@ use anyhow::Context;
 use crate::cli::progress::Progress;
 use crate::cli::store;
 use crate::config::{self, Flags, StoreKind};
-use doppel_store::{Report, Store};
+use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{Damages, Opening};
 
@@ -72,9 +72,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Examines a data directory, past what cannot be read.
-async fn embedded(config: &config::Store, progress: &mut Progress) -> anyhow::Result<Report> {
+async fn embedded(config: &config::Store, progress: &mut Progress) -> anyhow::Result<ExaminationReport> {
     let (opening, damages) = (Opening::Existing, Some(Damages::default()));
-    let options = embedded::Options { opening, damages, ..store::options(config) };
+    let options = embedded::EmbeddedOptions { opening, damages, ..store::options(config) };
     let embedded = Arc::new(store::embedded(config, options)?);
     let store: Arc<dyn Store> = embedded.clone();
     let mut report = examine::examine(&store, progress).await?;
@@ -83,7 +83,7 @@ async fn embedded(config: &config::Store, progress: &mut Progress) -> anyhow::Re
     Ok(report)
 }
 
-fn tell(report: &Report) -> anyhow::Result<ExitCode> {
+fn tell(report: &ExaminationReport) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     for (collection, id, fault) in report.faults.iter().take(LISTED) {
         writeln!(out, "{collection}/{id}: {fault}")?;

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use crate::cli::output::Outputs;
 use crate::cli::{PARTLY, store, transfer};
 use crate::config::{self, StoreKind};
-use doppel_store::{Report, Store};
+use doppel_store::{ExaminationReport, Store};
 use doppel_store_embedded as embedded;
 use doppel_store_embedded::{Damages, Opening};
 
@@ -43,7 +43,7 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
     let damages = Some(Damages::default());
     let opening = Opening::Existing;
     let options =
-        embedded::Options { opening, damages, min_free_bytes: 0, reserve_percent: 0, ..store::options(config) };
+        embedded::EmbeddedOptions { opening, damages, min_free_bytes: 0, reserve_percent: 0, ..store::options(config) };
     let mut out = std::io::stdout().lock();
     runtime.block_on(async {
         let open = embedded::EmbeddedStore::open(copy.path(), options);
@@ -62,8 +62,8 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
                 lost.push(format!("{}: {} of {counted} records", state.name, counted - records));
             }
         }
-        let mut report = Report::default();
-        open.tell_damages(&mut report)?;
+        let mut report = ExaminationReport::default();
+        open.report_damages(&mut report)?;
         lost.extend(report.faults.into_iter().map(|(collection, id, fault)| format!("{collection}/{id}: {fault}")));
         store.close().await?;
         anyhow::Ok(())

@@ -10,7 +10,7 @@ use crate::{clock, config};
 use doppel_lab::eval::experiments::t5::{self, Places, Stored};
 use doppel_lab::eval::experiments::{Error, Progress, Report, Setup};
 use doppel_store::Store;
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use doppel_store_mongodb::MongoStore;
 
 /// Where the servers are.
@@ -43,7 +43,7 @@ impl Servers {
         let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
-            let options = Options { min_free_bytes: 0, reserve_percent: 0, ..Options::default() };
+            let options = EmbeddedOptions { min_free_bytes: 0, reserve_percent: 0, ..EmbeddedOptions::default() };
             let embedded: Arc<dyn Store> =
                 Arc::new(EmbeddedStore::open(folder.path(), options).context("opening a store")?);
             // Long enough for an election; a server that is not there at all is said to be so soon.

@@ -18,7 +18,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::answers::Outcome;
 use doppel_engine::{Engine, Error, IfDuplicate, Turn, Turns};
-use doppel_store::decisions::{Decision, Pair};
+use doppel_store::decisions::{Decision, RecordPair};
 use doppel_store::{Store, StoreError};
 use doppel_store_embedded::Opening;
 
@@ -135,7 +135,7 @@ async fn put_decision(
     sum: &mut Sum,
 ) -> anyhow::Result<()> {
     let DecisionLine { a, b, rulings } = line;
-    let pair = Pair::new(a, b).ok_or_else(|| anyhow!("a decision of the file names one record twice"))?;
+    let pair = RecordPair::new(a, b).ok_or_else(|| anyhow!("a decision of the file names one record twice"))?;
     let before = store.decision(name, &pair).await?.map_or_else(Vec::new, |decision| decision.rulings);
     if !rulings.starts_with(&before) {
         sum.kept += 1;

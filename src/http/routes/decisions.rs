@@ -18,7 +18,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_engine::decisions::{DecisionView, Opinion};
-use doppel_store::decisions::{Judgement, Pair};
+use doppel_store::decisions::{Judgement, RecordPair};
 
 /// Decisions in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
@@ -44,14 +44,14 @@ pub struct ListParams {
     pub limit: usize,
     /// Where an earlier answer's `next` said to go on.
     #[param(value_type = Option<String>)]
-    pub cursor: Option<Pair>,
+    pub cursor: Option<RecordPair>,
 }
 
 impl Parameters for ListParams {
     fn read(query: &mut Query) -> Self {
         let cursor = query.cursor(|text| {
             let (a, b) = cursor::decode_texts(text)?;
-            Pair::new(RecordId::new(&a).ok()?, RecordId::new(&b).ok()?)
+            RecordPair::new(RecordId::new(&a).ok()?, RecordId::new(&b).ok()?)
         });
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
         Self { limit, cursor }

@@ -10,7 +10,7 @@ use super::{Found, Superfluous};
 use crate::tasks::{Purge, Survivor};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Digest, Profile};
-use doppel_store::decisions::Pair;
+use doppel_store::decisions::RecordPair;
 use doppel_store::{Seq, StoredRecord};
 
 /// What a purge needs to know of a record.
@@ -49,7 +49,7 @@ pub(super) fn by_digest(members: Vec<Member>) -> Vec<Vec<Member>> {
 pub(super) struct Rejected(HashMap<RecordId, Vec<RecordId>>);
 
 impl Rejected {
-    pub(super) fn add(&mut self, pair: &Pair) {
+    pub(super) fn add(&mut self, pair: &RecordPair) {
         for (one, other) in [(pair.a(), pair.b()), (pair.b(), pair.a())] {
             self.0.entry(one.clone()).or_default().push(other.clone());
         }

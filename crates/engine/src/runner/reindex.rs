@@ -105,7 +105,7 @@ async fn index(handle: &Handle, request: &Reindex, rebuild: &mut Rebuild, at: &m
     let engine = handle.engine();
     if at.filed_to == 0 && engine.tasks_are_shared() {
         // Until whatever drew its seq before the announcement ended is visible: the pass goes by once.
-        tokio::time::sleep(engine.settling()).await;
+        engine.wait_until_settled(&handle.collection()).await?;
     }
     let total = engine.count(&handle.collection()).await?;
     handle.phase("index", total);
@@ -142,7 +142,7 @@ pub(super) async fn catch_up(handle: &Handle, rebuild: &mut Rebuild) -> Result<u
     handle.phase("catch up", 0);
     let engine = handle.engine();
     // Until nothing more comes that was judged under the generation before.
-    tokio::time::sleep(engine.settling()).await;
+    engine.wait_until_settled(&handle.collection()).await?;
     let since = (engine.options().now)();
     let (mut done, mut pairs) = (0, 0);
     while let Some(step) = rebuild.catch_up(&since).await? {

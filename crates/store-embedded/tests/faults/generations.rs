@@ -235,7 +235,7 @@ async fn only_the_live_generation_is_in_memory_but_for_the_time_of_an_activation
     assert_eq!(desk.state().await.generation, second);
 }
 
-/// A judge that waits to be let on before it concludes anything about its first candidate.
+/// A judge that waits to be released before it decides about its first candidate.
 struct Slow {
     judge: Arc<dyn Judge>,
     arrived: Sender<()>,
@@ -260,7 +260,7 @@ impl Judge for Slow {
     }
 }
 
-/// Begins a registration, and hands over what lets it go on when it has its place in line.
+/// Begins a registration; returns, once it is sequenced, with what releases its judge.
 async fn begin_slowly(desk: &Desk, sample: Sample, mode: Mode) -> (tokio::task::JoinHandle<Registered>, Sender<()>) {
     let state = desk.state().await;
     let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
@@ -308,4 +308,32 @@ async fn what_is_under_way_when_generations_change_is_carried_over() {
     }
     drop(desk);
     is_whole(&Desk::existing(&open(dir.path()), "desk")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn who_waits_after_an_activation_waits_for_what_is_judged_in_the_generation_before_and_for_nothing_later() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let desk = filled(dir.path()).await;
+    let second = desk.build("noted").await;
+    let (before, go_before) = begin_slowly(&desk, Sample { id: "before".into(), ..member(4) }, Mode::Put).await;
+    desk.activate(second).await;
+    let settled = tokio::spawn({
+        let desk = desk.clone();
+        async move { desk.store.wait_until_settled(&desk.name).await }
+    });
+    // Longer than a fixed wait that once was here.
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!settled.is_finished(), "a registration judged in the generation before is still under way");
+    }
+    let (after, go_after) = begin_slowly(&desk, Sample { id: "after".into(), ..member(4) }, Mode::Put).await;
+    drop(go_before);
+    settled.await.expect("no panic").expect("all that was under way is settled");
+    assert!(desk.get("before").await.is_some() && before.await.is_ok(), "and visible");
+    assert!(!after.is_finished());
+    drop(go_after);
+    stored(after.await.expect("no panic"));
+    desk.store.wait_until_settled(&desk.name).await.expect("there is nothing to wait for");
+    assert!(desk.store.wait_until_settled(&Desk::existing(&desk.store, "gone").name).await.is_err());
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::faults::{gate, insist, open, sample};
 use doppel_core::verdict::{Match, Verdict, VerdictKind};
 use doppel_store::conformance::{Desk, Sample, SampleJudge, stored};
-use doppel_store::{Candidate, Judge, Mode, Placed, Registered, Registration, StoreError};
+use doppel_store::{Candidate, Judge, Mode, Registered, Registration, SequencedNotifier, StoreError};
 use fail::FailScenario;
 
 /// A judge that does something before it judges.
@@ -44,7 +44,7 @@ async fn a_replacement_that_fails_takes_nothing_from_the_one_that_follows_it() {
     let (desk, other) = (Desk::new(&store, "desk").await, Desk::new(&store, "other").await);
     stored(desk.put(&Sample::with_keys("a", [1, 2])).await);
     stored(desk.put(&Sample::with_keys("b", [50, 51])).await);
-    // The writer stands still while one replacement fails and the next one is being judged.
+    // The committer is stopped while one replacement fails and the next one is being judged.
     let (arrived, go) = gate("store::before_append");
     let (busy, sample) = (other.clone(), sample(7));
     let busy = tokio::spawn(async move { busy.put(&sample).await });
@@ -69,15 +69,15 @@ async fn a_replacement_that_fails_takes_nothing_from_the_one_that_follows_it() {
     fail::remove("store::before_append");
     drop(go);
     stored(busy.await.expect("no panic"));
-    // Answered after whatever the writer was told before it.
+    // Answered after whatever was sent to the committer before it.
     stored(other.put(&Sample::with_keys("later", [8, 9])).await);
     let alike = Sample::with_keys("c", [1, 2]);
-    let (placed, in_line) = Placed::new();
-    let registration = Registration { placed, ..desk.registration(&alike, Mode::Put) };
+    let (sequenced, is_sequenced) = SequencedNotifier::new();
+    let registration = Registration { sequenced, ..desk.registration(&alike, Mode::Put) };
     let store_too = Arc::clone(&store);
     let judge = SampleJudge::of(&alike, false);
     let third = tokio::spawn(async move { store_too.register(registration, judge).await });
-    in_line.await.expect("it gets its place");
+    is_sequenced.await.expect("it is sequenced");
     drop(decide);
     stored(second.await.expect("no panic").expect("a registration"));
     let third = stored(third.await.expect("no panic").expect("a registration"));

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use doppel_store::conformance::{ALL, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id};
 use doppel_store::model::ModelStore;
 use doppel_store::{Store, StoreError};
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 fn open(dir: &std::path::Path) -> Arc<EmbeddedStore> {
-    Arc::new(EmbeddedStore::open(dir, Options::default()).expect("an empty directory opens"))
+    Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("an empty directory opens"))
 }
 
 async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
@@ -83,7 +83,7 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
 async fn a_second_opening_of_the_same_directory_is_refused_with_its_name() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let _first = open(dir.path());
-    let error = EmbeddedStore::open(dir.path(), Options::default()).err().expect("it is in use").to_string();
+    let error = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).err().expect("it is in use").to_string();
     assert!(error.contains(&dir.path().display().to_string()) && error.contains("in use"), "{error}");
 }
 
@@ -108,7 +108,7 @@ async fn the_directory_is_for_its_owner_only_and_writes_stop_when_the_volume_is_
     use std::os::unix::fs::PermissionsExt;
     let parent = tempfile::tempdir().expect("a temporary directory");
     let dir = parent.path().join("made/by/the/store");
-    let options = Options { min_free_bytes: u64::MAX, ..Options::default() };
+    let options = EmbeddedOptions { min_free_bytes: u64::MAX, ..EmbeddedOptions::default() };
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&dir, options).expect("it opens"));
     assert_eq!(dir.metadata().expect("it exists").permissions().mode() & 0o777, 0o700);
     let desk = Desk::existing(&store, "full");
@@ -148,6 +148,6 @@ async fn a_directory_of_the_format_before_opens_and_is_one_of_todays_afterwards(
     drop((desk, store));
     assert_eq!(format(None), Some(2u32.to_le_bytes().to_vec()), "an older program refuses it");
     format(Some(3));
-    let error = EmbeddedStore::open(dir.path(), Options::default()).err().expect("it is newer").to_string();
+    let error = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).err().expect("it is newer").to_string();
     assert!(error.contains("format 3") && error.contains("newer program"), "{error}");
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::faults::{copy, open};
 use doppel_store::conformance::{Desk, Sample, id, stored};
 use doppel_store::{Store, StoreError};
-use doppel_store_embedded::{EmbeddedStore, Opening, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
 const RECORDS: u64 = 60;
 /// What the store keeps for removals holds nothing.
@@ -90,7 +90,7 @@ async fn fill(dir: &Path, in_tables: bool) {
 }
 
 fn try_open(dir: &Path) -> Result<Arc<dyn Store>, StoreError> {
-    let options = Options { opening: Opening::Existing, min_free_bytes: 1, ..Options::default() };
+    let options = EmbeddedOptions { opening: Opening::Existing, min_free_bytes: 1, ..EmbeddedOptions::default() };
     Ok(Arc::new(EmbeddedStore::open(dir, options)?))
 }
 
@@ -229,7 +229,8 @@ fn only_what_is_empty_or_a_data_directory_is_opened() {
     let [missing, empty, foreign] = ["missing", "empty", "foreign"].map(|name| parent.path().join(name));
     fs::create_dir_all(&empty).expect("a directory");
     fs::create_dir_all(foreign.join("lost+found")).expect("a directory");
-    let open = |dir: &Path, opening| EmbeddedStore::open(dir, Options { opening, ..Options::default() });
+    let open =
+        |dir: &Path, opening| EmbeddedStore::open(dir, EmbeddedOptions { opening, ..EmbeddedOptions::default() });
     for (dir, says) in [(&missing, "there is no directory"), (&empty, "no data directory")] {
         let said = open(dir, Opening::Existing).err().expect("it is refused").to_string();
         assert!(said.contains(says) && said.contains("--data"), "{said}");

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use doppel_store::conformance::{Desk, Sample};
 use doppel_store::{Mode, Registered, Result, Store};
-use doppel_store_embedded::{EmbeddedStore, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use futures_util::FutureExt;
 
 fn open(dir: &std::path::Path) -> Arc<dyn Store> {
-    Arc::new(EmbeddedStore::open(dir, Options::default()).expect("the directory opens"))
+    Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the directory opens"))
 }
 
 /// Begins a call, up to where it first waits, and lets it go on by itself.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use doppel_store::conformance::{Desk, Sample, id};
 use doppel_store::{Mode, Store, StoreError};
-use doppel_store_embedded::{EmbeddedStore, Opening, Options};
+use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
 /// Longest that a change may take: the bound of the store, and room for a busy machine.
 const LONGEST: Duration = Duration::from_secs(45);
@@ -46,7 +46,7 @@ fn sample(number: u64) -> Sample {
 }
 
 fn open(dir: &Path, (min_free_bytes, reserve_percent): (u64, u32)) -> Arc<dyn Store> {
-    let options = Options { min_free_bytes, reserve_percent, ..Options::default() };
+    let options = EmbeddedOptions { min_free_bytes, reserve_percent, ..EmbeddedOptions::default() };
     Arc::new(EmbeddedStore::open(dir, options).expect("the directory opens"))
 }
 
@@ -119,7 +119,12 @@ async fn is_well(dir: &Path, store: Arc<dyn Store>, stored: &[u64]) {
     }
     store.close().await.expect("an orderly end");
     drop((desk, store));
-    let options = Options { opening: Opening::Existing, min_free_bytes: 1, reserve_percent: 0, ..Options::default() };
+    let options = EmbeddedOptions {
+        opening: Opening::Existing,
+        min_free_bytes: 1,
+        reserve_percent: 0,
+        ..EmbeddedOptions::default()
+    };
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, options).expect("it opens again"));
     let desk = Desk::existing(&store, "desk");
     let all = desk.all().await;

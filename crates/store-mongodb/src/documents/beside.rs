@@ -6,11 +6,11 @@ use mongodb::bson::{Binary, Bson, Document, doc};
 use super::{Number, damaged};
 use doppel_core::record::RecordId;
 use doppel_store::Result;
-use doppel_store::decisions::{Decision, Judgement, Pair, Ruling};
+use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::tasks::TaskState;
 
 /// `_id` of a decision. The order of these is the order of pairs.
-pub(in super::super) fn decision_key(number: Number, pair: &Pair) -> Document {
+pub(in super::super) fn decision_key(number: Number, pair: &RecordPair) -> Document {
     doc! { "c": number, "a": pair.a().as_str(), "b": pair.b().as_str() }
 }
 
@@ -61,7 +61,7 @@ pub(in super::super) fn encode_ruling(ruling: &Ruling) -> Document {
 pub(in super::super) fn decode_decision(document: &Document) -> Result<Decision> {
     let key = document.get_document("_id").map_err(damaged)?;
     let id = |name: &str| RecordId::new(key.get_str(name).map_err(damaged)?).map_err(damaged);
-    let pair = Pair::new(id("a")?, id("b")?).ok_or_else(|| damaged("a decision names one record twice"))?;
+    let pair = RecordPair::new(id("a")?, id("b")?).ok_or_else(|| damaged("a decision names one record twice"))?;
     let rulings = document.get_array("rulings").map_err(damaged)?.iter().map(decode_ruling).collect::<Result<_>>()?;
     Ok(Decision { pair, rulings })
 }

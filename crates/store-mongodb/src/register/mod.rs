@@ -85,7 +85,7 @@ impl Shared {
             let latches = latches_of(&known, &registration, old.as_ref());
             let mut turn = self.queue.join(place.number, &latches, &registration.id);
             turn.come(deadline).await?;
-            let first = registration.placed.is_awaited().then(|| self.next_seq(0));
+            let first = registration.sequenced.is_awaited().then(|| self.next_seq(0));
             self.tell_placed(place.number, &registration, deadline).await?;
             let entrant = Entrant {
                 known: Arc::clone(&known),
@@ -141,10 +141,10 @@ impl Shared {
     /// queue until it has committed; what could not may commit first. Where the id is taken the next must wait for the end,
     /// for other latches are needed then.
     async fn tell_placed(&self, number: Number, registration: &Registration, deadline: Deadline) -> Result<()> {
-        if registration.placed.is_awaited() {
+        if registration.sequenced.is_awaited() {
             let ids = [registration.id.as_str()];
             if self.read(deadline, || self.taken(number, &ids)).await?.is_empty() {
-                registration.placed.signal();
+                registration.sequenced.notify();
             }
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Shared {
 
     /// The collection, if its generations are those that signed the record.
     async fn current(&self, registration: &Registration) -> Result<Arc<Known>> {
-        let beside = registration.beside();
+        let beside = registration.standby();
         let fits = |known: &Known| {
             let others = known.state.others.iter().map(|other| other.id);
             known.state.generation == registration.generation && others.eq(beside.iter().copied())

@@ -66,7 +66,7 @@ impl Entrant {
     }
 
     fn company(&self) -> Company {
-        (self.known.number, self.registration.generation, self.registration.beside())
+        (self.known.number, self.registration.generation, self.registration.standby())
     }
 }
 

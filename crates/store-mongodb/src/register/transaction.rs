@@ -130,7 +130,7 @@ impl<'a> Registering<'a> {
             signed().map(|signed| Question { digest: Some(&signed.digest), keys: &signed.keys }).collect();
         let collection = &first.registration.collection;
         let (pointer, filed) = shared.filed(session, collection, place, &questions).await?;
-        let beside = first.registration.beside();
+        let beside = first.registration.standby();
         let pointer = Shared::check_pointer(pointer.as_ref(), place, Some(&beside), collection)?;
         if pointer.empty {
             let filter: Document = doc! { "_id": collection.as_str() };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{Desk, Sample, Signing, id};
-use doppel_store::decisions::{Judgement, Pair, Ruling};
+use doppel_store::decisions::{Judgement, RecordPair, Ruling};
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Pairs};
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus, Tasks as _};
 use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
@@ -296,7 +296,7 @@ async fn records_confirmed_to_match_are_one_original_though_they_share_nothing()
     let [here, there] = &office.desks;
     for round in 0..25_u64 {
         let (a, b) = (lone(format!("a{round}"), round * 2), lone(format!("b{round}"), round * 2 + 1));
-        let pair = Pair::new(id(&a.id), id(&b.id)).expect("two ids");
+        let pair = RecordPair::new(id(&a.id), id(&b.id)).expect("two ids");
         let ruling = Ruling { judgement: Judgement::Same, by: None, note: None, at: "2026-01-01T00:00:00Z".into() };
         there.store.decide(&there.name, pair.clone(), ruling).await.expect("a ruling");
         let (of_a, of_b) = ([b.id.as_str()], [a.id.as_str()]);
@@ -319,7 +319,7 @@ async fn records_confirmed_to_match_are_one_original_though_they_share_nothing()
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn rulings_from_two_instances_at_once_are_all_kept() {
     let office = Office::open("rulings").await;
-    let pair = Pair::new(id("x"), id("y")).expect("two ids");
+    let pair = RecordPair::new(id("x"), id("y")).expect("two ids");
     let rulings = (0..40).map(|number: usize| {
         let (desk, pair) = (office.desks[number % 2].clone(), pair.clone());
         tokio::spawn(async move {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{Desk, Sample, id, stored};
-use crate::decisions::{Decision, Judgement, MAX_RULINGS, Pair, Ruling};
+use crate::decisions::{Decision, Judgement, MAX_RULINGS, RecordPair, Ruling};
 use crate::{Mode, Registered, Store, StoreError};
 use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
 
-fn pair(a: &str, b: &str) -> Pair {
-    Pair::new(id(a), id(b)).expect("two ids")
+fn pair(a: &str, b: &str) -> RecordPair {
+    RecordPair::new(id(a), id(b)).expect("two ids")
 }
 
 fn ruling(judgement: Judgement, note: &str) -> Ruling {
@@ -28,7 +28,7 @@ impl Desk {
 
     /// All pairs decided about, read some at a time.
     async fn decided(&self) -> Vec<String> {
-        let (mut after, mut all): (Option<Pair>, Vec<String>) = (None, Vec::new());
+        let (mut after, mut all): (Option<RecordPair>, Vec<String>) = (None, Vec::new());
         loop {
             let page = self.store.decisions(&self.name, after.as_ref(), 2).await.expect("a page");
             let Some(last) = page.last() else { return all };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::samples::{RADIUS, Sample, SampleJudge, Signing};
 use crate::generations::{Filed, Filing, GenerationSpec, GenerationState};
 use crate::{
-    CollectionSpec, CollectionState, Found, GenerationId, Mode, Placed, Query, Registered, Registration, Result, Seq,
-    Store, StoreError, StoredRecord, Until,
+    CollectionSpec, CollectionState, Found, GenerationId, Mode, Query, Registered, Registration, Result, Seq,
+    SequencedNotifier, Store, StoreError, StoredRecord, Until,
 };
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::record::RecordId;
@@ -66,7 +66,7 @@ impl Desk {
             now: "2026-01-02T00:00:00Z".into(),
             others: Vec::new(),
             confirmed: Vec::new(),
-            placed: Placed::default(),
+            sequenced: SequencedNotifier::default(),
         }
     }
 
@@ -138,8 +138,8 @@ impl Desk {
 
     /// What [`Store::register`] is given for `sample` by who knows `state`.
     pub fn registration_for(&self, state: &CollectionState, sample: &Sample, mode: Mode) -> Registration {
-        let beside = state.others.iter();
-        let others = beside.map(|other| (other.id, sample.signed_as(Signing::of(&other.profile)))).collect();
+        let standby = state.others.iter();
+        let others = standby.map(|other| (other.id, sample.signed_as(Signing::of(&other.profile)))).collect();
         let signed = sample.signed_as(Signing::of(&state.profile));
         Registration { generation: state.generation, signed, others, ..self.registration(sample, mode) }
     }
@@ -234,7 +234,7 @@ impl Desk {
         }
     }
 
-    /// Builds a generation beside the live one.
+    /// Builds a standby generation.
     pub async fn build(&self, profile: &str) -> GenerationId {
         let generation = self.begin(profile).await;
         self.file_rest(&generation).await;

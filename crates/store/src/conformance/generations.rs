@@ -1,4 +1,4 @@
-//! Generations beside the live one: announced, filed, dropped; and the pairs that are recorded under them.
+//! Standby generations: announced, filed, dropped; and the pairs that are recorded under them.
 
 use std::sync::Arc;
 

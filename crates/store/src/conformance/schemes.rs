@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::desk::{Desk, id};
-use crate::{Candidate, CollectionSpec, Found, Judge, Mode, Placed, Query, Registered, Registration, Store, Until};
+use crate::{
+    Candidate, CollectionSpec, Found, Judge, Mode, Query, Registered, Registration, SequencedNotifier, Store, Until,
+};
 use doppel_core::collection::{Channel, Field, Preset, Role, Settings};
 use doppel_core::index::{POSTINGS_PER_KEY, Via};
 use doppel_core::record::Row;
@@ -80,7 +82,7 @@ async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc
         mode: Mode::Put,
         write_once: false,
         now: "2026-01-02T00:00:00Z".into(),
-        placed: Placed::default(),
+        sequenced: SequencedNotifier::default(),
     };
     let outcome = desk.store.register(registration, judge).await.expect("a registration");
     assert!(matches!(outcome, Registered::Created(_)), "{outcome:?}");

@@ -5,14 +5,14 @@ use std::ops::Bound;
 use async_trait::async_trait;
 
 use super::ModelStore;
-use crate::decisions::{Decision, Decisions, MAX_RULINGS, Pair, Ruling};
+use crate::decisions::{Decision, Decisions, MAX_RULINGS, RecordPair, Ruling};
 use crate::{Result, StoreError};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
 #[async_trait]
 impl Decisions for ModelStore {
-    async fn decide(&self, name: &CollectionName, pair: Pair, ruling: Ruling) -> Result<Decision> {
+    async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
         self.with(name, |collection| {
             let rulings = collection.decisions.entry(pair.clone()).or_default();
             if rulings.len() >= MAX_RULINGS {
@@ -23,7 +23,7 @@ impl Decisions for ModelStore {
         })
     }
 
-    async fn decision(&self, name: &CollectionName, pair: &Pair) -> Result<Option<Decision>> {
+    async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
         self.with(name, |collection| {
             let rulings = collection.decisions.get(pair);
             Ok(rulings.map(|rulings| Decision { pair: pair.clone(), rulings: rulings.clone() }))
@@ -40,10 +40,15 @@ impl Decisions for ModelStore {
         })
     }
 
-    async fn decisions(&self, name: &CollectionName, after: Option<&Pair>, limit: usize) -> Result<Vec<Decision>> {
+    async fn decisions(
+        &self,
+        name: &CollectionName,
+        after: Option<&RecordPair>,
+        limit: usize,
+    ) -> Result<Vec<Decision>> {
         self.with(name, |collection| {
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-            let later = collection.decisions.range::<Pair, _>((from, Bound::Unbounded)).take(limit);
+            let later = collection.decisions.range::<RecordPair, _>((from, Bound::Unbounded)).take(limit);
             Ok(later.map(|(pair, rulings)| Decision { pair: pair.clone(), rulings: rulings.clone() }).collect())
         })
     }

@@ -32,7 +32,7 @@ impl Frequencies for ModelStore {
         self.with(name, |collection| {
             let records = &collection.records;
             let steps = Steps::new(records.len() as u64, limit, collection.state.frequencies);
-            let chosen = (0..).zip(records).filter(|(place, _)| steps.take(*place));
+            let chosen = (0..).zip(records).filter(|(index, _)| steps.take(*index));
             Ok(chosen.map(|(_, record)| record.seq).collect())
         })
     }

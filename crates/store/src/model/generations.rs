@@ -1,7 +1,6 @@
 //! Generations of the model.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -16,8 +15,8 @@ impl Collection {
         self.generations.keys().max().map_or(1, |highest| highest + 1)
     }
 
-    /// A generation beside the live one.
-    fn beside(&mut self, id: GenerationId) -> Result<&mut Generation> {
+    /// A standby generation.
+    fn standby(&mut self, id: GenerationId) -> Result<&mut Generation> {
         if !self.state.others.iter().any(|other| other.id == id) {
             return Err(missing(id));
         }
@@ -38,8 +37,8 @@ fn missing(id: GenerationId) -> StoreError {
 
 #[async_trait]
 impl Generations for ModelStore {
-    fn settling(&self) -> Duration {
-        Duration::ZERO
+    async fn wait_until_settled(&self, name: &CollectionName) -> Result<()> {
+        self.with(name, |_| Ok(()))
     }
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
@@ -65,11 +64,11 @@ impl Generations for ModelStore {
 
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64> {
         self.with(name, |collection| {
-            collection.beside(generation)?;
+            collection.standby(generation)?;
             let mut filed = 0;
             for Filing { id, seq, signed } in batch {
                 let there = collection.records.iter().any(|record| record.id == id && record.seq == seq);
-                let generation = collection.beside(generation)?;
+                let generation = collection.standby(generation)?;
                 if there && !generation.signed.contains_key(&seq) {
                     generation.signed.insert(seq, signed);
                     filed += 1;
@@ -81,7 +80,7 @@ impl Generations for ModelStore {
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         self.with(name, |collection| {
-            collection.beside(generation)?;
+            collection.standby(generation)?;
             collection.change(|shown| {
                 for other in shown.others.iter_mut().filter(|other| other.id == generation) {
                     other.phase = Phase::Ready;
@@ -113,7 +112,7 @@ impl Generations for ModelStore {
             if collection.state.generation == generation {
                 return Err(StoreError::Limit(format!("generation {generation} is the live one")));
             }
-            let there = collection.beside(generation).is_ok();
+            let there = collection.standby(generation).is_ok();
             if there {
                 // Emptied, not removed: its number is not to be given again.
                 collection.generations.insert(generation, Generation::default());
@@ -146,7 +145,7 @@ impl Generations for ModelStore {
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()> {
         self.with(name, |collection| {
             if generation != collection.state.generation {
-                collection.beside(generation)?;
+                collection.standby(generation)?;
             }
             let generation = collection.generations.entry(generation).or_default();
             for Pairs { seq, earlier } in pairs {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use crate::decisions::{Pair, Ruling};
+use crate::decisions::{RecordPair, Ruling};
 use crate::tasks::TaskState;
 use crate::{
     Candidate, CollectionSpec, CollectionState, Found, GenerationId, Judge, Mode, Query, Registered, Registration,
@@ -42,7 +42,7 @@ struct Collection {
     records: Vec<StoredRecord>,
     /// Every generation that there was, the live one included; those that are gone are empty.
     generations: BTreeMap<GenerationId, Generation>,
-    decisions: BTreeMap<Pair, Vec<Ruling>>,
+    decisions: BTreeMap<RecordPair, Vec<Ruling>>,
     /// Document frequencies by version: the one in force and the one before.
     frequencies: BTreeMap<u32, Vec<u8>>,
 }
@@ -120,7 +120,13 @@ impl Collection {
             filed.filter_map(|(record, signed)| Some((record, signed, wanted.proposes(&record.id, signed)?)));
         let judged = proposed.filter_map(|(record, signed, via)| {
             let signatures = if judge.needs_signatures() { &signed.signatures[..] } else { &[] };
-            judge.judge(&Candidate { record, via, fingerprint: signed.fingerprint(), signatures, lasting: false })
+            judge.judge(&Candidate {
+                record,
+                via,
+                fingerprint: signed.fingerprint(),
+                signatures,
+                seq_is_immutable: false,
+            })
         });
         judged.collect()
     }
@@ -234,7 +240,7 @@ impl Store for ModelStore {
                 if !collection.records.is_empty() {
                     return Err(StoreError::ProfileConflict(spec.name.clone()));
                 }
-                // Without records those beside it are worth nothing. Emptied, not removed: numbers are not given twice.
+                // Without records standby generations are worth nothing. Emptied, not removed: numbers are not given twice.
                 state.generation = collection.next_generation();
                 state.others.clear();
                 (state.live_since, state.scan_end) = (None, 0);

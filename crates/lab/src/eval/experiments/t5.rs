@@ -20,7 +20,9 @@ use doppel_core::collection::{Channel, CollectionName, Settings, SimhashParams};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
-use doppel_store::{Candidate, CollectionSpec, Judge, Mode, Placed, Query, Registration, Store, StoreError, Until};
+use doppel_store::{
+    Candidate, CollectionSpec, Judge, Mode, Query, Registration, SequencedNotifier, Store, StoreError, Until,
+};
 
 const RADIUS: u8 = 3;
 /// Records filed beforehand at scale 1. The document's number is lost.
@@ -243,7 +245,7 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
         mode: Mode::Put,
         write_once: false,
         now: item.now.to_string(),
-        placed: Placed::default(),
+        sequenced: SequencedNotifier::default(),
     };
     let judge = Near::to(item);
     async move { store.register(registration, judge).await.map(drop).map_err(Error::from) }

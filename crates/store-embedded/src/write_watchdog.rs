@@ -1,9 +1,8 @@
-//! Noticing that a write hangs, so that nobody waits for it for ever.
+//! Notices a write that hangs, so that nobody waits for it for ever.
 //!
-//! The storage engine holds writers up while it has too much to clear away, and goes on doing so when clearing away has
-//! failed for good. No error comes of it. So each commit is stamped when it begins: while one is older than [`BOUND`], new
-//! changes are refused, those under way are answered [`StoreError::Unknown`], and the store can be let go of. A commit that
-//! ends after all ends this, too.
+//! The storage engine blocks writers while it has too many tables to merge, even after merging has failed for good; it reports no
+//! error. So the time at which a commit begins is noted. While one is older than [`MAX_COMMIT`], new changes are refused, those
+//! under way are answered [`StoreError::Unknown`], and the store can be closed. When the commit ends after all, all is well again.
 //!
 //! A change may wait for several commits, one after the other, none of which hangs: it has a deadline of its own, as long.
 //!
@@ -13,21 +12,22 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::disk::unavailable;
+use super::errors::unavailable;
+use super::failpoints::fails;
 use doppel_store::{Result, StoreError};
 
 /// Longest that a commit may take. A batch is at most some 8 MiB; a disk that is merely busy takes a second.
-const BOUND: Duration = Duration::from_secs(30);
+const MAX_COMMIT: Duration = Duration::from_secs(30);
 
-/// The writer's stamp.
+/// When the commit under way began.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct WriteWatchdog {
     started: Instant,
-    /// Since when a commit is under way, in milliseconds from `started` plus one; 0 when none is.
+    /// When the commit under way began, in milliseconds after `started` plus one; 0 when none is.
     since: AtomicU64,
 }
 
-impl Patience {
+impl WriteWatchdog {
     pub(super) fn new() -> Self {
         Self { started: Instant::now(), since: AtomicU64::new(0) }
     }
@@ -43,7 +43,7 @@ impl Patience {
     }
 
     /// Whether a write has been under way for too long.
-    pub(super) fn is_out(&self) -> bool {
+    pub(super) fn has_expired(&self) -> bool {
         let since = self.since.load(Ordering::Acquire);
         let now = self.started.elapsed().as_millis() as u64 + 1;
         since != 0 && now.saturating_sub(since) >= bound().as_millis() as u64
@@ -51,7 +51,7 @@ impl Patience {
 
     /// Refuses while a write hangs.
     pub(super) fn check(&self) -> Result<()> {
-        if self.is_out() { Err(hangs()) } else { Ok(()) }
+        if self.has_expired() { Err(hangs()) } else { Ok(()) }
     }
 
     /// Waits for `what`, but not for a write that hangs: then `None`.
@@ -66,32 +66,32 @@ impl Patience {
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
             match tokio::time::timeout((bound() / 10).min(left), &mut what).await {
                 Ok(done) => return Some(done),
-                Err(_) if self.is_out() || left.is_zero() => return None,
+                Err(_) if self.has_expired() || left.is_zero() => return None,
                 Err(_) => {}
             }
         }
     }
 }
 
-/// When whoever begins to wait now stops waiting.
+/// The deadline of a change that begins now.
 pub(super) fn deadline() -> Instant {
     Instant::now() + bound()
 }
 
 fn bound() -> Duration {
-    if super::fails("store::short_patience") { Duration::from_millis(50) } else { BOUND }
+    if fails("store::short_patience") { Duration::from_millis(50) } else { MAX_COMMIT }
 }
 
-/// What is answered to whoever has not begun by its deadline.
+/// The answer to a change that has not begun by its deadline.
 pub(super) fn late() -> StoreError {
-    unavailable(format!("the data directory did not get round to it within {} s; try again", BOUND.as_secs()))
+    unavailable(format!("the data directory did not get round to it within {} s; try again", MAX_COMMIT.as_secs()))
 }
 
-/// What is answered while a write hangs to whoever has not begun.
+/// The answer to a change that has not begun while a write hangs.
 pub(super) fn hangs() -> StoreError {
     unavailable(format!(
         "a write to the data directory has been under way for {} s; if it does not end, check the disk and restart the service",
-        BOUND.as_secs()
+        MAX_COMMIT.as_secs()
     ))
 }
 
@@ -101,9 +101,9 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_beyond_the_deadline_though_no_write_hangs() {
-        let patience = Patience::new();
-        let waited = patience.wait_until(Some(Instant::now()), std::future::pending::<()>()).await;
+        let watchdog = WriteWatchdog::new();
+        let waited = watchdog.wait_until(Some(Instant::now()), std::future::pending::<()>()).await;
         assert_eq!(waited, None);
-        assert_eq!(patience.wait_until(Some(deadline()), std::future::ready(7)).await, Some(7));
+        assert_eq!(watchdog.wait_until(Some(deadline()), std::future::ready(7)).await, Some(7));
     }
 }

@@ -1,28 +1,28 @@
-//! Free space of the data volume, looked at seldom enough to cost nothing.
+//! Refuses writes while the data volume has too little free space. Asks the file system seldom enough to cost nothing.
 //!
 //! What must stay free grows with the data, because merging tables takes room in proportion: a share of the data's size, between a
-//! floor and [`MOST`]. Removals may use all of it. For the case that somebody else has filled the volume to the last byte, a file
-//! keeps [`BALLAST`] bytes for them, and is let go of then.
+//! floor and [`MAX_RESERVE`]. Removals may use all of it. For the case that somebody else fills the volume to the last byte, a
+//! file reserves [`BALLAST`] bytes for them; it is deleted then.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::disk::unavailable;
+use super::errors::unavailable;
 use super::inspect::VERSION;
 use doppel_store::{Result, StoreError};
 
-/// How long a look at the volume is believed. At 500 MB/s a disk takes 50 MB in this time, well below the reserve.
-const BELIEVED_MS: u64 = 100;
+/// How long a measured value is used. At 500 MB/s a disk takes 50 MB in this time, well below the reserve.
+const TTL_MS: u64 = 100;
 
 /// The reserve is not larger than this, whatever the share: tables are merged some at a time.
-const MOST: u64 = 4 << 30;
-/// Kept for removals, in a file: thousands of them.
+const MAX_RESERVE: u64 = 4 << 30;
+/// Size of the file that reserves room for removals: enough for thousands of them.
 const BALLAST: u64 = 8 << 20;
-/// That file.
+/// Name of that file.
 pub(super) const BALLAST_NAME: &str = "doppel.reserve";
-/// What removals leave: a batch of them is smaller.
+/// Removals need so much: a batch of them is smaller.
 const LAST: u64 = 1 << 20;
 
 /// How much of the reserve a change must leave.
@@ -36,58 +36,58 @@ pub(super) enum Reserve {
     Last,
 }
 
-/// Watches one volume. Thread-safe; one `statvfs` at most every [`BELIEVED_MS`].
+/// Watches one volume. Thread-safe; one `statvfs` at most every [`TTL_MS`].
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct FreeSpace {
     dir: PathBuf,
     least: u64,
     percent: u64,
-    /// Bytes of data when last told.
+    /// Bytes of data on disk.
     data: AtomicU64,
     started: Instant,
-    looked_ms: AtomicU64,
+    measured_ms: AtomicU64,
     free: AtomicU64,
-    /// Whether the directory was seen to be there, and whether it is gone since.
+    /// Whether the directory was seen, and whether it is gone since.
     seen: AtomicBool,
     gone: AtomicBool,
 }
 
-impl Space {
+impl FreeSpace {
     /// Keeps `percent` of the data's size free, but `least` at least.
     pub(super) fn new(dir: &Path, least: u64, percent: u32) -> Self {
-        let (data, looked_ms, free) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(free_bytes(dir)));
+        let (data, measured_ms, free) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(free_bytes(dir)));
         let (dir, started) = (dir.to_owned(), Instant::now());
         let (seen, gone) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { dir, least, percent: percent.into(), data, started, looked_ms, free, seen, gone }
+        Self { dir, least, percent: percent.into(), data, started, measured_ms, free, seen, gone }
     }
 
-    /// Told how large the data is.
-    pub(super) fn follow(&self, data: u64) {
+    /// Sets how large the data is.
+    pub(super) fn set_data_bytes(&self, data: u64) {
         self.data.store(data, Ordering::Relaxed);
     }
 
     /// What must stay free.
     fn needed(&self) -> u64 {
         let share = self.data.load(Ordering::Relaxed).saturating_mul(self.percent) / 100;
-        share.min(MOST).max(self.least)
+        share.min(MAX_RESERVE).max(self.least)
     }
 
-    /// Looks now, not later.
-    pub(super) fn look(&self) {
+    /// Measures now, whatever the age of the value.
+    pub(super) fn measure(&self) {
         self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
-        // What is written into files that nobody finds any more is lost with the process.
+        // Files in a directory that was removed are lost with the process.
         let there = self.dir.join(VERSION).exists();
         let seen = self.seen.fetch_or(there, Ordering::Relaxed);
         self.gone.store(seen && !there, Ordering::Relaxed);
     }
 
-    /// Bytes free for an ordinary user, at most [`BELIEVED_MS`] old.
+    /// Bytes free for an ordinary user, at most [`TTL_MS`] old.
     pub(super) fn free(&self) -> u64 {
         let now = self.started.elapsed().as_millis() as u64;
-        let looked = self.looked_ms.load(Ordering::Relaxed);
-        let stale = now.saturating_sub(looked) >= BELIEVED_MS;
-        if stale && self.looked_ms.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.look();
+        let measured = self.measured_ms.load(Ordering::Relaxed);
+        let stale = now.saturating_sub(measured) >= TTL_MS;
+        if stale && self.measured_ms.compare_exchange(measured, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.measure();
         }
         self.free.load(Ordering::Relaxed)
     }
@@ -109,26 +109,29 @@ impl Space {
             Reserve::Last => LAST.min(whole / 2),
         };
         #[cfg(feature = "failpoints")]
-        let free = if super::fails("store::disk_short") { whole } else { free };
+        let free = if super::failpoints::fails("store::disk_short") { whole } else { free };
         #[cfg(feature = "failpoints")]
-        let free = if super::fails("store::disk_low") { whole.saturating_sub(1) } else { free };
+        let free = if super::failpoints::fails("store::disk_low") { whole.saturating_sub(1) } else { free };
         #[cfg(feature = "failpoints")]
-        let free = if super::fails("store::disk_full") { 0 } else { free };
+        let free = if super::failpoints::fails("store::disk_full") { 0 } else { free };
         if free >= needed {
             return Ok(());
         }
         if reserve == Reserve::Last && fs::remove_file(self.dir.join(BALLAST_NAME)).is_ok() {
-            tracing::warn!(file = BALLAST_NAME, "the volume is full; what was kept for removals is let go of");
-            self.look();
+            tracing::warn!(
+                file = BALLAST_NAME,
+                "the volume is full; the file that reserved room for removals is deleted"
+            );
+            self.measure();
             return Ok(());
         }
         Err(StoreError::DiskFull { free, needed })
     }
 
-    /// Keeps room for removals, where there is enough for all else. Without it where the file system does not take part.
-    pub(super) fn keep_ballast(&self) {
+    /// Reserves room for removals, where there is enough for all else and the file system can reserve room.
+    pub(super) fn reserve_ballast(&self) {
         let path = self.dir.join(BALLAST_NAME);
-        self.look();
+        self.measure();
         let enough = self.free() >= self.needed().saturating_add(BALLAST);
         if self.least < BALLAST || !enough || path.metadata().is_ok_and(|file| file.len() == BALLAST) {
             return;
@@ -154,9 +157,9 @@ mod tests {
     #[test]
     fn what_must_stay_free_grows_with_the_data_between_its_bounds() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let space = Space::new(dir.path(), 256 << 20, 50);
-        for (data, needed) in [(0, 256 << 20), (100 << 20, 256 << 20), (2 << 30, 1 << 30), (1 << 40, MOST)] {
-            space.follow(data);
+        let space = FreeSpace::new(dir.path(), 256 << 20, 50);
+        for (data, needed) in [(0, 256 << 20), (100 << 20, 256 << 20), (2 << 30, 1 << 30), (1 << 40, MAX_RESERVE)] {
+            space.set_data_bytes(data);
             assert_eq!(space.needed(), needed, "of {data}");
         }
     }
@@ -164,15 +167,15 @@ mod tests {
     #[test]
     fn removals_use_the_whole_reserve_and_then_what_was_kept_for_them() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let space = Space::new(dir.path(), 256 << 20, 50);
+        let space = FreeSpace::new(dir.path(), 256 << 20, 50);
         let free_up_to = |free: u64| space.free.store(free, Ordering::Relaxed);
         // Long not stale.
-        space.looked_ms.store(u64::MAX, Ordering::Relaxed);
+        space.measured_ms.store(u64::MAX, Ordering::Relaxed);
         free_up_to(2 << 20);
         assert!(space.check(Reserve::Whole).is_err() && space.check(Reserve::Last).is_ok());
         free_up_to(1000);
         assert!(space.check(Reserve::Last).is_err(), "nothing was kept");
-        space.keep_ballast();
+        space.reserve_ballast();
         let ballast = dir.path().join(BALLAST_NAME);
         if !ballast.exists() {
             // A file system that cannot set room aside.

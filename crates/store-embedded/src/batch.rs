@@ -1,0 +1,283 @@
+//! A batch that the committer builds: each change is settled, and what must be written for it is added.
+//!
+//! To settle a change is to decide its outcome, which may depend on that of changes before it: they are settled. In the batch that
+//! stores or removes a record it is filed in all generations, or removed from all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::collection::Collection;
+use super::conclude::conclude;
+use super::disk::Disk;
+use super::generation::keeps_signatures;
+use super::keys;
+use super::keyspaces::{Op, Space};
+use super::layout::{self, IndexEntry};
+use super::pending::{PendingRegistration, PendingRemoval};
+use super::pipeline::{
+    AfterCommit, Answer, Barrier, Change, Conclusion, Effect, ExclusiveWork, JudgedRegistration, RecordChange, Reply,
+    Rollback,
+};
+use doppel_core::record::RecordId;
+use doppel_store::{GenerationId, Registered, Result, Seq, StoreError};
+
+/// A batch is closed when it holds this much: one sync of 8 MiB takes about as long as writing it, and a memtable of
+/// 64 MiB holds several.
+const MAX_BATCH_BYTES: usize = 8 << 20;
+/// ... or this many changes, so that the first in it does not wait for long.
+const MAX_BATCH_CHANGES: usize = 1024;
+
+/// What happens to a change after its batch is published, or has failed.
+struct After {
+    rollback: Option<Rollback>,
+    answer: AfterCommit,
+}
+
+/// Highest seq and count of a collection touched.
+struct Numbers {
+    collection: Arc<Collection>,
+    highest: Seq,
+    count: u64,
+}
+
+/// The batch being built.
+#[derive(Default)]
+pub(super) struct Batch {
+    ops: Vec<Op>,
+    bytes: usize,
+    after: Vec<After>,
+    numbers: HashMap<u32, Numbers>,
+}
+
+impl Batch {
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= MAX_BATCH_BYTES || self.after.len() >= MAX_BATCH_CHANGES
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.after.is_empty()
+    }
+
+    /// Settles a change. Those before it, of its collection, are settled.
+    pub(super) fn add(&mut self, disk: &Disk, change: Change) {
+        match change {
+            Change::Record(change) => self.add_record(disk, *change),
+            Change::Cancelled(rollback) => {
+                rollback.settle(false);
+                self.after.push(After { rollback: Some(rollback), answer: Box::new(|_| {}) });
+            }
+            Change::Barrier(barrier) => self.add_barrier(barrier),
+            Change::Exclusive(work) => self.add_exclusive(disk, work),
+        }
+    }
+
+    /// All that is to be written: what was added, and the numbers of the collections touched.
+    pub(super) fn take_ops(&mut self) -> Vec<Op> {
+        let mut ops = std::mem::take(&mut self.ops);
+        for Numbers { collection, highest, count } in self.numbers.values() {
+            // Seqs ascend with positions, so the next one is above all that is on disk.
+            let next = collection.sequencer.lock().next_seq.max(highest + 1);
+            let value = layout::encode_numbers(next, *count).to_vec();
+            ops.push(Op::Put(Space::Meta, layout::numbers_key(collection.number), value));
+        }
+        ops
+    }
+
+    /// Shows the counts of what is published.
+    pub(super) fn show_counts(&self) {
+        for Numbers { collection, count, .. } in self.numbers.values() {
+            collection.count.store(*count, Ordering::Release);
+        }
+    }
+
+    /// Ends all changes: the batch is published, or has failed with `error`.
+    pub(super) fn end(self, error: impl Fn() -> Option<StoreError>) {
+        for After { rollback, answer } in self.after {
+            let error = error();
+            if let (Some(rollback), None) = (rollback, &error) {
+                leave_memory(rollback);
+            }
+            answer(error);
+        }
+    }
+
+    fn push(&mut self, op: Op) {
+        self.bytes += op.bytes();
+        self.ops.push(op);
+    }
+
+    fn count(&mut self, collection: &Arc<Collection>, seq: Seq, change: i64) {
+        let start = || {
+            let count = collection.count.load(Ordering::Relaxed);
+            Numbers { collection: Arc::clone(collection), highest: 0, count }
+        };
+        let numbers = self.numbers.entry(collection.number).or_insert_with(start);
+        numbers.highest = numbers.highest.max(seq);
+        numbers.count = numbers.count.saturating_add_signed(change);
+    }
+
+    fn add_barrier(&mut self, Barrier { ops, on_published, reply }: Barrier) {
+        ops.into_iter().for_each(|op| self.push(op));
+        let answer = Box::new(move |error: Option<StoreError>| {
+            let result = error.map_or(Ok(Answer::Done), Err);
+            if result.is_ok() {
+                on_published();
+            }
+            // Who asked may have stopped waiting.
+            let _ = reply.send(result);
+        });
+        self.after.push(After { rollback: None, answer });
+    }
+
+    fn add_exclusive(&mut self, disk: &Disk, work: ExclusiveWork) {
+        let (ops, answer) = work(disk);
+        ops.into_iter().for_each(|op| self.push(op));
+        self.after.push(After { rollback: None, answer });
+    }
+
+    fn add_record(&mut self, disk: &Disk, RecordChange { effect, mut rollback, reply }: RecordChange) {
+        let result = match effect {
+            Effect::Register(judged) => self.register(disk, judged, &mut rollback),
+            Effect::Update { record, value, filings } => {
+                let (number, seq) = (rollback.collection.number, record.seq);
+                self.push(Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), value));
+                for (generation, value) in filings {
+                    let key = layout::signature_key(number, generation, seq).to_vec();
+                    self.push(Op::Put(Space::Signatures, key, value));
+                }
+                Ok(Answer::Registered(Registered::Updated(record)))
+            }
+            Effect::Remove(id) => self.remove(disk, &id, &mut rollback),
+        };
+        rollback.settle(!matches!(&result, Ok(Answer::Registered(Registered::Skipped(_))) | Err(_)));
+        self.after.push(After { rollback: Some(rollback), answer: answer(reply, result) });
+    }
+
+    fn register(&mut self, disk: &Disk, mut judged: JudgedRegistration, rollback: &mut Rollback) -> Result<Answer> {
+        let conclusion = judged.conclusion.take().unwrap_or_else(|| conclude(&judged));
+        let (record, value, earlier) = match conclusion {
+            Conclusion::Skip(verdict) => return Ok(Answer::Registered(Registered::Skipped(verdict))),
+            Conclusion::Fail(error) => return Err(error),
+            Conclusion::Store { record, value, earlier } => (record, value, earlier),
+        };
+        let Rollback { collection, removal, .. } = rollback;
+        let (number, seq) = (collection.number, record.seq);
+        self.delete_removed(disk, collection, removal);
+        self.push(Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), value));
+        self.push(Op::Put(Space::Ids, layout::id_key(number, &record.id), seq.to_le_bytes().to_vec()));
+        self.file(collection, &judged.pending, judged.judge.needs_signatures());
+        if !earlier.is_empty() {
+            let key = layout::signature_key(number, judged.pending.generation, seq).to_vec();
+            self.push(Op::Put(Space::Pairs, key, keys::encode_pairs(&earlier)));
+        }
+        let replaces = removal.is_some();
+        self.count(collection, seq, i64::from(!replaces));
+        let registered = if replaces { Registered::Replaced(record) } else { Registered::Created(record) };
+        Ok(Answer::Registered(registered))
+    }
+
+    /// Removes a record: from the records, from every generation, and from what people decided.
+    fn remove(&mut self, disk: &Disk, id: &RecordId, rollback: &mut Rollback) -> Result<Answer> {
+        let Rollback { collection, removal, .. } = rollback;
+        // A decision has a batch of its own, so that those of before are all published.
+        let decisions = delete_decisions(disk, collection.number, id)?;
+        decisions.into_iter().for_each(|op| self.push(op));
+        self.push(Op::Delete(Space::Ids, layout::id_key(collection.number, id)));
+        self.delete_removed(disk, collection, removal);
+        self.count(collection, 0, -1);
+        Ok(Answer::Removed(true))
+    }
+
+    /// Files a record in every generation.
+    fn file(&mut self, collection: &Collection, pending: &PendingRegistration, with_signatures: bool) {
+        let state = collection.state();
+        let keeps = |id: GenerationId| {
+            let standby = state.others.iter().find(|other| other.id == id);
+            // One that was announced just now is not shown yet: kept to be safe.
+            id != pending.generation && standby.is_none_or(|other| keeps_signatures(&other.settings))
+        };
+        for (generation, signed) in pending.signatures() {
+            let key = layout::signature_key(collection.number, generation, pending.record.seq).to_vec();
+            let entry = IndexEntry::of(signed, with_signatures || keeps(generation));
+            self.push(Op::Put(Space::Signatures, key, layout::encode_entry(&entry)));
+        }
+    }
+
+    /// Deletes a removed or replaced record, in every generation. An entry that was filed after the change was sequenced is
+    /// looked up: the index that is built from it must lose it, too.
+    fn delete_removed(&mut self, disk: &Disk, collection: &Collection, removal: &mut Option<PendingRemoval>) {
+        let Some(PendingRemoval { seq, entries, .. }) = removal else { return };
+        let (number, seq) = (collection.number, *seq);
+        self.push(Op::Delete(Space::Records, layout::record_key(number, seq).to_vec()));
+        let generations = collection.sequencer.lock().generations();
+        for generation in generations {
+            if !entries.iter().any(|(id, _)| *id == generation)
+                && let Ok(Some(entry)) = disk.entry(&disk.view(), number, generation, seq)
+            {
+                entries.push((generation, entry));
+            }
+            let key = layout::signature_key(number, generation, seq).to_vec();
+            self.push(Op::Delete(Space::Pairs, key.clone()));
+            self.push(Op::Delete(Space::Signatures, key));
+        }
+    }
+}
+
+/// What deletes the decisions about a record, and what leads to them.
+fn delete_decisions(disk: &Disk, number: u32, id: &RecordId) -> Result<Vec<Op>> {
+    let mut ops = Vec::new();
+    let view = disk.view();
+    for prefix in keys::decisions_naming(number, id) {
+        for entry in disk.prefix(&view, Space::Decisions, &prefix) {
+            let pair = keys::pair_of_key(&entry?.0)?;
+            ops.push(Op::Delete(Space::Decisions, keys::decision_key(number, &pair)));
+            ops.push(Op::Delete(Space::Decisions, keys::decision_backlink(number, &pair)));
+        }
+    }
+    Ok(ops)
+}
+
+/// Removes what is now published, or came to nothing, from the sequencer's lists, and from the index what does not exist any
+/// more. After publication, so that a lookup finds a record until the moment it finds its successor.
+fn leave_memory(rollback: Rollback) {
+    let Rollback { collection, registration, removal } = rollback;
+    if registration.is_none() && removal.is_none() {
+        return;
+    }
+    let mut state = collection.sequencer.lock();
+    // Perhaps not the one it was sequenced in: activating a generation takes over what is pending.
+    let live = collection.live();
+    if let Some(pending) = registration {
+        state.registrations.remove(&pending.record.seq);
+        if let Some(signed) = pending.signed_for(live.id)
+            && !pending.outcome.is_committed()
+        {
+            live.remove(pending.record.seq, &IndexEntry::of(signed, false));
+        }
+    }
+    let Some(mut removal) = removal else { return };
+    // The entry may be another's by now: of a change begun when this one had come to nothing.
+    if state.removals.get(&removal.seq).is_some_and(|outcome| Arc::ptr_eq(outcome, &removal.outcome)) {
+        state.removals.remove(&removal.seq);
+    }
+    if !removal.outcome.is_committed() {
+        return;
+    }
+    if let Some(entry) = removal.entry(live.id) {
+        live.remove(removal.seq, entry);
+    }
+    if let Some(activation) = collection.activation.lock().as_mut() {
+        let entries = removal.entries.drain(..).filter(|(id, _)| *id == activation.generation.id);
+        activation.removed.extend(entries.map(|(_, entry)| (removal.seq, entry)));
+    }
+}
+
+/// Releases claim and permit before the answer goes out, so that a caller who has it can change the record at once.
+fn answer(Reply { reply, claim, permit }: Reply, result: Result<Answer>) -> AfterCommit {
+    Box::new(move |error| {
+        drop((claim, permit));
+        // Who asked may have stopped waiting.
+        let _ = reply.send(error.map_or(result, Err));
+    })
+}

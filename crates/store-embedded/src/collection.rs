@@ -1,0 +1,152 @@
+//! A collection in memory: what lookups see of it, and the state of its sequencer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use super::claims::Claims;
+use super::generation::Generation;
+use super::layout::{CollectionEntry, IndexEntry};
+use super::pending::{CommitOutcome, PendingRegistration};
+use doppel_core::collection::CollectionName;
+use doppel_store::{CollectionState, GenerationId, Registration, Result, Seq, StoreError};
+
+/// What a lookup sees of a collection: changed as one, so that none mixes two generations.
+pub(super) struct Shown {
+    pub(super) state: Arc<CollectionState>,
+    pub(super) live: Arc<Generation>,
+}
+
+/// A collection.
+pub(super) struct Collection {
+    /// Names its key ranges.
+    pub(super) number: u32,
+    /// Changed by the committer only, but for a profile that is changed while there are no records.
+    pub(super) shown: ArcSwap<Shown>,
+    /// Published live records.
+    pub(super) count: AtomicU64,
+    pub(super) claims: Arc<Claims>,
+    pub(super) sequencer: Mutex<SequencerState>,
+    /// The generation whose index is being built, with what was removed meanwhile.
+    pub(super) activation: Mutex<Option<Activation>>,
+    /// Held while a generation is being made the live one.
+    pub(super) activating: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A generation on its way to being the live one.
+pub(super) struct Activation {
+    pub(super) generation: Arc<Generation>,
+    /// Records removed since it was begun, published as such.
+    pub(super) removed: Vec<(Seq, IndexEntry)>,
+}
+
+/// What the sequencer of a collection decides on. Locked for microseconds, never across a wait or a read from disk.
+pub(super) struct SequencerState {
+    pub(super) next_seq: Seq,
+    /// The position of the next change, see `pipeline`.
+    pub(super) next_position: u64,
+    /// Sequenced and unpublished registrations.
+    pub(super) registrations: HashMap<Seq, Arc<PendingRegistration>>,
+    /// Published records whose removal or replacement is sequenced and unpublished: still found by lookups, not by
+    /// registrations sequenced later (unless that change is rolled back).
+    pub(super) removals: HashMap<Seq, Arc<CommitOutcome>>,
+    /// Dropped: nothing is sequenced any more.
+    pub(super) dropped: bool,
+    /// The generation that a registration must be signed for, and those it must be signed for besides, ascending.
+    pub(super) live: GenerationId,
+    pub(super) standby: Vec<GenerationId>,
+    /// The number of the next generation.
+    pub(super) next_generation: GenerationId,
+}
+
+impl Collection {
+    pub(super) fn new(entry: CollectionEntry, generation: Generation, (next_seq, count): (Seq, u64)) -> Self {
+        let next_generation = entry.next_generation();
+        let CollectionEntry { number, state, .. } = entry;
+        Self {
+            number,
+            count: AtomicU64::new(count),
+            claims: Arc::default(),
+            activation: Mutex::new(None),
+            activating: Arc::default(),
+            sequencer: Mutex::new(SequencerState {
+                live: state.generation,
+                standby: state.others.iter().map(|other| other.id).collect(),
+                next_generation,
+                next_seq,
+                next_position: 0,
+                registrations: HashMap::new(),
+                removals: HashMap::new(),
+                dropped: false,
+            }),
+            shown: ArcSwap::from_pointee(Shown { state: Arc::new(state), live: Arc::new(generation) }),
+        }
+    }
+
+    /// Its state as lookups see it.
+    pub(super) fn state(&self) -> Arc<CollectionState> {
+        Arc::clone(&self.shown.load().state)
+    }
+
+    /// The generation that lookups ask.
+    pub(super) fn live(&self) -> Arc<Generation> {
+        Arc::clone(&self.shown.load().live)
+    }
+
+    /// Shows another state, the generation that answers being the same.
+    pub(super) fn show(&self, state: Arc<CollectionState>) {
+        let live = self.live();
+        self.shown.store(Arc::new(Shown { state, live }));
+    }
+
+    /// Refuses what was called before the collection was dropped and is run after: its ranges are being deleted.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownCollection`] with `name`.
+    pub(super) fn check_not_dropped(&self, name: &CollectionName) -> Result<()> {
+        if self.sequencer.lock().dropped { Err(StoreError::UnknownCollection(name.clone())) } else { Ok(()) }
+    }
+
+    /// Bytes of its index, and of one that is being built.
+    pub(super) fn index_bytes(&self) -> u64 {
+        let bytes = |generation: &Generation| generation.index.memory_usage().total() as u64;
+        bytes(&self.live()) + self.activation.lock().as_ref().map_or(0, |activation| bytes(&activation.generation))
+    }
+}
+
+impl SequencerState {
+    /// All generations: the live one, then the standby ones.
+    pub(super) fn generations(&self) -> Vec<GenerationId> {
+        std::iter::once(self.live).chain(self.standby.iter().copied()).collect()
+    }
+
+    /// All registrations with a seq below this are settled, and published if they came to anything.
+    pub(super) fn settled_below(&self) -> Seq {
+        self.registrations.keys().min().copied().unwrap_or(self.next_seq)
+    }
+
+    /// Whether no record is about to be stored or removed.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.registrations.is_empty() && self.removals.is_empty()
+    }
+
+    /// Refuses a registration that is not signed for the generations there are.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownCollection`], [`StoreError::StaleGeneration`].
+    pub(super) fn check(&self, registration: &Registration) -> Result<()> {
+        if self.dropped {
+            return Err(StoreError::UnknownCollection(registration.collection.clone()));
+        }
+        let (given, live) = (registration.generation, self.live);
+        let standby = registration.others.iter().map(|(id, _)| id);
+        if given == live && standby.eq(&self.standby) {
+            Ok(())
+        } else {
+            Err(StoreError::StaleGeneration { given, live })
+        }
+    }
+}

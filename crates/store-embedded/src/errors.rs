@@ -1,0 +1,44 @@
+//! Errors that several files answer with.
+
+use std::path::Path;
+
+use doppel_store::{GenerationId, StoreError};
+
+/// Seconds after which a refused caller may try again.
+pub(super) const RETRY_AFTER_S: u32 = 2;
+
+pub(super) fn unavailable(reason: impl Into<String>) -> StoreError {
+    StoreError::Unavailable { reason: reason.into(), retry_after_s: RETRY_AFTER_S }
+}
+
+pub(super) fn io(error: impl Into<fjall::Error>) -> StoreError {
+    match error.into() {
+        fjall::Error::Io(error) => StoreError::Internal(format!("reading the data directory failed: {error}")),
+        error => StoreError::Internal(format!(
+            "what is in the data directory is damaged: {error}; restore a backup, or see with doppel doctor what can still be read"
+        )),
+    }
+}
+
+/// The directory is open elsewhere.
+pub(super) fn in_use(dir: &Path) -> StoreError {
+    StoreError::Internal(format!(
+        "{} is in use by another process; stop that process, or give this one another data directory",
+        dir.display()
+    ))
+}
+
+/// The answer when there is no committer to begin with.
+pub(super) fn gone() -> StoreError {
+    unavailable("the store is closed or being opened again")
+}
+
+/// The answer when the committer ended before it gave one: the change may be on disk.
+pub(super) fn lost() -> StoreError {
+    StoreError::Unknown("the writer ended before it answered".into())
+}
+
+/// The collection has no such standby generation.
+pub(super) fn missing_generation(id: GenerationId) -> StoreError {
+    StoreError::Limit(format!("the collection has no generation {id} beside the live one"))
+}

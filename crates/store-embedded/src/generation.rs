@@ -1,0 +1,71 @@
+//! The index of one generation in memory.
+
+use super::layout::IndexEntry;
+use doppel_core::collection::{Channel, Settings};
+use doppel_core::index::{GenerationIndex, Probe, Proposals, Slot};
+use doppel_core::schemes::profile::Signed;
+use doppel_store::{GenerationId, Seq};
+
+/// Whether signatures are stored in a standby generation, not only keys. Judges know what they need, but none is asked about
+/// it: so they are kept unless it is plain that the keys are enough.
+pub(super) fn keeps_signatures(settings: &Settings) -> bool {
+    !settings.channels.iter().all(|channel| match channel {
+        Channel::Simhash(_) => true,
+        Channel::Shingle(params) => params.t == 0.0,
+        _ => false,
+    })
+}
+
+/// One generation's index.
+pub(super) struct Generation {
+    pub(super) id: GenerationId,
+    pub(super) index: GenerationIndex,
+    /// Position and radius of the `simhash` channel.
+    simhash: Option<(u8, u8)>,
+}
+
+impl Generation {
+    pub(super) fn new(id: GenerationId, settings: &Settings, index: GenerationIndex) -> Self {
+        let position = settings.channels.iter().position(|channel| matches!(channel, Channel::Simhash(_)));
+        let simhash = position.zip(settings.simhash_radius()).map(|(position, radius)| (position as u8, radius));
+        Self { id, index, simhash }
+    }
+
+    /// What the index proposes for a record signed so.
+    pub(super) fn propose(&self, signed: &Signed) -> Proposals {
+        let fingerprint = signed.fingerprint().zip(self.simhash);
+        self.index.propose(&Probe {
+            digest_key: Some(signed.digest.key()),
+            fingerprint: fingerprint.map(|(fingerprint, (position, radius))| (fingerprint, radius, position)),
+            keys: &signed.keys,
+        })
+    }
+
+    /// Files a record; its seq is above all filed before.
+    pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), String> {
+        let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
+        filed.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Takes a record out; no harm if it is not there.
+    pub(super) fn remove(&self, seq: Seq, entry: &IndexEntry) {
+        if let Some(slot) = self.slot_of(seq) {
+            self.index.remove(slot, entry.digest_key, entry.fingerprint, &entry.keys);
+        }
+    }
+
+    /// The slot of a record; one that no record has if the index has none of it.
+    pub(super) fn slot(&self, seq: Seq) -> Slot {
+        self.slot_of(seq).unwrap_or(Slot(u32::MAX))
+    }
+
+    /// Slots are given out in seq order, so the slot of a seq is found by bisection: 32 looks at the slot table.
+    fn slot_of(&self, seq: Seq) -> Option<Slot> {
+        let (mut low, mut high) = (0, u32::MAX);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.index.seq(Slot(middle)).is_some_and(|found| found < seq) { low = middle + 1 } else { high = middle }
+        }
+        (self.index.seq(Slot(low)) == Some(seq)).then_some(Slot(low))
+    }
+}

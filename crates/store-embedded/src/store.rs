@@ -1,0 +1,326 @@
+//! The store as its users see it: waits for what a change needs, hands it to the pipeline, waits for the answer.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use arc_swap::ArcSwapOption;
+use async_trait::async_trait;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::admin::DdlGuard;
+use super::change_record::{Begun, Request};
+use super::disk::Disk;
+use super::errors::{gone, lost, unavailable};
+use super::exclusive::{self, Exclusive};
+use super::free_space::{FreeSpace, Reserve};
+use super::options::{EmbeddedOptions, Workers};
+use super::pipeline::{Answer, AnswerReceiver};
+use super::reopen;
+use super::shared_state::SharedState;
+use super::supervisor::{self, MAX_PENDING, Supervisor};
+use super::write_watchdog::{self, WriteWatchdog};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_store::{
+    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, Store, StoreError,
+    StoredRecord, Until, Usage,
+};
+
+/// A store in a directory of its own; see the module.
+pub struct EmbeddedStore {
+    supervisor: Arc<Supervisor>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in `dir`, creating it (readable by this user only) if needed, and rebuilds the indexes. Blocks:
+    /// about a second per 200,000 records on two cores.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`] with the directory and the remedy: in use by another process, of a newer format, not
+    /// accessible, no data directory, or one that lacks something. Then nothing was changed in it.
+    pub fn open(dir: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self> {
+        let dir = dir.as_ref();
+        // What cannot be read cannot be merged either.
+        let workers = if options.damages.is_some() { Workers::Held } else { Workers::Running };
+        let how = (options.opening, workers);
+        let supervisor = Arc::new(Supervisor {
+            space: Arc::new(FreeSpace::new(dir, options.min_free_bytes, options.reserve_percent)),
+            dir: dir.to_owned(),
+            options,
+            watchdog: Arc::new(WriteWatchdog::new()),
+            held: AtomicBool::new(false),
+            shared: ArcSwapOption::empty(),
+            permits: Arc::new(Semaphore::new(MAX_PENDING)),
+            ddl_lock: Arc::new(Mutex::new(())),
+            closed: AtomicBool::new(false),
+        });
+        let around = (&supervisor.watchdog, &supervisor.space);
+        let shared = SharedState::open(dir, &supervisor.options, how, around, reopen::on_failure(&supervisor))?;
+        let (records, index_bytes) = shared.totals();
+        tracing::info!(records, index_bytes, "data directory opened");
+        supervisor.shared.store(Some(Arc::new(shared)));
+        Ok(Self { supervisor })
+    }
+
+    /// What belongs to the open database.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] while it is closed or being opened again.
+    pub(super) fn shared(&self) -> Result<Arc<SharedState>> {
+        if self.supervisor.closed.load(Ordering::Acquire) {
+            return Err(unavailable("the store is closed"));
+        }
+        self.supervisor.shared.load_full().ok_or_else(|| unavailable("the data directory is being opened again"))
+    }
+
+    /// The same, if it takes writes that leave so much room.
+    ///
+    /// # Errors
+    /// Also [`StoreError::DiskFull`], and [`StoreError::Unavailable`] when no write can succeed.
+    pub(super) fn writable(&self, reserve: Reserve) -> Result<Arc<SharedState>> {
+        let shared = self.shared()?;
+        shared.check_writable()?;
+        self.supervisor.space.check(reserve)?;
+        if shared.disk.workers() == Workers::Held && reserve != Reserve::Last {
+            return Err(unavailable("there is room again; the data directory is being opened again"));
+        }
+        Ok(shared)
+    }
+
+    /// Runs a change of one record: waits until nobody else changes it, for a permit, then for the committer's answer.
+    async fn change(&self, request: Request<'_>, reserve: Reserve) -> Result<Answer> {
+        let deadline = write_watchdog::deadline();
+        loop {
+            let claims = Arc::clone(&self.writable(reserve)?.collection(request.collection())?.claims);
+            let claim = match claims.claim(request.id()) {
+                Ok(claim) => claim,
+                Err(next) => self.begun_by(deadline, next).await?.map_err(|_| gone())?,
+            };
+            let permit = self.permit(deadline).await?;
+            // The shared state is released before anything is awaited: one that failed must be able to end.
+            let begun = self.writable(reserve)?.begin(&request, claim, permit);
+            match begun {
+                Begun::Answered(answer) => return answer,
+                Begun::Sent(answer) => return self.answered_by(Some(deadline), answer).await,
+                Begun::CollectionReplaced => {}
+            }
+        }
+    }
+
+    /// Removes a record, with a seq only the one that has it.
+    async fn remove_if(&self, collection: &CollectionName, id: &RecordId, only: Option<Seq>) -> Result<bool> {
+        match self.change(Request::Remove { collection, id, only }, Reserve::Last).await? {
+            Answer::Removed(there) => Ok(there),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Runs an exclusive change: waits for a permit, then for the committer's answer.
+    pub(super) async fn exclusive<T: Send + 'static, W>(
+        &self,
+        reserve: Reserve,
+        prepare: impl FnOnce(&SharedState) -> Result<W> + Send,
+    ) -> Result<T>
+    where
+        W: FnOnce(&Disk) -> Result<Exclusive<T>> + Send + 'static,
+    {
+        let deadline = write_watchdog::deadline();
+        let permit = self.permit(deadline).await?;
+        // The shared state is released before anything is awaited: one that failed must be able to end.
+        let answer = self.writable(reserve).and_then(|shared| {
+            let work = prepare(&shared)?;
+            Ok(exclusive::send::<T>(&shared.committer, permit, work))
+        })?;
+        self.answered_by(Some(deadline), answer).await
+    }
+
+    /// One of the changes that may be under way.
+    async fn permit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit> {
+        let free = Arc::clone(&self.supervisor.permits).acquire_owned();
+        let permit = self.begun_by(deadline, free).await?;
+        permit.map_err(|_| unavailable("the store is closed"))
+    }
+
+    /// Waits for what must be had before a change can begin.
+    pub(super) async fn begun<T>(&self, what: impl Future<Output = T>) -> Result<T> {
+        self.supervisor.watchdog.wait(what).await.ok_or_else(write_watchdog::hangs)
+    }
+
+    /// The same, up to a deadline.
+    async fn begun_by<T>(&self, deadline: Instant, what: impl Future<Output = T>) -> Result<T> {
+        let late = || self.supervisor.watchdog.check().err().unwrap_or_else(write_watchdog::late);
+        self.supervisor.watchdog.wait_until(Some(deadline), what).await.ok_or_else(late)
+    }
+
+    /// Waits for the committer's answer.
+    pub(super) async fn answered<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+        self.answered_by(None, answer).await
+    }
+
+    /// The same, where there may have been nothing to do; whether there was.
+    pub(super) async fn answered_if_begun(&self, begun: Option<AnswerReceiver>) -> Result<bool> {
+        match begun {
+            Some(answer) => self.answered(answer).await.map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Waits for the committer's answer up to a deadline.
+    async fn answered_by<T>(&self, deadline: Option<Instant>, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+        let open = || StoreError::Unknown("the write has been under way for too long".into());
+        let answer = self.supervisor.watchdog.wait_until(deadline, answer).await.ok_or_else(open)?;
+        answer.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Delays the refusal of a caller that holds old settings until the new ones can be read, so that reading them again helps.
+    /// A generation goes live before its settings are published, and a collection is closed to changes before it is gone and
+    /// its name free; whoever changes that holds the lock until then.
+    async fn once_settled<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) = &outcome {
+            drop(self.begun(self.supervisor.ddl_lock.lock()).await?);
+        }
+        outcome
+    }
+
+    /// The right to create, change or drop a collection or a generation.
+    pub(super) async fn ddl_guard(&self) -> Result<DdlGuard> {
+        self.begun(Arc::clone(&self.supervisor.ddl_lock).lock_owned()).await
+    }
+
+    /// The lock behind [`EmbeddedStore::ddl_guard`].
+    pub(super) fn ddl_lock(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.supervisor.ddl_lock)
+    }
+}
+
+fn unexpected() -> StoreError {
+    StoreError::Internal("the writer gave another change's answer".into())
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        let guard = self.ddl_guard().await?;
+        let (state, answer) = self.writable(Reserve::Whole)?.begin_create(spec, guard)?;
+        self.answered(answer).await.map(|_| state)
+    }
+
+    async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
+        let guard = self.ddl_guard().await?;
+        let (state, answer) = self.writable(Reserve::Whole)?.begin_update(spec, guard)?;
+        self.answered(answer).await.map(|_| state)
+    }
+
+    async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>> {
+        let shared = self.shared()?;
+        let found = shared.collections.read().get(name).map(|collection| collection.state());
+        Ok(found)
+    }
+
+    async fn collections(&self) -> Result<Vec<Arc<CollectionState>>> {
+        let shared = self.shared()?;
+        let all = shared.collections.read().values().map(|collection| collection.state()).collect();
+        Ok(all)
+    }
+
+    async fn count(&self, name: &CollectionName) -> Result<u64> {
+        Ok(self.shared()?.collection(name)?.count.load(Ordering::Acquire))
+    }
+
+    async fn drop_collection(&self, name: &CollectionName) -> Result<bool> {
+        let guard = self.ddl_guard().await?;
+        let begun = self.shared().and_then(|shared| shared.begin_drop(name, guard))?;
+        self.answered_if_begun(begun).await
+    }
+
+    async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
+        let changed = self.change(Request::Register(&registration, &judge), Reserve::Whole).await;
+        match self.once_settled(changed).await? {
+            Answer::Registered(registered) => {
+                if let Registered::Created(record) | Registered::Replaced(record) = &registered {
+                    judge.stored(record.seq);
+                }
+                Ok(registered)
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool> {
+        self.remove_if(collection, id, None).await
+    }
+
+    async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool> {
+        self.remove_if(collection, id, Some(seq)).await
+    }
+
+    async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
+        let found = self.shared()?.find(&query, judge.as_ref(), until);
+        self.once_settled(found).await
+    }
+
+    async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>> {
+        let shared = self.shared()?;
+        shared.stored_record(&*shared.collection(collection)?, id)
+    }
+
+    async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
+        let shared = self.shared()?;
+        shared.stored_records(&*shared.collection(collection)?, after, limit)
+    }
+
+    async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
+        let shared = self.shared()?;
+        shared.stored_records_at(&*shared.collection(collection)?, seqs)
+    }
+
+    async fn ready(&self) -> Result<()> {
+        self.writable(Reserve::Whole).map(drop)
+    }
+
+    async fn usage(&self) -> Result<Usage> {
+        let shared = self.shared()?;
+        let (records, index_bytes) = shared.totals();
+        Ok(Usage { records, index_bytes, disk_bytes: shared.disk.bytes(), free_bytes: self.supervisor.space.free() })
+    }
+
+    async fn close(&self) -> Result<()> {
+        if self.supervisor.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        // All permits at hand: every change begun before has been answered.
+        let all = u32::try_from(MAX_PENDING).unwrap_or(u32::MAX);
+        let _drained = self.supervisor.watchdog.wait(self.supervisor.permits.acquire_many(all)).await;
+        self.supervisor.permits.close();
+        let Some(shared) = self.supervisor.shared.swap(None) else { return Ok(()) };
+        let (sender, ended) = oneshot::channel();
+        let watchdog = Arc::clone(&self.supervisor.watchdog);
+        let end = move || {
+            let synced = watchdog.check().and_then(|()| {
+                watchdog.begin();
+                let synced = if shared.disk.has_failed() { Ok(()) } else { shared.disk.sync() };
+                watchdog.end();
+                synced
+            });
+            supervisor::end(shared);
+            // Who closes may have stopped waiting.
+            let _ = sender.send(synced);
+        };
+        // Not one of the runtime's threads: the process cannot end before they do.
+        let thread = std::thread::Builder::new().name("store-close".into()).spawn(end);
+        thread.map_err(|error| StoreError::Internal(format!("closing failed: {error}")))?;
+        let failed = |_| StoreError::Internal("closing failed".into());
+        self.begun(ended).await?.map_err(failed)?
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.supervisor.closed.store(true, Ordering::Release);
+        if let Some(shared) = self.supervisor.shared.swap(None) {
+            supervisor::end(shared);
+        }
+    }
+}
