@@ -198,6 +198,30 @@ fn a_data_directory_that_is_taken_away_is_noticed_before_anything_is_lost() {
 }
 
 #[test]
+fn a_backup_put_in_place_of_the_data_directory_is_not_written_to_until_the_next_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let row = json!({"content": "路灯坏了很久没有人来修理"});
+    let server = TestServer::start_in(&data);
+    assert_eq!(server.send("PUT", &format!("{PATH}/a"), &row).status, 201);
+    server.stop();
+    let copied = std::process::Command::new("cp").arg("-r").args([&data, &backup]).status().expect("cp runs");
+    assert!(copied.success());
+
+    let server = TestServer::start_in(&data);
+    std::fs::rename(&data, folder.path().join("old")).expect("it can be moved");
+    std::fs::rename(&backup, &data).expect("it can be moved");
+    wait_until("readiness is withdrawn", || server.send("GET", "/readyz", &Value::Null).status == 503);
+    let refused = server.send("PUT", &format!("{PATH}/b"), &row);
+    assert!(refused.status == 503 && refused.text.contains("another stands in its place"), "{}", refused.text);
+    server.stop();
+    let server = TestServer::start_in(&data);
+    assert_eq!(server.send("GET", &format!("{PATH}/a"), &Value::Null).status, 200);
+    assert_eq!(server.send("PUT", &format!("{PATH}/b"), &row).status, 201);
+    server.stop();
+}
+
+#[test]
 fn an_address_that_is_taken_is_said_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

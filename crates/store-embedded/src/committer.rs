@@ -90,10 +90,19 @@ impl Committer {
         self.space.set_data_bytes(self.disk.bytes());
         self.measured = Instant::now();
         let held = self.disk.workers() == Workers::Held && self.disk.damages().is_none();
+        if !held && !self.disk.has_failed() {
+            self.space.reserve_ballast();
+        }
         let reason = if self.disk.has_failed() {
             return;
         } else if self.disk.has_crashed() {
             "a thread of the storage engine has failed"
+        } else if self.disk.is_unannounced() {
+            // More room does not help, and opening again would end the same.
+            if !self.disk.announce() {
+                return;
+            }
+            "its files can be written again"
         } else if held && self.space.check(Reserve::Whole).is_ok() {
             "there is room again"
         } else if held && self.opened.elapsed() >= HELD_FOR {

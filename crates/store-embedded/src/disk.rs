@@ -48,6 +48,7 @@ pub(super) struct Disk {
     /// Bytes on disk when last measured.
     measured: AtomicU64,
     workers: Workers,
+    unannounced: bool,
     damages: Option<Damages>,
     /// What must be there at the next opening. Last: it is written anew when all else is closed.
     marks: Marks,
@@ -72,14 +73,12 @@ impl CommitError {
 }
 
 /// Writes down that the directory is no longer as it was closed, before anything changes in it: workers clear journals away at once.
-/// Whether that could be written; where it could not, no journal may be deleted.
-fn announced(dir: &Path) -> bool {
-    let Some(closed) = Manifest::read(dir).filter(|manifest| manifest.state == State::Closed) else { return true };
-    let written = Manifest { state: State::Open, ..closed }.write(dir);
-    if let Err(error) = &written {
-        tracing::warn!(%error, file = manifest::NAME, "a file cannot be written; tables are not merged until it can");
+/// Where that could not be written no journal may be deleted.
+fn announce(dir: &Path) -> std::io::Result<()> {
+    match Manifest::read(dir).filter(|manifest| manifest.state == State::Closed) {
+        Some(closed) => Manifest { state: State::Open, ..closed }.write(dir),
+        None => Ok(()),
     }
-    written.is_ok()
 }
 
 impl Disk {
@@ -96,7 +95,11 @@ impl Disk {
             create_private(dir).map_err(refused)?;
             Manifest::creating().write(dir).map_err(refused)?;
         }
-        let workers = if announced(dir) { workers } else { Workers::Held };
+        let announced = announce(dir);
+        if let Err(error) = &announced {
+            tracing::warn!(%error, file = manifest::NAME, "a file cannot be written; tables are not merged until it can");
+        }
+        let (workers, unannounced) = if announced.is_ok() { (workers, false) } else { (Workers::Held, true) };
         let db = database(dir, options, workers)?;
         check_keyspaces(dir, &db, &found)?;
         let space = |name| db.keyspace(name, KeyspaceCreateOptions::default).map_err(|error| open_error(dir, error));
@@ -104,9 +107,10 @@ impl Disk {
         let view = ArcSwap::from_pointee(db.snapshot());
         let (failed, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
         let manifest = Mutex::new(Manifest::creating());
-        let marks = Marks { dir: dir.to_owned(), manifest, orderly: AtomicBool::new(false) };
+        let marks =
+            Marks { dir: dir.to_owned(), identity: inspect::identity(dir), manifest, orderly: AtomicBool::new(false) };
         let (measured, damages) = (AtomicU64::new(0), options.damages.clone());
-        let disk = Self { db, spaces, view, failed, stopping, measured, workers, damages, marks };
+        let disk = Self { db, spaces, view, failed, stopping, measured, workers, unannounced, damages, marks };
         disk.check_format(dir, &found)?;
         tell_dropped(dir, &found);
         match disk.mark(dir) {
@@ -209,6 +213,16 @@ impl Disk {
     /// journal, so that only the committer should ask.
     pub(super) fn has_crashed(&self) -> bool {
         fails("store::worker_crash") || self.db.persist(PersistMode::Buffer).is_err()
+    }
+
+    /// Whether tables are not merged because the directory's manifest could not be written.
+    pub(super) fn is_unannounced(&self) -> bool {
+        self.unannounced
+    }
+
+    /// Whether the manifest can be written by now.
+    pub(super) fn announce(&self) -> bool {
+        announce(&self.marks.dir).is_ok()
     }
 
     /// Whether it merges tables in the background.
@@ -387,10 +401,10 @@ mod tests {
         closed.write(dir.path()).expect("a write");
         let part = dir.path().join(manifest::NAME_BEFORE);
         std::fs::create_dir(&part).expect("what keeps it from being written");
-        assert!(!announced(dir.path()));
+        assert!(announce(dir.path()).is_err());
         assert_eq!(Manifest::read(dir.path()), Some(closed.clone()));
         std::fs::remove_dir(&part).expect("it is there");
-        assert!(announced(dir.path()));
+        assert!(announce(dir.path()).is_ok());
         assert_eq!(Manifest::read(dir.path()), Some(Manifest { state: State::Open, ..closed }));
     }
 }

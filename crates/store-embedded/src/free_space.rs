@@ -6,11 +6,12 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::errors::unavailable;
-use super::inspect::VERSION;
+use super::inspect::{self, Identity};
 use doppel_store::{Result, StoreError};
 
 /// How long a measured value is used. At 500 MB/s a disk takes 50 MB in this time, well below the reserve.
@@ -47,8 +48,8 @@ pub(super) struct FreeSpace {
     started: Instant,
     measured_ms: AtomicU64,
     free: AtomicU64,
-    /// Whether the directory was seen, and whether it is gone since.
-    seen: AtomicBool,
+    /// The directory as it was seen first, and whether it is gone since, or another stands in its place.
+    seen: OnceLock<Identity>,
     gone: AtomicBool,
 }
 
@@ -57,7 +58,7 @@ impl FreeSpace {
     pub(super) fn new(dir: &Path, least: u64, percent: u32) -> Self {
         let (data, measured_ms, free) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(free_bytes(dir)));
         let (dir, started) = (dir.to_owned(), Instant::now());
-        let (seen, gone) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (seen, gone) = (OnceLock::new(), AtomicBool::new(false));
         Self { dir, least, percent: percent.into(), data, started, measured_ms, free, seen, gone }
     }
 
@@ -75,10 +76,14 @@ impl FreeSpace {
     /// Measures now, whatever the age of the value.
     pub(super) fn measure(&self) {
         self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
-        // Files in a directory that was removed are lost with the process.
-        let there = self.dir.join(VERSION).exists();
-        let seen = self.seen.fetch_or(there, Ordering::Relaxed);
-        self.gone.store(seen && !there, Ordering::Relaxed);
+        // What is written to files of a directory that was removed or replaced is lost with the process.
+        let now = inspect::identity(&self.dir);
+        let gone = match (self.seen.get(), now) {
+            (Some(seen), now) => now != Some(*seen),
+            (None, Some(now)) => self.seen.set(now).is_err(),
+            (None, None) => false,
+        };
+        self.gone.store(gone, Ordering::Relaxed);
     }
 
     /// Bytes free for an ordinary user, at most [`TTL_MS`] old.
@@ -98,8 +103,8 @@ impl FreeSpace {
         if self.gone.load(Ordering::Relaxed) {
             let dir = self.dir.display();
             return Err(unavailable(format!(
-                "the data directory {dir} was removed or moved away: nothing is written; put it back or restore a backup, then \
-                 start the service again"
+                "the data directory {dir} was removed or moved away, or another stands in its place: nothing is written; stop the \
+                 service, put the directory back or restore a backup, then start the service again"
             )));
         }
         let whole = self.needed();
@@ -131,9 +136,12 @@ impl FreeSpace {
     /// Reserves room for removals, where there is enough for all else and the file system can reserve room.
     pub(super) fn reserve_ballast(&self) {
         let path = self.dir.join(BALLAST_NAME);
+        if self.least < BALLAST || path.metadata().is_ok_and(|file| file.len() == BALLAST) {
+            return;
+        }
         self.measure();
         let enough = self.free() >= self.needed().saturating_add(BALLAST);
-        if self.least < BALLAST || !enough || path.metadata().is_ok_and(|file| file.len() == BALLAST) {
+        if !enough {
             return;
         }
         let made = File::create(&path)

@@ -16,6 +16,15 @@ use doppel_store::{Result, StoreError};
 
 /// The engine's own files and folders in a directory.
 pub(super) const VERSION: &str = "version";
+/// Which directory it is, whatever its name: device and inode of its `version`.
+pub(super) type Identity = (u64, u64);
+
+/// Which database directory `dir` names now, if any.
+pub(super) fn identity(dir: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    dir.join(VERSION).metadata().ok().map(|file| (file.dev(), file.ino()))
+}
+
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const CURRENT: &str = "current";

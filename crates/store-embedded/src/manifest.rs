@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::inspect::{self, Identity};
+
 /// Its name in the directory.
 pub(super) const NAME: &str = "doppel.manifest";
 /// Stands beside it while it is being written.
@@ -110,18 +112,24 @@ impl Manifest {
 /// Keeps the manifest in step.
 pub(super) struct Marks {
     pub(super) dir: PathBuf,
+    /// Which directory that was when it was opened; another one that stands there now has a manifest of its own.
+    pub(super) identity: Option<Identity>,
     pub(super) manifest: Mutex<Manifest>,
     /// Whether the end is an orderly one.
     pub(super) orderly: AtomicBool,
 }
 
 impl Marks {
+    fn is_replaced(&self) -> bool {
+        inspect::identity(&self.dir) != self.identity
+    }
+
     /// Says so when another journal was begun.
     pub(super) fn follow(&self) {
         let mut manifest = self.manifest.lock();
         let Some(next) = manifest.journals.last().map(|last| last.id + 1) else { return };
         let path = journal_path(&self.dir, next);
-        if !path.exists() {
+        if !path.exists() || self.is_replaced() {
             return;
         }
         manifest.journals.retain(|journal| journal_path(&self.dir, journal.id).exists());
@@ -141,7 +149,7 @@ impl Drop for Marks {
     fn drop(&mut self) {
         let manifest = self.manifest.lock();
         // Nothing is known of a directory that did not come to be opened.
-        if !self.orderly.load(Ordering::Acquire) || manifest.state == State::Creating {
+        if !self.orderly.load(Ordering::Acquire) || manifest.state == State::Creating || self.is_replaced() {
             return;
         }
         let closed = Manifest::of(&self.dir, State::Closed, manifest.keyspaces.clone());

@@ -43,6 +43,8 @@ impl SharedState {
     ) -> Result<Self> {
         let disk = Arc::new(Disk::open(dir, options, how)?);
         space.set_data_bytes(disk.bytes());
+        // From here on it is this directory that is watched, and no other of the same name.
+        space.measure();
         space.reserve_ballast();
         let collections = load::collections(&disk, options)?;
         let tasks = load::tasks(&disk)?;

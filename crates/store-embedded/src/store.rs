@@ -84,7 +84,12 @@ impl EmbeddedStore {
         shared.check_writable()?;
         self.supervisor.space.check(reserve)?;
         if shared.disk.workers() == Workers::Held && reserve != Reserve::Last {
-            return Err(unavailable("there is room again; the data directory is being opened again"));
+            return Err(unavailable(match shared.disk.is_unannounced() {
+                true => {
+                    "a file of the data directory cannot be written, see the log; nothing else is written until it can"
+                }
+                false => "there is room again; the data directory is being opened again",
+            }));
         }
         Ok(shared)
     }

@@ -5,10 +5,11 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::faults::{copy, open};
 use doppel_store::conformance::{Desk, Sample, id, stored};
-use doppel_store::{Store, StoreError};
+use doppel_store::{Mode, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
 const RECORDS: u64 = 60;
@@ -221,6 +222,35 @@ async fn what_a_crash_left_of_the_last_write_is_dropped_and_damage_before_it_is_
     OpenOptions::new().write(true).open(path).expect("it opens").write_all_at(&[0xa5; 4], end / 2).expect("a write");
     let said = refusal(damaged.path()).await.expect("whole writes stand behind the damage").to_string();
     assert!(said.contains("is damaged at byte") && said.contains("--salvage"), "{said}");
+}
+
+#[tokio::test]
+async fn while_the_manifest_cannot_be_written_it_reads_and_is_not_opened_again_and_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    store.close().await.expect("it closes");
+    drop((desk, store));
+    let in_the_way = dir.path().join("doppel.manifest.part");
+    fs::create_dir(&in_the_way).expect("a directory");
+
+    let store = open(dir.path());
+    let desk = Desk::existing(&store, "desk");
+    // Longer than what it takes to look twice whether it can.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2_500) {
+        assert!(desk.get("r1").await.is_some(), "reading goes on");
+        let refused = desk.try_put(&sample(2), Mode::Put).await.expect_err("nothing is written").to_string();
+        assert!(refused.contains("cannot be written"), "{refused}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    fs::remove_dir(&in_the_way).expect("it is there");
+    let begun = Instant::now();
+    while desk.try_put(&sample(2), Mode::Put).await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "writing never goes on");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[test]
