@@ -176,3 +176,29 @@ fn a_name_that_resolves_to_loopback_is_refused_and_our_own_pages_are_not() {
     let docs = browse(&format!("http://127.0.0.1:{port}/docs/"), &profile, &[]);
     assert!(docs.contains("Register many records"), "the description is read by its own page: {docs}");
 }
+
+#[test]
+fn a_page_of_an_origin_that_is_named_may_call() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let listener = Listener::start(|_| {
+        r#"<!doctype html><meta charset="utf-8"><body><p id="done"></p><script>
+const target = location.hash.slice(1) + '/v1/collections/desk/records/a';
+const row = JSON.stringify({content: '三号路的路灯坏了半个月没有人修'});
+fetch(target, {method: 'PUT', headers: {'content-type': 'application/json'}, body: row})
+  .then(answer => answer.json())
+  .then(answer => { document.getElementById('done').textContent = 'was told ' + answer.verdict; })
+  .catch(error => { document.getElementById('done').textContent = 'was refused ' + error; });
+</script></body>"#
+            .to_owned()
+    });
+    let origin = format!("http://{}", listener.address);
+    for (origins, expected, status) in
+        [(format!("[\"{origin}\"]"), "was told original", 200), ("[]".into(), "was refused", 404)]
+    {
+        let data = folder.path().join(format!("data-{status}"));
+        let server = TestServer::start_with(&data, &[], &[("DOPPEL_SERVER__ORIGINS", origins.as_str())]);
+        let shown = browse(&format!("{origin}/#{}", server.url()), &folder.path().join("profile"), &[]);
+        assert!(shown.contains(expected), "{shown}");
+        assert_eq!(server.send("GET", "/v1/collections/desk/records/a", &Value::Null).status, status);
+    }
+}

@@ -102,6 +102,9 @@ impl Outputs {
         if is_special(path) {
             return Ok(());
         }
+        if path.as_os_str() == "-" {
+            return Err(usage("\"-\" is no output here; name a file".to_owned()));
+        }
         let (identity, place, shown) = (Identity::of(path), real(path), path.display());
         if place.is_dir() {
             return Err(usage(format!("{shown} is a folder; name a file in it")));

@@ -71,6 +71,9 @@ impl Auth {
             if decode(sha256).is_none() {
                 return Err(format!("{at}.sha256 must be 64 hexadecimal digits; doppel config new-key makes one"));
             }
+            if self.keys[..index].iter().any(|earlier| earlier.sha256.eq_ignore_ascii_case(sha256)) {
+                return Err(format!("{at}.sha256: another key has the same secret; doppel config new-key makes one"));
+            }
             if scopes.is_empty() {
                 return Err(format!("{at}.scopes is empty; give some of read, write, admin"));
             }

@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::{HeaderValue, header};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response};
@@ -27,7 +28,8 @@ impl Local {
     }
 
     /// Answers one request as a connection would be answered.
-    pub async fn call(&self, request: Request<Full<Bytes>>) -> Response<LocalBody> {
+    pub async fn call(&self, mut request: Request<Full<Bytes>>) -> Response<LocalBody> {
+        request.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
         let answer = self.router.clone().oneshot(request.map(Body::new)).await;
         answer.unwrap_or_else(|never| match never {})
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, poll};
@@ -194,6 +194,13 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
 
 async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
     check_once(request.headers())?;
+    if request.version() == Version::HTTP_11
+        && request.uri().host().is_none()
+        && !request.headers().contains_key(header::HOST)
+    {
+        let detail = "an HTTP/1.1 request has a header host; send it";
+        return Err(Problem::at(StatusCode::BAD_REQUEST, "missing_host", "", detail));
+    }
     app.origins.check(request.method(), request.uri(), request.headers())?;
     // Of a body without a length whoever reads it says so.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;

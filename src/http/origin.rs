@@ -11,11 +11,16 @@
 //!   asking first, but not as JSON.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use tower_http::cors::CorsLayer;
 
+use crate::http::observe::REQUEST_ID;
 use crate::http::problem::Problem;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// From where requests are taken.
 #[derive(Clone, Debug)]
@@ -59,7 +64,24 @@ impl Origins {
         let detail = "a web page of another site sent this; where that page may, name its origin in server.origins";
         Err(Problem::new(StatusCode::FORBIDDEN, "foreign_origin", detail))
     }
+
+    /// Answers browsers that ask whether a page of another origin may call: those of the origins that were named, and no cookies.
+    /// `None` where none was named.
+    pub fn cors(&self) -> Option<CorsLayer> {
+        let also: Vec<HeaderValue> = self.also.iter().filter_map(|origin| origin.parse().ok()).collect();
+        let asked = [header::AUTHORIZATION, header::CONTENT_TYPE, IDEMPOTENCY_KEY, REQUEST_ID];
+        let told = [header::LOCATION, header::RETRY_AFTER, REQUEST_ID];
+        let layer = CorsLayer::new()
+            .allow_methods([Method::GET, Method::PUT, Method::POST, Method::DELETE])
+            .allow_headers(asked)
+            .expose_headers(told)
+            .max_age(PREFLIGHT_AGE);
+        (!also.is_empty()).then(|| layer.allow_origin(also))
+    }
 }
+
+/// How long a browser remembers that a page may call.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
 /// Whether a person follows a link to what is made to be read: nothing changes, and the answer is shown to them alone.
 fn is_followed(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
@@ -89,6 +111,10 @@ fn is_loopback(authority: &Authority) -> bool {
 fn is_of(origin: &str, host: &Authority) -> bool {
     let Ok(uri) = origin.parse::<Uri>() else { return false };
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };
+    // No browser sends the name of a user.
+    if authority.as_str().contains('@') {
+        return false;
+    }
     let default = match scheme {
         "http" => 80,
         "https" => 443,

@@ -52,11 +52,16 @@ pub fn routes() -> OpenApiRouter<App> {
 /// The service.
 pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
-    router
+    let cors = app.origins.cors();
+    let router = router
         .merge(openapi::pages())
         .fallback(fallback)
         .layer(middleware::from_fn_with_state(app.clone(), observe::around))
-        .with_state(app)
+        .with_state(app);
+    match cors {
+        Some(cors) => router.layer(cors),
+        None => router,
+    }
 }
 
 /// Nothing is at this URL; where it is a record's URL without the id, that is said.

@@ -114,6 +114,20 @@ fn t4_single_pass_never_finds_more_than_blocks_and_leaves_large_sizes_out() {
 }
 
 #[test]
+fn notices_are_refused_where_nothing_would_be_written_or_a_report_stands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    for (name, notices, out) in
+        [("t3", "n.jsonl", "o"), ("md5", "o/md5.md", "o"), ("md5", "o", "o"), ("md5", "o/md5/x", "o")]
+    {
+        let output = experiment(&[name, "--scale", "0.01", "--notices", &path(notices), "--out", &path(out)]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("--notices"), "{said}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a listing").count(), 0, "nothing was written");
+}
+
+#[test]
 fn md5_stands_beside_the_figures_of_the_paper() {
     let folder = tempfile::tempdir().expect("a folder");
     let notices = folder.path().join("notices.jsonl");

@@ -181,6 +181,7 @@ fn a_request_that_cannot_be_read_is_a_problem_like_any_other() {
     for (request, status, code) in [
         ("GET /livez HTTP/1.1\r\nno colon\r\n\r\n", "400 ", "malformed_request"),
         ("NO SENSE AT ALL\r\n\r\n", "400 ", "malformed_request"),
+        ("GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n", "400 ", "missing_host"),
         (&long, "431 ", "head_too_large"),
         (&many, "431 ", "head_too_large"),
     ] {

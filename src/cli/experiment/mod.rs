@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use self::servers::Servers;
 use crate::cli::eval::{open, read_settings};
 use crate::cli::output::Outputs;
-use crate::cli::{USAGE, progress};
+use crate::cli::{USAGE, progress, usage};
 use crate::shutdown;
 use doppel_core::collection::Preset;
 use doppel_lab::eval::dataset::Dataset;
@@ -179,15 +179,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// What is read; and whether the reports may be written, before an hour is spent.
 fn outputs(args: &Args) -> anyhow::Result<Outputs> {
+    let notices = args.notices.as_deref();
+    if notices.is_some() && !args.experiment.each().contains(&Experiment::Md5) {
+        return Err(usage("--notices writes what md5 cleans; ask for md5 or all".to_owned()));
+    }
     let outputs = Outputs::new();
     [&args.records, &args.groups, &args.settings].into_iter().flatten().for_each(|file| outputs.reads(file));
-    match &args.write {
-        Some(file) => outputs.check(file)?,
-        None => args
-            .experiment
-            .each()
-            .iter()
-            .try_for_each(|one| outputs.check(&args.out.join(format!("{}.md", one.name()))))?,
+    let reports: Vec<PathBuf> = match &args.write {
+        Some(file) => vec![file.clone()],
+        None => args.experiment.each().iter().map(|one| args.out.join(format!("{}.md", one.name()))).collect(),
+    };
+    for file in reports.iter().map(PathBuf::as_path).chain(notices) {
+        outputs.check(file)?;
+    }
+    if let Some(notices) = notices
+        && reports.iter().any(|report| report.starts_with(notices) || notices.starts_with(report.with_extension("")))
+    {
+        let shown = notices.display();
+        return Err(usage(format!("--notices {shown} would stand where a report is to; give it a file of its own")));
     }
     Ok(outputs)
 }

@@ -1,17 +1,54 @@
 //! The visible text of HTML, for fields of format `html`.
 //!
 //! Tags are taken out and character references read by the rules of the HTML standard. What no browser shows in the page goes:
-//! comments, and what stands in `title`, `script`, `style`, `template`, `noscript`, `iframe`, `noembed` and `noframes`. White space is
-//! one space; blocks, table rows and `br` stand on lines of their own, cells of a table are set apart, and what is only marked up
+//! comments, what stands in `title`, `script`, `style`, `template`, `noscript`, `iframe`, `noembed`, `noframes` and `datalist`, and what
+//! an element hides by its own attributes (`hidden`, or a `style` with `display: none` or `visibility: hidden`), unless it is one that
+//! need not be closed. White space is one space; blocks, table rows and `br` stand on lines of their own, cells of a table are set apart, and what is only marked up
 //! within a line (`b`, `a`, `span` …) is not torn. Text without any tag stays as it is, but for references and white space.
 //!
-//! Style sheets are not read, so that text hidden by them counts. Of an element that never ends all is inside. O(length).
+//! Style sheets are not read, so that text hidden by them counts, as does what opens at a click (`details`, `dialog`). Of an element that never ends all is inside. O(length).
 
 use html5gum::emitters::default::DefaultEmitter;
-use html5gum::{Token, Tokenizer};
+use html5gum::{StartTag, Token, Tokenizer};
 
 /// Elements whose content is not shown.
-const HIDDEN: &[&[u8]] = &[b"title", b"script", b"style", b"template", b"noscript", b"iframe", b"noembed", b"noframes"];
+const HIDDEN: &[&[u8]] =
+    &[b"title", b"script", b"style", b"template", b"noscript", b"iframe", b"noembed", b"noframes", b"datalist"];
+/// Elements that have no end tag, or need none: where a hidden one ends, only the tree would tell.
+const OPEN_ENDED: &[&[u8]] = &[
+    b"area",
+    b"base",
+    b"body",
+    b"br",
+    b"caption",
+    b"col",
+    b"colgroup",
+    b"dd",
+    b"dt",
+    b"embed",
+    b"head",
+    b"hr",
+    b"html",
+    b"img",
+    b"input",
+    b"li",
+    b"link",
+    b"meta",
+    b"optgroup",
+    b"option",
+    b"p",
+    b"rp",
+    b"rt",
+    b"source",
+    b"tbody",
+    b"td",
+    b"tfoot",
+    b"th",
+    b"thead",
+    b"tr",
+    b"track",
+    b"wbr",
+];
 /// Elements that begin and end a line, besides headings `h1` to `h6`.
 const BLOCKS: &[&[u8]] = &[
     b"address",
@@ -83,7 +120,9 @@ pub fn visible_text(html: &str) -> String {
         match token {
             Token::StartTag(tag) => match &mut hidden {
                 Some((name, open)) => *open += u32::from(*name == *tag.name),
-                None if HIDDEN.contains(&tag.name.as_slice()) => hidden = Some((tag.name.to_vec(), 1)),
+                None if HIDDEN.contains(&tag.name.as_slice()) || hides_itself(&tag) => {
+                    hidden = Some((tag.name.to_vec(), 1));
+                }
                 None => text.pass(&tag.name),
             },
             Token::EndTag(tag) => match &mut hidden {
@@ -101,6 +140,20 @@ pub fn visible_text(html: &str) -> String {
         }
     }
     text.written
+}
+
+/// Whether an element's own attributes hide it.
+fn hides_itself(tag: &StartTag<()>) -> bool {
+    if OPEN_ENDED.contains(&tag.name.as_slice()) || tag.self_closing {
+        return false;
+    }
+    let style = tag.attributes.get(b"style".as_slice()).is_some_and(|style| {
+        let style: Vec<u8> =
+            style.iter().filter(|byte| !byte.is_ascii_whitespace()).map(u8::to_ascii_lowercase).collect();
+        let declares = |wanted: &[u8]| style.split(|byte| *byte == b';').any(|declared| declared == wanted);
+        declares(b"display:none") || declares(b"visibility:hidden")
+    });
+    style || tag.attributes.contains_key(b"hidden".as_slice())
 }
 
 /// Text under way.
@@ -157,6 +210,15 @@ mod tests {
         check("第一行<br>第二行<BR/>第三行<div>第四行</div>第五行", "第一行\n第二行\n第三行\n第四行\n第五行");
         check("<table><tr><td>1<td>2</tr><tr><td>3</td></tr></table>", "1 2\n3");
         check("<ul><li>水<li>电</ul>", "水\n电");
+    }
+
+    #[test]
+    fn what_an_element_hides_by_itself_is_not_seen() {
+        check("甲<div hidden>乙<div>丙</div>丁</div>戊", "甲戊");
+        check("甲<span style='color:red; Display : none'>乙</span>丙<b style=\"visibility:hidden\">丁</b>", "甲丙");
+        check("甲<datalist><option>乙</datalist>丙", "甲丙");
+        // Where these end the tree would have to tell: better too much text than too little.
+        check("甲<p hidden>乙<p>丙<img hidden>丁<span style='display:block'>戊</span>", "甲\n乙\n丙 丁戊");
     }
 
     #[test]
