@@ -75,7 +75,7 @@ impl CommitError {
 /// Writes down that the directory is no longer as it was closed, before anything changes in it: workers clear journals away at once.
 /// Where that could not be written no journal may be deleted.
 fn announce(dir: &Path) -> std::io::Result<()> {
-    match Manifest::read(dir).filter(|manifest| manifest.state == State::Closed) {
+    match Manifest::read(dir)?.filter(|manifest| manifest.state == State::Closed) {
         Some(closed) => Manifest { state: State::Open, ..closed }.write(dir),
         None => Ok(()),
     }
@@ -402,9 +402,9 @@ mod tests {
         let part = dir.path().join(manifest::NAME_BEFORE);
         std::fs::create_dir(&part).expect("what keeps it from being written");
         assert!(announce(dir.path()).is_err());
-        assert_eq!(Manifest::read(dir.path()), Some(closed.clone()));
+        assert_eq!(Manifest::read(dir.path()).expect("a reading"), Some(closed.clone()));
         std::fs::remove_dir(&part).expect("it is there");
         assert!(announce(dir.path()).is_ok());
-        assert_eq!(Manifest::read(dir.path()), Some(Manifest { state: State::Open, ..closed }));
+        assert_eq!(Manifest::read(dir.path()).expect("a reading"), Some(Manifest { state: State::Open, ..closed }));
     }
 }

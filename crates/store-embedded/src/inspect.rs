@@ -107,12 +107,17 @@ pub(super) fn refuse_in_use(dir: &Path) -> Result<()> {
 }
 
 fn inspect_whole(dir: &Path, opening: Opening) -> Result<Found> {
-    let manifest = Manifest::read(dir);
+    let manifest = Manifest::read(dir).map_err(|error| {
+        StoreError::Internal(format!(
+            "{} cannot be read: {error}; see who may read it",
+            dir.join(manifest::NAME).display()
+        ))
+    })?;
     let journals = journals(dir).map_err(|error| damaged(dir, &format!("its journals cannot be read ({error})")))?;
     let begun = manifest.as_ref().is_some_and(|manifest| manifest.state == State::Creating);
     let blank = journals.iter().all(|(_, bytes)| *bytes == 0);
     let version = fs::read(dir.join(VERSION));
-    if version.is_err() && blank && (begun || manifest.is_none()) && no_keyspace(dir) {
+    if version.is_err() && blank && begun && no_keyspace(dir) {
         return interrupted(dir, opening, &journals);
     }
     match version {

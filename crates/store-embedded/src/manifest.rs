@@ -88,11 +88,18 @@ impl Manifest {
     }
 
     /// The manifest of `dir`; `None` when there is none that can be read.
-    pub(super) fn read(dir: &Path) -> Option<Self> {
-        let bytes = fs::read(dir.join(NAME)).ok()?;
-        serde_json::from_slice(&bytes)
-            .inspect_err(|error| tracing::warn!(%error, file = NAME, "a file is damaged; what it says is left unused"))
-            .ok()
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub(super) fn read(dir: &Path) -> io::Result<Option<Self>> {
+        let bytes = match fs::read(dir.join(NAME)) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let read = serde_json::from_slice(&bytes)
+            .inspect_err(|error| tracing::warn!(%error, file = NAME, "a file is damaged; what it says is left unused"));
+        Ok(read.ok())
     }
 
     /// Puts it in the place of the one before, atomically.
@@ -215,7 +222,7 @@ mod tests {
     #[test]
     fn it_comes_back_and_a_damaged_one_is_none() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        assert_eq!(Manifest::read(dir.path()), None);
+        assert_eq!(Manifest::read(dir.path()).expect("a reading"), None);
         let mut journal = vec![7; 3 << 20];
         journal.resize(9 << 20, 0);
         fs::write(journal_path(dir.path(), 12), &journal).expect("a file");
@@ -224,11 +231,11 @@ mod tests {
         let sizes: Vec<_> = manifest.journals.iter().map(|journal| (journal.id, journal.bytes)).collect();
         assert_eq!(sizes, [(9, 0), (12, 3 << 20)], "in the order of numbers, without the zeros behind");
         manifest.write(dir.path()).expect("a write");
-        assert_eq!(Manifest::read(dir.path()), Some(manifest.clone()));
+        assert_eq!(Manifest::read(dir.path()).expect("a reading"), Some(manifest.clone()));
         journal[0] = 8;
         fs::write(journal_path(dir.path(), 12), &journal).expect("a file");
         assert_ne!(Manifest::of(dir.path(), State::Open, vec![1, 2]).expect("it can be read"), manifest);
         fs::write(dir.path().join(NAME), "{").expect("a file");
-        assert_eq!(Manifest::read(dir.path()), None);
+        assert_eq!(Manifest::read(dir.path()).expect("a reading"), None);
     }
 }

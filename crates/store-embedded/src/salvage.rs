@@ -35,7 +35,8 @@ pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
     }
     inspect::refuse_in_use(from)?;
     let copied = |error: io::Error| StoreError::Internal(format!("{} cannot be copied: {error}", from.display()));
-    let ids = match Manifest::read(from) {
+    // What cannot be read says no more than what is not there.
+    let ids = match Manifest::read(from).ok().flatten() {
         Some(manifest) if manifest.keyspaces.len() == NAMES.len() => manifest.keyspaces,
         _ => (1..=NAMES.len() as u64).collect(),
     };

@@ -254,6 +254,26 @@ async fn while_the_manifest_cannot_be_written_it_reads_and_is_not_opened_again_a
 }
 
 #[test]
+fn what_is_left_of_a_directory_is_no_new_one() {
+    let left = tempfile::tempdir().expect("a temporary directory");
+    fs::create_dir(left.path().join("keyspaces")).expect("a directory");
+    for opening in [Opening::Existing, Opening::CreateIfEmpty] {
+        let options = EmbeddedOptions { opening, ..EmbeddedOptions::default() };
+        let said = EmbeddedStore::open(left.path(), options).err().expect("it is refused").to_string();
+        assert!(said.contains("version is missing"), "{said}");
+    }
+    let unreadable = tempfile::tempdir().expect("a temporary directory");
+    drop(open(unreadable.path()));
+    let manifest = unreadable.path().join("doppel.manifest");
+    fs::remove_file(&manifest).expect("it is there");
+    // Whoever it is, a directory cannot be read as a file.
+    fs::create_dir(&manifest).expect("a directory");
+    let said =
+        EmbeddedStore::open(unreadable.path(), EmbeddedOptions::default()).err().expect("it is refused").to_string();
+    assert!(said.contains("doppel.manifest cannot be read"), "{said}");
+}
+
+#[test]
 fn only_what_is_empty_or_a_data_directory_is_opened() {
     let parent = tempfile::tempdir().expect("a temporary directory");
     let [missing, empty, foreign] = ["missing", "empty", "foreign"].map(|name| parent.path().join(name));
