@@ -3,6 +3,7 @@
 //! Each collection is read once, in no particular instant; what looks wrong is looked at again in one snapshot, so that writes
 //! going on meanwhile are not reported. Memory: about 150 bytes a record of the largest collection.
 
+use futures_util::future::BoxFuture;
 use std::collections::{BTreeSet, HashMap};
 
 use mongodb::ClientSession;
@@ -84,18 +85,20 @@ impl MongoStore {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn examine(&self, repair: bool, keys: bool) -> Result<ExaminationReport> {
-        let shared = &self.shared;
-        let mut report = ExaminationReport::default();
-        let collections = all(shared, COLLECTIONS, doc! {}, doc! {}).await?;
-        for raw in collections {
-            let document = Document::try_from(raw).map_err(documents::damaged)?;
-            let collection = CollectionDocument::decode(&document)?;
-            for ward in wards(shared, &collection, keys).await? {
-                shared.examine(collection.state.name.as_str(), &ward, repair, &mut report).await?;
+    pub fn examine(&self, repair: bool, keys: bool) -> BoxFuture<'_, Result<ExaminationReport>> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let mut report = ExaminationReport::default();
+            let collections = all(shared, COLLECTIONS, doc! {}, doc! {}).await?;
+            for raw in collections {
+                let document = Document::try_from(raw).map_err(documents::damaged)?;
+                let collection = CollectionDocument::decode(&document)?;
+                for ward in wards(shared, &collection, keys).await? {
+                    shared.examine(collection.state.name.as_str(), &ward, repair, &mut report).await?;
+                }
             }
-        }
-        Ok(report)
+            Ok(report)
+        })
     }
 }
 

@@ -25,6 +25,8 @@
 //! would have to be behind by the very microsecond.) So what is remembered under it spares reading the record. Not so on a
 //! cluster, where nothing keeps two instances from giving the same one: there every candidate is read.
 //! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
+//!
+//! The futures of public functions are boxed, so that this crate compiles them and not every crate that waits for them.
 
 mod admin;
 mod decisions;
@@ -51,6 +53,7 @@ mod tasks;
 mod update;
 mod write;
 
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -141,66 +144,70 @@ impl MongoStore {
     /// # Errors
     /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Internal`] with the remedy when it is
     /// standalone, too old, or its schema does not fit.
-    pub async fn connect(uri: &str, database: &str, options: Options) -> Result<Self> {
-        // Shorter than the deadline, so that a call can try a second server before it must answer.
-        let wait = (options.deadline / 2).max(Duration::from_millis(200));
-        let client = server::client(uri, wait, options.pool).await?;
-        let topology = wait_for_server(&client, options.patience).await?;
-        let database = client.database(database);
-        let store = Self {
-            shared: Arc::new(Shared {
-                client,
-                database,
-                topology,
-                retry: Retry::default(),
-                queue: latches::Queue::default(),
-                together: register::Together::default(),
-                cache: admin::Cache::default(),
-                last_seq: AtomicU64::new(0),
-                closed: AtomicBool::new(false),
-                options,
-            }),
-        };
-        if store.shared.options.migrate {
-            store.migrate().await?;
-        } else {
-            let status = store.migrations().await?;
-            schema::check(&status)?;
-            if let Some(pending) = status.iter().find(|status| status.state == State::Pending) {
-                let name = &pending.name;
-                return Err(StoreError::Internal(format!("migration {name} is pending; run doppel migrate")));
+    pub fn connect<'a>(uri: &'a str, database: &'a str, options: Options) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(async move {
+            // Shorter than the deadline, so that a call can try a second server before it must answer.
+            let wait = (options.deadline / 2).max(Duration::from_millis(200));
+            let client = server::client(uri, wait, options.pool).await?;
+            let topology = wait_for_server(&client, options.patience).await?;
+            let database = client.database(database);
+            let store = Self {
+                shared: Arc::new(Shared {
+                    client,
+                    database,
+                    topology,
+                    retry: Retry::default(),
+                    queue: latches::Queue::default(),
+                    together: register::Together::default(),
+                    cache: admin::Cache::default(),
+                    last_seq: AtomicU64::new(0),
+                    closed: AtomicBool::new(false),
+                    options,
+                }),
+            };
+            if store.shared.options.migrate {
+                store.migrate().await?;
+            } else {
+                let status = store.migrations().await?;
+                schema::check(&status)?;
+                if let Some(pending) = status.iter().find(|status| status.state == State::Pending) {
+                    let name = &pending.name;
+                    return Err(StoreError::Internal(format!("migration {name} is pending; run doppel migrate")));
+                }
             }
-        }
-        store.finish_drops();
-        Ok(store)
+            store.finish_drops();
+            Ok(store)
+        })
     }
 
     /// Opens a database for [`MongoStore::migrations`] and [`MongoStore::migrate`] alone: nothing is applied or checked.
     ///
     /// # Errors
     /// As [`MongoStore::connect`], the schema apart.
-    pub async fn inspect(uri: &str, database: &str, options: Options) -> Result<Schema> {
-        let wait = (options.deadline / 2).max(Duration::from_millis(200));
-        let client = server::client(uri, wait, options.pool).await?;
-        let topology = wait_for_server(&client, options.patience).await?;
-        let database = client.database(database);
-        Ok(Schema { client, database, topology, options })
+    pub fn inspect<'a>(uri: &'a str, database: &'a str, options: Options) -> BoxFuture<'a, Result<Schema>> {
+        Box::pin(async move {
+            let wait = (options.deadline / 2).max(Duration::from_millis(200));
+            let client = server::client(uri, wait, options.pool).await?;
+            let topology = wait_for_server(&client, options.patience).await?;
+            let database = client.database(database);
+            Ok(Schema { client, database, topology, options })
+        })
     }
 
     /// How the migrations stand.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn migrations(&self) -> Result<Vec<Status>> {
-        self.shared.migrator().status().await
+    pub fn migrations(&self) -> BoxFuture<'_, Result<Vec<Status>>> {
+        Box::pin(async move { self.shared.migrator().status().await })
     }
 
     /// Applies pending migrations; their names.
     ///
     /// # Errors
     /// When a migration was edited, or is unknown to this build, or the database refuses.
-    pub async fn migrate(&self) -> Result<Vec<String>> {
-        self.shared.migrator().apply().await
+    pub fn migrate(&self) -> BoxFuture<'_, Result<Vec<String>>> {
+        Box::pin(async move { self.shared.migrator().apply().await })
     }
 
     /// Transactions begun by this instance, and the attempts they took.
@@ -233,16 +240,16 @@ impl Schema {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn status(&self) -> Result<Vec<Status>> {
-        self.migrator().status().await
+    pub fn status(&self) -> BoxFuture<'_, Result<Vec<Status>>> {
+        Box::pin(async move { self.migrator().status().await })
     }
 
     /// Applies pending migrations; their names.
     ///
     /// # Errors
     /// When a migration was edited, or is unknown to this build, or the database refuses.
-    pub async fn apply(&self) -> Result<Vec<String>> {
-        self.migrator().apply().await
+    pub fn apply(&self) -> BoxFuture<'_, Result<Vec<String>>> {
+        Box::pin(async move { self.migrator().apply().await })
     }
 }
 

@@ -5,6 +5,7 @@
 //! two stores are the service's own, asked as the service asks them; the table is the paper's ([`BlockTable`]). All must
 //! give the same answers, and whether they do is part of the report.
 
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -86,35 +87,39 @@ enum Contender {
 ///
 /// # Errors
 /// When a server fails, there are too few records, or it is to stop.
-pub async fn run(setup: &Setup, places: &Places, progress: &Progress) -> Result<Report> {
-    let (settings, profile) = compile(setup);
-    let items = items(setup, &profile, &places.now, progress)?;
-    let stock = items.len() - setup.size(NEW, 10).min(items.len() as u64 / 4) as usize;
-    let (stock, new) = items.split_at(stock);
-    if stock.is_empty() || new.is_empty() {
-        return Err(Error::Unfit("t5 needs at least four records with text".into()));
-    }
-    let suffix: String = places.id.chars().filter(char::is_ascii_alphanumeric).collect();
-    let name = CollectionName::new(&format!("t5-{suffix}")).map_err(Error::Failed)?;
-    let table = BlockTable::create(&places.mysql, &format!("doppel_t5_{suffix}"), RADIUS).await.map_err(|error| {
-        let hint = "see that --mysql names a server that runs, and a database in which its user may create tables";
-        Error::Failed(format!("{error}; {hint}"))
-    })?;
-    let server = table.version().to_owned();
-    let mut contenders = vec![
-        (format!("MySQL table ({server})"), Contender::Table(Box::new(table))),
-        ("MongoDB store".to_owned(), Contender::Store(places.mongodb.0.clone(), name.clone())),
-        ("embedded store".to_owned(), Contender::Store(places.embedded.0.clone(), name.clone())),
-    ];
-    let measured = measure(&mut contenders, (&settings, &profile), (stock, new), progress).await;
-    let mut removed = Ok(());
-    for (_, contender) in contenders {
-        removed = removed.and(contender.remove().await);
-    }
-    let names = [format!("MySQL table ({server})"), "MongoDB store".into(), "embedded store".into()];
-    let asked = measured?;
-    removed?;
-    Ok(report(setup, (stock.len(), new.len()), &names, &asked))
+pub fn run<'a>(setup: &'a Setup, places: &'a Places, progress: &'a Progress) -> BoxFuture<'a, Result<Report>> {
+    Box::pin(async move {
+        let (settings, profile) = compile(setup);
+        let items = items(setup, &profile, &places.now, progress)?;
+        let stock = items.len() - setup.size(NEW, 10).min(items.len() as u64 / 4) as usize;
+        let (stock, new) = items.split_at(stock);
+        if stock.is_empty() || new.is_empty() {
+            return Err(Error::Unfit("t5 needs at least four records with text".into()));
+        }
+        let suffix: String = places.id.chars().filter(char::is_ascii_alphanumeric).collect();
+        let name = CollectionName::new(&format!("t5-{suffix}")).map_err(Error::Failed)?;
+        let table =
+            BlockTable::create(&places.mysql, &format!("doppel_t5_{suffix}"), RADIUS).await.map_err(|error| {
+                let hint =
+                    "see that --mysql names a server that runs, and a database in which its user may create tables";
+                Error::Failed(format!("{error}; {hint}"))
+            })?;
+        let server = table.version().to_owned();
+        let mut contenders = vec![
+            (format!("MySQL table ({server})"), Contender::Table(Box::new(table))),
+            ("MongoDB store".to_owned(), Contender::Store(places.mongodb.0.clone(), name.clone())),
+            ("embedded store".to_owned(), Contender::Store(places.embedded.0.clone(), name.clone())),
+        ];
+        let measured = measure(&mut contenders, (&settings, &profile), (stock, new), progress).await;
+        let mut removed = Ok(());
+        for (_, contender) in contenders {
+            removed = removed.and(contender.remove().await);
+        }
+        let names = [format!("MySQL table ({server})"), "MongoDB store".into(), "embedded store".into()];
+        let asked = measured?;
+        removed?;
+        Ok(report(setup, (stock.len(), new.len()), &names, &asked))
+    })
 }
 
 fn compile(setup: &Setup) -> (Settings, Profile) {
