@@ -148,10 +148,7 @@ impl Engine {
             }
             let most = self.options.max_auto_created;
             if self.store.collections().await?.len() >= most {
-                return Err(Error::Conflict(format!(
-                    "there are {most} collections, as many as records create by themselves (collections.max_auto_created); create \
-                     this one with PUT /v1/collections/{name}"
-                )));
+                return Err(Error::TooManyCollections(name.clone(), most));
             }
             // A row that the collection would refuse does not create it.
             let row = row.clone();

@@ -125,7 +125,7 @@ impl Replay {
         let signed = &subject.signed;
         let proposals = self.index.propose(&self.context.probe(signed));
         let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
-        filed.map_err(|error| Error::Store(StoreError::Limit(error.to_string())))?;
+        filed.map_err(StoreError::from)?;
         Ok(Placed { seq, subject, proposals })
     }
 

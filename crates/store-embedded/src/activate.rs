@@ -22,7 +22,6 @@ use super::EmbeddedStore;
 use super::admin::put_state;
 use super::alone::{self, Change, check_there};
 use super::disk::{Disk, Space, unavailable};
-use super::generations::missing;
 use super::layout::{self, IndexEntry};
 use super::line::{Activation, Collection, Generation, Shown};
 use super::load;
@@ -30,7 +29,6 @@ use super::space::Reserve;
 use super::writer::Arrival;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
-use doppel_store::generations::GenerationState;
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// So many seqs behind are left to the writer: some milliseconds.
@@ -55,7 +53,7 @@ impl EmbeddedStore {
             if state.generation == id {
                 return Ok(state);
             }
-            let other = state.others.iter().find(|other| other.id == id).ok_or_else(|| missing(id))?;
+            let other = state.beside(id)?;
             state.with_live(other)?;
             let generation = Arc::new(Generation::new(id, &other.settings, GenerationIndex::new()));
             let (disk, writer) = (Arc::clone(&core.disk), core.writer.clone());
@@ -155,8 +153,7 @@ impl Changeover {
             let (key, value) = entry?;
             let seq = layout::seq_of_key(&key)?;
             if let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(&value)? {
-                let filed = self.generation.index.insert(seq, digest_key, fingerprint, &keys);
-                filed.map_err(|error| StoreError::Limit(error.to_string()))?;
+                self.generation.index.insert(seq, digest_key, fingerprint, &keys)?;
             }
         }
         for (seq, entry) in removed.into_iter().flatten() {
@@ -172,8 +169,7 @@ impl Changeover {
         let id = self.generation.id;
         let state = self.collection.state();
         // Dropped meanwhile, or all of them with a new profile.
-        let other: Option<&GenerationState> = state.others.iter().find(|other| other.id == id);
-        let state = Arc::new(state.with_live(other.ok_or_else(|| missing(id))?)?);
+        let state = Arc::new(state.with_live(state.beside(id)?)?);
         let (end, next_generation) = {
             let line = self.collection.line.lock();
             (line.settled_below(), line.next_generation)
@@ -196,7 +192,7 @@ impl Changeover {
             if let Some(signed) = pending.signed_for(generation.id)
                 && let Err(error) = generation.insert(pending.record.seq, signed)
             {
-                tracing::error!(error, "a record is not in the new index until the service is started again");
+                tracing::error!(%error, "a record is not in the new index until the service is started again");
             }
         }
         line.live = generation.id;

@@ -25,10 +25,8 @@ use super::space::Reserve;
 use super::sweep::{self, Swept};
 use super::writer::Job;
 use doppel_core::collection::{Channel, CollectionName, Settings};
-use doppel_store::generations::{
-    Filed, Filing, GenerationSpec, GenerationState, Generations, MAX_GENERATIONS, Pairs, Phase,
-};
-use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
+use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use doppel_store::{CollectionState, GenerationId, Result, Seq};
 
 /// Records filed in one batch, and lists of pairs put: looking up so many takes the writer a few milliseconds.
 const MAX_FILED: usize = 256;
@@ -43,14 +41,6 @@ pub(super) fn keeps_signatures(settings: &Settings) -> bool {
         Channel::Shingle(params) => params.t == 0.0,
         _ => false,
     })
-}
-
-pub(super) fn missing(id: GenerationId) -> StoreError {
-    StoreError::Limit(format!("the collection has no generation {id} beside the live one"))
-}
-
-fn beside(state: &CollectionState, id: GenerationId) -> Result<&GenerationState> {
-    state.others.iter().find(|other| other.id == id).ok_or_else(|| missing(id))
 }
 
 /// The same state with other generations beside the live one.
@@ -85,10 +75,7 @@ impl SharedState {
     fn begin_generation(&self, spec: GenerationSpec, turn: Turn) -> Result<(GenerationState, Answer)> {
         let collection = self.collection(&spec.collection)?;
         let state = collection.state();
-        let building = state.others.iter().any(|other| other.phase == Phase::Building);
-        if building || state.others.len() + 1 >= MAX_GENERATIONS {
-            return Err(StoreError::Limit("no further generation can be begun; drop one first".into()));
-        }
+        state.check_room()?;
         let GenerationSpec { settings, profile, statistics, now, .. } = spec;
         let mut line = collection.line.lock();
         let id = line.next_generation;
@@ -112,7 +99,7 @@ impl SharedState {
     fn complete_generation(&self, name: &CollectionName, id: GenerationId, turn: Turn) -> Result<Option<Answer>> {
         let collection = self.collection(name)?;
         let state = collection.state();
-        if beside(&state, id)?.phase == Phase::Ready {
+        if state.beside(id)?.phase == Phase::Ready {
             return Ok(None);
         }
         let mut others = state.others.clone();
@@ -127,10 +114,8 @@ impl SharedState {
     fn drop_generation(&self, name: &CollectionName, id: GenerationId, turn: Turn) -> Result<Option<Answer>> {
         let collection = self.collection(name)?;
         let state = collection.state();
-        if state.generation == id {
-            return Err(StoreError::Limit(format!("generation {id} is the live one")));
-        }
-        if beside(&state, id).is_err() {
+        state.check_not_live(id)?;
+        if state.beside(id).is_err() {
             return Ok(None);
         }
         let others = state.others.iter().filter(|other| other.id != id).cloned().collect();
@@ -200,7 +185,7 @@ fn file(
     let state = collection.state();
     let mut ops = Vec::new();
     // In one that is complete, all is filed.
-    if beside(&state, generation)?.phase == Phase::Building {
+    if state.beside(generation)?.phase == Phase::Building {
         let view = disk.view();
         for (seq, (id, value)) in batch {
             let key = layout::signature_key(collection.number, generation, seq);
@@ -223,7 +208,7 @@ fn put_pairs(
 ) -> Result<Change<()>> {
     check_there(collection, name)?;
     if !collection.line.lock().generations().contains(&generation) {
-        return Err(missing(generation));
+        return Err(collection.state().lacks(generation));
     }
     let view = disk.view();
     let mut ops = Vec::new();
@@ -267,7 +252,7 @@ impl Generations for EmbeddedStore {
         let keep = {
             let core = self.core()?;
             let state = core.collection(name)?.state();
-            keeps_signatures(&beside(&state, generation)?.settings)
+            keeps_signatures(&state.beside(generation)?.settings)
         };
         let mut batch = batch.into_iter().peekable();
         let mut filed = 0;

@@ -118,7 +118,7 @@ pub(super) fn fill(
         // The first piece that cannot be read ends the loading; what was loaded by then is thrown away with it.
         let mut failure = None;
         let loaded = index.load(in_order(readers, stretches, &mut failure), |records| filed(records as u64));
-        loaded.map_err(|error| StoreError::Limit(error.to_string()))?;
+        loaded?;
         failure.map_or(Ok(()), Err)
     });
     let damaged = damaged.into_inner();

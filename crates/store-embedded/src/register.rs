@@ -210,7 +210,7 @@ impl SharedState {
         let generation = collection.live();
         let seq = line.next_seq;
         let proposals = generation.propose(signed);
-        generation.insert(seq, signed).map_err(StoreError::Limit)?;
+        generation.insert(seq, signed)?;
         line.next_seq += 1;
         let fate = old.as_ref().map_or_else(Arc::default, |old| Arc::clone(&old.fate));
         // Before its own old record is marked as leaving: a record never matches itself.

@@ -36,7 +36,7 @@ pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::Via;
+use doppel_core::index::{IndexFull, Via};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
@@ -364,6 +364,46 @@ pub enum StoreError {
         /// Live.
         live: GenerationId,
     },
+    /// No such generation beside the live one.
+    #[error("collection {collection} has no generation {generation} beside the live one")]
+    UnknownGeneration {
+        /// Of which collection.
+        collection: CollectionName,
+        /// Which one.
+        generation: GenerationId,
+    },
+    /// Asked for is a generation beside the live one, and this one is live.
+    #[error("generation {0} is the live one; name one beside it, or activate another one first")]
+    GenerationLive(GenerationId),
+    /// The generation is not complete yet.
+    #[error("generation {0} is still being built; wait for its task to end, or cancel it")]
+    GenerationBuilding(GenerationId),
+    /// The collection has as many generations as it may, the live one included.
+    #[error("the collection has {most} generations, the most there can be; drop one first")]
+    TooManyGenerations {
+        /// The limit.
+        most: usize,
+    },
+    /// As many rulings about a pair are kept as may be.
+    #[error("{most} rulings about these two records are kept, the most there can be; the last one holds")]
+    TooManyRulings {
+        /// The limit.
+        most: usize,
+    },
+    /// Document frequencies are too large to be written at once.
+    #[error("document frequencies of {given} bytes are given, at most {most} are kept; keep fewer of them")]
+    FrequenciesTooLarge {
+        /// Bytes given.
+        given: usize,
+        /// The limit, in bytes.
+        most: usize,
+    },
+    /// The index of a generation takes no further record.
+    #[error(transparent)]
+    IndexFull(#[from] IndexFull),
+    /// Only an empty collection can be filled in bulk.
+    #[error("collection {0} has records; only an empty one can be filled")]
+    NotEmpty(CollectionName),
     /// The volume is full; reads go on.
     #[error(
         "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
@@ -385,9 +425,6 @@ pub enum StoreError {
     /// It is open whether the change was made. Repeating the call is safe.
     #[error("the outcome of the write is unknown: {0}; repeat it")]
     Unknown(String),
-    /// A limit of the store is reached.
-    #[error("{0}")]
-    Limit(String),
     /// The data on disk is not what it should be, or a bug.
     #[error("store failure: {0}")]
     Internal(String),
