@@ -318,7 +318,7 @@ impl Engine {
             Err(Error::UnknownCollection(_)) => return Ok(()),
             now => now?,
         };
-        if now.state.created_at == context.state.created_at && now.state.frequencies == context.state.frequencies {
+        if now.state.number == context.state.number && now.state.frequencies == context.state.frequencies {
             let renewed = match self.count_once(name).await? {
                 Some(count) => self.renew_keys(name, &count).await,
                 None => Ok(()),

@@ -235,13 +235,17 @@ impl Engine {
             }
             Work::Purge(_) => {}
         }
-        let task = TaskState::asked_for(
+        let asked = TaskState::asked_for(
             (self.options.new_id)(),
             collection.clone(),
             work.kind(),
             serde_json::to_value(&work).map_err(|_| Error::Crashed)?,
             (self.options.now)(),
         );
+        // Not from memory: another instance may have created it a moment ago.
+        let there = self.store.collections().await?.into_iter().find(|state| state.name == *collection);
+        let number = there.ok_or_else(|| Error::UnknownCollection(collection.clone()))?.number;
+        let task = TaskState { number: Some(number), ..asked };
         match self.store.put_task(task).await? {
             TaskPut::Stored(task) => {
                 self.tasks.notify_one();

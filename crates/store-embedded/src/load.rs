@@ -19,7 +19,7 @@ use super::layout::{self, CollectionEntry, IndexEntry};
 use super::line::{Collection, Generation};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
-use doppel_store::{GenerationId, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError};
 
 /// Seqs in a stretch: a few megabytes of usual records.
 const STRETCH: Seq = 16_384;
@@ -45,8 +45,9 @@ pub(super) fn collections(disk: &Disk, options: &Options) -> Result<BTreeMap<Col
     let mut found = Vec::new();
     for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_COLLECTION) {
         let (_, value) = entry?;
-        let entry: CollectionEntry = serde_json::from_slice(&value)
+        let mut entry: CollectionEntry = serde_json::from_slice(&value)
             .map_err(|error| StoreError::Internal(format!("the settings of a collection cannot be read: {error}")))?;
+        entry.state.number = CollectionNumber(entry.number);
         let numbers = disk.get(&view, Space::Meta, &layout::numbers_key(entry.number))?;
         let numbers = numbers.map(|bytes| layout::decode_numbers(&bytes)).transpose()?.unwrap_or((1, 0));
         found.push((entry, numbers));

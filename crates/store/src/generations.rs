@@ -275,12 +275,15 @@ pub trait Generations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CollectionSpec;
+    use crate::{CollectionNumber, CollectionSpec};
 
     /// A collection whose generation 2 is live, with others in these phases from 3 on.
     fn with(phases: &[Phase]) -> CollectionState {
         let (name, profile, now) = (CollectionName::new("letters").unwrap(), "p".to_owned(), "2026-01-01".to_owned());
-        let first = CollectionState::first(CollectionSpec { name, settings: Settings::default(), profile, now });
+        let first = CollectionState::first(
+            CollectionNumber(1),
+            CollectionSpec { name, settings: Settings::default(), profile, now },
+        );
         let other = |(id, phase): (GenerationId, &Phase)| {
             let (settings, created_at) = (Settings::default(), "2026-01-02".to_owned());
             GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: 9 }

@@ -48,9 +48,18 @@ pub type Seq = u64;
 /// Names one complete index of a collection, built with one profile.
 pub type GenerationId = u32;
 
+/// Names a collection for ever: given when it is created, and never again, not to one created under the same name later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CollectionNumber(pub u32);
+
 /// A collection as the store knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectionState {
+    /// Which one it is. Two states are of one collection if they have the same number, whatever their names and times. Not
+    /// encoded: a store keeps it in the collection's keys.
+    #[serde(skip)]
+    pub number: CollectionNumber,
     /// Its name.
     pub name: CollectionName,
     /// Its settings.
@@ -59,7 +68,7 @@ pub struct CollectionState {
     pub generation: GenerationId,
     /// Digest of the profile the generation was built with, in hexadecimal.
     pub profile: String,
-    /// When it was created (RFC 3339, UTC).
+    /// When it was created (RFC 3339, UTC), by the clock of whoever created it: to be shown, not to be compared.
     pub created_at: String,
     /// When the live generation was begun, where that was later (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,9 +90,10 @@ fn is_zero(version: &u32) -> bool {
 
 impl CollectionState {
     /// A new collection, with its first generation.
-    pub fn first(spec: CollectionSpec) -> Self {
+    pub fn first(number: CollectionNumber, spec: CollectionSpec) -> Self {
         let CollectionSpec { name, settings, profile, now } = spec;
         Self {
+            number,
             name,
             settings,
             generation: 1,

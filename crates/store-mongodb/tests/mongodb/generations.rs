@@ -350,6 +350,7 @@ fn task(number: usize, collection: &Desk) -> TaskState {
     TaskState {
         id: format!("task-{number:03}"),
         collection: collection.name.clone(),
+        number: None,
         kind: "reindex".into(),
         status: TaskStatus::Enqueued,
         // No BSON number holds this one, and no BSON key likes these.
