@@ -19,7 +19,7 @@ use super::documents::{
     generation_key, signatures_of,
 };
 use super::retry::{End, Trouble, Work, check_reply};
-use super::{MongoStore, Shared, records_of, sweep};
+use super::{MongoStore, Shared, records_of, server, sweep};
 use doppel_core::collection::CollectionName;
 use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
@@ -257,7 +257,7 @@ impl Shared {
             });
             let command = doc! {
                 "update": SIGNATURES, "updates": updates.collect::<Vec<_>>(), "ordered": false,
-                "writeConcern": { "w": "majority" },
+                "writeConcern": server::durable_document(),
             };
             // Said twice is said once: so it is said again until a majority has it.
             self.read(self.deadline(), || async { check_reply(&self.database.run_command(command.clone()).await?) })
