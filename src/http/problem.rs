@@ -252,9 +252,7 @@ impl From<doppel_engine::Error> for Problem {
                 doppel_engine::Error::Invalid(errors) => Self::invalid(errors).below(&format!("/{side}/row")),
                 other => other.into(),
             },
-            doppel_engine::Error::UnknownGeneration(..) => {
-                Self::at(StatusCode::NOT_FOUND, "unknown_generation", "/path/generation", detail)
-            }
+            doppel_engine::Error::UnknownGeneration(..) => unknown_generation(detail),
             doppel_engine::Error::OutdatedGeneration(..) => {
                 Self::new(StatusCode::CONFLICT, "outdated_generation", detail)
             }
@@ -262,6 +260,9 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::Ungrouped(_) => Self::at(StatusCode::NOT_FOUND, "ungrouped", "/path/id", detail),
             doppel_engine::Error::UnknownTask => Self::at(StatusCode::NOT_FOUND, "unknown_task", "/path/task", detail),
             doppel_engine::Error::TaskRunning(..) => Self::new(StatusCode::CONFLICT, "task_running", detail),
+            doppel_engine::Error::TooManyCollections(..) => {
+                Self::new(StatusCode::CONFLICT, "too_many_collections", detail)
+            }
             doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
             doppel_engine::Error::Store(error) => error.into(),
             doppel_engine::Error::Crashed => Self::internal(detail),
@@ -271,6 +272,10 @@ impl From<doppel_engine::Error> for Problem {
 
 fn unknown_collection(detail: String) -> Problem {
     Problem::at(StatusCode::NOT_FOUND, "unknown_collection", "/path/collection", detail)
+}
+
+fn unknown_generation(detail: String) -> Problem {
+    Problem::at(StatusCode::NOT_FOUND, "unknown_generation", "/path/generation", detail)
 }
 
 impl From<StoreError> for Problem {
@@ -292,8 +297,15 @@ impl From<StoreError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retry_after(retry_after_s)
             }
             StoreError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", detail),
-            StoreError::Limit(_) => Self::new(StatusCode::CONFLICT, "store_limit", detail),
-            StoreError::Internal(_) => Self::internal(detail),
+            StoreError::UnknownGeneration { .. } => unknown_generation(detail),
+            StoreError::GenerationLive(_) => Self::new(StatusCode::CONFLICT, "generation_live", detail),
+            StoreError::GenerationBuilding(_) => Self::new(StatusCode::CONFLICT, "generation_building", detail),
+            StoreError::TooManyGenerations { .. } => Self::new(StatusCode::CONFLICT, "too_many_generations", detail),
+            StoreError::TooManyRulings { .. } => Self::new(StatusCode::CONFLICT, "too_many_rulings", detail),
+            StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, "index_full", detail),
+            StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, "collection_not_empty", detail),
+            // The engine counts within the limit: no request brings more.
+            StoreError::FrequenciesTooLarge { .. } | StoreError::Internal(_) => Self::internal(detail),
         }
     }
 }
@@ -333,6 +345,40 @@ mod tests {
         let body = serde_json::to_string(&problem.body("r-1")).unwrap();
         assert!(!body.contains("secret path") && body.contains("r-1"), "{body}");
         assert_eq!(problem.cause(), Some("secret path"));
+    }
+
+    #[test]
+    fn every_refusal_of_a_store_has_its_own_code() {
+        let name = || doppel_core::collection::CollectionName::new("letters").unwrap();
+        let id = doppel_core::record::RecordId::new("a").unwrap();
+        let refusals = [
+            (StoreError::UnknownCollection(name()), 404, "unknown_collection"),
+            (StoreError::UnknownGeneration { collection: name(), generation: 7 }, 404, "unknown_generation"),
+            (StoreError::CollectionExists(name()), 409, "collection_exists"),
+            (StoreError::IdTaken(id), 409, "idempotency_key_reused"),
+            (StoreError::ProfileConflict(name()), 409, "profile_conflict"),
+            (StoreError::GenerationLive(7), 409, "generation_live"),
+            (StoreError::GenerationBuilding(7), 409, "generation_building"),
+            (StoreError::TooManyGenerations { most: 3 }, 409, "too_many_generations"),
+            (StoreError::TooManyRulings { most: 1000 }, 409, "too_many_rulings"),
+            (StoreError::IndexFull(doppel_core::index::IndexFull), 409, "index_full"),
+            (StoreError::NotEmpty(name()), 409, "collection_not_empty"),
+            (StoreError::FrequenciesTooLarge { given: 2, most: 1 }, 500, "internal"),
+            (StoreError::Internal("a bug".into()), 500, "internal"),
+            (StoreError::Unavailable { reason: "away".into(), retry_after_s: 2 }, 503, "store_unavailable"),
+            (StoreError::StaleGeneration { given: 1, live: 2 }, 503, "generation_changed"),
+            (StoreError::Unknown("the sync failed".into()), 503, "outcome_unknown"),
+            (StoreError::DiskFull { free: 1, needed: 2 }, 507, "disk_full"),
+        ];
+        for (refusal, status, code) in refusals {
+            let through_engine =
+                matches!(refusal, StoreError::UnknownCollection(_) | StoreError::UnknownGeneration { .. });
+            let problem = match through_engine {
+                true => Problem::from(doppel_engine::Error::from(refusal)),
+                false => Problem::from(refusal),
+            };
+            assert_eq!((problem.status().as_u16(), problem.code()), (status, code));
+        }
     }
 
     #[test]

@@ -284,7 +284,12 @@ fn records_create_collections_up_to_a_number_and_administrators_more() {
     let put = |name: &str| server.send("PUT", &format!("/v1/collections/{name}/records/1"), &row);
     assert_eq!((put("a").status, put("b").status), (201, 201));
     let refused = put("c");
-    assert_eq!(refused.status, 409, "{}", refused.text);
+    assert_eq!(
+        (refused.status, refused.json()["code"].as_str()),
+        (409, Some("too_many_collections")),
+        "{}",
+        refused.text
+    );
     assert!(refused.text.contains("collections.max_auto_created"), "{}", refused.text);
     assert_eq!(server.send("PUT", "/v1/collections/c", &json!({})).status, 201);
     assert_eq!(put("c").status, 201);

@@ -163,9 +163,9 @@ fn what_if_then_activate_then_back_then_drop() {
     let comparison = desk.ask("GET", "/generations/2/compare?examples=3", &Value::Null);
     assert!(comparison["lost"].as_u64().expect("a number") > 3, "{comparison}");
     assert_eq!(comparison["lost_examples"].as_array().map(Vec::len), Some(3));
-    expect_problem(&desk.send("GET", "/generations/1/compare", &Value::Null), 409, "conflict");
+    expect_problem(&desk.send("GET", "/generations/1/compare", &Value::Null), 409, "generation_live");
     expect_problem(&desk.send("GET", "/generations/9/compare", &Value::Null), 404, "unknown_generation");
-    expect_problem(&desk.send("DELETE", "/generations/1", &Value::Null), 409, "conflict");
+    expect_problem(&desk.send("DELETE", "/generations/1", &Value::Null), 409, "generation_live");
 
     let activate = |generation: u32| {
         let task = begin(&desk, &format!("{}/generations/{generation}/activate", desk.path), &Value::Null);

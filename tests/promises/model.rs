@@ -121,12 +121,17 @@ async fn put(desk: &Desk, sample: &Sample, mode: Mode, confirmed: &[&str]) -> St
     show(&desk.try_put_confirmed(sample, mode, confirmed).await.expect("a registration"))
 }
 
-/// An outcome; of errors the kind only.
+/// An outcome; a refusal in its own words.
 fn outcome<T: std::fmt::Debug>(outcome: doppel_store::Result<T>) -> String {
     match outcome {
         Ok(value) => format!("{value:?}"),
-        Err(StoreError::Limit(_)) => "a limit".into(),
-        Err(StoreError::ProfileConflict(_)) => "a conflict".into(),
+        Err(
+            refused @ (StoreError::UnknownGeneration { .. }
+            | StoreError::GenerationLive(_)
+            | StoreError::GenerationBuilding(_)
+            | StoreError::TooManyGenerations { .. }
+            | StoreError::ProfileConflict(_)),
+        ) => refused.to_string(),
         Err(error) => panic!("{error}"),
     }
 }

@@ -11,7 +11,7 @@ use crate::{DROP_RETRIES, Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, profile_digest};
-use doppel_store::{CollectionSpec, CollectionState, StoreError};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, StoreError};
 
 impl Engine {
     /// Creates a collection (`true`) or changes its settings (`false`).
@@ -58,9 +58,14 @@ impl Engine {
         }
     }
 
-    /// When the collection was created (RFC 3339, UTC).
-    pub async fn collection_created_at(&self, name: &CollectionName) -> Result<String> {
-        Ok(self.context(name).await?.state.created_at.clone())
+    /// Which collection has this name, as far as this instance knows: a moment ago another one may have deleted it, and created
+    /// another.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`] where none has; [`Error::Store`] when the store cannot be asked.
+    pub async fn collection_number(&self, name: &CollectionName) -> Result<CollectionNumber> {
+        let state = self.store.collection(name).await?;
+        Ok(state.ok_or_else(|| Error::UnknownCollection(name.clone()))?.number)
     }
 
     /// One collection.
@@ -148,10 +153,7 @@ impl Engine {
             }
             let most = self.options.max_auto_created;
             if self.store.collections().await?.len() >= most {
-                return Err(Error::Conflict(format!(
-                    "there are {most} collections, as many as records create by themselves (collections.max_auto_created); create \
-                     this one with PUT /v1/collections/{name}"
-                )));
+                return Err(Error::TooManyCollections(name.clone(), most));
             }
             // A row that the collection would refuse does not create it.
             let row = row.clone();

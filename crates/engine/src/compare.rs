@@ -7,12 +7,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::answers::PairView;
-use crate::{Engine, Error, Result};
+use crate::{Engine, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::RecordPair;
 use doppel_store::generations::{Pairs, Phase};
-use doppel_store::{CollectionState, GenerationId, Seq};
+use doppel_store::{CollectionState, GenerationId, Seq, StoreError};
 
 /// Lists of pairs read at once.
 const PIECE: usize = 1000;
@@ -141,15 +141,10 @@ impl Comparison {
 }
 
 fn check_comparable(state: &CollectionState, generation: GenerationId) -> Result<()> {
-    if state.generation == generation {
-        return Err(Error::Conflict(format!("generation {generation} is the live one; compare another with it")));
-    }
-    match state.others.iter().find(|other| other.id == generation) {
-        None => Err(Error::UnknownGeneration(state.name.clone(), generation)),
-        Some(other) if other.phase == Phase::Building => {
-            Err(Error::Conflict(format!("generation {generation} is still being built; see its task")))
-        }
-        Some(_) => Ok(()),
+    state.check_not_live(generation)?;
+    match state.standby(generation)?.phase {
+        Phase::Building => Err(StoreError::GenerationBuilding(generation).into()),
+        Phase::Ready => Ok(()),
     }
 }
 

@@ -22,7 +22,7 @@ use doppel_core::text::Document;
 use doppel_core::verdict::Fingerprint;
 use doppel_core::violation::Violation;
 use doppel_store::generations::Phase;
-use doppel_store::{CollectionState, GenerationId, Store, StoreError};
+use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, StoreError};
 
 /// A collection with its profile compiled.
 pub(super) struct Context {
@@ -291,7 +291,7 @@ impl Default for Contexts {
 
 /// The inactive channels of a collection, which a generation keeps as it was begun.
 struct Inactive {
-    created_at: String,
+    number: CollectionNumber,
     generation: GenerationId,
     profile: String,
     channels: Vec<InactiveChannel>,
@@ -306,17 +306,15 @@ impl Contexts {
         state: &Arc<CollectionState>,
     ) -> Result<Vec<InactiveChannel>> {
         let is_same = |known: &&Inactive| {
-            known.generation == state.generation
-                && known.profile == state.profile
-                && known.created_at == state.created_at
+            known.generation == state.generation && known.profile == state.profile && known.number == state.number
         };
         if let Some(known) = self.inactive.lock().get(&state.name).filter(is_same) {
             return Ok(known.channels.clone());
         }
         let channels = self.of(store, state).await?.inactive_channels();
-        let CollectionState { created_at, generation, profile, .. } = &**state;
-        let (created_at, profile, channels_of) = (created_at.clone(), profile.clone(), channels.clone());
-        let known = Inactive { created_at, generation: *generation, profile, channels: channels_of };
+        let CollectionState { number, generation, profile, .. } = &**state;
+        let (profile, channels_of) = (profile.clone(), channels.clone());
+        let known = Inactive { number: *number, generation: *generation, profile, channels: channels_of };
         self.inactive.lock().insert(state.name.clone(), known);
         Ok(channels)
     }
@@ -333,7 +331,7 @@ impl Contexts {
         }
         let cached = self.by_name.load().get(&state.name).cloned();
         // Another collection may have had the name before.
-        let before = cached.filter(|before| before.state.created_at == state.created_at);
+        let before = cached.filter(|before| before.state.number == state.number);
         let before = before.as_deref();
         let mut live = self.compiled(store, &state.name, (state.generation, &state.settings), before).await?;
         let mut others = Vec::with_capacity(state.others.len());

@@ -220,8 +220,8 @@ impl Engine {
             Err(Error::TaskRunning(_, task)) => {
                 tracing::info!(%collection, task, "its keys lie on common text; another task is at work on it");
             }
-            Err(Error::Conflict(why)) => {
-                tracing::warn!(%collection, why, "its keys lie on common text; it cannot be reindexed by itself");
+            Err(Error::Store(why @ doppel_store::StoreError::TooManyGenerations { .. })) => {
+                tracing::warn!(%collection, %why, "its keys lie on common text; it cannot be reindexed by itself");
             }
             Err(error) => return Err(error),
         }
@@ -318,7 +318,7 @@ impl Engine {
             Err(Error::UnknownCollection(_)) => return Ok(()),
             now => now?,
         };
-        if now.state.created_at == context.state.created_at && now.state.frequencies == context.state.frequencies {
+        if now.state.number == context.state.number && now.state.frequencies == context.state.frequencies {
             let renewed = match self.count_once(name).await? {
                 Some(count) => self.renew_keys(name, &count).await,
                 None => Ok(()),

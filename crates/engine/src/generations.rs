@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::Phase;
-use doppel_store::{GenerationId, Seq};
+use doppel_store::{GenerationId, Seq, StoreError};
 
 /// How a generation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -63,17 +63,16 @@ impl Engine {
     /// Removes a generation beside the live one.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for the live one and one that is being built.
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationLive` for the live one, with
+    /// `GenerationBuilding` for one that a task builds, and when the store takes no change now.
     pub async fn drop_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         let state = self.context(collection).await?.state.clone();
-        if state.generation == generation {
-            return Err(Error::Conflict(format!("generation {generation} is live; activate another one first")));
-        }
+        state.check_not_live(generation)?;
         let being_built = |other: &&doppel_store::generations::GenerationState| {
             other.id == generation && other.phase == Phase::Building
         };
         if state.others.iter().find(being_built).is_some() && self.unfinished_task(collection).await?.is_some() {
-            return Err(Error::Conflict(format!("generation {generation} is being built; cancel its task first")));
+            return Err(StoreError::GenerationBuilding(generation).into());
         }
         match self.store.drop_generation(collection, generation).await? {
             true => Ok(()),

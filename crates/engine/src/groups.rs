@@ -21,7 +21,7 @@ use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::decisions::RecordPair;
-use doppel_store::{GenerationId, Seq, StoredRecord};
+use doppel_store::{CollectionNumber, GenerationId, Seq, StoredRecord};
 
 /// Pairs, decisions read at once.
 const PIECE: usize = 1_000;
@@ -111,8 +111,8 @@ struct Member {
 
 /// The groups of one generation.
 struct Groups {
+    collection: CollectionNumber,
     generation: GenerationId,
-    created_at: String,
     set: GroupSet,
     members: HashMap<Seq, Member>,
     by_id: HashMap<RecordId, Seq>,
@@ -258,7 +258,7 @@ impl Engine {
         let name = &context.state.name;
         let mut groups = Groups {
             generation: context.state.generation,
-            created_at: context.state.created_at.clone(),
+            collection: context.state.number,
             set: GroupSet::new(),
             members: HashMap::new(),
             by_id: HashMap::new(),
@@ -345,7 +345,7 @@ impl Groups {
     fn is_current(&self, context: &Context, shared_at: Option<u64>) -> bool {
         let fresh = SHARED_FRESH_US.max(self.took * 10);
         self.generation == context.state.generation
-            && self.created_at == context.state.created_at
+            && self.collection == context.state.number
             && shared_at.is_none_or(|now| now.saturating_sub(self.read_at) < fresh)
     }
 

@@ -138,6 +138,12 @@ pub enum Error {
     /// The collection has another task that is not finished.
     #[error("collection {0} has an unfinished task; wait for it or cancel it: /v1/tasks/{1}")]
     TaskRunning(CollectionName, String),
+    /// A record would create the collection, and there are as many as may be created so.
+    #[error(
+        "there are {1} collections, as many as records create by themselves (collections.max_auto_created); create this one \
+         with PUT /v1/collections/{0}"
+    )]
+    TooManyCollections(CollectionName, usize),
     /// What was asked for is not possible as things stand.
     #[error("{0}")]
     Conflict(String),
@@ -166,6 +172,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::UnknownCollection(name) => Self::UnknownCollection(name),
+            StoreError::UnknownGeneration { collection, generation } => Self::UnknownGeneration(collection, generation),
             other => Self::Store(other),
         }
     }

@@ -20,7 +20,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::text::time;
 use doppel_core::violation::Violation;
-use doppel_store::Seq;
+use doppel_store::{CollectionNumber, Seq};
 
 /// Filed entries or decisions read at once.
 const PIECE: usize = 5_000;
@@ -57,8 +57,8 @@ pub struct Found {
     pub rejected: u64,
     /// What to delete.
     pub delete: Vec<Superfluous>,
-    /// When the collection was created: one made anew under its name is another.
-    created_at: String,
+    /// In which collection: one made anew under its name is another.
+    collection: CollectionNumber,
 }
 
 impl Found {
@@ -114,7 +114,7 @@ impl Engine {
     ) -> Result<Found> {
         let context = self.context(collection).await?;
         let rejected = self.rejected(collection).await?;
-        let mut found = Found { created_at: context.state.created_at.clone(), ..Found::default() };
+        let mut found = Found { collection: context.state.number, ..Found::default() };
         if request.near {
             // The views first: a group that has another size by then has changed.
             let (views, _) = self.groups(collection, (Order::Size, 0), 2, None, usize::MAX).await?;
@@ -148,7 +148,7 @@ impl Engine {
         which: &Superfluous,
     ) -> Result<bool> {
         let state = self.store.collection(collection).await?;
-        if state.is_none_or(|state| state.created_at != found.created_at) {
+        if state.is_none_or(|state| state.number != found.collection) {
             return Ok(false);
         }
         let decisions = self.store.decisions_of(collection, &which.id).await?;

@@ -20,13 +20,13 @@ use crate::decisions::Rulings;
 use crate::judge::RecordJudge;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::{Entry, GenerationIndex, Proposal};
+use doppel_core::index::{Entry, GenerationIndex, IndexFull, Proposal};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Pairs, Phase};
-use doppel_store::{Candidate, GenerationId, Judge, Seq, StoreError, StoredRecord};
+use doppel_store::{Candidate, GenerationId, Judge, Seq, StoredRecord};
 
 /// Records of one step: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
 const PIECE: usize = 128;
@@ -66,7 +66,8 @@ impl Engine {
     /// Announces a new generation with `settings`; one that an earlier attempt left half-built is thrown away first.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the collection has as many generations as it may.
+    /// [`Error::UnknownCollection`]; [`Error::Store`] with `TooManyGenerations` when the collection has as many as it may, with
+    /// `DiskFull`, `Unavailable` or `Unknown` when the store does not take it now.
     pub async fn begin_generation(
         &self,
         collection: &CollectionName,
@@ -82,10 +83,7 @@ impl Engine {
             statistics,
             now: spec.now,
         };
-        match self.store.begin_generation(spec).await {
-            Err(StoreError::Limit(reason)) => Err(Error::Conflict(reason)),
-            other => Ok(other?),
-        }
+        Ok(self.store.begin_generation(spec).await?)
     }
 
     /// Throws away the generation that is being built, if there is one.
@@ -166,8 +164,8 @@ fn load(index: &GenerationIndex, filed: Vec<Filed>) -> Result<()> {
     index.load(filed.into_iter().map(entry), |_| ()).map(drop).map_err(full)
 }
 
-fn full(error: impl std::fmt::Display) -> Error {
-    Error::Store(StoreError::Limit(error.to_string()))
+fn full(error: IndexFull) -> Error {
+    Error::Store(error.into())
 }
 
 /// Adds the words of `records` to `statistics`.

@@ -20,7 +20,9 @@ use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Facts, Verdict};
-use doppel_store::{Candidate, CollectionSpec, CollectionState, Found, Judge, Seq, StoreError, StoredRecord};
+use doppel_store::{
+    Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, Judge, Seq, StoreError, StoredRecord,
+};
 
 /// Records whose pieces of text are in memory together while they are counted.
 const COUNTED_AT_ONCE: usize = 256;
@@ -67,7 +69,10 @@ impl Replay {
         let profile = Profile::compile(&settings, statistics);
         let name = CollectionName::new("batch").map_err(|reason| Error::Store(StoreError::Internal(reason)))?;
         let digest = profile.digest().to_owned();
-        let state = CollectionState::first(CollectionSpec { name, settings, profile: digest, now: String::new() });
+        let state = CollectionState::first(
+            CollectionNumber::default(),
+            CollectionSpec { name, settings, profile: digest, now: String::new() },
+        );
         let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), frequencies, sketch_bytes));
         Ok(Self { context, index: GenerationIndex::new() })
     }
@@ -125,7 +130,7 @@ impl Replay {
         let signed = &subject.signed;
         let proposals = self.index.propose(&self.context.probe(signed));
         let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
-        filed.map_err(|error| Error::Store(StoreError::Limit(error.to_string())))?;
+        filed.map_err(StoreError::from)?;
         Ok(Placed { seq, subject, proposals })
     }
 

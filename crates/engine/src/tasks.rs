@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::{Engine, Error, Options, Result};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::GenerationId;
-use doppel_store::generations::{MAX_GENERATIONS, Phase};
+use doppel_store::generations::{Phase, check_number};
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
 
 /// What a task is to do.
@@ -218,7 +218,8 @@ impl Engine {
     /// Asks for work on a collection.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::TaskRunning`], [`Error::Invalid`] settings, an unknown generation.
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`], [`Error::Invalid`] settings, [`Error::TaskRunning`];
+    /// [`Error::Store`] with `TooManyGenerations` where a reindex has no room, and when the store takes no task now.
     pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
         let context = self.context(collection).await?;
         match &work {
@@ -229,26 +230,26 @@ impl Engine {
                 }
                 // One that was left half-built makes room.
                 let kept = context.state.others.iter().filter(|other| other.phase == Phase::Ready).count();
-                if kept + 1 >= MAX_GENERATIONS {
-                    let detail = format!("collection {collection} has {MAX_GENERATIONS} generations; drop one first");
-                    return Err(Error::Conflict(detail));
-                }
+                check_number(kept + 1)?;
             }
             Work::Activate(Activate { generation }) => {
-                let known = context.state.others.iter().any(|other| other.id == *generation);
-                if !known && context.state.generation != *generation {
-                    return Err(Error::UnknownGeneration(collection.clone(), *generation));
+                if context.state.generation != *generation {
+                    context.state.standby(*generation)?;
                 }
             }
             Work::Purge(_) => {}
         }
-        let task = TaskState::asked_for(
+        let asked = TaskState::asked_for(
             (self.options.new_id)(),
             collection.clone(),
             work.kind(),
             serde_json::to_value(&work).map_err(|_| Error::Crashed)?,
             (self.options.now)(),
         );
+        // Not from memory: another instance may have created it a moment ago.
+        let there = self.store.collections().await?.into_iter().find(|state| state.name == *collection);
+        let number = there.ok_or_else(|| Error::UnknownCollection(collection.clone()))?.number;
+        let task = TaskState { number: Some(number), ..asked };
         match self.store.put_task(task).await? {
             TaskPut::Stored(task) => {
                 self.tasks.notify_one();

@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use super::admin::{DdlGuard, put_state};
 use super::collection::{Activation, Collection, Shown};
 use super::disk::Disk;
-use super::errors::{lost, missing_generation, unavailable};
+use super::errors::{lost, unavailable};
 use super::exclusive::{self, Exclusive};
 use super::failpoints::point;
 use super::free_space::Reserve;
@@ -34,7 +34,6 @@ use super::pipeline::Message;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
-use doppel_store::generations::GenerationState;
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// So many seqs are left to the committer: some milliseconds.
@@ -59,7 +58,7 @@ impl EmbeddedStore {
             if state.generation == id {
                 return Ok(state);
             }
-            let other = state.others.iter().find(|other| other.id == id).ok_or_else(|| missing_generation(id))?;
+            let other = state.standby(id)?;
             state.with_live(other)?;
             let generation = Arc::new(Generation::new(id, &other.settings, GenerationIndex::new()));
             let (disk, committer) = (Arc::clone(&shared.disk), shared.committer.clone());
@@ -161,8 +160,7 @@ impl Activating {
             let (key, value) = entry?;
             let seq = layout::seq_of_key(&key)?;
             if let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(&value)? {
-                let filed = self.generation.index.insert(seq, digest_key, fingerprint, &keys);
-                filed.map_err(|error| StoreError::Limit(error.to_string()))?;
+                self.generation.index.insert(seq, digest_key, fingerprint, &keys)?;
             }
         }
         for (seq, entry) in removed.into_iter().flatten() {
@@ -178,8 +176,7 @@ impl Activating {
         let id = self.generation.id;
         let state = self.collection.state();
         // Dropped meanwhile, or all of them with a new profile.
-        let other: Option<&GenerationState> = state.others.iter().find(|other| other.id == id);
-        let state = Arc::new(state.with_live(other.ok_or_else(|| missing_generation(id))?)?);
+        let state = Arc::new(state.with_live(state.standby(id)?)?);
         let (end, next_generation) = {
             let sequencer = self.collection.sequencer.lock();
             (sequencer.settled_below(), sequencer.next_generation)
@@ -202,7 +199,7 @@ impl Activating {
             if let Some(signed) = pending.signed_for(generation.id)
                 && let Err(error) = generation.insert(pending.record.seq, signed)
             {
-                tracing::error!(error, "a record is not in the new index until the service is started again");
+                tracing::error!(%error, "a record is not in the new index until the service is started again");
             }
         }
         sequencer.live = generation.id;

@@ -19,7 +19,7 @@ use super::shared_state::SharedState;
 use super::sweep::{self, Swept};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
-use doppel_store::{CollectionSpec, CollectionState, GenerationId, Result, StoreError};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, StoreError};
 
 /// Held while a collection or a generation is being created, changed or dropped.
 pub(super) type DdlGuard = OwnedMutexGuard<()>;
@@ -37,7 +37,7 @@ impl SharedState {
         }
         let next = self.disk.get(&self.disk.view(), Space::Meta, layout::KEY_NEXT_COLLECTION)?;
         let number = next.map(|bytes| layout::decode_u32(&bytes, "collection number")).transpose()?.unwrap_or(1);
-        let state = CollectionState::first(spec);
+        let state = CollectionState::first(CollectionNumber(number), spec);
         let after = number + 1;
         let ops = vec![
             put_state(number, 2, &state)?,

@@ -15,8 +15,8 @@ use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, RecordPair, Ruling};
-use doppel_store::{Result, StoreError};
+use doppel_store::Result;
+use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
 
 /// Puts the rulings about a pair.
 fn put(collection: &Collection, decision: &Decision) -> Result<Vec<Op>> {
@@ -72,9 +72,7 @@ impl Decisions for EmbeddedStore {
                 collection.check_not_dropped(&name)?;
                 let stored = disk.get(&disk.view(), Space::Decisions, &keys::decision_key(collection.number, &pair))?;
                 let mut rulings = stored.map(|bytes| keys::decode_rulings(&bytes)).transpose()?.unwrap_or_default();
-                if rulings.len() >= MAX_RULINGS {
-                    return Err(StoreError::Limit(format!("a pair can be ruled about {MAX_RULINGS} times")));
-                }
+                check_rulings(rulings.len())?;
                 rulings.push(ruling);
                 let decision = Decision { pair, rulings };
                 Ok(Exclusive::written(put(&collection, &decision)?, decision))

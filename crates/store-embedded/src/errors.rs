@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use doppel_store::{GenerationId, StoreError};
+use doppel_store::StoreError;
 
 /// Seconds after which a refused caller may try again.
 pub(super) const RETRY_AFTER_S: u32 = 2;
@@ -36,9 +36,4 @@ pub(super) fn gone() -> StoreError {
 /// The answer when the committer ended before it gave one: the change may be on disk.
 pub(super) fn lost() -> StoreError {
     StoreError::Unknown("the writer ended before it answered".into())
-}
-
-/// The collection has no such standby generation.
-pub(super) fn missing_generation(id: GenerationId) -> StoreError {
-    StoreError::Limit(format!("the collection has no generation {id} beside the live one"))
 }

@@ -2,7 +2,7 @@
 
 use super::layout::IndexEntry;
 use doppel_core::collection::{Channel, Settings};
-use doppel_core::index::{GenerationIndex, Probe, Proposals, Slot};
+use doppel_core::index::{GenerationIndex, IndexFull, Probe, Proposals, Slot};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Seq};
 
@@ -42,9 +42,8 @@ impl Generation {
     }
 
     /// Files a record; its seq is above all filed before.
-    pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), String> {
-        let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
-        filed.map(drop).map_err(|error| error.to_string())
+    pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), IndexFull> {
+        self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys).map(drop)
     }
 
     /// Takes a record out; no harm if it is not there.

@@ -14,7 +14,6 @@ use async_trait::async_trait;
 use super::admin::{DdlGuard, put_state, tombstone};
 use super::collection::Collection;
 use super::disk::Disk;
-use super::errors::missing_generation;
 use super::exclusive::Exclusive;
 use super::failpoints::point;
 use super::free_space::Reserve;
@@ -29,19 +28,13 @@ use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use super::sweep::{self, Swept};
 use doppel_core::collection::CollectionName;
-use doppel_store::generations::{
-    Filed, Filing, GenerationSpec, GenerationState, Generations, MAX_GENERATIONS, Pairs, Phase,
-};
-use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
+use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use doppel_store::{CollectionState, GenerationId, Result, Seq};
 
 /// Records filed, or lists of pairs put, in one batch: looking up so many takes the committer a few milliseconds.
 const MAX_FILED: usize = 256;
 /// ... or so many bytes of them.
 const MAX_FILED_BYTES: usize = 1 << 20;
-
-fn standby(state: &CollectionState, id: GenerationId) -> Result<&GenerationState> {
-    state.others.iter().find(|other| other.id == id).ok_or_else(|| missing_generation(id))
-}
 
 /// The same state with other standby generations.
 fn with_standby(state: &CollectionState, others: Vec<GenerationState>) -> Arc<CollectionState> {
@@ -80,10 +73,7 @@ impl SharedState {
     fn begin_generation(&self, spec: GenerationSpec, guard: DdlGuard) -> Result<(GenerationState, AnswerReceiver)> {
         let collection = self.collection(&spec.collection)?;
         let state = collection.state();
-        let building = state.others.iter().any(|other| other.phase == Phase::Building);
-        if building || state.others.len() + 1 >= MAX_GENERATIONS {
-            return Err(StoreError::Limit("no further generation can be begun; drop one first".into()));
-        }
+        state.check_room()?;
         let GenerationSpec { settings, profile, statistics, now, .. } = spec;
         let mut sequencer = collection.sequencer.lock();
         let id = sequencer.next_generation;
@@ -112,7 +102,7 @@ impl SharedState {
     ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let state = collection.state();
-        if standby(&state, id)?.phase == Phase::Ready {
+        if state.standby(id)?.phase == Phase::Ready {
             return Ok(None);
         }
         let mut others = state.others.clone();
@@ -132,10 +122,8 @@ impl SharedState {
     ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
         let state = collection.state();
-        if state.generation == id {
-            return Err(StoreError::Limit(format!("generation {id} is the live one")));
-        }
-        if standby(&state, id).is_err() {
+        state.check_not_live(id)?;
+        if state.standby(id).is_err() {
             return Ok(None);
         }
         let others = state.others.iter().filter(|other| other.id != id).cloned().collect();
@@ -205,7 +193,7 @@ fn file(
     let state = collection.state();
     let mut ops = Vec::new();
     // In one that is complete, all is filed.
-    if standby(&state, generation)?.phase == Phase::Building {
+    if state.standby(generation)?.phase == Phase::Building {
         let view = disk.view();
         for (seq, (id, value)) in batch {
             let key = layout::signature_key(collection.number, generation, seq);
@@ -228,7 +216,7 @@ fn put_pairs(
 ) -> Result<Exclusive<()>> {
     collection.check_not_dropped(name)?;
     if !collection.sequencer.lock().generations().contains(&generation) {
-        return Err(missing_generation(generation));
+        return Err(collection.state().lacks(generation));
     }
     let view = disk.view();
     let mut ops = Vec::new();
@@ -260,7 +248,7 @@ impl Generations for EmbeddedStore {
         let keep = {
             let shared = self.shared()?;
             let state = shared.collection(name)?.state();
-            keeps_signatures(&standby(&state, generation)?.settings)
+            keeps_signatures(&state.standby(generation)?.settings)
         };
         let mut batch = batch.into_iter().peekable();
         let mut filed = 0;

@@ -24,7 +24,7 @@ use super::options::{EmbeddedOptions, LoadProgress};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
 use doppel_store::tasks::TaskState;
-use doppel_store::{GenerationId, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError};
 
 /// Seqs in a range: a few megabytes of usual records.
 const RANGE: Seq = 16_384;
@@ -56,8 +56,9 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
     let mut found = Vec::new();
     for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_COLLECTION) {
         let (_, value) = entry?;
-        let entry: CollectionEntry = serde_json::from_slice(&value)
+        let mut entry: CollectionEntry = serde_json::from_slice(&value)
             .map_err(|error| StoreError::Internal(format!("the settings of a collection cannot be read: {error}")))?;
+        entry.state.number = CollectionNumber(entry.number);
         let numbers = disk.get(&view, Space::Meta, &layout::numbers_key(entry.number))?;
         let numbers = numbers.map(|bytes| layout::decode_numbers(&bytes)).transpose()?.unwrap_or((1, 0));
         found.push((entry, numbers));
@@ -128,7 +129,7 @@ pub(super) fn fill(
         // The first piece that cannot be read ends the loading; what was loaded by then is thrown away with it.
         let mut failure = None;
         let loaded = index.load(in_order(readers, ranges, &mut failure), |records| on_progress(records as u64));
-        loaded.map_err(|error| StoreError::Limit(error.to_string()))?;
+        loaded?;
         failure.map_or(Ok(()), Err)
     });
     let damaged = damaged.into_inner();

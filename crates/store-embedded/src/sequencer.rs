@@ -13,7 +13,7 @@ use super::layout;
 use super::pending::{PendingRegistration, PendingRemoval};
 use super::pipeline::{Message, Proposals, Proposed, Rollback, Ticket};
 use doppel_core::index::Proposal;
-use doppel_store::{Registration, Result, Seq, StoreError, StoredRecord};
+use doppel_store::{Registration, Result, Seq, StoredRecord};
 
 /// Sequences a record to be stored: gives it a seq, asks the index for proposals, and files it. `replaced` is what is stored
 /// under its id: never among the proposals, since a record does not match itself.
@@ -31,7 +31,7 @@ pub(super) fn store(
     let live = collection.live();
     let seq = state.next_seq;
     let found = live.propose(&registration.signed);
-    live.insert(seq, &registration.signed).map_err(StoreError::Limit)?;
+    live.insert(seq, &registration.signed)?;
     state.next_seq += 1;
     let own = replaced.as_ref().map(|removal| removal.seq);
     let proposals = proposals(&state, registration, found, own);

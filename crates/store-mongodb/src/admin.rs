@@ -19,7 +19,7 @@ use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, Num
 use super::retry::{self, Deadline, End, Trouble, Work};
 use super::{Shared, records_of, server, sweep};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_store::{CollectionSpec, CollectionState, GenerationId, Result, StoreError, Usage};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, StoreError, Usage};
 
 /// A collection as this instance knows it.
 pub(super) struct Known {
@@ -108,8 +108,9 @@ impl Shared {
     }
 
     pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
-        let state = CollectionState::first(spec);
-        let document = CollectionDocument { number: self.next_number().await?, state, last_generation: 1, empty: true };
+        let number = self.next_number().await?;
+        let state = CollectionState::first(CollectionNumber(number as u32), spec);
+        let document = CollectionDocument { number, state, last_generation: 1, empty: true };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
             Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),

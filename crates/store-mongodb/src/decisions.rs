@@ -15,7 +15,7 @@ use super::retry::{End, Trouble, Work, check_reply, is_duplicate_key};
 use super::{MongoStore, Shared};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Decision, Decisions, MAX_RULINGS, RecordPair, Ruling};
+use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
 use doppel_store::{Result, StoreError};
 
 #[async_trait]
@@ -144,9 +144,7 @@ impl Work for Deciding<'_> {
             Err(error) if is_duplicate_key(&error) => return Err(Trouble::Changed),
             Err(error) => return Err(error.into()),
         };
-        if decided.rulings.len() > MAX_RULINGS {
-            return Err(StoreError::Limit(format!("a pair can be ruled about {MAX_RULINGS} times")).into());
-        }
+        check_rulings(decided.rulings.len() - 1)?;
         Ok(End::Commit(decided))
     }
 }

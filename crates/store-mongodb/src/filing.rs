@@ -13,7 +13,6 @@ use mongodb::bson::doc;
 
 use super::Shared;
 use super::documents::{self, BucketNumber, Number, Page, RECORDS, SIGNATURES, SignatureDocument};
-use super::generations::missing;
 use super::read::{Place, among, next, signatures_among};
 use super::retry::{End, Trouble, Work};
 use super::write::{Highest, take_pages};
@@ -68,7 +67,10 @@ impl Work for FilingBatch<'_> {
         match pointer {
             None => return Err(StoreError::UnknownCollection(name.clone()).into()),
             Some(pointer) if there(pointer.number, &pointer.others) => {}
-            Some(_) => return Err(missing(place.generation).into()),
+            Some(_) => {
+                let (collection, generation) = (name.clone(), place.generation);
+                return Err(StoreError::UnknownGeneration { collection, generation }.into());
+            }
         }
         let batch = self.missing(session).await?;
         if batch.is_empty() {

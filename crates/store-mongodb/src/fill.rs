@@ -25,7 +25,7 @@ impl MongoStore {
     /// Stores `records` (id, row, signatures) with the next seqs. Memory: all fingerprints with their ids.
     ///
     /// # Errors
-    /// When the collection does not exist or is not empty, or the database refuses.
+    /// `UnknownCollection`; `NotEmpty`; `Unavailable` or `Internal` when the database does not take it.
     pub async fn fill(
         &self,
         name: &CollectionName,
@@ -34,7 +34,7 @@ impl MongoStore {
         let shared = &self.shared;
         let known = shared.known(name).await?;
         if shared.count(name).await? > 0 {
-            return Err(StoreError::Limit(format!("collection {name} has records; only an empty one can be filled")));
+            return Err(StoreError::NotEmpty(name.clone()));
         }
         let (number, generation) = (known.number, known.state.generation);
         let mut buckets: BTreeMap<BucketNumber, Vec<(Fingerprint, String)>> = BTreeMap::new();

@@ -18,21 +18,15 @@ use super::documents::{
     generation_key, signatures_of,
 };
 use super::retry::{End, Trouble, Work, check_reply};
-use super::{MongoStore, Shared, records_of, sweep};
+use super::{MongoStore, Shared, records_of, server, sweep};
 use doppel_core::collection::CollectionName;
-use doppel_store::generations::{
-    Filed, Filing, GenerationSpec, GenerationState, Generations, MAX_GENERATIONS, Pairs, Phase,
-};
+use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// Pairs written by one command.
 const PAIRS_AT_ONCE: usize = 1000;
 /// Bytes of statistics in one document, well below what the server takes.
 const STATISTICS_BYTES: usize = 4 << 20;
-
-pub(super) fn missing(id: GenerationId) -> StoreError {
-    StoreError::Limit(format!("the collection has no generation {id} beside the live one"))
-}
 
 #[async_trait]
 impl Generations for MongoStore {
@@ -112,10 +106,7 @@ impl Generations for MongoStore {
 impl Shared {
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         let begun = self.change(&spec.collection, |document| {
-            let others = &document.state.others;
-            if others.len() + 1 >= MAX_GENERATIONS || others.iter().any(|other| other.phase == Phase::Building) {
-                return Err(StoreError::Limit("no further generation can be begun; drop one first".into()));
-            }
+            document.state.check_room()?;
             document.last_generation += 1;
             let id = document.last_generation;
             let (settings, profile, created_at) = (spec.settings.clone(), spec.profile.clone(), spec.now.clone());
@@ -147,8 +138,8 @@ impl Shared {
         };
         let end = (self.options.clock.micros)().max(highest) + 1;
         let settled = self.change(name, |document| {
-            let other = document.state.others.iter_mut().find(|other| other.id == generation);
-            let other = other.ok_or_else(|| missing(generation))?;
+            let missing = document.state.lacks(generation);
+            let other = document.state.others.iter_mut().find(|other| other.id == generation).ok_or(missing)?;
             let put = other.scan_end == SCAN_END_OPEN;
             if put {
                 other.scan_end = end;
@@ -173,14 +164,14 @@ impl Shared {
                 None => self.cache.forget(name),
             }
         }
-        Err(missing(generation))
+        Err(StoreError::UnknownGeneration { collection: name.clone(), generation })
     }
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         self.beside(name, generation).await?;
         let completed = self.change(name, |document| {
-            let other = document.state.others.iter_mut().find(|other| other.id == generation);
-            let other = other.ok_or_else(|| missing(generation))?;
+            let missing = document.state.lacks(generation);
+            let other = document.state.others.iter_mut().find(|other| other.id == generation).ok_or(missing)?;
             let put = other.phase != Phase::Ready;
             other.phase = Phase::Ready;
             Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
@@ -196,8 +187,7 @@ impl Shared {
         let activated = self.change(name, |document| {
             let put = document.state.generation != generation;
             if put {
-                let found = document.state.others.iter().find(|other| other.id == generation);
-                document.state = document.state.with_live(found.ok_or_else(|| missing(generation))?)?;
+                document.state = document.state.with_live(document.state.standby(generation)?)?;
             }
             Ok(Change { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
         });
@@ -267,7 +257,7 @@ impl Shared {
             });
             let command = doc! {
                 "update": SIGNATURES, "updates": updates.collect::<Vec<_>>(), "ordered": false,
-                "writeConcern": { "w": "majority" },
+                "writeConcern": server::durable_document(),
             };
             // Said twice is said once: so it is said again until a majority has it.
             self.read(self.deadline(), || async { check_reply(&self.database.run_command(command.clone()).await?) })
@@ -292,9 +282,7 @@ impl Shared {
 
 async fn drop_generation(shared: Arc<Shared>, name: &CollectionName, generation: GenerationId) -> Result<bool> {
     let dropped = shared.change(name, |document| {
-        if document.state.generation == generation {
-            return Err(StoreError::Limit(format!("generation {generation} is the live one")));
-        }
+        document.state.check_not_live(generation)?;
         let before = document.state.others.len();
         document.state.others.retain(|other| other.id != generation);
         let put = document.state.others.len() < before;

@@ -131,7 +131,8 @@ impl Migrator<'_> {
         sharded.map(drop).map_err(|error| failed(&error))
     }
 
-    async fn run(&self, command: Document, accepted: &[i32]) -> Result<()> {
+    async fn run(&self, mut command: Document, accepted: &[i32]) -> Result<()> {
+        command.insert("writeConcern", super::server::durable_document());
         match self.database.run_command(command).await {
             Ok(_) => Ok(()),
             Err(error) if retry::code(&error).is_some_and(|code| accepted.contains(&code)) => Ok(()),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use mongodb::bson::Document;
 use mongodb::error::{Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure};
-use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions, WriteConcern};
+use mongodb::options::{ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions};
 use mongodb::{Client, ClientSession};
 
 use doppel_store::{Result, StoreError};
@@ -172,7 +172,7 @@ async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result:
 fn options(deadline: Deadline) -> TransactionOptions {
     TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
-        .write_concern(WriteConcern::majority())
+        .write_concern(super::server::durable())
         .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
         .max_commit_time(deadline.left().max(Duration::from_millis(1)))
         .build()
@@ -301,6 +301,12 @@ mod tests {
         let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": 121, "errmsg": "validation" }] };
         assert!(matches!(check_reply(&reply), Err(Trouble::Store(StoreError::Internal(_)))));
         assert!(check_reply(&doc! { "ok": 1, "n": 4 }).is_ok());
+    }
+
+    #[test]
+    fn a_commit_waits_for_the_journals_of_a_majority() {
+        let concern = options(Deadline::after(Duration::from_secs(1))).write_concern;
+        assert_eq!(concern.and_then(|concern| concern.journal), Some(true));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
-use mongodb::options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
+use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Database};
 
 use super::retry;
@@ -22,23 +22,39 @@ pub(super) enum Topology {
     Cluster,
 }
 
+/// What every write waits for: a majority of the members has it, in the journal and not only in memory. A replica set may be set
+/// up to call less a majority (`writeConcernMajorityJournalDefault`), so it is said with each.
+pub(super) fn durable() -> WriteConcern {
+    WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build()
+}
+
+/// The same for commands that the driver passes on as they are.
+pub(super) fn durable_document() -> Document {
+    doc! { "w": "majority", "j": true }
+}
+
+fn wrong_uri(error: &mongodb::error::Error) -> StoreError {
+    StoreError::Internal(format!("store.uri cannot be used: {}", retry::summary(error)))
+}
+
 /// A client for `uri` whose every wait is bounded: by `wait` for a server and a connection, by `pool` for connections.
 pub(super) async fn client(uri: &str, wait: Duration, pool: u32) -> Result<Client> {
-    let wrong = |error: &mongodb::error::Error| {
-        StoreError::Internal(format!("store.uri cannot be used: {}", retry::summary(error)))
-    };
-    let mut options = ClientOptions::parse(uri).await.map_err(|error| wrong(&error))?;
+    Client::with_options(options(uri, wait, pool).await?).map_err(|error| wrong_uri(&error))
+}
+
+async fn options(uri: &str, wait: Duration, pool: u32) -> Result<ClientOptions> {
+    let mut options = ClientOptions::parse(uri).await.map_err(|error| wrong_uri(&error))?;
     options.app_name.get_or_insert_with(|| "doppel".into());
     options.server_selection_timeout = Some(wait);
     options.connect_timeout = Some(wait);
     options.max_pool_size.get_or_insert(pool);
     // What the promises rest on; a URI must not weaken it.
     options.read_concern = Some(ReadConcern::majority());
-    options.write_concern = Some(WriteConcern::majority());
+    options.write_concern = Some(durable());
     options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     options.retry_reads = Some(true);
     options.retry_writes = Some(true);
-    Client::with_options(options).map_err(|error| wrong(&error))
+    Ok(options)
 }
 
 /// Asks the server what it is and refuses what will not do.
@@ -129,6 +145,17 @@ pub(super) fn whole(document: &Document, key: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn every_write_waits_for_the_journals_of_a_majority_whatever_the_uri_says() {
+        for uri in ["mongodb://127.0.0.1", "mongodb://127.0.0.1/?w=1&journal=false"] {
+            let options = options(uri, Duration::from_secs(1), 1).await.unwrap();
+            let concern = options.write_concern.unwrap();
+            assert_eq!((&concern.w, concern.journal), (&Some(Acknowledgment::Majority), Some(true)), "{uri}");
+            let as_sent = mongodb::bson::serialize_to_document(&concern).unwrap();
+            assert_eq!(as_sent, durable_document(), "commands say the same");
+        }
+    }
 
     #[test]
     fn a_standalone_server_is_refused_with_the_command_that_makes_it_a_replica_set() {

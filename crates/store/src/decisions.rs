@@ -4,12 +4,21 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::Result;
+use super::{Result, StoreError};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
 /// Most rulings kept about one pair; the office that needs more has a process to mend first.
 pub const MAX_RULINGS: usize = 1000;
+
+/// Whether a pair about which so many rulings are kept may get another one.
+///
+/// # Errors
+/// `TooManyRulings` from [`MAX_RULINGS`] on.
+pub fn check_rulings(kept: usize) -> Result<()> {
+    let most = MAX_RULINGS;
+    if kept >= most { Err(StoreError::TooManyRulings { most }) } else { Ok(()) }
+}
 
 /// What a person says of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -98,7 +107,7 @@ pub trait Decisions {
     /// exist; [`Store::remove`](super::Store::remove) deletes the rulings about a record, replacing it does not.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` at [`MAX_RULINGS`].
+    /// `UnknownCollection`; `TooManyRulings` at [`MAX_RULINGS`].
     async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision>;
 
     /// What was ruled about a pair.

@@ -22,7 +22,7 @@ pub trait Frequencies {
     /// may return `false` because it did: the state then shows the version.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` above [`MAX_FREQUENCIES_BYTES`].
+    /// `UnknownCollection`; `FrequenciesTooLarge` above [`MAX_FREQUENCIES_BYTES`].
     async fn put_frequencies(&self, name: &CollectionName, version: u32, bytes: Vec<u8>) -> Result<bool>;
 
     /// The document frequencies of this version, if it is the one in force or the one before it, for who has read the state a
@@ -46,14 +46,12 @@ pub trait Frequencies {
 }
 
 /// Refuses what is too large to be written at once.
+///
+/// # Errors
+/// `FrequenciesTooLarge` above [`MAX_FREQUENCIES_BYTES`].
 pub fn check_size(bytes: &[u8]) -> Result<()> {
-    let given = bytes.len();
-    if given > MAX_FREQUENCIES_BYTES {
-        return Err(StoreError::Limit(format!(
-            "document frequencies of {given} bytes are given, at most {MAX_FREQUENCIES_BYTES} are kept; keep fewer of them"
-        )));
-    }
-    Ok(())
+    let (given, most) = (bytes.len(), MAX_FREQUENCIES_BYTES);
+    if given > most { Err(StoreError::FrequenciesTooLarge { given, most }) } else { Ok(()) }
 }
 
 /// Where a sample begins, as a fraction of 2^64 of the collection: far from where those of the versions before began.

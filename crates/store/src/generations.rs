@@ -57,12 +57,44 @@ impl CollectionState {
     /// The same collection with `other`, one of [`CollectionState::others`], live instead of the one that is.
     ///
     /// # Errors
-    /// `Limit` while it is being built.
+    /// `GenerationBuilding` while it is being built.
     pub fn with_live(&self, other: &GenerationState) -> Result<Self> {
         match other.phase {
             Phase::Ready => Ok(self.seen_from(other)),
-            Phase::Building => Err(StoreError::Limit(format!("generation {} is still being built", other.id))),
+            Phase::Building => Err(StoreError::GenerationBuilding(other.id)),
         }
+    }
+
+    /// The generation `id` beside the live one.
+    ///
+    /// # Errors
+    /// `UnknownGeneration`, also for the live one.
+    pub fn standby(&self, id: GenerationId) -> Result<&GenerationState> {
+        self.others.iter().find(|other| other.id == id).ok_or_else(|| self.lacks(id))
+    }
+
+    /// What to answer to who names `generation`, which is not beside the live one.
+    pub fn lacks(&self, generation: GenerationId) -> StoreError {
+        StoreError::UnknownGeneration { collection: self.name.clone(), generation }
+    }
+
+    /// Whether a further generation can be begun.
+    ///
+    /// # Errors
+    /// `GenerationBuilding` while one is being built; `TooManyGenerations` when there are [`MAX_GENERATIONS`].
+    pub fn check_room(&self) -> Result<()> {
+        if let Some(building) = self.others.iter().find(|other| other.phase == Phase::Building) {
+            return Err(StoreError::GenerationBuilding(building.id));
+        }
+        check_number(self.others.len() + 1)
+    }
+
+    /// Whether the generation `id` answers.
+    ///
+    /// # Errors
+    /// `GenerationLive` if it does.
+    pub fn check_not_live(&self, id: GenerationId) -> Result<()> {
+        if self.generation == id { Err(StoreError::GenerationLive(id)) } else { Ok(()) }
     }
 
     /// The same collection as it would be if `other` were live.
@@ -94,6 +126,15 @@ impl CollectionState {
     pub fn generation_created_at(&self) -> &str {
         self.live_since.as_deref().unwrap_or(&self.created_at)
     }
+}
+
+/// Whether a collection with so many generations may have another one.
+///
+/// # Errors
+/// `TooManyGenerations` from [`MAX_GENERATIONS`] on.
+pub fn check_number(generations: usize) -> Result<()> {
+    let most = MAX_GENERATIONS;
+    if generations >= most { Err(StoreError::TooManyGenerations { most }) } else { Ok(()) }
 }
 
 /// A generation to begin.
@@ -161,14 +202,15 @@ pub trait Generations {
     /// not.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` when there are [`MAX_GENERATIONS`] already or one is being built.
+    /// `UnknownCollection`; `GenerationBuilding` while one is being built; `TooManyGenerations` when there are
+    /// [`MAX_GENERATIONS`] already.
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState>;
 
     /// Files records in a generation that is being built; how many. Left out: records that are gone or have another seq by
     /// now, and those filed already.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` when there is no such standby generation.
+    /// `UnknownCollection`; `UnknownGeneration` when there is no such standby generation.
     async fn file(&self, name: &CollectionName, generation: GenerationId, batch: Vec<Filing>) -> Result<u64>;
 
     /// Says that a generation is complete.
@@ -181,7 +223,7 @@ pub trait Generations {
     /// Lookups continue meanwhile, each wholly in one generation or the other. Nothing to do when it is live already.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` when there is no such generation or it is still being built.
+    /// `UnknownCollection`; `UnknownGeneration`; `GenerationBuilding`.
     async fn activate_generation(
         &self,
         name: &CollectionName,
@@ -191,7 +233,7 @@ pub trait Generations {
     /// Removes a standby generation with everything in it; whether it was there.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` when it is the live one.
+    /// `UnknownCollection`; `GenerationLive`.
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool>;
 
     /// The statistics that a generation was begun with; `None` where it has none, as every first generation.
@@ -211,7 +253,7 @@ pub trait Generations {
     /// Registrations record their own in the live generation: all matches, not only those that the verdict lists.
     ///
     /// # Errors
-    /// `UnknownCollection`; `Limit` when there is no such generation.
+    /// `UnknownCollection`; `UnknownGeneration`.
     async fn put_pairs(&self, name: &CollectionName, generation: GenerationId, pairs: Vec<Pairs>) -> Result<()>;
 
     /// Waits until every change of the collection that was under way at the call is visible or has failed. After
@@ -230,4 +272,50 @@ pub trait Generations {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Pairs>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CollectionNumber, CollectionSpec};
+
+    /// A collection whose generation 2 is live, with others in these phases from 3 on.
+    fn with(phases: &[Phase]) -> CollectionState {
+        let (name, profile, now) = (CollectionName::new("letters").unwrap(), "p".to_owned(), "2026-01-01".to_owned());
+        let first = CollectionState::first(
+            CollectionNumber(1),
+            CollectionSpec { name, settings: Settings::default(), profile, now },
+        );
+        let other = |(id, phase): (GenerationId, &Phase)| {
+            let (settings, created_at) = (Settings::default(), "2026-01-02".to_owned());
+            GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: 9 }
+        };
+        CollectionState { generation: 2, others: (3..).zip(phases).map(other).collect(), ..first }
+    }
+
+    #[test]
+    fn every_refusal_names_its_reason() {
+        use Phase::{Building, Ready};
+        let table: [(&[Phase], Result<()>); 5] = [
+            (&[], Ok(())),
+            (&[Ready], Ok(())),
+            (&[Building], Err(StoreError::GenerationBuilding(3))),
+            // What would make room first is said first.
+            (&[Ready, Building], Err(StoreError::GenerationBuilding(4))),
+            (&[Ready, Ready], Err(StoreError::TooManyGenerations { most: 3 })),
+        ];
+        for (phases, expected) in table {
+            assert_eq!(format!("{:?}", with(phases).check_room()), format!("{expected:?}"), "{phases:?}");
+        }
+        let state = with(&[Ready, Building]);
+        assert!(matches!(state.check_not_live(2), Err(StoreError::GenerationLive(2))));
+        assert!(state.check_not_live(3).is_ok() && state.check_not_live(7).is_ok());
+        for unknown in [1, 2, 7] {
+            let refused = state.standby(unknown).map(|other| other.id);
+            assert!(matches!(refused, Err(StoreError::UnknownGeneration { generation, .. }) if generation == unknown));
+        }
+        assert_eq!(state.with_live(state.standby(3).unwrap()).unwrap().generation, 3);
+        let refused = state.with_live(state.standby(4).unwrap());
+        assert!(matches!(refused, Err(StoreError::GenerationBuilding(4))));
+    }
 }

@@ -36,7 +36,7 @@ pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::Via;
+use doppel_core::index::{IndexFull, Via};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
@@ -48,9 +48,18 @@ pub type Seq = u64;
 /// Names one complete index of a collection, built with one profile.
 pub type GenerationId = u32;
 
+/// Names a collection for ever: given when it is created, and never again, not to one created under the same name later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CollectionNumber(pub u32);
+
 /// A collection as the store knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectionState {
+    /// Which one it is. Two states are of one collection if they have the same number, whatever their names and times. Not
+    /// encoded: a store keeps it in the collection's keys.
+    #[serde(skip)]
+    pub number: CollectionNumber,
     /// Its name.
     pub name: CollectionName,
     /// Its settings.
@@ -59,7 +68,7 @@ pub struct CollectionState {
     pub generation: GenerationId,
     /// Digest of the profile the generation was built with, in hexadecimal.
     pub profile: String,
-    /// When it was created (RFC 3339, UTC).
+    /// When it was created (RFC 3339, UTC), by the clock of whoever created it: to be shown, not to be compared.
     pub created_at: String,
     /// When the live generation was begun, where that was later (RFC 3339, UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,9 +90,10 @@ fn is_zero(version: &u32) -> bool {
 
 impl CollectionState {
     /// A new collection, with its first generation.
-    pub fn first(spec: CollectionSpec) -> Self {
+    pub fn first(number: CollectionNumber, spec: CollectionSpec) -> Self {
         let CollectionSpec { name, settings, profile, now } = spec;
         Self {
+            number,
             name,
             settings,
             generation: 1,
@@ -363,6 +373,46 @@ pub enum StoreError {
         /// Live.
         live: GenerationId,
     },
+    /// No such generation beside the live one.
+    #[error("collection {collection} has no generation {generation} beside the live one")]
+    UnknownGeneration {
+        /// Of which collection.
+        collection: CollectionName,
+        /// Which one.
+        generation: GenerationId,
+    },
+    /// Asked for is a generation beside the live one, and this one is live.
+    #[error("generation {0} is the live one; name one beside it, or activate another one first")]
+    GenerationLive(GenerationId),
+    /// The generation is not complete yet.
+    #[error("generation {0} is still being built; wait for its task to end, or cancel it")]
+    GenerationBuilding(GenerationId),
+    /// The collection has as many generations as it may, the live one included.
+    #[error("the collection has {most} generations, the most there can be; drop one first")]
+    TooManyGenerations {
+        /// The limit.
+        most: usize,
+    },
+    /// As many rulings about a pair are kept as may be.
+    #[error("{most} rulings about these two records are kept, the most there can be; the last one holds")]
+    TooManyRulings {
+        /// The limit.
+        most: usize,
+    },
+    /// Document frequencies are too large to be written at once.
+    #[error("document frequencies of {given} bytes are given, at most {most} are kept; keep fewer of them")]
+    FrequenciesTooLarge {
+        /// Bytes given.
+        given: usize,
+        /// The limit, in bytes.
+        most: usize,
+    },
+    /// The index of a generation takes no further record.
+    #[error(transparent)]
+    IndexFull(#[from] IndexFull),
+    /// Only an empty collection can be filled in bulk.
+    #[error("collection {0} has records; only an empty one can be filled")]
+    NotEmpty(CollectionName),
     /// The volume is full; reads go on.
     #[error(
         "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
@@ -384,9 +434,6 @@ pub enum StoreError {
     /// It is open whether the change was made. Repeating the call is safe.
     #[error("the outcome of the write is unknown: {0}; repeat it")]
     Unknown(String),
-    /// A limit of the store is reached.
-    #[error("{0}")]
-    Limit(String),
     /// The data on disk is not what it should be, or a bug.
     #[error("store failure: {0}")]
     Internal(String),

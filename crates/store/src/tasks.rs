@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::Result;
+use super::{CollectionNumber, Result};
 use doppel_core::collection::CollectionName;
 
 /// How a task stands.
@@ -41,6 +41,9 @@ pub struct TaskState {
     pub id: String,
     /// The collection it works on.
     pub collection: CollectionName,
+    /// Which collection had that name when the task was asked for; not said by tasks of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<CollectionNumber>,
     /// What it does: `reindex`, `activate`, `purge`.
     pub kind: String,
     /// How it stands.
@@ -90,6 +93,7 @@ impl TaskState {
         Self {
             id,
             collection,
+            number: None,
             kind: kind.to_owned(),
             status: TaskStatus::Enqueued,
             request,

@@ -137,7 +137,7 @@ impl Delivery<'_> {
 
 /// Refusals of one line that hold for all others too: to go on would refuse the whole file line by line.
 fn is_final(refusal: &Refusal) -> bool {
-    matches!(refusal.code.as_str(), "unknown_collection" | "store_limit")
+    matches!(refusal.code.as_str(), "unknown_collection" | "too_many_collections" | "index_full")
 }
 
 /// Trying again makes sense.

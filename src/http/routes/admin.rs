@@ -84,7 +84,7 @@ pub struct HostAliasesInput {
 #[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "the collection has an unfinished task")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `too_many_generations`: drop one first")))]
 pub async fn reindex(
     _: Administrator,
     State(app): State<App>,
@@ -114,7 +114,7 @@ pub async fn reindex(
 #[utoipa::path(post, path = "/v1/admin/purge", operation_id = "startPurge", tag = "admin", request_body = PurgeInput,
     responses((status = 202, description = "asked for; `Location` is the task", body = Task),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "the collection has an unfinished task")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn purge(
     _: Administrator,
     State(app): State<App>,

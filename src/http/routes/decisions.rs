@@ -90,7 +90,8 @@ pub async fn list(
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path, description = "record id, percent-encoded"),
         ("b" = RecordId, Path, description = "another record id")),
     request_body = DecisionInput,
-    responses((status = 200, description = "all that was decided about the two", body = DecisionView)))]
+    responses((status = 200, description = "all that was decided about the two", body = DecisionView),
+        (status = 409, description = "`too_many_rulings`: a thousand rulings about the pair are kept, the most there can be")))]
 pub async fn put(
     _: Writer,
     State(app): State<App>,
@@ -147,7 +148,8 @@ impl Parameters for WithdrawParams {
 /// The scores decide again. The history stays.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "deleteDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path), WithdrawParams),
-    responses((status = 200, description = "the decision with its history", body = DecisionView)))]
+    responses((status = 200, description = "the decision with its history", body = DecisionView),
+        (status = 409, description = "`too_many_rulings`: a thousand rulings about the pair are kept, the most there can be")))]
 pub async fn delete(
     _: Writer,
     State(app): State<App>,

@@ -48,7 +48,9 @@ pub async fn list(
 /// Drop a generation beside the live one
 #[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", operation_id = "deleteGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
-    responses((status = 204, description = "dropped")))]
+    responses((status = 204, description = "dropped"),
+        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
+        (status = 409, description = "`generation_live`: it is the live one; `generation_building`: a task builds it")))]
 pub async fn delete(
     _: Administrator,
     State(app): State<App>,
@@ -66,7 +68,9 @@ pub async fn delete(
 /// was live is kept.
 #[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", operation_id = "activateGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task)))]
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn activate(
     _: Administrator,
     State(app): State<App>,
@@ -97,7 +101,8 @@ impl Parameters for CompareParams {
 #[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", operation_id = "compareGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path), CompareParams),
     responses((status = 200, description = "the comparison", body = Comparison),
-        (status = 409, description = "it is the live one, or is still being built")))]
+        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
+        (status = 409, description = "`generation_live`: it is the live one; `generation_building`: it is not complete yet")))]
 pub async fn compare(
     _: Reader,
     State(app): State<App>,

@@ -11,6 +11,7 @@ pub(super) async fn run(handle: &Handle, request: Activate) -> Result<Value, Sto
     let (engine, collection) = (handle.engine(), handle.collection());
     let generation = request.generation;
     handle.phase("activate", 0);
+    handle.check_collection().await?;
     handle.commit();
     engine.activate_generation(&collection, generation).await?;
     let scan_end = engine.live_scan_end(&collection).await?;

@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::Stop;
 use crate::{Engine, Error};
 use doppel_core::collection::CollectionName;
-use doppel_store::StoreError;
 use doppel_store::tasks::{TaskState, TaskStatus};
+use doppel_store::{CollectionNumber, StoreError};
 
 /// How long a task stays held without a sign of life: several [`RENEW_EVERY`], so that a slow disk or a change of primary does
 /// not cost it.
@@ -85,6 +85,20 @@ impl Handle {
         self.state.lock().collection.clone()
     }
 
+    /// The collection that the task was asked for; `there` where the task does not say, as those of earlier builds do not. It
+    /// says so from then on.
+    pub(super) fn collection_number(&self, there: CollectionNumber) -> CollectionNumber {
+        *self.state.lock().number.get_or_insert(there)
+    }
+
+    /// Ends the work if its collection is another one by now: to be asked before what cannot be taken back.
+    ///
+    /// # Errors
+    /// [`Stop::Replaced`]; [`Stop::Error`] where there is none of this name, or the store cannot be asked.
+    pub(super) async fn check_collection(&self) -> Result<(), Stop> {
+        if super::replaced(self).await? { Err(Stop::Replaced) } else { Ok(()) }
+    }
+
     pub(super) fn request(&self) -> Value {
         self.state.lock().request.clone()
     }
@@ -115,14 +129,25 @@ impl Handle {
         self.store().await
     }
 
+    /// Renews the lease, and looks whether the collection is still the one.
+    async fn look_after(&self) -> Result<(), Stop> {
+        self.store().await?;
+        match self.check_collection().await {
+            // The work meets that itself, at a better moment.
+            Err(Stop::Error(_)) | Ok(()) => Ok(()),
+            stop => stop,
+        }
+    }
+
     /// Renews the lease for ever; ends when the task is to end.
     pub(super) async fn keep_alive(&self) -> End {
         loop {
             tokio::time::sleep(RENEW_EVERY).await;
-            match self.store().await {
+            match self.look_after().await {
                 Ok(()) => {}
                 Err(Stop::Canceled) => return End::Canceled,
                 Err(Stop::Lost) => return End::Lost,
+                Err(Stop::Replaced) => return End::Failed(super::REPLACED.into()),
                 Err(Stop::Error(error)) => tracing::warn!(%error, "the progress of a task could not be stored"),
             }
         }

@@ -21,7 +21,6 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::tasks::Work;
 use crate::{Engine, Error};
-use doppel_core::collection::CollectionName;
 use doppel_store::StoreError;
 use doppel_store::tasks::{TaskState, TaskStatus};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +31,11 @@ pub use warm::warm_up;
 
 /// How often the store is asked for tasks that nobody told us of: asked for through another instance, or left by a dead one.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often to look for a collection that another instance created, and how long to wait in between: longer in all than a
+/// store may answer from memory.
+const LOOKS: u32 = 30;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Longest pause between two tries while the store is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -97,9 +101,8 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &Canc
     point("task::begun");
     let (id, kind, collection) = (task.id.clone(), task.kind.clone(), task.collection.clone());
     tracing::info!(task = id, kind, %collection, "task begun");
-    let asked_at = task.created_at.clone();
     let handle = Handle::new(engine.clone(), task, holder.to_owned());
-    let end = match refusal(&handle, &asked_at).await {
+    let end = match refusal(&handle).await {
         Some(end) => end,
         None => tokio::select! {
             end = work(&handle) => end,
@@ -108,7 +111,12 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &Canc
         },
     };
     let end = match end {
-        End::Failed(_) if is_gone(engine, &collection).await => End::Canceled,
+        // With the collection went what was to be done.
+        End::Failed(_) => match replaced(&handle).await {
+            Err(Error::UnknownCollection(_)) => End::Canceled,
+            Ok(true) => End::Failed(REPLACED.into()),
+            Ok(false) | Err(_) => end,
+        },
         end => end,
     };
     if matches!(end, End::Canceled | End::Failed(_)) {
@@ -126,24 +134,35 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &Canc
     tracing::info!(task = id, kind, %collection, status, "task ended or let go");
 }
 
-/// Whether a collection was deleted: with it went what was to be done.
-async fn is_gone(engine: &Engine, collection: &CollectionName) -> bool {
-    matches!(engine.collection_created_at(collection).await, Err(Error::UnknownCollection(_)))
+/// Why a task ends whose collection was replaced.
+const REPLACED: &str = "the collection was deleted, and one of the same name created, since this was asked for";
+
+/// Whether the collection is another one than the task was asked for. Numbers ascend: a lower one is what this instance
+/// remembers of the one before, until it hears of what another instance created.
+///
+/// # Errors
+/// [`Error::UnknownCollection`] where there is none of this name; [`Error::Store`] when the store cannot be asked.
+async fn replaced(handle: &Handle) -> Result<bool, Error> {
+    for _ in 0..LOOKS {
+        let there = handle.engine().collection_number(&handle.collection()).await?;
+        let own = handle.collection_number(there);
+        if there >= own {
+            return Ok(there > own);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(false)
 }
 
 /// Why a task is not to be begun, or gone on with: it was told to stop, or its collection is another one by now.
-async fn refusal(handle: &Handle, asked_at: &str) -> Option<End> {
+async fn refusal(handle: &Handle) -> Option<End> {
     if reindex::is_live(handle).await.unwrap_or(false) {
         handle.commit();
     }
     if handle.is_canceled() {
         return Some(End::Canceled);
     }
-    let collection = handle.engine().collection_created_at(&handle.collection()).await.ok()?;
-    let replaced = collection.as_str() > asked_at;
-    replaced.then(|| {
-        End::Failed("the collection was deleted, and one of the same name created, since this was asked for".into())
-    })
+    replaced(handle).await.ok()?.then(|| End::Failed(REPLACED.into()))
 }
 
 async fn work(handle: &Handle) -> End {
@@ -163,6 +182,7 @@ async fn work(handle: &Handle) -> End {
             Ok(result) => return End::Succeeded(result),
             Err(Stop::Lost) => return End::Lost,
             Err(Stop::Canceled) => return End::Canceled,
+            Err(Stop::Replaced) => return End::Failed(REPLACED.into()),
             Err(Stop::Error(Error::Store(error))) if passes(&error, handle) => {
                 tracing::warn!(%error, "a task waits for the store and goes on from its last checkpoint");
                 handle.phase("wait for the store", 0);
@@ -193,6 +213,8 @@ enum Stop {
     Canceled,
     /// Somebody else holds the task by now.
     Lost,
+    /// Its collection is another one by now.
+    Replaced,
     /// It cannot go on.
     Error(Error),
 }

@@ -62,6 +62,7 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     }
     if request.activate {
         handle.phase("activate", 0);
+        handle.check_collection().await?;
         engine.activate_generation(&collection, generation).await?;
         point("reindex::activated");
         at.pairs += catch_up(handle, &mut rebuild).await?;
@@ -92,6 +93,7 @@ async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Re
     };
     let statistics = engine.count_words(&collection, &settings, |read| handle.done(read)).await?;
     handle.phase("announce", 0);
+    handle.check_collection().await?;
     at.previous = Some(engine.live_generation(&collection).await?);
     let begun = engine.begin_generation(&collection, &settings, statistics).await?;
     point("reindex::announced");

@@ -29,6 +29,19 @@ fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
+/// An engine over a store that others may use too, by its own clock.
+fn instance(store: Arc<ModelStore>, now: fn() -> String) -> Engine {
+    let options = Options {
+        auto_create: true,
+        max_auto_created: usize::MAX,
+        automatic_reindex: true,
+        now,
+        micros: || jiff::Timestamp::now().as_microsecond().unsigned_abs(),
+        new_id,
+    };
+    Engine::new(store, options)
+}
+
 /// An engine over the model with its tasks running.
 struct Office {
     engine: Engine,
@@ -38,15 +51,11 @@ struct Office {
 
 impl Office {
     async fn new() -> Self {
-        let options = Options {
-            auto_create: true,
-            max_auto_created: usize::MAX,
-            automatic_reindex: true,
-            now,
-            micros: || jiff::Timestamp::now().as_microsecond().unsigned_abs(),
-            new_id,
-        };
-        let engine = Engine::new(Arc::new(ModelStore::default()), options);
+        Self::over(Arc::default())
+    }
+
+    fn over(store: Arc<ModelStore>) -> Self {
+        let engine = instance(store, now);
         let draining = CancellationToken::new();
         tokio::spawn(super::run(engine.clone(), draining.clone()));
         Self { engine, name: CollectionName::new("letters").unwrap(), draining }

@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, deserialize_from_bson, doc, serialize_to_bso
 use super::{Number, damaged};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::{GenerationState, Phase};
-use doppel_store::{CollectionState, GenerationId, Result, Seq};
+use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
 
 /// [`GenerationState::scan_end`] while it is not yet known.
 pub(in super::super) const SCAN_END_OPEN: Seq = i64::MAX as Seq;
@@ -25,6 +25,8 @@ impl CollectionDocument {
     pub(in super::super) fn encode(&self) -> Result<Document> {
         let Self { number, state, last_generation, empty } = self;
         let CollectionState {
+            // That of the document.
+            number: _,
             name,
             settings,
             generation,
@@ -53,7 +55,9 @@ impl CollectionDocument {
     pub(in super::super) fn decode(document: &Document) -> Result<Self> {
         let text = |key: &str| document.get_str(key).map_err(damaged);
         let others = document.get_array("others").map(Vec::as_slice).unwrap_or_default();
+        let number = document.get_i32("number").map_err(damaged)?;
         let state = CollectionState {
+            number: CollectionNumber(number as u32),
             name: CollectionName::new(text("_id")?).map_err(damaged)?,
             settings: settings_of(document)?,
             generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
@@ -66,7 +70,6 @@ impl CollectionDocument {
         };
         let highest = state.others.iter().map(|other| other.id).max().unwrap_or(0).max(state.generation);
         let last_generation = document.get_i32("last_generation").map_or(0, |last| last as GenerationId).max(highest);
-        let number = document.get_i32("number").map_err(damaged)?;
         Ok(Self { number, state, last_generation, empty: document.get_bool("empty").map_err(damaged)? })
     }
 }

@@ -202,6 +202,7 @@ pub(super) async fn collections_do_not_see_each_other(store: Shared) {
 
 pub(super) async fn a_dropped_collection_can_be_made_again_empty(store: Shared) {
     let desk = Desk::new(&store, "a_dropped_collection").await;
+    let before = desk.state().await.number;
     let again = store.create_collection(desk.spec("p1")).await;
     assert!(matches!(again, Err(StoreError::CollectionExists(_))));
     let sample = Sample::with_keys("a", [1, 2]);
@@ -209,8 +210,13 @@ pub(super) async fn a_dropped_collection_can_be_made_again_empty(store: Shared) 
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
     assert!(!store.drop_collection(&desk.name).await.expect("a drop"), "it is gone already");
     assert!(store.collection(&desk.name).await.expect("a look").is_none());
-    store.create_collection(desk.spec("p1")).await.expect("the name is free");
+    let made = store.create_collection(desk.spec("p1")).await.expect("the name is free");
     assert!(desk.all().await.is_empty() && desk.get("a").await.is_none() && desk.find(&sample).await.is_empty());
+    assert!(made.number > before, "its number is its own, and above those given before");
+    let updated = store.update_collection(desk.spec("p1")).await.expect("an update");
+    assert_eq!((updated.number, desk.state().await.number), (made.number, made.number), "whatever changes in it");
+    let listed = store.collections().await.expect("a list");
+    assert!(listed.iter().filter(|state| state.number == made.number).map(|state| &state.name).eq([&desk.name]));
     assert_eq!(stored(desk.put(&sample).await).verdict.kind, VerdictKind::Original);
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn a_pair_has_room_for_so_many_rulings(store: Shared) {
     store.put_decision(&desk.name, decision).await.expect("a decision");
     assert_eq!(desk.decide("a", "b", Judgement::NotSame, "").await.rulings.len(), MAX_RULINGS);
     let refused = store.decide(&desk.name, pair("a", "b"), ruling(Judgement::Same, "")).await;
-    assert!(matches!(refused, Err(StoreError::Limit(_))), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::TooManyRulings { most: MAX_RULINGS })), "{refused:?}");
     assert_eq!(desk.decision("a", "b").await.expect("it is there").same(), Some(false));
 }
 

@@ -10,8 +10,10 @@ use doppel_core::verdict::VERDICT_SIMILAR;
 
 type Shared = Arc<dyn Store>;
 
-fn is_limit<T>(outcome: &Result<T>) -> bool {
-    matches!(outcome, Err(StoreError::Limit(_)))
+/// Whether there is no such generation beside the live one of this collection.
+fn is_missing<T>(outcome: &Result<T>, desk: &Desk, wanted: GenerationId) -> bool {
+    matches!(outcome, Err(StoreError::UnknownGeneration { collection, generation })
+        if *collection == desk.name && *generation == wanted)
 }
 
 fn is_unknown<T>(outcome: &Result<T>) -> bool {
@@ -43,7 +45,8 @@ pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Sh
     );
     let shown = desk.state().await;
     assert_eq!((shown.generation, shown.profile.as_str(), &shown.others), (1, "p1", &vec![begun.clone()]));
-    assert!(is_limit(&store.begin_generation(desk.generation_spec("p3")).await), "one at a time");
+    let refused = store.begin_generation(desk.generation_spec("p3")).await;
+    assert!(matches!(refused, Err(StoreError::GenerationBuilding(id)) if id == begun.id), "one at a time");
     store.complete_generation(&desk.name, begun.id).await.expect("a completion");
     store.complete_generation(&desk.name, begun.id).await.expect("the same again");
     assert_eq!(desk.state().await.others[0].phase, Phase::Ready);
@@ -55,7 +58,9 @@ pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Sh
     }
     let others: Vec<GenerationId> = desk.state().await.others.iter().map(|other| other.id).collect();
     assert!(others.len() == MAX_GENERATIONS - 1 && others.is_sorted());
-    assert!(is_limit(&store.begin_generation(desk.generation_spec("p4")).await), "each costs every registration");
+    let refused = store.begin_generation(desk.generation_spec("p4")).await;
+    let is_full = matches!(refused, Err(StoreError::TooManyGenerations { most: MAX_GENERATIONS }));
+    assert!(is_full, "each costs every registration: {refused:?}");
     let nowhere = GenerationSpec { collection: never_made(), ..desk.generation_spec("p2") };
     assert!(is_unknown(&store.begin_generation(nowhere).await));
     assert!(is_unknown(&store.file(&never_made(), 2, Vec::new()).await));
@@ -111,9 +116,11 @@ pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: Share
     assert_eq!(desk.file_rest(&begun).await, 0, "the same again changes nothing");
     assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("noted").await);
     assert_eq!(desk.filed(1).await, desk.should_be_filed("p1").await);
-    assert!(is_limit(&store.file(&desk.name, begun.id + 1, vec![filing(2)]).await), "there is no such generation");
-    assert!(is_limit(&store.file(&desk.name, 1, vec![filing(2)]).await), "the live one is not to be filed");
-    assert!(is_limit(&store.complete_generation(&desk.name, begun.id + 1).await));
+    let next = begun.id + 1;
+    assert!(is_missing(&store.file(&desk.name, next, vec![filing(2)]).await, &desk, next));
+    assert!(is_missing(&store.file(&desk.name, 1, vec![filing(2)]).await, &desk, 1), "the live one is not to be filed");
+    assert!(is_missing(&store.complete_generation(&desk.name, next).await, &desk, next));
+    assert!(is_missing(&store.complete_generation(&desk.name, 1).await, &desk, 1), "nor to be completed");
 }
 
 pub(super) async fn removals_and_replacements_reach_every_generation(store: Shared) {
@@ -157,7 +164,8 @@ pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(st
 
 pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_again(store: Shared) {
     let desk = filled(&store, "a_dropped_generation", 4).await;
-    assert!(is_limit(&store.drop_generation(&desk.name, 1).await), "the live one stays");
+    let refused = store.drop_generation(&desk.name, 1).await;
+    assert!(matches!(refused, Err(StoreError::GenerationLive(1))), "the live one stays: {refused:?}");
     assert!(!store.drop_generation(&desk.name, 7).await.expect("a drop"), "there is none");
     let spec = GenerationSpec { statistics: vec![1, 2], ..desk.generation_spec("noted") };
     let second = store.begin_generation(spec).await.expect("an announcement");
@@ -169,8 +177,8 @@ pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_aga
     assert!(desk.state().await.others.is_empty() && desk.filed(second.id).await.is_empty());
     assert_eq!(store.statistics(&desk.name, second.id).await.expect("a look"), None);
     assert!(store.pairs(&desk.name, second.id, 0, 9).await.expect("a page").is_empty());
-    assert!(is_limit(&store.file(&desk.name, second.id, Vec::new()).await));
-    assert!(is_limit(&store.put_pairs(&desk.name, second.id, Vec::new()).await));
+    assert!(is_missing(&store.file(&desk.name, second.id, Vec::new()).await, &desk, second.id));
+    assert!(is_missing(&store.put_pairs(&desk.name, second.id, Vec::new()).await, &desk, second.id));
     let third = desk.begin("noted").await;
     assert!(third.id > second.id && desk.filed(third.id).await.is_empty());
     assert_eq!(store.statistics(&desk.name, third.id).await.expect("a look"), None);
@@ -282,5 +290,6 @@ pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: Sha
     assert_eq!(all_pairs(&desk, second).await, [pairs(5, &[3])], "each generation has its own");
     assert!(matches!(desk.put_in_all(&Sample { keys: vec![3], ..sample(5) }).await, Registered::Replaced(_)));
     assert!(all_pairs(&desk, second).await.is_empty());
-    assert!(is_limit(&store.put_pairs(&desk.name, second + 1, vec![pairs(1, &[])]).await));
+    let refused = store.put_pairs(&desk.name, second + 1, vec![pairs(1, &[])]).await;
+    assert!(is_missing(&refused, &desk, second + 1));
 }

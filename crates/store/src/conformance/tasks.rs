@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Desk, Sample};
-use crate::Store;
 use crate::tasks::{KEPT_TASKS, TaskPut, TaskState, TaskStatus};
+use crate::{CollectionNumber, Store};
 
 type Shared = Arc<dyn Store>;
 
@@ -43,6 +43,7 @@ pub(super) async fn a_task_comes_back_as_it_went_in(store: Shared) {
         cancel: true,
         holder: Some("host-1".into()),
         held_until: 1_790_000_000_000_000,
+        number: Some(CollectionNumber(7)),
         started_at: Some("2026-01-01T00:00:01Z".into()),
         ..first
     };

@@ -5,8 +5,8 @@ use std::ops::Bound;
 use async_trait::async_trait;
 
 use super::ModelStore;
-use crate::decisions::{Decision, Decisions, MAX_RULINGS, RecordPair, Ruling};
-use crate::{Result, StoreError};
+use crate::Result;
+use crate::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
@@ -15,9 +15,7 @@ impl Decisions for ModelStore {
     async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
         self.with(name, |collection| {
             let rulings = collection.decisions.entry(pair.clone()).or_default();
-            if rulings.len() >= MAX_RULINGS {
-                return Err(StoreError::Limit(format!("a pair can be ruled about {MAX_RULINGS} times")));
-            }
+            check_rulings(rulings.len())?;
             rulings.push(ruling);
             Ok(Decision { pair, rulings: rulings.clone() })
         })

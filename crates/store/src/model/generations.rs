@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Collection, Generation, ModelStore};
-use crate::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, MAX_GENERATIONS, Pairs, Phase};
-use crate::{CollectionState, GenerationId, Result, Seq, StoreError};
+use crate::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use crate::{CollectionState, GenerationId, Result, Seq};
 use doppel_core::collection::CollectionName;
 
 impl Collection {
@@ -17,10 +17,8 @@ impl Collection {
 
     /// A standby generation.
     fn standby(&mut self, id: GenerationId) -> Result<&mut Generation> {
-        if !self.state.others.iter().any(|other| other.id == id) {
-            return Err(missing(id));
-        }
-        self.generations.get_mut(&id).ok_or_else(|| missing(id))
+        self.state.standby(id)?;
+        self.generations.get_mut(&id).ok_or_else(|| self.state.lacks(id))
     }
 
     /// Changes what is shown of the collection.
@@ -31,10 +29,6 @@ impl Collection {
     }
 }
 
-fn missing(id: GenerationId) -> StoreError {
-    StoreError::Limit(format!("the collection has no generation {id} beside the live one"))
-}
-
 #[async_trait]
 impl Generations for ModelStore {
     async fn wait_until_settled(&self, name: &CollectionName) -> Result<()> {
@@ -43,10 +37,7 @@ impl Generations for ModelStore {
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         self.with(&spec.collection, |collection| {
-            let others = &collection.state.others;
-            if others.len() + 1 >= MAX_GENERATIONS || others.iter().any(|other| other.phase == Phase::Building) {
-                return Err(StoreError::Limit("no further generation can be begun; drop one first".into()));
-            }
+            collection.state.check_room()?;
             let state = GenerationState {
                 id: collection.next_generation(),
                 settings: spec.settings.clone(),
@@ -98,9 +89,7 @@ impl Generations for ModelStore {
         self.with(name, |collection| {
             if collection.state.generation != generation {
                 let state = &collection.state;
-                let found =
-                    state.others.iter().find(|other| other.id == generation).ok_or_else(|| missing(generation))?;
-                let state = state.with_live(found)?;
+                let state = state.with_live(state.standby(generation)?)?;
                 collection.state = Arc::new(state);
             }
             Ok(Arc::clone(&collection.state))
@@ -109,9 +98,7 @@ impl Generations for ModelStore {
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
         self.with(name, |collection| {
-            if collection.state.generation == generation {
-                return Err(StoreError::Limit(format!("generation {generation} is the live one")));
-            }
+            collection.state.check_not_live(generation)?;
             let there = collection.standby(generation).is_ok();
             if there {
                 // Emptied, not removed: its number is not to be given again.

@@ -12,6 +12,7 @@ mod tasks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -19,8 +20,8 @@ use parking_lot::Mutex;
 use crate::decisions::{RecordPair, Ruling};
 use crate::tasks::TaskState;
 use crate::{
-    Candidate, CollectionSpec, CollectionState, Found, GenerationId, Judge, Mode, Query, Registered, Registration,
-    Result, Seq, Store, StoreError, StoredRecord, Until, Usage,
+    Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Mode, Query, Registered,
+    Registration, Result, Seq, Store, StoreError, StoredRecord, Until, Usage,
 };
 use doppel_core::collection::{Channel, CollectionName, Settings};
 use doppel_core::index::Via;
@@ -32,6 +33,8 @@ use doppel_core::verdict::{Fingerprint, Match, VerdictKind};
 #[derive(Default)]
 pub struct ModelStore {
     collections: Mutex<BTreeMap<CollectionName, Collection>>,
+    /// Collections ever created.
+    created: AtomicU32,
     tasks: Mutex<BTreeMap<String, TaskState>>,
 }
 
@@ -220,7 +223,8 @@ impl Store for ModelStore {
             return Err(StoreError::CollectionExists(spec.name));
         }
         let name = spec.name.clone();
-        let state = Arc::new(CollectionState::first(spec));
+        let number = CollectionNumber(self.created.fetch_add(1, Ordering::Relaxed) + 1);
+        let state = Arc::new(CollectionState::first(number, spec));
         let collection = Collection {
             state: Arc::clone(&state),
             next_seq: 1,

@@ -31,15 +31,90 @@ async fn a_task_that_was_told_to_stop_while_nobody_ran_it_does_not_begin() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_does_nothing_to_a_later_collection_of_the_same_name() {
     let office = Office::new().await;
+    filled(&office, 1, 1).await;
+    let before = office.engine.collection_number(&office.name).await.unwrap();
+    office.engine.drop_collection(&office.name).await.unwrap();
     filled(&office, 5, 2).await;
     let work = Work::Purge(Purge { keep: Survivor::First, near: true, dry_run: false, window: Window::default() });
-    let state = left(&office, &work, TaskStatus::Enqueued, "2020-01-01T00:00:00.000Z");
+    // Whatever the clocks say.
+    let state = left(&office, &work, TaskStatus::Enqueued, "2999-01-01T00:00:00.000Z");
     let id = state.id.clone();
-    office.engine.put_task_state(state).await.unwrap().unwrap();
+    office.engine.put_task_state(TaskState { number: Some(before), ..state }).await.unwrap().unwrap();
     let task = office.ended(&id).await;
     assert_eq!(task.status, TaskStatus::Failed);
     assert!(task.error.unwrap().contains("of the same name"));
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collection_that_a_clock_ahead_created_is_reindexed() {
+    let store = Arc::new(ModelStore::default());
+    let ahead = instance(Arc::clone(&store), || "2999-01-01T00:00:00.000Z".into());
+    let office = Office::over(store);
+    ahead.put_collection(&office.name, Settings::default()).await.unwrap();
+    filled(&office, 5, 2).await;
+    let done = office.done(reindex(Settings { min_features: 5, ..Settings::default() }, true)).await;
+    assert_eq!((done.status, done.error), (TaskStatus::Succeeded, None));
+    // As an earlier build asked for it: it named no collection.
+    let state = left(&office, &reindex(Settings::default(), true), TaskStatus::Enqueued, &now());
+    let id = state.id.clone();
+    office.engine.put_task_state(state).await.unwrap().unwrap();
+    assert_eq!(office.ended(&id).await.status, TaskStatus::Succeeded);
+    let number = office.engine.collection_number(&office.name).await.unwrap();
+    assert_eq!(office.engine.task_state(&id).await.unwrap().unwrap().number, Some(number), "and does from then on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reindex_ends_when_its_collection_is_deleted_and_created_again() {
+    let office = Office::new().await;
+    filled(&office, 5, 2).await;
+    let settings = Settings { min_features: 5, ..Settings::default() };
+    let slow = Reindex {
+        settings: Some(Box::new(settings)),
+        activate: true,
+        keep_previous: true,
+        records_per_second: Some(1),
+    };
+    let task = office.engine.begin_task(&office.name, Work::Reindex(slow)).await.unwrap();
+    // All are filed at once, and then it waits for ten seconds.
+    while office.engine.task(&task.id).await.unwrap().done < 10 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    office.engine.drop_collection(&office.name).await.unwrap();
+    filled(&office, 3, 1).await;
+    let ended = office.ended(&task.id).await;
+    assert_eq!(ended.status, TaskStatus::Failed);
+    assert!(ended.error.unwrap().contains("of the same name"));
+    let generations = office.engine.generations(&office.name).await.unwrap();
+    assert_eq!((generations.len(), generations[0].generation), (1, 1), "nothing came of it in the other one");
+    assert_eq!(office.engine.count(&office.name).await.unwrap(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_collection_deleted_and_created_again_in_the_same_instant_nothing_is_remembered() {
+    let store = Arc::new(ModelStore::default());
+    let stopped = || "2026-01-01T00:00:00.000Z".to_owned();
+    let (here, there) = (instance(Arc::clone(&store), stopped), instance(Arc::clone(&store), stopped));
+    let name = CollectionName::new("letters").unwrap();
+    let put = async |engine: &Engine, id: &str, content: String| {
+        let row = Row::parse(json!({ "content": content }).to_string().as_bytes()).unwrap();
+        engine.register(&name, Some(id_of(id)), row, IfDuplicate::Keep).await.unwrap();
+    };
+    let groups = async || here.groups(&name, (Order::Size, 30), 2, None, 10).await.unwrap().0.len();
+    for (id, wording) in [("a", 0), ("b", 1)] {
+        put(&here, id, letter(1, wording)).await;
+    }
+    assert_eq!(groups().await, 1);
+    let purge = Purge { keep: Survivor::First, near: true, dry_run: false, window: Window::default() };
+    let found = here.find_superfluous(&name, purge, |_| ()).await.unwrap();
+    assert_eq!(found.delete.len(), 1);
+    there.drop_collection(&name).await.unwrap();
+    for (id, matter) in [("a", 1), ("b", 2)] {
+        put(&there, id, letter(matter, 0)).await;
+    }
+    assert_eq!(groups().await, 0, "those were of another collection");
+    assert!(!here.delete_superfluous(&name, &found, &found.delete[0]).await.unwrap());
+    assert_eq!(here.count(&name).await.unwrap(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
