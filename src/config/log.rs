@@ -48,7 +48,7 @@ impl Log {
             }
             let (module, level) =
                 part.split_once('=').map_or(("", part), |(module, level)| (module.trim(), level.trim()));
-            let is_module = module.is_empty() && (part.contains("::") || part == env!("CARGO_PKG_NAME"));
+            let is_module = module.is_empty() && (part.contains("::") || is_crate_of_ours(part));
             if !is_module && (level.is_empty() || level.parse::<LevelFilter>().is_err()) {
                 let meant = meant(level, &LEVELS).map(|meant| format!(", did you mean {meant:?}?")).unwrap_or_default();
                 let levels = LEVELS.join(", ");
@@ -61,6 +61,12 @@ impl Log {
     }
 }
 
+/// `doppel`, `doppel_engine` and so on.
+fn is_crate_of_ours(name: &str) -> bool {
+    let rest = name.strip_prefix(env!("CARGO_PKG_NAME"));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,8 +74,15 @@ mod tests {
     #[test]
     fn a_level_that_is_none_is_refused_with_the_one_meant() {
         let check = |level: &str| Log { level: level.into(), ..Log::default() }.check();
-        for level in ["info", "WARN", "info,doppel::store=debug", "doppel::store", "warn,[request{key=a}]=trace", "off"]
-        {
+        for level in [
+            "info",
+            "WARN",
+            "info,doppel_store_embedded=debug",
+            "doppel_engine",
+            "doppel::http",
+            "warn,[request{key=a}]=trace",
+            "off",
+        ] {
             assert_eq!(check(level), Ok(()), "{level}");
         }
         assert!(Log::default().check().is_ok());
