@@ -8,7 +8,8 @@
 //! * **What is asked about**: 404 it does not exist, 405 not with this method (`Allow` says which), 409 its state forbids it.
 //! * **How it is sent**: 406, 408 body too slow, 413 over a limit (named), 415.
 //! * **Not now**: 429 over the key's rate, 503, 507 the disk is full; `Retry-After` on the first two. `retryable` is true:
-//!   the same request may succeed later.
+//!   the same request may succeed later. Of a 507 nothing was written; of a 503 `outcome_unknown` all or nothing, and repeating tells
+//!   (the disk filled up during the write, or the database did not confirm it).
 //! * **A bug**: 500, and nothing else is 500. The cause goes to the log under the request id, never to the client.
 //!
 //! A handler returns a [`Problem`]; it travels in the response's extensions until [`finish`] writes the body, because only

@@ -15,6 +15,10 @@ use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, StoreError
 
 impl Engine {
     /// Creates a collection (`true`) or changes its settings (`false`).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] settings; [`Error::Store`] with `ProfileConflict` where they change signatures and there are records;
+    /// [`Error::TaskRunning`] while a reindex or an activation brings other settings.
     pub async fn put_collection(&self, name: &CollectionName, settings: Settings) -> Result<(Collection, bool)> {
         let violations = settings.validate();
         if !violations.is_empty() {
@@ -69,17 +73,26 @@ impl Engine {
     }
 
     /// One collection.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn collection(&self, name: &CollectionName) -> Result<Collection> {
         let context = self.context(name).await?;
         self.describe(&context.state).await
     }
 
     /// The names of all collections.
+    ///
+    /// # Errors
+    /// What the store gives.
     pub async fn collection_names(&self) -> Result<Vec<CollectionName>> {
         Ok(self.store.collections().await?.iter().map(|state| state.name.clone()).collect())
     }
 
     /// The collections behind the name `after`, by name, at most `limit`; and the name to go on behind.
+    ///
+    /// # Errors
+    /// What the store gives; a collection that is deleted meanwhile is left out.
     pub async fn collections(
         &self,
         after: Option<&CollectionName>,
@@ -100,6 +113,9 @@ impl Engine {
     }
 
     /// Removes a collection with everything in it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn drop_collection(&self, name: &CollectionName) -> Result<()> {
         let existed = self.store.drop_collection(name).await?;
         self.contexts.forget(name);

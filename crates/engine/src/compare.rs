@@ -50,6 +50,10 @@ impl Engine {
     /// decided about them. Of records that were there when the younger of the two was begun: the pairs of later ones are only
     /// looked for in the one that answers. Reads the pairs of both and all decisions, and the records of pairs that differ, many
     /// at once: O(pairs + decisions). Memory: the decided pairs.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationLive` or
+    /// `GenerationBuilding` where there is nothing to compare.
     pub async fn compare_generations(
         &self,
         collection: &CollectionName,

@@ -96,6 +96,10 @@ fn pair(one: &RecordId, other: &RecordId) -> Result<RecordPair> {
 impl Engine {
     /// Records what a person says of two stored records. It holds from the next question on, whatever the scores say, until it
     /// is ruled again or withdrawn.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] for one record with itself and for names or
+    /// notes that are too long; [`Error::Store`] with `TooManyRulings`.
     pub async fn decide(
         &self,
         collection: &CollectionName,
@@ -112,6 +116,10 @@ impl Engine {
     }
 
     /// Takes back what was said of two records: the scores decide again. The history stays.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] as for [`Engine::decide`]; [`Error::Store`]
+    /// with `TooManyRulings`.
     pub async fn withdraw(
         &self,
         collection: &CollectionName,
@@ -200,6 +208,9 @@ impl Engine {
     }
 
     /// What was said of two records.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownDecision`]; [`Error::Invalid`] for one record with itself.
     pub async fn decision(
         &self,
         collection: &CollectionName,
@@ -212,6 +223,9 @@ impl Engine {
     }
 
     /// Decisions after the pair `after`, ordered by their ids, at most `limit`; and whether there may be more.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn decisions(
         &self,
         collection: &CollectionName,

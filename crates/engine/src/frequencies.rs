@@ -229,6 +229,9 @@ impl Engine {
     }
 
     /// What is known of a collection's document frequencies.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn text_statistics(&self, collection: &CollectionName) -> Result<TextStatistics> {
         let context = self.context(collection).await?;
         let frequencies = &context.frequencies;

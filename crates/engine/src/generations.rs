@@ -37,6 +37,9 @@ pub struct Generation {
 
 impl Engine {
     /// The generations of a collection, ascending.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn generations(&self, collection: &CollectionName) -> Result<Vec<Generation>> {
         let state = self.context(collection).await?.state.clone();
         let mut found = vec![Generation {
@@ -81,22 +84,35 @@ impl Engine {
     }
 
     /// Number of records.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn count(&self, collection: &CollectionName) -> Result<u64> {
         Ok(self.store.count(collection).await?)
     }
 
     /// Says that a generation is complete.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] where it is no standby generation.
     pub async fn complete_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         Ok(self.store.complete_generation(collection, generation).await?)
     }
 
     /// Waits until every change that was under way at the call is visible or has come to nothing; after
     /// [`Engine::activate_generation`], what was judged in the generation before.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Store`] with `Unavailable` or `Unknown` when the store cannot say: to be repeated.
     pub async fn wait_until_settled(&self, collection: &CollectionName) -> Result<()> {
         Ok(self.store.wait_until_settled(collection).await?)
     }
 
     /// Makes a complete generation the live one, unless it is.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationBuilding` where it is not
+    /// complete.
     pub async fn activate_generation(&self, collection: &CollectionName, generation: GenerationId) -> Result<()> {
         if !self.is_live(collection, generation).await? {
             self.store.activate_generation(collection, generation).await?;
@@ -105,21 +121,33 @@ impl Engine {
     }
 
     /// The settings of the generation that answers.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn settings(&self, collection: &CollectionName) -> Result<Settings> {
         Ok(self.context(collection).await?.state.settings.clone())
     }
 
     /// The generation that answers.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn live_generation(&self, collection: &CollectionName) -> Result<GenerationId> {
         Ok(self.context(collection).await?.state.generation)
     }
 
     /// Whether `generation` is the one that answers.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]. A generation that is not there is not live.
     pub async fn is_live(&self, collection: &CollectionName, generation: GenerationId) -> Result<bool> {
         Ok(self.live_generation(collection).await? == generation)
     }
 
     /// [`CollectionState::scan_end`](doppel_store::CollectionState::scan_end) of the live generation.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn live_scan_end(&self, collection: &CollectionName) -> Result<Seq> {
         Ok(self.context(collection).await?.state.scan_end)
     }

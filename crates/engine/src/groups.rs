@@ -175,6 +175,9 @@ impl AllGroups {
 impl Engine {
     /// Groups in order, after `after`, at most `limit`, with at least `least` records; and where the list goes on. `days` is what
     /// "of late" means. O(members of all groups).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn groups(
         &self,
         collection: &CollectionName,
@@ -204,6 +207,9 @@ impl Engine {
     }
 
     /// The group that a record is in.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] where it is in no group.
     pub async fn group_of(&self, collection: &CollectionName, id: &RecordId, days: u32) -> Result<GroupDetail> {
         self.stored(collection, id).await?;
         let since = self.days_ago(days);

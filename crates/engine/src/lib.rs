@@ -3,6 +3,9 @@
 //! The engine knows no status code and no file format. It validates, signs with the collection's profile, lets the store
 //! look up and insert, and judges what the store proposes. It holds no records. What it remembers can
 //! be made again at any time: compiled profiles and sketches of texts (`context`), groups (`groups`).
+//!
+//! Errors: every call that asks the store may give [`Error::Store`] with what [`doppel_store`] says that every call, or every change,
+//! may give; every one that computes, [`Error::Crashed`], which is a bug. What else may happen is under `# Errors` of each call.
 
 pub mod answers;
 mod collections;
@@ -215,6 +218,11 @@ impl Engine {
 
     /// Registers `row` under `id`; without one, under the row's own id or a new UUIDv7. An unknown collection is created
     /// when [`Options::auto_create`] says so.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an id or a row that cannot be taken; [`Error::UnknownCollection`], or
+    /// [`Error::TooManyCollections`] where it would be created; [`Error::Store`] with `IdTaken` where an idempotency key was
+    /// used for other content, with `StaleGeneration` where generations change too fast, with `IndexFull`.
     pub async fn register(
         &self,
         collection: &CollectionName,
@@ -227,6 +235,9 @@ impl Engine {
 
     /// As [`Engine::register`], with a place in a series: takes its place in commit order after the one before it has taken
     /// its own, however long either takes to sign.
+    ///
+    /// # Errors
+    /// As [`Engine::register`]. Whatever comes of it, the turn passes to the next.
     pub async fn register_in_turn(
         &self,
         collection: &CollectionName,
@@ -333,6 +344,9 @@ impl Engine {
     }
 
     /// One record with its verdict.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
     pub async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<RecordView> {
         let record = self.stored(collection, id).await?;
         self.view(collection, record).await
@@ -340,6 +354,9 @@ impl Engine {
 
     /// Records with a seq above `after`, in seq order: at most `limit`, and no more once they hold [`PAGE_BYTES`]. The page
     /// says where the next begins.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Page<RecordView>> {
         let mut items: Vec<RecordView> = Vec::new();
         let mut bytes = 0;
@@ -378,6 +395,9 @@ impl Engine {
     }
 
     /// Removes a record everywhere.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
     pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
         match self.store.remove(collection, id).await? {
             true => {
@@ -389,11 +409,17 @@ impl Engine {
     }
 
     /// Whether writes would be accepted now; the error says why not.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with `DiskFull` or `Unavailable`.
     pub async fn ready(&self) -> Result<()> {
         Ok(self.store.ready().await?)
     }
 
     /// What the store holds.
+    ///
+    /// # Errors
+    /// What the store gives.
     pub async fn usage(&self) -> Result<Usage> {
         Ok(self.store.usage().await?)
     }
@@ -404,6 +430,9 @@ impl Engine {
     }
 
     /// Finishes what was begun and lets go of the store.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the last sync fails or does not end; it is closed all the same.
     pub async fn close(&self) -> Result<()> {
         Ok(self.store.close().await?)
     }

@@ -43,6 +43,10 @@ struct Question {
 
 impl Engine {
     /// "Is this a duplicate?" Stops at the first match, stores nothing.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the row cannot be read; [`Error::Store`] with `StaleGeneration`
+    /// where generations change too fast.
     pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
         self.in_live(|| self.check_once(collection, row.clone())).await
     }
@@ -67,12 +71,20 @@ impl Engine {
 
     /// All records similar to `row`, best first, as far as `wanted`. Stores nothing. A row whose id is stored does not find
     /// itself.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the row cannot be read; [`Error::Store`] with `StaleGeneration`
+    /// where generations change too fast.
     pub async fn similar(&self, collection: &CollectionName, row: Row, wanted: Wanted) -> Result<SimilarList> {
         let except = row.id().cloned();
         self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), wanted)).await
     }
 
     /// All records similar to a stored one, best first, as far as `wanted`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] where its row cannot be read under the
+    /// settings of today.
     pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, wanted: Wanted) -> Result<SimilarList> {
         let row = self.stored_row(collection, id).await?;
         let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), wanted)).await?;
@@ -107,6 +119,9 @@ impl Engine {
 
     /// All records whose fingerprint lies within `radius` (the channel's own unless given, 0 to 15), nearest first,
     /// unverified, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the collection has no `simhash` channel.
     pub async fn similar_to_fingerprint(
         &self,
         collection: &CollectionName,
@@ -162,6 +177,10 @@ impl Engine {
     }
 
     /// What two records share and where they differ.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::Side`] with [`Error::UnknownRecord`] or [`Error::Invalid`] for the side that has
+    /// it.
     pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
         let context = self.context(collection).await?;
         let of = |side| move |error| Error::Side(side, Box::new(error));

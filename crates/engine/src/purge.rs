@@ -106,6 +106,9 @@ impl Engine {
 
     /// Finds what a purge deletes; `told` hears how many records are looked at. Memory: 16 bytes a record, and all
     /// decisions that reject a pair.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn find_superfluous(
         &self,
         collection: &CollectionName,
@@ -141,6 +144,9 @@ impl Engine {
 
     /// Deletes one record of what was found, if it and the one that stays are still what they were, in the same collection,
     /// and nobody has said meanwhile that it is another matter; whether it was deleted.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`] where it is deleted meanwhile.
     pub async fn delete_superfluous(
         &self,
         collection: &CollectionName,

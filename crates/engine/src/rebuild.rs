@@ -87,6 +87,9 @@ impl Engine {
     }
 
     /// Throws away the generation that is being built, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn drop_half_built(&self, collection: &CollectionName) -> Result<()> {
         let state = self.context(collection).await?.state.clone();
         for other in state.others.iter().filter(|other| other.phase == Phase::Building) {
@@ -98,6 +101,9 @@ impl Engine {
     /// What a new generation freezes: in how many records each word occurs, where a channel of `settings` weighs by that, and
     /// how common text is, where one prefers rare text; empty otherwise. `told` hears
     /// how many records are read.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn count_words(
         &self,
         collection: &CollectionName,
@@ -128,6 +134,9 @@ impl Engine {
 
     /// Goes on with building `generation`, whose records up to `filed_to` are done. Reads those to fill the index: `told` hears
     /// how many.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `IndexFull`.
     pub async fn rebuild(
         &self,
         collection: &CollectionName,
@@ -200,6 +209,10 @@ impl Rebuild {
     }
 
     /// Signs and files the next records below `end` and finds their matches. `None` when there are none left.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::UnknownGeneration`] where it is dropped meanwhile; [`Error::Store`] with
+    /// `IndexFull`.
     pub async fn step(&mut self, end: Seq) -> Result<Option<Step>> {
         let items = self.next(end).await?;
         if items.is_empty() {
@@ -219,6 +232,9 @@ impl Rebuild {
 
     /// Brings the pairs of the generation, live since `since`, up to date: finds the matches of records that were registered while
     /// another one was live. `None` when all are done.
+    ///
+    /// # Errors
+    /// As [`Rebuild::step`].
     pub async fn catch_up(&mut self, since: &str) -> Result<Option<Step>> {
         let items = self.next(Seq::MAX).await?;
         let (mut step, generation) = (Step { to: self.last, ..Step::default() }, self.generation);

@@ -29,6 +29,9 @@ const PAIRS_AT_ONCE: usize = 16;
 impl Engine {
     /// Brings groups and what is remembered of records up to the document frequencies in force; how many recorded pairs no
     /// longer match. O(records + pairs) on a store of this machine, O(pairs) on a shared one.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn follow_frequencies(&self, collection: &CollectionName) -> Result<u64> {
         let refused = self.rejudge(collection).await?;
         self.remember_records(collection).await?;

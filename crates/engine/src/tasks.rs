@@ -193,16 +193,25 @@ impl Engine {
     }
 
     /// The tasks that have not ended as they are kept, newest first: at most one a collection.
+    ///
+    /// # Errors
+    /// What the store gives.
     pub async fn unfinished_tasks(&self) -> Result<Vec<TaskState>> {
         Ok(self.store.unfinished_tasks().await?)
     }
 
     /// One task as it is kept.
+    ///
+    /// # Errors
+    /// What the store gives; an id that no task has is `None`.
     pub async fn task_state(&self, id: &str) -> Result<Option<TaskState>> {
         Ok(self.store.task(id).await?)
     }
 
     /// Stores a task; `None` when somebody else changed it since it was read.
+    ///
+    /// # Errors
+    /// What the store gives.
     pub async fn put_task_state(&self, task: TaskState) -> Result<Option<TaskState>> {
         match self.store.put_task(task).await? {
             TaskPut::Stored(task) => Ok(Some(task)),
@@ -277,17 +286,26 @@ impl Engine {
     }
 
     /// All tasks kept, newest first.
+    ///
+    /// # Errors
+    /// What the store gives.
     pub async fn tasks(&self) -> Result<Vec<Task>> {
         Ok(self.store.tasks().await?.into_iter().map(Task::from).collect())
     }
 
     /// One task.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTask`].
     pub async fn task(&self, id: &str) -> Result<Task> {
         Ok(self.store.task(id).await?.ok_or(Error::UnknownTask)?.into())
     }
 
     /// Tells a task to stop. One that nobody has begun is canceled at once; who runs one stops at its next step. One that has
     /// ended stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTask`]; [`Error::Conflict`] where others change it each time.
     pub async fn cancel_task(&self, id: &str) -> Result<Task> {
         for _ in 0..TRIES {
             let mut task = self.store.task(id).await?.ok_or(Error::UnknownTask)?;

@@ -16,6 +16,9 @@ const PIECE: usize = 256;
 impl Engine {
     /// Remembers sketches of all records of a collection; of how many. Only for a store on this machine: to read a shared one
     /// whole, once for every instance, would cost others more than it saves. O(records).
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
     pub async fn remember_records(&self, collection: &CollectionName) -> Result<u64> {
         if self.store.is_shared() {
             return Ok(0);

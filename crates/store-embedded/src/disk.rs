@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use super::errors::{io, unavailable};
 use super::failpoints::{fails, point};
+use super::free_space::filled_up;
 use super::inspect::{self, Found};
 use super::keyspaces::{NAMES, Op, Space};
 use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY};
@@ -183,6 +184,9 @@ impl Disk {
         if fails("store::split_append_and_sync") {
             batch.commit().map_err(commit_error)?;
             point("store::between_append_and_sync");
+            if fails("store::sync_finds_no_room") {
+                return Err(commit_error(std::io::Error::from(std::io::ErrorKind::StorageFull).into()));
+            }
             return self.db.persist(PersistMode::SyncAll).map_err(commit_error);
         }
         batch.durability(Some(PersistMode::SyncAll)).commit().map_err(commit_error)?;
@@ -383,6 +387,11 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
 }
 
 fn commit_error(error: fjall::Error) -> CommitError {
+    if let fjall::Error::Io(error) = &error
+        && let Some(why) = filled_up(error)
+    {
+        return CommitError::Open(why.into());
+    }
     match error {
         // Said before anything is written.
         fjall::Error::Poisoned => CommitError::Refused("the last write to the data directory failed".into()),

@@ -1,7 +1,7 @@
 //! Named places where a test can make the store stop, fail or wait; without the feature `failpoints` they do nothing.
 //!
 //! `store::before_append`, `store::between_append_and_sync`, `store::before_publish` and `store::sweep` pause or stop;
-//! `store::commit_error`, `store::disk_full`, `store::reopen_error` fail when set to `return`; `store::disk_low` leaves room for
+//! `store::commit_error`, `store::sync_finds_no_room`, `store::disk_full`, `store::reopen_error` fail when set to `return`; `store::disk_low` leaves room for
 //! removals only, `store::disk_short` for all but building generations; `store::worker_crash` lets the storage engine's own
 //! threads seem to have failed, `store::reopening` pauses or stops; `store::short_patience` shortens the bound of the write
 //! watchdog. `generation::announced`, `generation::filed`, `generation::completed`, `generation::before_load`,

@@ -3,8 +3,20 @@
 //! What must stay free grows with the data, because merging tables takes room in proportion: a share of the data's size, between a
 //! floor and [`MAX_RESERVE`]. Removals may use all of it. For the case that somebody else fills the volume to the last byte, a
 //! file reserves [`BALLAST`] bytes for them; it is deleted then.
+//!
+//! A full volume has two answers:
+//!
+//! | when | answer | what is on disk |
+//! |---|---|---|
+//! | before the write, by [`FreeSpace::check`] | [`StoreError::DiskFull`], 507 over HTTP | nothing of it |
+//! | during the commit, by [`filled_up`] | [`StoreError::Unknown`], 503 over HTTP | all of it or nothing; opening again tells |
+//!
+//! The second cannot be the first: the engine holds back what the system did not take and writes it when the directory is closed
+//! and there is room again, and a sync may fail after everything was written. It is rare, since the reserve is
+//! looked at before each write; repeating the call is safe.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -153,6 +165,13 @@ impl FreeSpace {
     }
 }
 
+/// What to answer when a commit fails because the volume filled up meanwhile; `None` when it failed otherwise.
+pub(super) fn filled_up(error: &io::Error) -> Option<&'static str> {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    let full = matches!(error.kind(), StorageFull | QuotaExceeded);
+    full.then_some("the data volume filled up during the write; make room")
+}
+
 /// A volume that cannot be asked counts as having room: writes will find out themselves.
 fn free_bytes(dir: &Path) -> u64 {
     rustix::fs::statvfs(dir).map_or(u64::MAX, |volume| volume.f_bavail.saturating_mul(volume.f_frsize))
@@ -161,6 +180,13 @@ fn free_bytes(dir: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_volume_that_filled_up_is_told_from_other_failures() {
+        // ENOSPC, EDQUOT, EIO.
+        let told = [28, 122, 5].map(|code| filled_up(&io::Error::from_raw_os_error(code)).is_some());
+        assert_eq!(told, [true, true, false]);
+    }
 
     #[test]
     fn what_must_stay_free_grows_with_the_data_between_its_bounds() {

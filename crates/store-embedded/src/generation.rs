@@ -8,11 +8,26 @@ use doppel_store::{GenerationId, Seq};
 
 /// Whether signatures are stored in a standby generation, not only keys. Judges know what they need, but none is asked about
 /// it: so they are kept unless it is plain that the keys are enough.
+#[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 pub(super) fn keeps_signatures(settings: &Settings) -> bool {
     !settings.channels.iter().all(|channel| match channel {
         Channel::Simhash(_) => true,
         Channel::Shingle(params) => params.t == 0.0,
-        _ => false,
+        Channel::Md5(_)
+        | Channel::MultiMd5(_)
+        | Channel::SuperShingle(_)
+        | Channel::Minhash(_)
+        | Channel::IMatch(_)
+        | Channel::Segments(_)
+        | Channel::Tianwang1(_)
+        | Channel::Tianwang2(_)
+        | Channel::Tianwang3(_)
+        | Channel::Tianwang4(_)
+        | Channel::Tianwang5(_)
+        | Channel::FeatureCode(_)
+        | Channel::Vsm(_)
+        | Channel::Boolean(_)
+        | Channel::Scam(_) => false,
     })
 }
 
@@ -66,5 +81,23 @@ impl Generation {
             if self.index.seq(Slot(middle)).is_some_and(|found| found < seq) { low = middle + 1 } else { high = middle }
         }
         (self.index.seq(Slot(low)) == Some(seq)).then_some(Slot(low))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::schemes::profile::Profile;
+
+    #[test]
+    fn signatures_are_left_out_only_where_keys_or_fingerprints_decide() {
+        for name in doppel_core::collection::SCHEMES {
+            let channel: Channel = serde_json::from_str(&format!("{{\"scheme\":\"{name}\"}}")).expect("its defaults");
+            let settings = Settings { channels: vec![channel], ..Settings::default() };
+            let profile = Profile::compile(&settings, None);
+            let scheme = &profile.schemes()[0];
+            let decided = scheme.name() == "simhash" || scheme.key_implies_match();
+            assert!(keeps_signatures(&settings) || decided, "{name}");
+        }
     }
 }

@@ -111,15 +111,27 @@ pub trait Decisions {
     async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision>;
 
     /// What was ruled about a pair.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>>;
 
     /// All decisions that name `id`, ordered by the other id.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
     async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>>;
 
     /// Decisions of a collection after the pair `after`, ordered by pair: at most `limit`.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
     async fn decisions(&self, name: &CollectionName, after: Option<&RecordPair>, limit: usize)
     -> Result<Vec<Decision>>;
 
     /// Puts a whole decision in place of what was ruled about its pair: for moving collections between stores.
+    ///
+    /// # Errors
+    /// `UnknownCollection`. How many rulings there are is not looked at.
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()>;
 }

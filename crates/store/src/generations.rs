@@ -237,9 +237,15 @@ pub trait Generations {
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool>;
 
     /// The statistics that a generation was begun with; `None` where it has none, as every first generation.
+    ///
+    /// # Errors
+    /// `UnknownCollection`. A generation that is not there has none.
     async fn statistics(&self, name: &CollectionName, generation: GenerationId) -> Result<Option<Vec<u8>>>;
 
     /// What a generation has filed, with a seq above `after`, in seq order: at most `limit`.
+    ///
+    /// # Errors
+    /// `UnknownCollection`. A generation that is not there has nothing filed.
     async fn filed(
         &self,
         name: &CollectionName,
@@ -265,6 +271,9 @@ pub trait Generations {
 
     /// What is recorded of a generation's matches, for records with a seq above `after` that have any, in seq order: at most
     /// `limit`. Records that are gone may still be named.
+    ///
+    /// # Errors
+    /// `UnknownCollection`. A generation that is not there has none.
     async fn pairs(
         &self,
         name: &CollectionName,

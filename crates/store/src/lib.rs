@@ -12,7 +12,10 @@
 //! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
 //!
 //! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
-//! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe.
+//! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe. Every call may give `Unavailable`, and
+//! `Internal` where something is damaged or there is a bug. Every change may give `Unknown` and `DiskFull`; those that make room
+//! (`remove`, `drop_collection`, `drop_generation`), or end what takes room (`complete_generation`, `activate_generation`,
+//! `put_task`), only when the last bytes are gone. What else may happen is under `# Errors` of each call.
 
 #[cfg(feature = "testkit")]
 pub mod conformance;
@@ -413,7 +416,7 @@ pub enum StoreError {
     /// Only an empty collection can be filled in bulk.
     #[error("collection {0} has records; only an empty one can be filled")]
     NotEmpty(CollectionName),
-    /// The volume is full; reads go on.
+    /// The volume is full: nothing was written, reads go on. One that fills up during a write gives [`StoreError::Unknown`].
     #[error(
         "{free} bytes are free on the data volume, {needed} must stay free; make room, writes resume by themselves"
     )]
@@ -446,51 +449,100 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 #[async_trait]
 pub trait Store: Generations + Decisions + Tasks + Frequencies + Send + Sync + 'static {
     /// Creates a collection with its first generation (1).
+    ///
+    /// # Errors
+    /// `CollectionExists`.
     async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
     /// Gives a collection new settings. A new profile is allowed only while it has no records, and starts a new generation.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `ProfileConflict` where the profile is another and there are records.
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
     /// The collection, if it exists. Asked on every request: an in-memory answer, shared and not copied.
+    ///
+    /// # Errors
+    /// `Unavailable` where the store is closed or cannot be asked; a name that no collection has is `None`.
     async fn collection(&self, name: &CollectionName) -> Result<Option<Arc<CollectionState>>>;
 
     /// All collections, by name.
+    ///
+    /// # Errors
+    /// Nothing but what every call may give.
     async fn collections(&self) -> Result<Vec<Arc<CollectionState>>>;
 
     /// Number of live records of a collection.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
     async fn count(&self, name: &CollectionName) -> Result<u64>;
 
     /// Removes a collection with everything in it; whether it was there.
+    ///
+    /// # Errors
+    /// Nothing but what every change may give; a name that no collection has is `false`.
     async fn drop_collection(&self, name: &CollectionName) -> Result<bool>;
 
     /// Looks up and inserts in one atomic step.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `StaleGeneration` when the collection has other generations than it is signed for; `IdTaken` where
+    /// it is written once and other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
 
     /// Removes a record everywhere; whether it was there.
+    ///
+    /// # Errors
+    /// `UnknownCollection`. An id that no record has is `false`.
     async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<bool>;
 
     /// Removes a record everywhere if it has this seq, and so this content; whether it had.
+    ///
+    /// # Errors
+    /// `UnknownCollection`. A record with another seq, or none, is `false`.
     async fn remove_exactly(&self, collection: &CollectionName, id: &RecordId, seq: Seq) -> Result<bool>;
 
     /// Looks up without storing.
+    ///
+    /// # Errors
+    /// `UnknownCollection`; `StaleGeneration` when another generation is live than the query is signed for.
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found>;
 
     /// One record.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
     async fn record(&self, collection: &CollectionName, id: &RecordId) -> Result<Option<StoredRecord>>;
 
     /// Up to `limit` records with a seq above `after`, in seq order.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
     async fn records(&self, collection: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>>;
 
     /// Those of the records with these seqs that are there, in seq order, each once. All rows are in memory at the same time: ask
     /// for some hundred at most.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
     async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>>;
 
     /// Whether writes would be accepted now; the error says why not.
+    ///
+    /// # Errors
+    /// `DiskFull` or `Unavailable`: what a registration would be given now.
     async fn ready(&self) -> Result<()>;
 
     /// What it holds. Costs a walk over the indexes' bookkeeping, not over their entries.
+    ///
+    /// # Errors
+    /// Nothing but what every call may give.
     async fn usage(&self) -> Result<Usage>;
 
     /// Finishes what was begun, syncs and closes. Calls after it fail with [`StoreError::Unavailable`].
+    ///
+    /// # Errors
+    /// `Unavailable` where it does not come to an end in time, `Internal` when the last sync fails; it is closed all the same.
     async fn close(&self) -> Result<()>;
 }

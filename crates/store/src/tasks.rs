@@ -134,17 +134,29 @@ pub const KEPT_TASKS: usize = 1000;
 #[async_trait]
 pub trait Tasks {
     /// All tasks kept, newest first.
+    ///
+    /// # Errors
+    /// Nothing but what every call may give.
     async fn tasks(&self) -> Result<Vec<TaskState>>;
 
     /// The tasks that have not ended, newest first: at most one a collection. Asked for every few seconds; those that have ended,
     /// with all their results, are not read for it.
+    ///
+    /// # Errors
+    /// Nothing but what every call may give.
     async fn unfinished_tasks(&self) -> Result<Vec<TaskState>>;
 
     /// One task.
+    ///
+    /// # Errors
+    /// Nothing but what every call may give; an id that no task has is `None`.
     async fn task(&self, id: &str) -> Result<Option<TaskState>>;
 
     /// Stores `task` if what is stored has the version that `task` names (0: nothing is stored). Forgets the oldest
     /// finished tasks beyond [`KEPT_TASKS`]. Tasks outlive their collection.
+    ///
+    /// # Errors
+    /// Nothing but what every change may give: who comes too late is told by [`TaskPut`].
     async fn put_task(&self, task: TaskState) -> Result<TaskPut>;
 
     /// Whether other processes may hold tasks of this store. Where not, a task that is `Processing` without this process

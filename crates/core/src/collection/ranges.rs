@@ -110,6 +110,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// What the table cannot say: how parameters of one channel hang together, and with the fields.
+#[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 pub(super) fn validate(channel: &Channel, at: &str, fields: &[Field], found: &mut Vec<Violation>) {
     let value = serde_json::to_value(channel).unwrap_or_default();
     found.extend(out_of_range(&value, at));
@@ -134,7 +135,21 @@ pub(super) fn validate(channel: &Channel, at: &str, fields: &[Field], found: &mu
         Channel::Scam(params) if params.keys == TermKeys::Named(NamedKeys::Prefix) => {
             refuse("keys", "no prefix finds every match here; give a number from 1 to 64, or \"all\"".into());
         }
-        _ => {}
+        Channel::Simhash(_)
+        | Channel::Shingle(_)
+        | Channel::Md5(_)
+        | Channel::Minhash(_)
+        | Channel::IMatch(_)
+        | Channel::Segments(_)
+        | Channel::Tianwang1(_)
+        | Channel::Tianwang2(_)
+        | Channel::Tianwang3(_)
+        | Channel::Tianwang4(_)
+        | Channel::Tianwang5(_)
+        | Channel::FeatureCode(_)
+        | Channel::Vsm(_)
+        | Channel::Boolean(_)
+        | Channel::Scam(_) => {}
     }
 }
 

@@ -251,8 +251,28 @@ fn scheme(channel: &Channel, settings: &Settings, statistics: Option<&Arc<Statis
     }
 }
 
+/// Whether a channel chooses its keys by how rare text is.
+#[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
 fn prefers_rare(channel: &Channel) -> bool {
-    matches!(channel, Channel::Shingle(params) if params.prefer == Prefer::Rare)
+    match channel {
+        Channel::Shingle(params) => params.prefer == Prefer::Rare,
+        Channel::Simhash(_)
+        | Channel::Md5(_)
+        | Channel::MultiMd5(_)
+        | Channel::SuperShingle(_)
+        | Channel::Minhash(_)
+        | Channel::IMatch(_)
+        | Channel::Segments(_)
+        | Channel::Tianwang1(_)
+        | Channel::Tianwang2(_)
+        | Channel::Tianwang3(_)
+        | Channel::Tianwang4(_)
+        | Channel::Tianwang5(_)
+        | Channel::FeatureCode(_)
+        | Channel::Vsm(_)
+        | Channel::Boolean(_)
+        | Channel::Scam(_) => false,
+    }
 }
 
 /// Whether records of the collection name web addresses.
@@ -304,6 +324,7 @@ fn scheme_rules(channel: &Channel) -> Option<&'static str> {
         Channel::MultiMd5(params) if !params.lead_fields.is_empty() => Some("multi_md5 leads 2"),
         // Words on the bounds count.
         Channel::IMatch(_) => Some("i_match 2"),
+        // A new scheme has its first version.
         _ => None,
     }
 }

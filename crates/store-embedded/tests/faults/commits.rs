@@ -223,6 +223,23 @@ async fn after_a_panic_past_the_commit_the_outcome_is_unknown_and_repeating_show
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn where_the_volume_fills_up_during_a_commit_the_outcome_is_unknown_and_repeating_shows_it() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let desk = Desk::new(&store, "desk").await;
+    stored(desk.put(&sample(1)).await);
+    fail::cfg("store::split_append_and_sync", "1*return").expect("a failpoint");
+    fail::cfg("store::sync_finds_no_room", "1*return").expect("a failpoint");
+    let open_end = desk.try_put(&sample(2), Mode::Put).await;
+    let Err(StoreError::Unknown(why)) = open_end else { panic!("{open_end:?}") };
+    assert!(why.contains("filled up"), "{why}");
+    // Not "disk full", which says that nothing was written.
+    assert!(matches!(insist(&desk, &sample(2)).await, Registered::Unchanged(_)), "it was on disk");
+    stored(desk.put(&sample(3)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn removals_go_on_when_there_is_no_room_for_anything_else() {
     let _scenario = FailScenario::setup();
     let dir = tempfile::tempdir().expect("a temporary directory");
