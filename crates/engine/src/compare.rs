@@ -52,8 +52,8 @@ impl Engine {
     /// at once: O(pairs + decisions). Memory: the decided pairs.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`]; [`Error::Store`] with `GenerationLive` or
-    /// `GenerationBuilding` where there is nothing to compare.
+    /// `UnknownCollection`, `UnknownGeneration`; `Store` with `GenerationLive` or `GenerationBuilding` where there is nothing to
+    /// compare.
     pub async fn compare_generations(
         &self,
         collection: &CollectionName,

@@ -18,7 +18,7 @@ impl Engine {
     /// whole, once for every instance, would cost others more than it saves. O(records).
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`].
+    /// `UnknownCollection`.
     pub async fn remember_records(&self, collection: &CollectionName) -> Result<u64> {
         if self.store.is_shared() {
             return Ok(0);

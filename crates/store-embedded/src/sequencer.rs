@@ -19,7 +19,7 @@ use doppel_store::{Registration, Result, Seq, StoredRecord};
 /// under its id: never among the proposals, since a record does not match itself.
 ///
 /// # Errors
-/// As [`SequencerState::check`]; [`StoreError::Limit`] when the index is full.
+/// As [`SequencerState::check`]; `IndexFull`.
 pub(super) fn store(
     collection: &Arc<Collection>,
     committer: &Sender<Message>,
