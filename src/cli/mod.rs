@@ -19,6 +19,7 @@ mod output;
 mod progress;
 pub mod reindex;
 pub mod sample;
+mod scratch;
 pub mod serve;
 pub mod store;
 pub mod transfer;

@@ -10,13 +10,14 @@ use std::fs::{File, Permissions};
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use tempfile::TempPath;
 
+use super::scratch::Scratch;
 use super::usage;
 use crate::shutdown;
 
@@ -41,6 +42,8 @@ struct State {
     open: Vec<(PathBuf, PathBuf)>,
     /// Names of what is complete.
     done: Vec<PathBuf>,
+    /// Folders that go with the command.
+    scratch: Vec<Scratch>,
 }
 
 /// Which file it is, whatever it is called.
@@ -162,7 +165,20 @@ impl Outputs {
         output.finish()
     }
 
-    /// From now on SIGTERM and Ctrl-C end the process with status 130; what is not complete is removed, and that is said.
+    /// A folder within `folder`, which is made if it is not there, for what is needed only while the command runs. It vanishes when it
+    /// is dropped or a signal comes, and so do the folders made for it that are empty then.
+    ///
+    /// # Errors
+    /// When it cannot be made; then nothing is left.
+    pub(super) fn scratch(&self, folder: &Path) -> anyhow::Result<ScratchGuard> {
+        // No signal comes between making it and noting it.
+        let mut state = self.0.lock();
+        let scratch = Scratch::within(folder).with_context(|| format!("cannot write {}", folder.display()))?;
+        state.scratch.push(scratch.clone());
+        Ok(ScratchGuard { outputs: self.clone(), scratch })
+    }
+
+    /// From now on SIGTERM, SIGHUP and Ctrl-C end the process with status 130; what is not complete is removed, and that is said.
     ///
     /// # Errors
     /// When signals cannot be received.
@@ -178,6 +194,7 @@ impl Outputs {
             // It may be gone by other means; then there is nothing to remove.
             let _ = std::fs::remove_file(part);
         }
+        state.scratch.iter().for_each(Scratch::remove);
         let list = |names: Vec<String>| names.join(", ");
         let open = list(state.open.iter().map(|(_, name)| name.display().to_string()).collect());
         let done = list(state.done.iter().map(|name| name.display().to_string()).collect());
@@ -193,6 +210,28 @@ impl Outputs {
         eprintln!("{said}");
         // Held until the process ends: nothing gets its name any more.
         std::mem::forget(state);
+    }
+}
+
+/// See [`Outputs::scratch`].
+pub(super) struct ScratchGuard {
+    outputs: Outputs,
+    scratch: Scratch,
+}
+
+impl ScratchGuard {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        self.scratch.path()
+    }
+}
+
+impl Drop for ScratchGuard {
+    fn drop(&mut self) {
+        // After a signal this waits for the end of the process.
+        let mut state = self.outputs.0.lock();
+        state.scratch.retain(|scratch| *scratch != self.scratch);
+        self.scratch.remove();
     }
 }
 
@@ -315,7 +354,7 @@ fn is_special(path: &Path) -> bool {
     is_stream || path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Where `path` leads, symbolic links followed, also if nothing is there yet.
+/// Where `path` leads, symbolic links followed, also if nothing is there yet, nor the folders on the way.
 fn real(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -325,10 +364,15 @@ fn real(path: &Path) -> PathBuf {
         let Ok(target) = path.read_link() else { break };
         path = folder_of(&path).join(target);
     }
-    match (folder_of(&path).canonicalize(), path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => path,
-    }
+    let there = path.ancestors().skip(1).find_map(|folder| {
+        let named = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        Some((named.canonicalize().ok()?, path.strip_prefix(folder).ok()?))
+    });
+    let Some((folder, rest)) = there else { return path };
+    rest.components().fold(folder, |folder, part| match part {
+        Component::ParentDir => folder.parent().unwrap_or(&folder).to_owned(),
+        part => folder.join(part),
+    })
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -357,13 +401,25 @@ mod tests {
         fs::write(at("in"), "kept").unwrap();
         symlink(at("in"), at("symbolic")).unwrap();
         symlink(at("later"), at("dangling")).unwrap();
+        symlink(at("data"), at("way")).unwrap();
         fs::hard_link(at("in"), at("hard")).unwrap();
         let outputs = Outputs::new();
         outputs.reads(at("in"));
         outputs.uses(&at("data"));
         let later = outputs.create(&at("later")).unwrap();
-        let names =
-            ["in", "symbolic", "hard", "data/../in", "later", "dangling", "data/version", "data/a/b", "data", "."];
+        let names = [
+            "in",
+            "symbolic",
+            "hard",
+            "data/../in",
+            "later",
+            "dangling",
+            "data/version",
+            "data/a/b",
+            "way/a/b",
+            "data",
+            ".",
+        ];
         for name in names {
             assert!(outputs.create(&at(name)).is_err(), "{name}");
         }

@@ -147,7 +147,9 @@ fn a_folder_that_is_no_data_directory_is_refused_by_every_command_and_nothing_is
         let (text, code) = doppel(command);
         assert!(code == Some(1) && text.contains("letter.txt") && text.contains("of its own"), "{command:?}: {text}");
     }
-    assert!(!parent.path().join("typo").exists() && !parent.path().join("out.jsonl").exists());
+    for made in ["typo", "out.jsonl", "saved"] {
+        assert!(!parent.path().join(made).exists(), "{made}");
+    }
     assert_eq!(std::fs::read_dir(&foreign).expect("a listing").count(), 1);
 }
 
@@ -219,6 +221,56 @@ fn what_does_not_open_any_more_is_salvaged_whole_if_the_records_are() {
     let (text, code) = doppel(&["doctor", "--data", data, "--salvage", saved.path().to_str().expect("a plain path")]);
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("lamps.jsonl: 300 records"), "{text}");
+}
+
+#[test]
+fn nothing_is_salvaged_into_the_directory_that_is_read_nor_made_there() {
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    TestServer::start_in(parent.path().join("data")).stop();
+    std::os::unix::fs::symlink(parent.path().join("data"), parent.path().join("way")).expect("a link");
+    let listing = || std::fs::read_dir(parent.path().join("data")).expect("a listing").count();
+    let before = listing();
+    for (data, folder) in [("data", "data/sub"), ("./data", "data/a/b"), ("way", "data/sub"), ("data", "way/sub/../b")]
+    {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+        command.current_dir(parent.path()).args(["doctor", "--data", data, "--salvage", folder]);
+        let output = command.output().expect("doppel runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("in use"), "{folder}: {said}");
+        assert_eq!(listing(), before, "{folder}");
+    }
+}
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_salvage_that_is_stopped_leaves_nothing_by_halves() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    lamps(folder.path());
+    let parent = tempfile::tempdir().expect("a temporary folder");
+    let (there, made) = (parent.path().join("there"), parent.path().join("made"));
+    std::fs::create_dir(&there).expect("a folder");
+    for (signal, out) in [("INT", &there), ("TERM", &made), ("HUP", &made)] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+        command.arg("doctor").arg("--data").arg(folder.path()).arg("--salvage").arg(out);
+        command.env("FAILPOINTS", "salvage::copying=sleep(60000)").stderr(std::process::Stdio::piped());
+        let child = command.spawn().expect("doppel runs");
+        let begun = || {
+            let copy = std::fs::read_dir(out).ok().and_then(|mut listing| listing.next()?.ok());
+            copy.is_some_and(|copy| copy.path().join("keyspaces/0").is_dir())
+        };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !begun() {
+            assert!(std::time::Instant::now() < deadline, "it does not begin");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let asked = std::process::Command::new("kill").args(["-s", signal]).arg(child.id().to_string()).status();
+        assert!(asked.expect("kill runs").success());
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(130) && said.contains("stopped by a signal"), "{said}");
+        assert_eq!(std::fs::read_dir(&there).expect("a listing").count(), 0, "{signal}");
+        assert!(!made.exists(), "{signal}");
+    }
 }
 
 #[test]

@@ -7,3 +7,4 @@
 mod faults;
 
 mod hang_up;
+mod stop;

@@ -219,6 +219,30 @@ fn a_client_that_never_reads_is_let_go_of_and_costs_no_memory() {
     assert!(resident < 400 << 20, "{resident} bytes resident");
 }
 
+#[test]
+fn a_client_that_takes_a_byte_at_a_time_is_let_go_of() {
+    let (_folder, server) = start(&[("DOPPEL_LIMITS__WRITE_TIMEOUT_MS", "1500"), ("DOPPEL_LIMITS__MAX_STREAMS", "1")]);
+    let mut stream = begin_bulk(&server, "slow");
+    stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+    let mut reader = stream.try_clone().expect("a second handle");
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) && reader.read_exact(&mut [0]).is_ok() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let piece = b"x\n".repeat(8 << 10);
+        let mut sent = 0;
+        while sent < 64 << 20 && chunk(&mut stream, &piece) {
+            sent += piece.len();
+        }
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(sent < 64 << 20, "the service read {sent} bytes of a client that takes ten bytes a second");
+    });
+    assert_eq!(send(&server, &bulk_of("slow"), b"{\"content\":\"x\"}").len(), 1, "its place is free again");
+}
+
 /// `DOPPEL_TEST_BULK_MIB` sets the size of the body (200 for acceptance).
 #[test]
 fn memory_does_not_grow_with_the_body() {

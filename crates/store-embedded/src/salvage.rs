@@ -11,6 +11,7 @@ use std::path::Path;
 use fjall::{Database, KeyspaceCreateOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::failpoints::point;
 use super::inspect;
 use super::journal;
 use super::keyspaces::{NAMES, Space};
@@ -46,6 +47,7 @@ pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
         return Err(StoreError::Internal(format!("{} numbers its keyspaces in another way", from.display())));
     }
     let mut told = Vec::new();
+    point("salvage::copying");
     for space in KEPT {
         let folder = ids[space as usize].to_string();
         let (from, to) = (from.join(KEYSPACES).join(&folder), to.join(KEYSPACES).join(&folder));

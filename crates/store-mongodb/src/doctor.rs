@@ -8,7 +8,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
-use mongodb::options::SessionOptions;
 
 use super::documents::{
     self, BLOCKS, COLLECTIONS, CollectionDocument, Page, PageDocument, RECORDS, RecordDocument, SIGNATURES,
@@ -202,8 +201,7 @@ impl Shared {
         pages: &BTreeSet<Page>,
     ) -> std::result::Result<Vec<String>, Trouble> {
         let place = ward.place;
-        let options = SessionOptions::builder().snapshot(true).build();
-        let mut session = self.client.start_session().with_options(options).await?;
+        let mut session = self.snapshot().await?;
         let (record, signature) = self.both(&mut session, place, id).await?;
         let mut faults = Vec::new();
         match (&record, &signature) {
@@ -245,9 +243,9 @@ impl Shared {
         id: &RecordId,
     ) -> std::result::Result<(Option<RecordDocument>, Option<SignatureDocument>), Trouble> {
         let key = doc! { "_id": record_key(place.number, id) };
-        let record = self.raw(RECORDS).find_one(key).session(&mut *session).await?;
+        let record = self.in_session(RECORDS).find_one(key).session(&mut *session).await?;
         let key = doc! { "_id": signature_key(place.number, place.generation, id) };
-        let signature = self.raw(SIGNATURES).find_one(key).session(&mut *session).await?;
+        let signature = self.in_session(SIGNATURES).find_one(key).session(&mut *session).await?;
         let record = record.map(|raw| RecordDocument::decode(&raw)).transpose()?;
         let signature = signature.map(|raw| SignatureDocument::decode(&raw)).transpose()?;
         Ok((record, signature))
@@ -260,7 +258,7 @@ impl Shared {
         at: Page,
         id: &RecordId,
     ) -> std::result::Result<Vec<doppel_core::verdict::Fingerprint>, Trouble> {
-        let asked = self.raw(BLOCKS);
+        let asked = self.in_session(BLOCKS);
         let asked = asked
             .find_one(page_key(place.number, at))
             .projection(PageDocument::projection())

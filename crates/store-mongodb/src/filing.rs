@@ -96,7 +96,7 @@ impl<'a> FilingBatch<'a> {
     async fn missing(&self, session: &mut ClientSession) -> std::result::Result<Vec<&'a Filing>, Trouble> {
         let ids: Vec<&str> = self.batch.iter().map(|filing| filing.id.as_str()).collect();
         let seqs = self.shared.seqs(session, self.place.number, &ids).await?;
-        let signatures = self.shared.raw(SIGNATURES);
+        let signatures = self.shared.in_session(SIGNATURES);
         let there = signatures.find(signatures_among(self.place, &ids)).projection(doc! { "_id": 1 });
         let mut cursor = there.session(&mut *session).await?;
         let mut done = HashSet::new();

@@ -95,7 +95,7 @@ impl Shared {
         }
         let mut filter = signatures_of(pointer.number, pointer.generation);
         filter.insert("digest", which);
-        let signatures = self.raw(SIGNATURES);
+        let signatures = self.in_session(SIGNATURES);
         // The index holds all that is asked for.
         let asked =
             signatures.find(filter).projection(doc! { "_id": 0, "seq": 1 }).sort(doc! { "digest": 1, "seq": 1 });

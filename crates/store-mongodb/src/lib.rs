@@ -60,6 +60,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::options::{CollectionOptions, ReadConcern};
 use mongodb::{Client, Collection, Database};
 
 use self::retry::{Deadline, Retry};
@@ -293,6 +294,14 @@ impl Shared {
 
     fn raw(&self, name: &str) -> Collection<RawDocumentBuf> {
         self.database.collection(name)
+    }
+
+    /// For reading in a session: in a snapshot all reads show one instant only where the collection itself says so, since the
+    /// driver lets what a collection says of reading (here `majority`) go before what the session says. In a transaction, what the
+    /// transaction says counts.
+    fn in_session(&self, name: &str) -> Collection<RawDocumentBuf> {
+        let options = CollectionOptions::builder().read_concern(ReadConcern::snapshot()).build();
+        self.database.collection_with_options(name, options)
     }
 
     fn check_open(&self) -> Result<()> {

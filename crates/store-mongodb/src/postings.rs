@@ -156,7 +156,7 @@ impl Shared {
         mut stages: Vec<Document>,
     ) -> Result<Option<RawDocumentBuf>, Trouble> {
         stages.insert(0, doc! { "$match": { "_id": name.as_str() } });
-        let collections = self.raw(COLLECTIONS);
+        let collections = self.in_session(COLLECTIONS);
         let asked = collections.aggregate(stages).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
         next(&mut cursor, session).await
@@ -182,7 +182,7 @@ impl Shared {
 
     /// The earliest records whose signatures `filter` finds.
     async fn earliest(&self, session: &mut ClientSession, filter: Document) -> Result<Postings, Trouble> {
-        let signatures = self.raw(SIGNATURES);
+        let signatures = self.in_session(SIGNATURES);
         let asked = signatures.find(filter).projection(doc! { "seq": 1 });
         let asked = asked.sort(doc! { "seq": 1 }).limit(i64::from(limit())).session(&mut *session);
         let mut cursor = asked.await?;

@@ -83,7 +83,7 @@ impl Shared {
         session: &mut ClientSession,
         name: &CollectionName,
     ) -> Result<Option<Pointer>, Trouble> {
-        let asked = self.raw(COLLECTIONS);
+        let asked = self.in_session(COLLECTIONS);
         let asked = asked.find_one(doc! { "_id": name.as_str() }).projection(Pointer::projection());
         let found = asked.session(&mut *session).await?;
         Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
@@ -103,7 +103,7 @@ impl Shared {
             doc! { "$sort": { "c": -1, "g": -1, "b": -1, "p": -1 } },
             doc! { "$group": { "_id": "$b", "p": { "$first": "$p" }, "n": { "$first": "$n" } } },
         ];
-        let asked = self.raw(BLOCKS);
+        let asked = self.in_session(BLOCKS);
         let asked = asked.aggregate(pipeline).batch_size(BATCH * 10).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
         let mut found = Highest::new();
@@ -136,7 +136,7 @@ impl Shared {
         numbers.dedup();
         if !numbers.is_empty() {
             let filter = doc! { "c": place.number, "g": place.generation as i32, "b": { "$in": numbers } };
-            let blocks = self.raw(BLOCKS);
+            let blocks = self.in_session(BLOCKS);
             let asked = blocks.find(filter).projection(PageDocument::projection()).batch_size(BATCH);
             let mut cursor = asked.sort(doc! { "b": 1, "p": 1 }).session(&mut *session).await?;
             while cursor.advance(session).await? {
@@ -157,7 +157,7 @@ impl Shared {
         number: Number,
         ids: &[&str],
     ) -> Result<HashMap<String, Seq>, Trouble> {
-        let records = self.raw(RECORDS);
+        let records = self.in_session(RECORDS);
         let asked = records.find(among(number, ids)).projection(doc! { "seq": 1 }).batch_size(BATCH * 10);
         let mut cursor = asked.session(&mut *session).await?;
         let mut found = HashMap::with_capacity(ids.len());
@@ -176,7 +176,7 @@ impl Shared {
         place: Place,
         ids: &[&str],
     ) -> Result<HashMap<String, RecordDocument>, Trouble> {
-        let records = self.raw(RECORDS);
+        let records = self.in_session(RECORDS);
         let asked = records.find(among(place.number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
         let mut cursor = asked.session(&mut *session).await?;
         let mut found = HashMap::with_capacity(ids.len());
@@ -188,7 +188,7 @@ impl Shared {
         }
         if !elsewhere.is_empty() {
             let ids: Vec<&str> = elsewhere.keys().map(String::as_str).collect();
-            let all = self.raw(SIGNATURES);
+            let all = self.in_session(SIGNATURES);
             let asked = all.find(signatures_among(place, &ids)).projection(doc! { "digest": 1, "fingerprint": 1 });
             let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
             while let Some(signature) = next(&mut cursor, session).await? {
@@ -209,7 +209,7 @@ impl Shared {
         place: Place,
         ids: &[&str],
     ) -> Result<HashMap<String, Vec<Option<Signature>>>, Trouble> {
-        let all = self.raw(SIGNATURES);
+        let all = self.in_session(SIGNATURES);
         let asked = all.find(signatures_among(place, ids)).projection(doc! { "signed": 1 });
         let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
         let mut found = HashMap::with_capacity(ids.len());

@@ -21,6 +21,8 @@ const RETRY_AFTER_S: u32 = 2;
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 const DUPLICATE_KEY: i32 = 11_000;
 const WRITE_CONFLICT: i32 = 112;
+/// The instant of a snapshot is too old, or older than a change of the schema: a later one will do.
+const SNAPSHOT: [i32; 4] = [227, 239, 246, 270];
 
 /// Until when a call must have been answered.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +199,8 @@ fn jitter() -> f64 {
 
 /// Whether trying again from the start can help.
 pub(super) fn is_transient(error: &Error) -> bool {
-    error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_away(error) || code(error) == Some(WRITE_CONFLICT)
+    let again = code(error).is_some_and(|code| code == WRITE_CONFLICT || SNAPSHOT.contains(&code));
+    again || error.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_away(error)
 }
 
 /// Whether the error says that no primary could be reached, or that it is changing.

@@ -26,7 +26,8 @@ const LISTED: usize = 100;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 nothing is wrong (or it was mended; with --salvage: nothing was lost), 1 something is, or the store cannot be read,
-2 wrong usage, 3 with --salvage: what could be read was written, something was lost.";
+2 wrong usage, 3 with --salvage: what could be read was written, something was lost, 130 stopped by a signal (with --salvage: the
+files that are there are complete, nothing else is left).";
 
 /// Options of `doppel doctor`.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,6 +1,5 @@
 //! `doppel doctor --salvage FOLDER`: files from which the collections of a damaged directory can be made anew.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,10 +34,9 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
     outputs.uses(&config.data);
     // Before anything is made: not in the directory that is read.
     outputs.check(&folder.join("collection.jsonl"))?;
-    let cannot = || format!("cannot write {}", folder.display());
-    fs::create_dir_all(folder).with_context(cannot)?;
+    outputs.abandon_on_signal()?;
     // Beside the files: there is room for a copy, and tables can be linked if it is the same volume.
-    let copy = tempfile::tempdir_in(folder).with_context(cannot)?;
+    let copy = outputs.scratch(folder)?;
     let mut lost = embedded::recoverable_copy(&config.data, copy.path())?;
     let damages = Some(Damages::default());
     let opening = Opening::Existing;

@@ -8,5 +8,6 @@ mod mongod;
 mod pair;
 
 mod generations;
+mod lookups;
 mod store;
 mod together;

@@ -1,0 +1,103 @@
+//! Lookups of the MongoDB store beside writes: all that one reads is of the same instant.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::pair::Pair;
+use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_store::conformance::{Desk, Sample, SampleJudge};
+use doppel_store::{Candidate, Judge, Store, Until};
+use parking_lot::Mutex;
+
+/// More records than are read at a time when any one match will do.
+const RECORDS: u64 = 20;
+const KEYS: [u64; 3] = [1, 3, 5];
+
+/// Stops at the first candidate until told to go on, and counts what it is shown.
+struct Halting {
+    halt: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+    shown: Mutex<u64>,
+}
+
+impl Judge for Halting {
+    fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
+        if let Some((arrived, go)) = self.halt.lock().take() {
+            arrived.send(()).expect("somebody waits");
+            // Others go on meanwhile on this thread.
+            tokio::task::block_in_place(|| go.recv()).expect("somebody says go");
+        }
+        assert_eq!(Sample::of_record(candidate.record).keys, KEYS, "a record as it was when the lookup began");
+        *self.shown.lock() += 1;
+        None
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated },
+        )
+    }
+}
+
+/// What a lookup is shown that has begun before `change` and ends after it.
+async fn shown_beside(desk: &Desk, change: impl Future<Output = ()>) -> u64 {
+    let ((arrived, has_arrived), (go, may_go)) = (channel(), channel());
+    let judge = Arc::new(Halting { halt: Mutex::new(Some((arrived, may_go))), shown: Mutex::new(0) });
+    // Of another text, so that nothing is found by its digest.
+    let query = desk.query(&Sample::with_keys("asked", [1, 3, 5, 99]), None);
+    let (store, asking) = (Arc::clone(&desk.store), Arc::clone(&judge));
+    let lookup = tokio::spawn(async move { store.find(query, asking, Until::FirstMatch).await });
+    tokio::task::spawn_blocking(move || has_arrived.recv()).await.expect("no panic").expect("there are candidates");
+    change.await;
+    go.send(()).expect("it waits");
+    lookup.await.expect("no panic").expect("a lookup");
+    let shown = *judge.shown.lock();
+    shown
+}
+
+async fn fill(desk: &Desk) {
+    for number in 0..RECORDS {
+        desk.put(&Sample::with_keys(format!("r{number}"), KEYS)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lookup_sees_one_instant_whatever_is_written_meanwhile() {
+    let pair = Pair::start("lookups").await;
+    let [desk, _] = pair.desks("lookups").await;
+    fill(&desk).await;
+    let replacing = async {
+        for number in 0..RECORDS {
+            desk.put(&Sample::with_keys(format!("r{number}"), [7, 9, 11 + 2 * number])).await;
+        }
+    };
+    assert_eq!(shown_beside(&desk, replacing).await, RECORDS, "those that are replaced meanwhile");
+    fill(&desk).await;
+    let removing = async {
+        for number in 0..RECORDS {
+            assert!(desk.remove(&format!("r{number}")).await);
+        }
+    };
+    assert_eq!(shown_beside(&desk, removing).await, RECORDS, "those that are removed meanwhile");
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lookup_reads_on_where_one_reply_of_the_server_does_not_hold_its_candidates() {
+    // A reply has at most 16 MiB.
+    const ROWS: u64 = 24;
+    let pair = Pair::start("large").await;
+    let [desk, _] = pair.desks("large").await;
+    let note = "x".repeat(900 << 10);
+    for number in 0..ROWS {
+        desk.put(&Sample::with_keys(format!("r{number}"), KEYS).noted(&note)).await;
+    }
+    let asked = Sample::with_keys("asked", KEYS);
+    let found = desk.store.find(desk.query(&asked, None), SampleJudge::of(&asked, false), Until::Exhausted).await;
+    assert_eq!(found.expect("a lookup").matches.len() as u64, ROWS);
+    pair.end().await;
+}

@@ -1,0 +1,79 @@
+//! What waits for its turn when the service has drained is not begun any more.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use crate::faults::{gate, open};
+use doppel::config::Config;
+use doppel::http::server;
+use doppel::http::state::App;
+use doppel::shutdown::{Phase, Shutdown};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::record::RecordId;
+use doppel_engine::{Engine, Options};
+use fail::FailScenario;
+
+const RECORDS: &str = "/v1/collections/desk/records";
+
+fn send(address: std::net::SocketAddr, request: &str, media: &str, body: &str) -> TcpStream {
+    let mut client = TcpStream::connect(address).expect("a connection");
+    let length = body.len();
+    let head =
+        format!("{request} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media}\r\ncontent-length: {length}\r\n\r\n");
+    client.write_all((head + body).as_bytes()).expect("sent");
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begun() {
+    let _scenario = FailScenario::setup();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = Options {
+        auto_create: true,
+        max_auto_created: usize::MAX,
+        automatic_reindex: false,
+        now: doppel::clock::now,
+        micros: doppel::clock::micros,
+        new_id: doppel::clock::unique_id,
+    };
+    let engine = Engine::new(open(folder.path()), options);
+    let desk = CollectionName::new("desk").expect("a name");
+    engine.put_collection(&desk, Settings::default()).await.expect("a collection");
+    let (mut config, shutdown) = (Config::default(), Shutdown::default());
+    config.limits.max_in_flight = 1;
+    config.server.shutdown_drain_ms = 500;
+    let streams = config.limits.max_streams;
+    let metrics = doppel::observe::start_metrics().expect("metrics");
+    let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let serving = tokio::spawn({
+        let app = app.clone();
+        async move { server::serve(app, listener, &config).await }
+    });
+
+    let (arrived, go) = gate("store::before_append");
+    let row = r#"{"id":"begun","content":"幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上出行十分不便"}"#;
+    let _begun = send(address, &format!("PUT {RECORDS}/begun"), "application/json", row);
+    tokio::task::block_in_place(|| arrived.recv().expect("a write begins"));
+    // The only turn is taken.
+    let line = row.replace("begun", "waiting") + "\n";
+    let _waiting = send(address, &format!("POST {RECORDS}/_bulk"), "application/x-ndjson", &line);
+    while app.streams.available_permits() == streams {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    shutdown.enter(Phase::Draining);
+    while !app.turns.is_closed() && !serving.is_finished() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    fail::remove("store::before_append");
+    drop(go);
+    serving.await.expect("no panic").expect("it ends in order");
+    app.writes.wait().await;
+    let record = async |id: &str| engine.record(&desk, &RecordId::new(id).expect("an id")).await;
+    assert!(record("begun").await.is_ok(), "what was begun is finished");
+    assert!(record("waiting").await.is_err(), "what waited is not begun");
+    engine.close().await.expect("it closes");
+}
