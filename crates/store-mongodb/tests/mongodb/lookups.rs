@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::pair::Pair;
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::conformance::{Desk, Sample, SampleJudge};
-use doppel_store::{Candidate, Judge, Store, Until};
+use doppel_store::{Candidate, Judge, Until};
 use parking_lot::Mutex;
 
 /// More records than are read at a time when any one match will do.
@@ -55,8 +55,7 @@ async fn shown_beside(desk: &Desk, change: impl Future<Output = ()>) -> u64 {
     change.await;
     go.send(()).expect("it waits");
     lookup.await.expect("no panic").expect("a lookup");
-    let shown = *judge.shown.lock();
-    shown
+    *judge.shown.lock()
 }
 
 async fn fill(desk: &Desk) {
