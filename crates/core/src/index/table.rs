@@ -18,6 +18,8 @@
 //! A lookup costs one cache miss (two with a list); an insert moves the cells up to the next gap (about 30 at most
 //! times); a list keeps insertion at its end O(1) and removal O(length).
 
+use std::ops::{Index, IndexMut};
+
 use super::slots::MAX_SLOTS;
 
 const EMPTY: u64 = u64::MAX;
@@ -35,8 +37,68 @@ pub(super) struct Table {
     cells: Vec<u64>,
     homes: u32,
     used: u32,
+    lists: Lists,
+}
+
+/// The lists of a table by number. Apart from the table, since most tables have none and there are many tables.
+#[derive(Default)]
+struct Lists(Option<Box<Numbered>>);
+
+#[derive(Default)]
+struct Numbered {
     lists: Vec<Vec<u32>>,
-    free_lists: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Lists {
+    /// Keeps a list; its number.
+    fn keep(&mut self, list: Vec<u32>) -> u32 {
+        let Numbered { lists, free } = &mut **self.0.get_or_insert_default();
+        if let Some(number) = free.pop() {
+            lists[number as usize] = list;
+            return number;
+        }
+        lists.push(list);
+        lists.len() as u32 - 1
+    }
+
+    /// Gives up a list; its slots. The last one takes everything with it.
+    fn take(&mut self, number: u32) -> Vec<u32> {
+        let list = std::mem::take(&mut self[number]);
+        if let Some(numbered) = &mut self.0 {
+            numbered.free.push(number);
+            if numbered.free.len() == numbered.lists.len() {
+                self.0 = None;
+            }
+        }
+        list
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.0.as_ref().map_or(0, |numbered| {
+            let Numbered { lists, free } = &**numbered;
+            let slots: usize = lists.iter().map(Vec::capacity).sum();
+            size_of::<Numbered>()
+                + lists.capacity() * size_of::<Vec<u32>>()
+                + (free.capacity() + slots) * size_of::<u32>()
+        })
+    }
+}
+
+impl Index<u32> for Lists {
+    type Output = Vec<u32>;
+
+    fn index(&self, number: u32) -> &Vec<u32> {
+        let numbered = self.0.as_ref().expect("a cell names a list that is kept");
+        &numbered.lists[number as usize]
+    }
+}
+
+impl IndexMut<u32> for Lists {
+    fn index_mut(&mut self, number: u32) -> &mut Vec<u32> {
+        let numbered = self.0.as_mut().expect("a cell names a list that is kept");
+        &mut numbered.lists[number as usize]
+    }
 }
 
 /// The last tag of a table that is being filled in order: where its cells start, and how many there are.
@@ -86,7 +148,7 @@ impl Table {
     pub(super) fn get(&self, tag: u32) -> Postings<'_> {
         let (start, end) = self.run(tag);
         match self.cells[start..end] {
-            [cell] if let Some(number) = list_number(cell) => Postings::List(&self.lists[number as usize]),
+            [cell] if let Some(number) = list_number(cell) => Postings::List(&self.lists[number]),
             ref cells => Postings::Cells(cells),
         }
     }
@@ -101,7 +163,7 @@ impl Table {
         if let [cell] = self.cells[start..end]
             && let Some(number) = list_number(cell)
         {
-            return insert_sorted(&mut self.lists[number as usize], slot);
+            return insert_sorted(&mut self.lists[number], slot);
         }
         let cell = join(tag, slot);
         let Err(at) = self.cells[start..end].binary_search(&cell) else { return };
@@ -114,7 +176,7 @@ impl Table {
             for _ in 1..end - start {
                 self.remove_cell(start + 1);
             }
-            self.cells[start] = join(tag, LIST | self.keep_list(list));
+            self.cells[start] = join(tag, LIST | self.lists.keep(list));
         }
     }
 
@@ -124,7 +186,6 @@ impl Table {
         let mut merged = Self::default();
         merged.reset((most + most / 4 + 4) as u32);
         merged.lists = std::mem::take(&mut self.lists);
-        merged.free_lists = std::mem::take(&mut self.free_lists);
         let mut end = Tail::default();
         let mut new = cells.iter().copied().peekable();
         for &old in self.cells.iter().filter(|&&cell| cell != EMPTY) {
@@ -179,21 +240,12 @@ impl Table {
 
     /// Takes the lists of the table it was made from by [`Table::resized`].
     pub(super) fn adopt(&mut self, from: &mut Self) {
-        std::mem::swap(&mut self.lists, &mut from.lists);
-        std::mem::swap(&mut self.free_lists, &mut from.free_lists);
-        if self.lists.len() == self.free_lists.len() {
-            self.lists = Vec::new();
-            self.free_lists = Vec::new();
-        }
+        self.lists = std::mem::take(&mut from.lists);
     }
 
     /// Bytes allocated.
     pub(super) fn memory_usage(&self) -> usize {
-        let long: usize = self.lists.iter().map(|list| list.capacity() * size_of::<u32>()).sum();
-        self.cells.capacity() * size_of::<u64>()
-            + self.lists.capacity() * size_of::<Vec<u32>>()
-            + self.free_lists.capacity() * size_of::<u32>()
-            + long
+        self.cells.capacity() * size_of::<u64>() + self.lists.memory_usage()
     }
 
     /// All postings, in order of tag and slot.
@@ -253,19 +305,18 @@ impl Table {
                 self.place(start + cells, cell);
             }
             (None, list) => {
-                let number = list.unwrap_or_else(|| self.keep_list(Vec::with_capacity(2 * MAX_INLINE)));
-                let kept = &mut self.lists[number as usize];
+                let number = list.unwrap_or_else(|| self.lists.keep(Vec::with_capacity(2 * MAX_INLINE)));
+                let kept = &mut self.lists[number];
                 let own = self.cells[start..start + cells].iter_mut().map(|cell| std::mem::replace(cell, EMPTY));
                 own.chain(list.is_none().then_some(cell)).for_each(|cell| insert_sorted(kept, cell as u32));
                 self.cells[start] = join((cell >> 32) as u32, LIST | number);
                 self.used -= cells as u32 - 1;
                 tail.cells = 1;
             }
-            (Some(number), None) => insert_sorted(&mut self.lists[number as usize], cell as u32),
+            (Some(number), None) => insert_sorted(&mut self.lists[number], cell as u32),
             (Some(number), Some(older)) => {
-                let slots = std::mem::take(&mut self.lists[older as usize]);
-                self.free_lists.push(older);
-                slots.into_iter().for_each(|slot| insert_sorted(&mut self.lists[number as usize], slot));
+                let slots = self.lists.take(older);
+                slots.into_iter().for_each(|slot| insert_sorted(&mut self.lists[number], slot));
             }
         }
     }
@@ -306,23 +357,13 @@ impl Table {
         self.cells[at + moved] = EMPTY;
     }
 
-    fn keep_list(&mut self, list: Vec<u32>) -> u32 {
-        if let Some(number) = self.free_lists.pop() {
-            self.lists[number as usize] = list;
-            return number;
-        }
-        self.lists.push(list);
-        self.lists.len() as u32 - 1
-    }
-
     fn remove_from_list(&mut self, at: usize, slot: u32) -> bool {
         let (tag, number) = ((self.cells[at] >> 32) as u32, self.cells[at] as u32 & !LIST);
-        let list = &mut self.lists[number as usize];
+        let list = &mut self.lists[number];
         let Ok(found) = list.binary_search(&slot) else { return false };
         list.remove(found);
         if list.len() <= MIN_LIST {
-            let list = std::mem::take(list);
-            self.free_lists.push(number);
+            let list = self.lists.take(number);
             self.remove_cell(at);
             list.iter().for_each(|&slot| self.insert(tag, slot));
         }
