@@ -2,7 +2,7 @@
 //! measuring; no route of the service leads here.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -11,10 +11,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Json, Router};
-use axum_server::Server;
-use axum_server::accept::NoDelayAcceptor;
 use futures_util::future::BoxFuture;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
+
+use crate::http::server::accept;
 
 /// Makes bytes durable before it returns.
 pub type Append = Arc<dyn Fn(Bytes) -> BoxFuture<'static, io::Result<()>> + Send + Sync>;
@@ -23,15 +26,19 @@ pub type Append = Arc<dyn Fn(Bytes) -> BoxFuture<'static, io::Result<()>> + Send
 /// bytes of JSON.
 ///
 /// # Errors
-/// When the listener fails.
+/// When the listener is none that can be served.
 pub async fn serve(listener: TcpListener, append: Option<Append>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let router = match append {
         None => Router::new().fallback(any(answer)),
         Some(append) => Router::new().fallback(any(keep)).with_state(append),
     };
-    let server: Server<SocketAddr> = axum_server::from_tcp(listener)?.http1_only();
-    server.acceptor(NoDelayAcceptor::new()).serve(router.into_make_service()).await
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    loop {
+        let stream = TokioIo::new(accept(&listener).await);
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(http1::Builder::new().serve_connection(stream, service));
+    }
 }
 
 #[derive(Serialize)]

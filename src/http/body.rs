@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::http::problem::Problem;
 
@@ -29,39 +29,14 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
         // Said at once, whether or not it is coming already.
         return Err(too_large(max).with_header(header::CONNECTION, HeaderValue::from_static("close")));
     }
-    match tokio::time::timeout(time, collect(request.into_body(), max)).await {
-        Ok(result) => result,
+    match tokio::time::timeout(time, Limited::new(request.into_body(), max).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(max)),
+        Ok(Err(_)) => Err(broken_off()),
         Err(_) => {
             let detail = format!("the body did not arrive within {} ms", time.as_millis());
             Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
         }
-    }
-}
-
-async fn collect(mut body: Body, max: usize) -> Result<Bytes, Problem> {
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    let mut total = 0;
-    while let Some(chunk) = next_chunk(&mut body).await? {
-        total += chunk.len();
-        if total > most_discarded(max) {
-            break;
-        }
-        match (total > max, first.is_empty()) {
-            (true, _) => rest.clear(),
-            (false, true) => first = chunk,
-            (false, false) => {
-                if rest.is_empty() {
-                    rest.extend_from_slice(&first);
-                }
-                rest.extend_from_slice(&chunk);
-            }
-        }
-    }
-    match (total > max, rest.is_empty()) {
-        (true, _) => Err(too_large(max)),
-        (false, true) => Ok(first),
-        (false, false) => Ok(rest.freeze()),
     }
 }
 
@@ -71,16 +46,17 @@ async fn collect(mut body: Body, max: usize) -> Result<Bytes, Problem> {
 /// 400 when the body breaks off.
 pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| {
-            let detail = "the body broke off before its end";
-            Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
-        })?;
+        let frame = frame.map_err(|_| broken_off())?;
         match frame.into_data() {
             Ok(data) if !data.is_empty() => return Ok(Some(data)),
             _ => (),
         }
     }
     Ok(None)
+}
+
+fn broken_off() -> Problem {
+    Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the body broke off before its end")
 }
 
 fn too_large(max: usize) -> Problem {

@@ -1,21 +1,23 @@
 //! Listens, serves connections within their limits, and stops in order.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Router;
 use axum::http::Request;
-use axum_server::accept::Accept;
-use axum_server::{Handle, Server};
-use futures_util::future::BoxFuture;
-use hyper_util::rt::TokioTimer;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::http::connection::Connection;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::observe::Reserved;
@@ -23,7 +25,8 @@ use crate::http::router;
 use crate::http::state::App;
 use crate::shutdown::Phase;
 
-/// Longest head of a request: the longest record id, percent-encoded, with generous headers.
+/// Longest head of a request that is taken for certain: the longest record id, percent-encoded, with generous headers. One of twice
+/// as many bytes is refused for certain; in between it depends on how it arrives.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// How often latencies, noted one by one, are added up. Otherwise they would pile up until somebody reads `/metrics`.
@@ -36,35 +39,18 @@ const RESERVE: usize = 64;
 /// Such a connection is closed after this time, whatever it does: a probe takes milliseconds.
 const RESERVED_TIME: Duration = Duration::from_secs(3);
 
+/// Pause after a connection could not be accepted: what is missing, mostly file descriptors, is missing for a while.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Serves until told to stop, then drains: when it returns, no request and no write is under way, or the time to drain is
 /// over.
 ///
 /// # Errors
-/// When the listener fails.
+/// When the listener is none that can be served.
 pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let limits = &config.limits;
-    let handle: Handle<SocketAddr> = Handle::new();
-    let mut server = axum_server::from_tcp(listener)?.handle(handle.clone()).http1_only();
-    server
-        .http_builder()
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout())
-        .max_buf_size(MAX_HEAD_BYTES);
-    let places = Places {
-        free: Arc::new(Semaphore::new(limits.max_connections)),
-        reserve: EvictingPlaces::new(RESERVE),
-        header_timeout: limits.header_timeout(),
-        write_timeout: limits.write_timeout(),
-    };
-    let server: Server<SocketAddr, Places> = server.acceptor(places);
+    let listener = tokio::net::TcpListener::from_std(listener)?;
     let drain = Duration::from_millis(config.server.shutdown_drain_ms);
-    let stopping = app.shutdown.clone();
-    tokio::spawn(async move {
-        stopping.reached(Phase::Draining).await;
-        handle.graceful_shutdown(Some(drain));
-    });
     let metrics = app.metrics.clone();
     let upkeep = tokio::spawn(async move {
         let mut ticks = tokio::time::interval(UPKEEP);
@@ -73,12 +59,18 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
             metrics.run_upkeep();
         }
     });
-    let served = server.serve(router::router(app.clone()).into_make_service()).await;
-    upkeep.abort();
-    served?;
-    // Whoever still waits was cut off with its connection, and begins nothing more.
+    let mut connections = Connections::new(router::router(app.clone()), &config.limits);
+    tokio::select! {
+        () = connections.accept_from(&listener) => (),
+        () = app.shutdown.reached(Phase::Draining) => (),
+    }
+    drop(listener);
+    connections.drain(drain).await;
+    // Whoever still waits begins nothing more, also where the connection of another is closed before its own.
     app.turns.close();
     app.work.close();
+    connections.cut().await;
+    upkeep.abort();
     app.writes.close();
     if tokio::time::timeout(drain, app.writes.wait()).await.is_err() {
         tracing::warn!(writes = app.writes.len(), "writes still under way after the time to drain");
@@ -86,55 +78,132 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
     Ok(())
 }
 
-/// Gives each connection a place while there are places, and tells the others why not.
-#[derive(Clone)]
-struct Places {
+/// The next connection. What goes wrong with one, or for a while, is no reason to stop.
+pub(super) async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            // A client that has gone again is noticed when it is read.
+            Ok((stream, _)) if stream.set_nodelay(true).is_ok() => return stream,
+            Ok(_) => (),
+            Err(error) => {
+                use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+                if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+                    tracing::warn!(%error, "a connection cannot be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// The open connections, and the places that they take.
+struct Connections {
+    http: http1::Builder,
+    router: Router,
+    write_timeout: Duration,
     free: Arc<Semaphore>,
     /// Of the connections beyond the limit.
     reserve: EvictingPlaces,
-    header_timeout: Duration,
-    write_timeout: Duration,
+    /// Tells them to end after the request that is under way.
+    graceful: GracefulShutdown,
+    /// Tells them to end.
+    cut: CancellationToken,
+    open: TaskTracker,
+}
+
+impl Connections {
+    fn new(router: Router, limits: &Limits) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout()).max_buf_size(MAX_HEAD_BYTES);
+        Self {
+            http,
+            router,
+            write_timeout: limits.write_timeout(),
+            free: Arc::new(Semaphore::new(limits.max_connections)),
+            reserve: EvictingPlaces::new(RESERVE),
+            graceful: GracefulShutdown::new(),
+            cut: CancellationToken::new(),
+            open: TaskTracker::new(),
+        }
+    }
+
+    /// Never returns.
+    async fn accept_from(&self, listener: &tokio::net::TcpListener) {
+        loop {
+            self.serve(accept(listener).await);
+        }
+    }
+
+    /// Serves a connection, in a task of its own.
+    fn serve(&self, stream: TcpStream) {
+        let place = self.place();
+        let service = Marked { service: self.router.clone(), reserved: matches!(place, Place::Reserved(_)) };
+        let stream = TokioIo::new(Connection::new(stream, self.write_timeout));
+        let served = self.graceful.watch(self.http.serve_connection(stream, TowerToHyperService::new(service)));
+        let cut = self.cut.clone();
+        self.open.spawn(async move {
+            tokio::select! {
+                // What went wrong is the client's, and was told to it if it can be told.
+                _ = served => (),
+                () = cut.cancelled() => (),
+                () = place.lost() => (),
+            }
+        });
+    }
+
+    /// A free place, or one among those beyond the limit.
+    fn place(&self) -> Place {
+        if let Ok(free) = Arc::clone(&self.free).try_acquire_owned() {
+            return Place::Free(free);
+        }
+        let (place, evicted) = self.reserve.enter();
+        if evicted {
+            metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
+        }
+        Place::Reserved(place)
+    }
+
+    /// Waits for requests that are under way, so long.
+    async fn drain(&mut self, time: Duration) {
+        let graceful = std::mem::take(&mut self.graceful);
+        if tokio::time::timeout(time, graceful.shutdown()).await.is_err() {
+            tracing::warn!(connections = self.open.len(), "requests still under way after the time to drain");
+        }
+    }
+
+    /// Closes the connections that are left.
+    async fn cut(&self) {
+        self.cut.cancel();
+        self.open.close();
+        self.open.wait().await;
+    }
 }
 
 /// What a connection holds as long as it lives.
 enum Place {
     Free(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit),
-    Reserved(#[expect(dead_code, reason = "cancelled when dropped")] DropGuard),
+    Reserved(CancellationToken),
 }
 
-impl Places {
-    /// A place among those beyond the limit; the connection ends with the token.
-    fn reserved(&self) -> CancellationToken {
-        let (place, evicted) = self.reserve.enter();
-        if evicted {
-            metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
+impl Place {
+    /// Waits until another takes the place, or its time is over.
+    async fn lost(&self) {
+        match self {
+            Self::Free(_) => std::future::pending().await,
+            Self::Reserved(place) => {
+                // Late or cancelled, it is lost.
+                let _ = tokio::time::timeout(RESERVED_TIME, place.cancelled()).await;
+            }
         }
-        place
     }
 }
 
-impl<S: Send + 'static> Accept<TcpStream, S> for Places {
-    type Stream = Connection<TcpStream, Place>;
-    type Service = Marked<S>;
-    type Future = BoxFuture<'static, io::Result<(Self::Stream, Marked<S>)>>;
-
-    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
-        let free = self.free.clone().try_acquire_owned().ok();
-        let ends = free.is_none().then(|| self.reserved());
-        let (header_timeout, write_timeout) = (self.header_timeout, self.write_timeout);
-        Box::pin(async move {
-            stream.set_nodelay(true)?;
-            let connection = |place| Connection::new(stream, header_timeout, write_timeout, place);
-            Ok(match (free, ends) {
-                (Some(free), _) => (connection(Place::Free(free)), Marked { service, reserved: false }),
-                (None, ends) => {
-                    let ends = ends.unwrap_or_default();
-                    let mut connection = connection(Place::Reserved(ends.clone().drop_guard()));
-                    connection.end_with(ends, RESERVED_TIME);
-                    (connection, Marked { service, reserved: true })
-                }
-            })
-        })
+impl Drop for Place {
+    /// Gives it back.
+    fn drop(&mut self) {
+        if let Self::Reserved(place) = self {
+            place.cancel();
+        }
     }
 }
 

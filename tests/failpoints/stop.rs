@@ -16,13 +16,22 @@ use fail::FailScenario;
 
 const RECORDS: &str = "/v1/collections/desk/records";
 
-fn send(address: std::net::SocketAddr, request: &str, media: &str, body: &str) -> TcpStream {
+/// Sends a request but for its body, of so many bytes.
+fn send_head(address: std::net::SocketAddr, request: &str, media: &str, length: usize) -> TcpStream {
     let mut client = TcpStream::connect(address).expect("a connection");
-    let length = body.len();
     let head =
         format!("{request} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media}\r\ncontent-length: {length}\r\n\r\n");
-    client.write_all((head + body).as_bytes()).expect("sent");
+    client.write_all(head.as_bytes()).expect("sent");
     client
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it comes to that");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -53,21 +62,20 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
         async move { server::serve(app, listener, &config).await }
     });
 
-    let (arrived, go) = gate("store::before_append");
     let row = r#"{"id":"begun","content":"幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上出行十分不便"}"#;
-    let _begun = send(address, &format!("PUT {RECORDS}/begun"), "application/json", row);
-    tokio::task::block_in_place(|| arrived.recv().expect("a write begins"));
-    // The only turn is taken.
     let line = row.replace("begun", "waiting") + "\n";
-    let _waiting = send(address, &format!("POST {RECORDS}/_bulk"), "application/x-ndjson", &line);
-    while app.streams.available_permits() == streams {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let mut waiting = send_head(address, &format!("POST {RECORDS}/_bulk"), "application/x-ndjson", line.len());
+    until(|| app.streams.available_permits() < streams && app.turns.available_permits() == 1).await;
+    let (arrived, go) = gate("store::before_append");
+    let mut begun = send_head(address, &format!("PUT {RECORDS}/begun"), "application/json", row.len());
+    begun.write_all(row.as_bytes()).expect("sent");
+    tokio::task::block_in_place(|| arrived.recv().expect("a write begins"));
+    until(|| app.turns.available_permits() == 0).await;
+    // The only turn is taken.
+    waiting.write_all(line.as_bytes()).expect("sent");
     tokio::time::sleep(Duration::from_millis(200)).await;
     shutdown.enter(Phase::Draining);
-    while !app.turns.is_closed() && !serving.is_finished() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until(|| app.turns.is_closed()).await;
     fail::remove("store::before_append");
     drop(go);
     serving.await.expect("no panic").expect("it ends in order");

@@ -380,7 +380,7 @@ fn allowed(answer: &Response) -> Vec<String> {
 #[test]
 fn what_is_not_even_http() {
     let (_folder, server) = start();
-    let long_header = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(70 << 10));
+    let long_header = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(200 << 10));
     let bytes: [&[u8]; 5] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",

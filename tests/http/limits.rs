@@ -176,7 +176,7 @@ fn a_connection_too_many_is_told_so_and_a_place_given_up_is_free_again() {
 #[test]
 fn a_request_that_cannot_be_read_is_a_problem_like_any_other() {
     let (_folder, server) = start(&[]);
-    let long = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(70 << 10));
+    let long = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\nx-long: {}\r\n\r\n", "x".repeat(200 << 10));
     let many = format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x-more: x\r\n".repeat(200));
     for (request, status, code) in [
         ("GET /livez HTTP/1.1\r\nno colon\r\n\r\n", "400 ", "malformed_request"),
