@@ -1,9 +1,7 @@
 //! Collections: made, changed, dropped, counted; and the cache of their states.
 //!
-//! A profile may only change while there is no record. Registrations merely read a collection's document, so a change of it
-//! would not conflict with one under way; therefore the document says `empty` until the first record, which is
-//! written by every registration that finds it so. A collection that lost all its records is first declared empty again, and
-//! changed one deadline later, when no registration is left that read it before.
+//! A profile may only change while there is no record. Registrations write the collection's document (see `latch`), so that a change
+//! of it sees all that were committed before, and those after it see the change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,6 +60,11 @@ impl Cache {
         self.known.write().remove(name);
     }
 
+    /// The number of the collection of this name that was last seen.
+    pub(super) fn number(&self, name: &CollectionName) -> Option<Number> {
+        self.known.read().get(name).map(|known| known.number)
+    }
+
     fn get(&self, name: &CollectionName, staleness: Duration) -> Option<Arc<Known>> {
         self.known.read().get(name).filter(|known| known.read.elapsed() < staleness).cloned()
     }
@@ -110,7 +113,7 @@ impl Shared {
     pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.next_number().await?;
         let state = CollectionState::first(CollectionNumber(number as u32), spec);
-        let document = CollectionDocument { number, state, last_generation: 1, empty: true };
+        let document = CollectionDocument { number, state, last_generation: 1, commits: 0 };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
             Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),
@@ -132,16 +135,11 @@ impl Shared {
     }
 
     pub(super) async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
-        let deadline = self.deadline();
+        let number = self.known(&spec.name).await?.number;
         let mut work = Update { shared: self, spec: &spec };
-        let mut outcome = self.retry.transact(&self.client, deadline, &mut work).await?;
-        if matches!(outcome, Updated::DeclaredEmpty) {
-            tokio::time::sleep(self.options.deadline).await;
-            outcome = self.retry.transact(&self.client, self.deadline(), &mut work).await?;
-        }
-        match outcome {
-            Updated::Done(document) => Ok(Arc::clone(&self.cache.put(*document).state)),
-            Updated::DeclaredEmpty | Updated::HasRecords => Err(StoreError::ProfileConflict(spec.name)),
+        match self.transact_in_turn(&spec.name, number, &mut work).await? {
+            Some(document) => Ok(Arc::clone(&self.cache.put(document).state)),
+            None => Err(StoreError::ProfileConflict(spec.name)),
         }
     }
 
@@ -177,13 +175,6 @@ pub(super) async fn within<T>(deadline: Deadline, write: impl Future<Output = T>
     waited.map_err(|_| StoreError::Unknown("the database did not confirm the write in time".into()))
 }
 
-enum Updated {
-    Done(Box<CollectionDocument>),
-    /// It has no records, but may be getting one.
-    DeclaredEmpty,
-    HasRecords,
-}
-
 /// Gives a collection new settings.
 struct Update<'a> {
     shared: &'a Shared,
@@ -192,9 +183,13 @@ struct Update<'a> {
 
 #[async_trait]
 impl Work for Update<'_> {
-    type Answer = Updated;
+    /// `None` where its records forbid it.
+    type Answer = Option<CollectionDocument>;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Updated>, Trouble> {
+    async fn attempt(
+        &mut self,
+        session: &mut ClientSession,
+    ) -> std::result::Result<End<Option<CollectionDocument>>, Trouble> {
         let Self { shared, spec } = self;
         let collections = shared.documents(COLLECTIONS);
         let filter = doc! { "_id": spec.name.as_str() };
@@ -207,12 +202,7 @@ impl Work for Update<'_> {
             let records = shared.documents(RECORDS);
             let any = records.find_one(records_of(document.number));
             if any.projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some() {
-                return Ok(End::Abort(Updated::HasRecords));
-            }
-            if !document.empty {
-                let declared = doc! { "$set": { "empty": true } };
-                collections.update_one(filter, declared).session(&mut *session).await?;
-                return Ok(End::Commit(Updated::DeclaredEmpty));
+                return Ok(End::Abort(None));
             }
             // Without records those beside it are worth nothing.
             for other in std::mem::take(&mut document.state.others) {
@@ -223,9 +213,10 @@ impl Work for Update<'_> {
             document.state.generation = document.last_generation;
             (document.state.live_since, document.state.scan_end) = (None, 0);
         }
+        document.commits += 1;
         document.state.settings = spec.settings.clone();
         document.state.profile.clone_from(&spec.profile);
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
-        Ok(End::Commit(Updated::Done(Box::new(document))))
+        Ok(End::Commit(Some(document)))
     }
 }

@@ -1,7 +1,7 @@
 //! Decisions: one document a pair, with all its rulings.
 //!
-//! A change reads the collection's number in its own transaction, so that none is written under the number of a collection
-//! that was dropped and made again.
+//! A change takes the collection's latch, so that it has its place in the order of commits, and none is written under the number of
+//! a collection that was dropped and made again.
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
@@ -9,22 +9,24 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::ReturnDocument;
 
 use super::documents::{
-    COLLECTIONS, DECISIONS, Number, damaged, decision_key, decode_decision, encode_ruling, naming_first, naming_second,
+    DECISIONS, Number, damaged, decision_key, decode_decision, encode_ruling, naming_first, naming_second,
 };
-use super::retry::{End, Trouble, Work, check_reply, is_duplicate_key};
+use super::retry::{End, Trouble, Work, check_reply};
 use super::{MongoStore, Shared};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
-use doppel_store::{Result, StoreError};
+use doppel_store::Result;
 
 #[async_trait]
 impl Decisions for MongoStore {
     async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
         let (shared, name) = (self.shared.clone(), name.clone());
         let deciding = async move {
-            let mut work = Deciding { shared: &shared, name: &name, pair: &pair, ruling: encode_ruling(&ruling) };
-            shared.retry.transact(&shared.client, shared.deadline(), &mut work).await
+            let number = shared.known(&name).await?.number;
+            let ruling = encode_ruling(&ruling);
+            let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling };
+            shared.transact_in_turn(&name, number, &mut work).await
         };
         self.detached(deciding).await
     }
@@ -65,8 +67,9 @@ impl Decisions for MongoStore {
         let (shared, name) = (self.shared.clone(), name.clone());
         let putting = async move {
             let rulings = decision.rulings.iter().map(encode_ruling).map(Bson::from).collect();
-            let mut work = Putting { shared: &shared, name: &name, pair: &decision.pair, rulings };
-            shared.retry.transact(&shared.client, shared.deadline(), &mut work).await
+            let number = shared.known(&name).await?.number;
+            let mut work = Putting { shared: &shared, name: &name, number, pair: &decision.pair, rulings };
+            shared.transact_in_turn(&name, number, &mut work).await
         };
         self.detached(putting).await
     }
@@ -91,20 +94,6 @@ impl Shared {
         reading.await
     }
 
-    /// The number of a collection as the transaction sees it.
-    pub(super) async fn number_in(
-        &self,
-        session: &mut ClientSession,
-        name: &CollectionName,
-    ) -> std::result::Result<Number, Trouble> {
-        let collections = self.documents(COLLECTIONS);
-        let found = collections.find_one(doc! { "_id": name.as_str() }).projection(doc! { "number": 1 });
-        match found.session(&mut *session).await? {
-            Some(found) => Ok(found.get_i32("number").map_err(damaged)?),
-            None => Err(StoreError::UnknownCollection(name.clone()).into()),
-        }
-    }
-
     /// Removes all decisions that name `id`. One round trip.
     pub(super) async fn forget_decisions(
         &self,
@@ -123,6 +112,7 @@ impl Shared {
 struct Deciding<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
+    number: Number,
     pair: &'a RecordPair,
     ruling: Document,
 }
@@ -132,16 +122,15 @@ impl Work for Deciding<'_> {
     type Answer = Decision;
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Decision>, Trouble> {
-        let Self { shared, name, pair, ruling } = self;
-        let key = doc! { "_id": decision_key(shared.number_in(session, name).await?, pair) };
+        let Self { shared, name, number, pair, ruling } = self;
+        shared.latch(session, name, *number).await?;
+        let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let change = doc! { "$push": { "rulings": ruling.clone() } };
         let changed = decisions.find_one_and_update(key, change).upsert(true).return_document(ReturnDocument::After);
         let decided = match changed.session(&mut *session).await {
             Ok(Some(document)) => decode_decision(&document)?,
             Ok(None) => return Err(damaged("a ruling left no decision").into()),
-            // Another ruled about the same pair for the first time.
-            Err(error) if is_duplicate_key(&error) => return Err(Trouble::Changed),
             Err(error) => return Err(error.into()),
         };
         check_rulings(decided.rulings.len() - 1)?;
@@ -153,6 +142,7 @@ impl Work for Deciding<'_> {
 struct Putting<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
+    number: Number,
     pair: &'a RecordPair,
     rulings: Vec<Bson>,
 }
@@ -162,13 +152,13 @@ impl Work for Putting<'_> {
     type Answer = ();
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
-        let Self { shared, name, pair, rulings } = self;
-        let key = doc! { "_id": decision_key(shared.number_in(session, name).await?, pair) };
+        let Self { shared, name, number, pair, rulings } = self;
+        shared.latch(session, name, *number).await?;
+        let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let put = decisions.update_one(key, doc! { "$set": { "rulings": &*rulings } }).upsert(true);
         match put.session(&mut *session).await {
             Ok(_) => Ok(End::Commit(())),
-            Err(error) if is_duplicate_key(&error) => Err(Trouble::Changed),
             Err(error) => Err(error.into()),
         }
     }

@@ -16,7 +16,7 @@ use super::documents::{
 use super::read::Place;
 use super::retry::Trouble;
 use super::{MongoStore, Shared, records_of};
-use doppel_core::collection::Settings;
+use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
 use doppel_store::generations::Phase;
@@ -93,7 +93,7 @@ impl MongoStore {
                 let document = Document::try_from(raw).map_err(documents::damaged)?;
                 let collection = CollectionDocument::decode(&document)?;
                 for ward in wards(shared, &collection, keys).await? {
-                    shared.examine(collection.state.name.as_str(), &ward, repair, &mut report).await?;
+                    shared.examine(&collection.state.name, &ward, repair, &mut report).await?;
                 }
             }
             Ok(report)
@@ -102,7 +102,13 @@ impl MongoStore {
 }
 
 impl Shared {
-    async fn examine(&self, name: &str, ward: &Ward<'_>, repair: bool, report: &mut ExaminationReport) -> Result<()> {
+    async fn examine(
+        &self,
+        name: &CollectionName,
+        ward: &Ward<'_>,
+        repair: bool,
+        report: &mut ExaminationReport,
+    ) -> Result<()> {
         let before = report.records;
         let suspects = self.suspects(ward, report).await?;
         if !ward.prefix.is_empty() {
@@ -116,10 +122,10 @@ impl Shared {
                 continue;
             }
             let faults =
-                faults.into_iter().map(|fault| (name.to_owned(), id.to_string(), ward.prefix.clone() + &fault));
+                faults.into_iter().map(|fault| (name.to_string(), id.to_string(), ward.prefix.clone() + &fault));
             report.faults.extend(faults);
             if repair {
-                self.mend(ward, &id, pages).await?;
+                self.mend(name, ward, &id, pages).await?;
                 report.mended += 1;
             }
         }

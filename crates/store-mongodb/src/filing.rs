@@ -1,9 +1,8 @@
 //! Filing stored records in a generation that is being built: many in one transaction.
 //!
-//! A transaction writes to each record that it files, so that it conflicts with a removal or replacement going on, and one of
-//! the two sees what the other did. It takes no latches: nobody looks the generation up yet, and pages are
-//! kept in order by conflicts on themselves. The more records at once, the fewer round trips for each, and the more
-//! registrations meet one of its pages; where they do too often, it tries with fewer.
+//! A transaction takes the latch of the collection as every other does, so that what it finds is what it files: a record that was
+//! replaced or removed since it was signed is left out, and one that was registered anew has filed itself. The more records at once,
+//! the fewer round trips for each, and the longer registrations wait for their turn.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,8 +11,9 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 
 use super::Shared;
-use super::documents::{self, BucketNumber, Number, Page, RECORDS, SIGNATURES, SignatureDocument};
-use super::read::{Place, among, next, signatures_among};
+use super::documents::{self, BucketNumber, Page, SIGNATURES, SignatureDocument};
+use super::latch::Latched;
+use super::read::{Place, next, signatures_among};
 use super::retry::{End, Trouble, Work};
 use super::write::{Highest, take_pages};
 use doppel_core::collection::CollectionName;
@@ -22,27 +22,17 @@ use doppel_core::verdict::Fingerprint;
 use doppel_store::generations::Filing;
 use doppel_store::{GenerationId, Result, StoreError};
 
-/// Records of one transaction. In one `cargo bench --bench mongodb` each: alone 4,200 records/s with 128 and 5,400 with 512;
-/// beside eight writers 1,200 with 128 and 400 with 512, because a long transaction meets more registrations.
+/// Records of one transaction.
 const AT_ONCE: usize = 128;
 
 impl Shared {
     pub(super) async fn file(&self, name: &CollectionName, generation: GenerationId, batch: &[Filing]) -> Result<u64> {
         let number = self.beside(name, generation).await?;
         let place = Place { number, generation };
-        let (mut filed, mut at_once, mut left) = (0, AT_ONCE, batch);
-        while !left.is_empty() {
-            let (now, later) = left.split_at(at_once.min(left.len()));
-            let mut work = FilingBatch { shared: self, name, place, batch: now };
-            match self.retry.transact(&self.client, self.deadline(), &mut work).await {
-                Ok(count) => {
-                    filed += count;
-                    left = later;
-                    at_once = (at_once * 2).min(AT_ONCE);
-                }
-                Err(StoreError::Unavailable { .. }) if now.len() > 1 => at_once = now.len().div_ceil(4),
-                Err(error) => return Err(error),
-            }
+        let mut filed = 0;
+        for batch in batch.chunks(AT_ONCE) {
+            let mut work = FilingBatch { shared: self, name, place, batch };
+            filed += self.transact_in_turn(name, number, &mut work).await?;
         }
         Ok(filed)
     }
@@ -61,24 +51,16 @@ impl Work for FilingBatch<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<u64>, Trouble> {
         let Self { shared, name, place, .. } = *self;
-        let pointer = shared.pointer(session, name).await?;
-        let there =
-            |number: Number, others: &[GenerationId]| number == place.number && others.contains(&place.generation);
-        match pointer {
-            None => return Err(StoreError::UnknownCollection(name.clone()).into()),
-            Some(pointer) if there(pointer.number, &pointer.others) => {}
-            Some(_) => {
-                let (collection, generation) = (name.clone(), place.generation);
-                return Err(StoreError::UnknownGeneration { collection, generation }.into());
-            }
+        let Latched { pointer, .. } = shared.latch(session, name, place.number).await?;
+        if !pointer.others.contains(&place.generation) {
+            let (collection, generation) = (name.clone(), place.generation);
+            return Err(StoreError::UnknownGeneration { collection, generation }.into());
         }
         let batch = self.missing(session).await?;
         if batch.is_empty() {
-            return Ok(End::Abort(0));
+            // That there is nothing to do rests on what was read: it is certain once a majority has this commit.
+            return Ok(End::Commit(0));
         }
-        let ids: Vec<&str> = batch.iter().map(|filing| filing.id.as_str()).collect();
-        let touch = doc! { "$set": { "filed": place.generation as i32 } };
-        shared.documents(RECORDS).update_many(among(place.number, &ids), touch).session(&mut *session).await?;
         let fingerprints = batch.iter().filter_map(|filing| filing.signed.fingerprint());
         let mut buckets: Vec<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
         buckets.sort_unstable();
@@ -111,14 +93,14 @@ impl<'a> FilingBatch<'a> {
 }
 
 /// Entries by page.
-type Entries<'a> = BTreeMap<Page, Vec<(Fingerprint, &'a RecordId)>>;
+type Entries = BTreeMap<Page, Vec<(Fingerprint, RecordId)>>;
 
 /// Signatures and entries of a batch.
-fn lay_out<'a>(
+fn lay_out(
     generation: GenerationId,
-    batch: &[&'a Filing],
+    batch: &[&Filing],
     highest: &mut Highest,
-) -> (Vec<SignatureDocument>, Entries<'a>) {
+) -> (Vec<SignatureDocument>, Entries) {
     let mut entries = Entries::new();
     let signatures = batch.iter().map(|filing| {
         let Filing { id, seq, signed } = *filing;
@@ -126,7 +108,7 @@ fn lay_out<'a>(
         let pages = fingerprint.map(|fingerprint| take_pages(fingerprint, highest));
         let signature = SignatureDocument::of(id, generation, *seq, signed, pages);
         for page in signature.places() {
-            entries.entry(page).or_default().extend(fingerprint.map(|fingerprint| (fingerprint, id)));
+            entries.entry(page).or_default().extend(fingerprint.map(|fingerprint| (fingerprint, id.clone())));
         }
         signature
     });

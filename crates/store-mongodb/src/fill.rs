@@ -16,7 +16,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Fingerprint;
-use doppel_store::{Result, StoreError};
+use doppel_store::{Result, Seq, StoreError};
 
 /// Documents of one insert.
 const BATCH: usize = 5000;
@@ -40,8 +40,10 @@ impl MongoStore {
         let mut buckets: BTreeMap<BucketNumber, Vec<(Fingerprint, String)>> = BTreeMap::new();
         let (mut rows, mut signatures) = (Vec::new(), Vec::new());
         let now = (shared.options.clock.now)();
+        let mut last: Seq = 0;
         for (id, row, signed) in records {
-            let seq = shared.next_seq(0);
+            last += 1;
+            let seq = last;
             let mut document = doc! { "_id": record_key(number, &id) };
             document.extend(record_content(generation, &signed, &row, &now));
             document.extend(verdict_content(seq, &documents::blank_verdict(), None)?);
@@ -73,7 +75,7 @@ impl MongoStore {
         }
         self.insert(BLOCKS, &mut pages).await?;
         let collections = shared.documents(COLLECTIONS);
-        let filled = collections.update_one(doc! { "_id": name.as_str() }, doc! { "$set": { "empty": false } });
+        let filled = collections.update_one(doc! { "_id": name.as_str() }, doc! { "$max": { "commits": last as i64 } });
         filled.await.map(drop).map_err(|error| retry::fatal(&error))
     }
 

@@ -7,7 +7,7 @@ use mongodb::options::SessionOptions;
 use super::Shared;
 use super::documents::{RECORDS, RecordDocument};
 use super::postings::{Filed, Question};
-use super::propose::{Hits, Ranked};
+use super::propose::{Hits, Signatures, Texts};
 use super::read::{Buckets, Place};
 use super::retry::Trouble;
 use doppel_core::collection::CollectionName;
@@ -38,16 +38,16 @@ impl Shared {
         let mut session = self.snapshot().await?;
         let session = &mut session;
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
-        let question = Question { digest: query.digest.as_ref(), keys };
-        let (pointer, filed) = self.filed(session, &query.collection, place, &[question]).await?;
+        let mut question = Question::default();
+        question.add(query.digest.as_ref(), keys);
+        let (pointer, answer) = self.filed(session, &query.collection, place, &question).await?;
         Self::check_pointer(pointer.as_ref(), place, None, &query.collection)?;
-        let filed = filed.into_iter().next().unwrap_or_default();
+        let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
             let hits = Hits::gather(exact, &[], Buckets::default(), 0);
-            let ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
-            let found = self.judge_ranked(session, place, query, ranked, judge, until).await?;
+            let found = self.judge_hits(session, place, query, (hits, &[]), judge, until).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
             }
@@ -57,28 +57,32 @@ impl Shared {
             .map_or((None, 0, 0), |(fingerprint, radius, channel)| (Some(fingerprint), radius, channel));
         let buckets = self.buckets(session, place, &[fingerprint], radius).await?.pop().unwrap_or_default();
         let hits = Hits::gather(filed, keys, buckets, channel);
-        let mut ranked = self.ranked(session, place, vec![hits]).await?.pop().unwrap_or_default();
-        ranked.confirm(&query.confirmed);
-        self.judge_ranked(session, place, query, ranked, judge, until).await
+        self.judge_hits(session, place, query, (hits, &query.confirmed), judge, until).await
     }
 
-    async fn judge_ranked(
+    async fn judge_hits(
         &self,
         session: &mut ClientSession,
         place: Place,
         query: &Query,
-        mut ranked: Ranked,
+        (mut hits, confirmed): (Hits, &[RecordId]),
         judge: &dyn Judge,
         until: Until,
     ) -> std::result::Result<Found, Trouble> {
+        let mut texts = Texts::new();
+        self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts).await?;
+        let mut ranked = hits.rank();
+        ranked.confirm(confirmed);
         let except = query.except.as_ref().map(RecordId::as_str);
         ranked.items.retain(|item| Some(item.id.as_str()) != except);
-        self.dismiss(&mut ranked, judge);
-        let mut texts = ranked.take_texts();
+        // What a majority has is never rolled back.
+        ranked.dismiss(judge, Seq::MAX);
+        let mut signatures = Signatures::new();
         let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
         let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
         for items in ranked.items.chunks(at_once) {
-            found.matches.extend(self.judged(session, place, items, &mut texts, judge).await?);
+            let read = (&mut texts, &mut signatures);
+            found.matches.extend(self.judged(session, place, items, read, (judge, Seq::MAX)).await?);
             if until == Until::FirstMatch && !found.matches.is_empty() {
                 found.matches.truncate(1);
                 break;

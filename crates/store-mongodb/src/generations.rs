@@ -1,9 +1,9 @@
 //! Generations beside the live one: the collection's document lists them, and every transaction that changes the index reads
 //! that list.
 //!
-//! A registration that read the list before a generation was announced may still be under way. Therefore announcing waits until
-//! the deadline of all of these has passed, and says only then up to which seq records must be filed. The list may be
-//! stale in an instance's memory, never in a transaction.
+//! Both write the collection's document, so that they have an order: what is committed before a generation is announced has a lower
+//! seq than [`GenerationState::scan_end`] and is filed by the reindex, what is committed after it files itself. The list may be stale
+//! in an instance's memory, never in a transaction.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use mongodb::bson::{Binary, Document, doc};
 use mongodb::options::Hint;
 
 use super::documents::{
-    self, COLLECTIONS, CollectionDocument, DROPPED, Number, RECORDS, SCAN_END_OPEN, SIGNATURES, STATISTICS, damaged,
+    self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged,
     generation_key, signatures_of,
 };
 use super::retry::{End, Trouble, Work, check_reply};
-use super::{MongoStore, Shared, records_of, server, sweep};
+use super::{MongoStore, Shared, server, sweep};
 use doppel_core::collection::CollectionName;
 use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
@@ -31,8 +31,7 @@ const STATISTICS_BYTES: usize = 4 << 20;
 #[async_trait]
 impl Generations for MongoStore {
     async fn wait_until_settled(&self, _: &CollectionName) -> Result<()> {
-        // Other instances cannot be asked: until the deadline of all that was begun has passed, as when announcing one.
-        tokio::time::sleep(self.shared.options.deadline.mul_f64(1.2)).await;
+        // What is committed later was judged by what is committed now: the latch sees to that.
         Ok(())
     }
 
@@ -110,59 +109,26 @@ impl Shared {
             document.last_generation += 1;
             let id = document.last_generation;
             let (settings, profile, created_at) = (spec.settings.clone(), spec.profile.clone(), spec.now.clone());
-            let phase = Phase::Building;
-            let state = GenerationState { id, settings, profile, phase, created_at, scan_end: SCAN_END_OPEN };
-            document.state.others.push(state);
+            // Whatever is committed later is filed in it by its own transaction.
+            let scan_end = document.commits + 1;
+            let state = GenerationState { id, settings, profile, phase: Phase::Building, created_at, scan_end };
+            document.state.others.push(state.clone());
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
             let chunks = chunks.map(|(n, bytes)| (STATISTICS, statistics_chunk(document.number, id, n as i32, bytes)));
-            Ok(Change { answer: id, put: true, gone: Vec::new(), also: chunks.collect() })
+            Ok(Change { answer: state, put: true, gone: Vec::new(), also: chunks.collect() })
         });
-        let id = begun.await?;
-        self.settle(&spec.collection, id).await
+        begun.await
     }
 
-    /// Waits until every registration has ended that may not know of a generation, and says up to where records are to be
-    /// filed.
-    async fn settle(&self, name: &CollectionName, generation: GenerationId) -> Result<GenerationState> {
-        // A commit sent at the last moment may take effect a little later.
-        tokio::time::sleep(self.options.deadline.mul_f64(1.2)).await;
-        let number = self.known(name).await?.number;
-        let highest = self.read(self.deadline(), || async {
-            let records = self.documents(RECORDS);
-            let last = records.find_one(records_of(number)).sort(doc! { "seq": -1 }).projection(doc! { "seq": 1 });
-            Ok(last.hint(Hint::Name("order".into())).await?)
-        });
-        let highest = match highest.await? {
-            Some(last) => last.get_i64("seq").map_err(damaged)? as Seq,
-            None => 0,
-        };
-        let end = (self.options.clock.micros)().max(highest) + 1;
-        let settled = self.change(name, |document| {
-            let missing = document.state.lacks(generation);
-            let other = document.state.others.iter_mut().find(|other| other.id == generation).ok_or(missing)?;
-            let put = other.scan_end == SCAN_END_OPEN;
-            if put {
-                other.scan_end = end;
-            }
-            Ok(Change { answer: other.clone(), put, gone: Vec::new(), also: Vec::new() })
-        });
-        settled.await
-    }
-
-    /// The number of a collection that has `generation` beside the live one. Where whoever began it died meanwhile, the wait is
-    /// made up for.
+    /// The number of a collection that has `generation` beside the live one.
     pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<Number> {
         for _ in 0..2 {
             let known = self.known(name).await?;
-            match known.state.others.iter().find(|other| other.id == generation) {
-                Some(other) if other.scan_end == SCAN_END_OPEN => {
-                    self.settle(name, generation).await?;
-                    return Ok(known.number);
-                }
-                Some(_) => return Ok(known.number),
-                // Announced by another instance a moment ago?
-                None => self.cache.forget(name),
+            if known.state.others.iter().any(|other| other.id == generation) {
+                return Ok(known.number);
             }
+            // Announced by another instance a moment ago?
+            self.cache.forget(name);
         }
         Err(StoreError::UnknownGeneration { collection: name.clone(), generation })
     }
@@ -272,8 +238,9 @@ impl Shared {
         T: Send,
         F: FnMut(&mut CollectionDocument) -> Result<Change<T>> + Send,
     {
+        let number = self.known(name).await?.number;
         let mut work = Changing { shared: self, name, change };
-        let changed = self.retry.transact(&self.client, self.deadline(), &mut work).await;
+        let changed = self.transact_in_turn(name, number, &mut work).await;
         // Even if it failed: it may have been made.
         self.cache.forget(name);
         changed
@@ -334,6 +301,7 @@ where
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
         let mut document = CollectionDocument::decode(&found)?;
+        document.commits += 1;
         let Change { answer, put, gone, also } = (self.change)(&mut document)?;
         if !put {
             return Ok(End::Abort(answer));

@@ -1,16 +1,16 @@
 //! The MongoDB store: records on a replica set (or a cluster), any number of instances at once.
 //!
 //! An instance keeps no state but a cache of collections ([`Options::staleness`]); all of them may be stopped at any
-//! instant. Registering, replacing and removing are one transaction each:
+//! instant. All changes of a collection are transactions in one order, each of which begins with its document (`latch`), and those of
+//! records that wait at the same moment share one (`commit`):
 //!
-//! 0. queue within the process for the latches of the record (`latches`);
-//! 1. insert the record: the guard against repetition;
-//! 2. increment the latches of all its index entries, in one command: two transactions that could match conflict here;
-//! 3. read the generations, the pages of its buckets, its digest and keys (`read`, `postings`), judge what they propose (`propose`);
-//! 4. push to the highest page of each bucket, or to the next when that was pushed to 128 times; no older page is reopened;
-//! 5. commit. A conflict begins again at 0, an unknown commit is committed again, the deadline ends both (`retry`).
-//!
-//! Those whose turn has come at the same moment have no latch in common; they take steps 1 to 5 together (`register`).
+//! 1. raise the number of commits in the collection's document: that is the latch, says the generations, and draws the seqs;
+//! 2. read what stands under the ids, the digests and keys, the pages of the buckets, the texts that these propose (`postings`,
+//!    `read`, `propose`): one round trip each, however many records;
+//! 3. judge each record against these and those before it in the batch;
+//! 4. insert the records with their verdicts, their signatures, and push to the highest page of each bucket, or to the next when that
+//!    was pushed to 128 times; no older page is reopened;
+//! 5. commit. A conflict begins again at 1, an unknown commit is committed again, the deadline ends both (`retry`).
 //!
 //! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup:
 //! digest and keys 1 (2 where more than 256 records have one of the keys), blocks 1, texts 1; on a cluster the keys take one
@@ -19,16 +19,14 @@
 //! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
 //! fills them.
 //!
-//! What it does not do: keep `seq` free of gaps, or order records that do not match by more than the instances' clocks.
-//! A seq names one content for ever, as far as clocks run forward: it is the time in microseconds or later, never given twice by
-//! an instance, and unique among the records there are. (For another instance to give that of a deleted record again, its clock
-//! would have to be behind by the very microsecond.) So what is remembered under it spares reading the record. Not so on a
-//! cluster, where nothing keeps two instances from giving the same one: there every candidate is read.
+//! A seq is a number in the order of commits, drawn by the transaction that commits under it. Numbers that a batch did not need stay
+//! unused. Up to a commit that a majority has confirmed, a seq names one content for ever.
 //! `documents` shows what is stored; `docs/mongodb.md` is for readers of the database.
 //!
 //! The futures of public functions are boxed, so that this crate compiles them and not every crate that waits for them.
 
 mod admin;
+mod commit;
 mod decisions;
 mod doctor;
 mod documents;
@@ -37,25 +35,22 @@ mod fill;
 mod find;
 mod frequencies;
 mod generations;
-mod latches;
+mod latch;
 mod mend;
 mod migrate;
 mod postings;
 mod propose;
 mod read;
-mod register;
-mod remove;
 mod retry;
 mod schema;
 mod server;
 mod sweep;
 mod tasks;
-mod update;
 mod write;
 
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -131,11 +126,11 @@ struct Shared {
     topology: Topology,
     options: Options,
     retry: Retry,
-    queue: latches::Queue,
-    together: register::Together,
     cache: admin::Cache,
-    /// The last seq this process gave out.
-    last_seq: AtomicU64,
+    commits: commit::Commits,
+    lines: latch::Lines,
+    /// The name of this instance among others.
+    instance: String,
     closed: AtomicBool,
 }
 
@@ -158,10 +153,10 @@ impl MongoStore {
                     database,
                     topology,
                     retry: Retry::default(),
-                    queue: latches::Queue::default(),
-                    together: register::Together::default(),
                     cache: admin::Cache::default(),
-                    last_seq: AtomicU64::new(0),
+                    commits: commit::Commits::default(),
+                    lines: latch::Lines::default(),
+                    instance: (options.clock.unique_id)(),
                     closed: AtomicBool::new(false),
                     options,
                 }),
@@ -309,18 +304,6 @@ impl Shared {
             return Err(StoreError::Unavailable { reason: "the store is closed".into(), retry_after_s: 5 });
         }
         Ok(())
-    }
-
-    /// A seq above the clock, `seen` and every seq this process gave before: follows commit order among matches.
-    fn next_seq(&self, seen: Seq) -> Seq {
-        let least = (self.options.clock.micros)().max(seen + 1);
-        let mut given = 0;
-        let raised = self.last_seq.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
-            given = least.max(last + 1);
-            Some(given)
-        });
-        debug_assert!(raised.is_ok(), "the closure always gives a value");
-        given
     }
 
     /// Runs a read under the deadline, once more when the primary changed meanwhile.

@@ -11,12 +11,10 @@ use mongodb::bson::doc;
 use super::Shared;
 use super::doctor::{Ward, is_of};
 use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
-use super::latches::Latches;
 use super::read::Place;
-use super::register::simhash_channel;
 use super::retry::{End, Trouble, Work};
 use super::write::Filing;
-use doppel_core::collection::Settings;
+use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
@@ -34,15 +32,22 @@ impl Shared {
     }
 
     /// Files a record anew in one generation. `pages` hold entries of it that are in the wrong place.
-    pub(super) async fn mend(&self, ward: &Ward<'_>, id: &RecordId, pages: BTreeSet<Page>) -> Result<()> {
+    pub(super) async fn mend(
+        &self,
+        name: &CollectionName,
+        ward: &Ward<'_>,
+        id: &RecordId,
+        pages: BTreeSet<Page>,
+    ) -> Result<()> {
         let profile = self.profile(ward.place, ward.settings).await?;
-        let mut work = Mending { shared: self, ward, id, pages, profile };
-        self.retry.transact(&self.client, self.deadline(), &mut work).await
+        let mut work = Mending { shared: self, name, ward, id, pages, profile };
+        self.transact_in_turn(name, ward.place.number, &mut work).await
     }
 }
 
 struct Mending<'a> {
     shared: &'a Shared,
+    name: &'a CollectionName,
     ward: &'a Ward<'a>,
     id: &'a RecordId,
     pages: BTreeSet<Page>,
@@ -66,18 +71,6 @@ impl Mending<'_> {
         let row = Row::parse(record.record.row.as_bytes()).map_err(|_| unreadable())?;
         Ok(profile.sign_stored(self.id, &row).1)
     }
-
-    fn latches(&self, old: Option<&SignatureDocument>, new: Option<&Signed>) -> Latches {
-        let (radius, _) = simhash_channel(self.ward.settings);
-        let mut latches = Latches::default();
-        if let Some(old) = old {
-            latches.add_filed(radius, old);
-        }
-        if let Some(new) = new {
-            latches.add(self.ward.place.generation, radius, new);
-        }
-        latches
-    }
 }
 
 #[async_trait]
@@ -86,12 +79,11 @@ impl Work for Mending<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
         let (shared, place, id) = (self.shared, self.ward.place, self.id);
+        shared.latch(session, self.name, place.number).await?;
         let (record, signature) = shared.both(session, place, id).await?;
         // What a reindex has not filed yet is no business of the doctor's.
         let record = record.filter(|_| signature.is_some() || !self.ward.is_building);
         let signed = record.as_ref().map(|record| self.sign(record, signature.as_ref())).transpose()?;
-        let latches = self.latches(signature.as_ref(), signed.as_ref());
-        shared.take_latches(session, place.number, &latches).await?;
         let mut from = self.pages.clone();
         from.extend(signature.iter().flat_map(SignatureDocument::places));
         let from: Vec<_> = from.into_iter().collect();

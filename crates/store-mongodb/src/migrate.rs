@@ -18,6 +18,7 @@ const LOCK: &str = "migration_lock";
 const LOCK_SECONDS: i32 = 30;
 const RENEW: Duration = Duration::from_secs(10);
 const NAMESPACE_EXISTS: i32 = 48;
+const NAMESPACE_NOT_FOUND: i32 = 26;
 const INDEX_NOT_FOUND: i32 = 27;
 
 /// Migrations against one database.
@@ -73,6 +74,10 @@ impl Migrator<'_> {
 
     async fn apply_one(&self, migration: &Migration) -> Result<()> {
         for collection in &migration.content.collections {
+            if collection.drop {
+                self.run(doc! { "drop": &collection.name }, &[NAMESPACE_NOT_FOUND]).await?;
+                continue;
+            }
             self.prepare(collection).await?;
             for index in &collection.indexes {
                 let unique = match index.unique {
@@ -91,6 +96,10 @@ impl Migrator<'_> {
             }
             for name in &collection.drop_indexes {
                 self.run(doc! { "dropIndexes": &collection.name, "index": name }, &[INDEX_NOT_FOUND]).await?;
+            }
+            if !collection.rewrite.is_empty() {
+                let stages = collection.rewrite.iter().map(schema::to_document).collect::<Result<Vec<_>>>()?;
+                self.run(doc! { "aggregate": &collection.name, "pipeline": stages, "cursor": {} }, &[]).await?;
             }
             if let (true, Some(key)) = (self.on_cluster, &collection.shard) {
                 self.shard(&collection.name, schema::to_document(key)?).await?;

@@ -3,10 +3,10 @@
 //! A digest and a key give their [`POSTINGS_PER_KEY`] earliest records and say whether there are more, whatever the length of
 //! their lists: what is read is bounded.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::Shared;
 use super::documents::{self, COLLECTIONS, SIGNATURES, damaged};
@@ -18,9 +18,11 @@ use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::schemes::profile::{Digest, PostingKey};
 use doppel_store::Seq;
 
-/// Records with any of the keys of one question that are read at once. The index gives them in no useful order, so where there
-/// are more each key is asked for its earliest. No more than a key's own limit: no list needs to be cut then.
+/// Records with any of the digests or keys asked for that are read at once. The index gives them in no useful order, so where there
+/// are more each digest and key is asked for its earliest.
 const FEW: usize = POSTINGS_PER_KEY;
+/// The same for several records together.
+const FEW_IN_ALL: usize = 16 * FEW;
 /// Lists joined by one command: ids of 256 bytes in all of them stay below the 16 MB of a document.
 const LISTS: usize = 128;
 
@@ -34,14 +36,31 @@ pub(super) struct Posting {
 /// The earliest records under a key, one more than may be used if there are more.
 pub(super) type Postings = Vec<Posting>;
 
-/// What is asked for one record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Question<'a> {
-    pub(super) digest: Option<&'a Digest>,
-    pub(super) keys: &'a [PostingKey],
+/// The digests and keys that are asked for, of one record or of several.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Question {
+    records: usize,
+    digests: BTreeSet<[u8; 32]>,
+    keys: BTreeSet<i64>,
+}
+
+impl Question {
+    /// Adds what is asked for one record.
+    pub(super) fn add(&mut self, digest: Option<&Digest>, keys: &[PostingKey]) {
+        self.records += 1;
+        self.digests.extend(digest.map(|digest| digest.0));
+        self.keys.extend(looked_up(keys).0.map(|key| key.key as i64));
+    }
 }
 
 /// The answer to a [`Question`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answer {
+    digests: HashMap<[u8; 32], Postings>,
+    keys: HashMap<i64, Postings>,
+}
+
+/// What is filed under the digest and the keys of one record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filed {
     pub(super) digest: Postings,
@@ -49,16 +68,36 @@ pub(super) struct Filed {
     pub(super) keys: Vec<Postings>,
 }
 
-/// A [`Question`] as the database is asked.
-struct Asked {
-    digest: Option<Document>,
-    keys: Vec<i64>,
-}
+impl Answer {
+    /// The part of one record.
+    pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> Filed {
+        let digest = digest.and_then(|digest| self.digests.get(&digest.0)).cloned().unwrap_or_default();
+        let keys = looked_up(keys).0.map(|key| self.keys.get(&(key.key as i64)).cloned().unwrap_or_default());
+        Filed { digest, keys: keys.collect() }
+    }
 
-impl Asked {
-    fn of(place: Place, question: &Question<'_>) -> Self {
-        let digest = question.digest.map(|digest| within(place, doc! { "digest": documents::digest_value(digest) }));
-        Self { digest, keys: looked_up(question.keys).0.map(|key| key.key as i64).collect() }
+    /// Adds a record that comes after all others.
+    pub(super) fn add(&mut self, posting: &Posting, digest: &Digest, keys: &[PostingKey]) {
+        let digests = self.digests.entry(digest.0).or_default();
+        let lists = std::iter::once(digests);
+        let mut add = |list: &mut Postings| {
+            if list.len() < LIMIT && list.last() != Some(posting) {
+                list.push(posting.clone());
+            }
+        };
+        lists.for_each(&mut add);
+        keys.iter().for_each(|key| add(self.keys.entry(key.key as i64).or_default()));
+    }
+
+    /// Takes a record away; whether all lists are still whole: one that had been cut off lacks the next now.
+    pub(super) fn remove(&mut self, id: &str) -> bool {
+        let mut whole = true;
+        for list in self.digests.values_mut().chain(self.keys.values_mut()) {
+            let before = list.len();
+            list.retain(|posting| posting.id != id);
+            whole &= before < LIMIT || list.len() == before;
+        }
+        whole
     }
 }
 
@@ -68,81 +107,76 @@ impl Shared {
         self.topology == Topology::ReplicaSet && self.options.joins
     }
 
-    /// The pointer of a collection (`None` when there is no such collection), and the answers in the order of the questions. One
-    /// round trip on a replica set, and one more for each question whose keys are shared by many.
+    /// The pointer of a collection (`None` when there is no such collection), and what is filed under all digests and keys. One
+    /// round trip on a replica set, and one more for every [`LISTS`] digests and keys where they are shared by many.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
         place: Place,
-        questions: &[Question<'_>],
-    ) -> Result<(Option<Pointer>, Vec<Filed>), Trouble> {
-        let asked: Vec<Asked> = questions.iter().map(|question| Asked::of(place, question)).collect();
-        let mut all = Vec::with_capacity(asked.len());
+        question: &Question,
+    ) -> Result<(Option<Pointer>, Answer), Trouble> {
+        let digests: Vec<Bson> = question.digests.iter().map(|d| Bson::from(documents::digest_value(&Digest(*d)))).collect();
+        let keys: Vec<i64> = question.keys.iter().copied().collect();
         if !self.joins_lists() {
             let pointer = self.pointer(session, name).await?;
-            for Asked { digest, keys } in asked {
-                all.push(self.one_by_one(session, place, digest, &keys).await?);
+            let mut answer = Answer::default();
+            for digest in &question.digests {
+                let list = self.earliest(session, within(place, of_digest(digest))).await?;
+                answer.digests.insert(*digest, list);
             }
-            return Ok((pointer, all));
+            for key in keys {
+                answer.keys.insert(key, self.earliest(session, within(place, doc! { "keys": key })).await?);
+            }
+            return Ok((pointer, answer));
         }
-        let Some(found) = self.joined(session, name, place, &asked).await? else {
-            return Ok((None, vec![Filed::default(); asked.len()]));
-        };
-        for (at, Asked { keys, .. }) in asked.iter().enumerate() {
-            let digest = list(&found, &format!("d{at}"), posting)?;
-            let keyed = list(&found, &format!("k{at}"), Keyed::decode)?;
-            let keys = match keyed.len() <= FEW {
-                true => by_key(keyed, keys),
-                false => self.each_bounded(session, name, place, keys).await?,
-            };
-            all.push(Filed { digest, keys });
-        }
-        Ok((Some(Pointer::decode(&found)?), all))
-    }
-
-    /// The pointer, and for each question the postings of its digest and the records that have any of its keys, as far as they are
-    /// few. One command.
-    async fn joined(
-        &self,
-        session: &mut ClientSession,
-        name: &CollectionName,
-        place: Place,
-        asked: &[Asked],
-    ) -> Result<Option<RawDocumentBuf>, Trouble> {
+        let most = (FEW * question.records).min(FEW_IN_ALL);
         let mut stages = vec![doc! { "$project": Pointer::projection() }];
-        for (at, Asked { digest, keys }) in asked.iter().enumerate() {
-            stages.extend(digest.clone().map(|digest| postings(&format!("d{at}"), digest)));
-            if !keys.is_empty() {
-                let any = vec![
-                    doc! { "$match": within(place, doc! { "keys": { "$in": keys } }) },
-                    doc! { "$limit": FEW as i32 + 1 },
-                    doc! { "$project": {
-                        "_id": 0, "i": "$_id.id", "s": "$seq", "k": { "$setIntersection": ["$keys", keys] }
-                    } },
-                ];
-                stages.push(doc! { "$lookup": { "from": SIGNATURES, "as": format!("k{at}"), "pipeline": any } });
-            }
+        if !digests.is_empty() {
+            stages.push(few("d", most, within(place, doc! { "digest": { "$in": digests } }), doc! { "d": "$digest" }));
         }
-        self.beside_collection(session, name, stages).await
+        if !keys.is_empty() {
+            stages.push(few("k", most, within(place, doc! { "keys": { "$in": &keys } }), doc! { "k": "$keys" }));
+        }
+        let Some(found) = self.beside_collection(session, name, stages).await? else {
+            return Ok((None, Answer::default()));
+        };
+        let digested = list(&found, "d", |item| Ok((posting(item)?, digest_of(item)?)))?;
+        let keyed = list(&found, "k", Keyed::decode)?;
+        let mut answer = Answer::default();
+        if digested.len() > most {
+            let filters = question.digests.iter().map(|digest| (*digest, of_digest(digest)));
+            answer.digests = self.each_bounded(session, name, place, filters).await?;
+        } else {
+            digested.into_iter().for_each(|(posting, digest)| answer.digests.entry(digest).or_default().push(posting));
+        }
+        if keyed.len() > most {
+            let filters = keys.iter().map(|key| (*key, doc! { "keys": key }));
+            answer.keys = self.each_bounded(session, name, place, filters).await?;
+        } else {
+            answer.keys = by_key(keyed, &question.keys);
+        }
+        answer.digests.values_mut().chain(answer.keys.values_mut()).for_each(cut);
+        Ok((Pointer::decode(&found).map(Some)?, answer))
     }
 
-    /// The earliest records of each key: each list an index range of bounded length, whatever is behind it.
-    async fn each_bounded(
+    /// The earliest records of each digest or key: each list an index range of bounded length, whatever is behind it.
+    async fn each_bounded<K: Copy + Eq + std::hash::Hash>(
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
         place: Place,
-        keys: &[i64],
-    ) -> Result<Vec<Postings>, Trouble> {
-        let mut all = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(LISTS) {
-            let lists = keys.iter().enumerate();
-            let lists = lists.map(|(at, key)| postings(&format!("l{at}"), within(place, doc! { "keys": key })));
+        filters: impl Iterator<Item = (K, Document)>,
+    ) -> Result<HashMap<K, Postings>, Trouble> {
+        let filters: Vec<(K, Document)> = filters.collect();
+        let mut all = HashMap::with_capacity(filters.len());
+        for filters in filters.chunks(LISTS) {
+            let lists = filters.iter().enumerate();
+            let lists = lists.map(|(at, (_, filter))| postings(&format!("l{at}"), within(place, filter.clone())));
             let stages = std::iter::once(doc! { "$project": { "_id": 1 } }).chain(lists).collect();
             let found = self.beside_collection(session, name, stages).await?.unwrap_or_default();
-            for at in 0..keys.len() {
-                all.push(list(&found, &format!("l{at}"), posting)?);
+            for (at, (key, _)) in filters.iter().enumerate() {
+                all.insert(*key, list(&found, &format!("l{at}"), posting)?);
             }
         }
         Ok(all)
@@ -162,29 +196,11 @@ impl Shared {
         next(&mut cursor, session).await
     }
 
-    /// For clusters, whose transactions do not join sharded collections: a command for each list.
-    async fn one_by_one(
-        &self,
-        session: &mut ClientSession,
-        place: Place,
-        digest: Option<Document>,
-        keys: &[i64],
-    ) -> Result<Filed, Trouble> {
-        let mut filed = Filed::default();
-        if let Some(filter) = digest {
-            filed.digest = self.earliest(session, filter).await?;
-        }
-        for key in keys {
-            filed.keys.push(self.earliest(session, within(place, doc! { "keys": key })).await?);
-        }
-        Ok(filed)
-    }
-
     /// The earliest records whose signatures `filter` finds.
     async fn earliest(&self, session: &mut ClientSession, filter: Document) -> Result<Postings, Trouble> {
         let signatures = self.in_session(SIGNATURES);
         let asked = signatures.find(filter).projection(doc! { "seq": 1 });
-        let asked = asked.sort(doc! { "seq": 1 }).limit(i64::from(limit())).session(&mut *session);
+        let asked = asked.sort(doc! { "seq": 1 }).limit(LIMIT as i64).session(&mut *session);
         let mut cursor = asked.await?;
         let mut list = Vec::new();
         while let Some(found) = next(&mut cursor, session).await? {
@@ -195,8 +211,31 @@ impl Shared {
     }
 }
 
-fn limit() -> i32 {
-    POSTINGS_PER_KEY as i32 + 1
+/// Postings of a list: one more than may be used, so that it shows whether there are more.
+const LIMIT: usize = POSTINGS_PER_KEY + 1;
+
+fn of_digest(digest: &[u8; 32]) -> Document {
+    doc! { "digest": documents::digest_value(&Digest(*digest)) }
+}
+
+fn digest_of(item: &RawDocument) -> doppel_store::Result<[u8; 32]> {
+    let bytes = item.get_binary("d").map_err(damaged)?.bytes;
+    bytes.try_into().map_err(|_| damaged("a digest does not have 32 bytes"))
+}
+
+/// The earliest of a list, in order.
+fn cut(list: &mut Postings) {
+    list.sort_unstable_by_key(|posting| posting.seq);
+    list.truncate(LIMIT);
+}
+
+/// A stage that joins the records that `filter` finds as `name`, with more of each; one beyond `most` shows that there are more.
+fn few(name: &str, most: usize, filter: Document, more: Document) -> Document {
+    let mut project = doc! { "_id": 0, "i": "$_id.id", "s": "$seq" };
+    project.extend(more);
+    let stages =
+        vec![doc! { "$match": filter }, doc! { "$limit": most as i32 + 1 }, doc! { "$project": project }];
+    doc! { "$lookup": { "from": SIGNATURES, "as": name, "pipeline": stages } }
 }
 
 fn within(place: Place, what: Document) -> Document {
@@ -210,7 +249,7 @@ fn postings(name: &str, filter: Document) -> Document {
     let stages = vec![
         doc! { "$match": filter },
         doc! { "$sort": { "seq": 1 } },
-        doc! { "$limit": limit() },
+        doc! { "$limit": LIMIT as i32 },
         doc! { "$project": { "_id": 0, "i": "$_id.id", "s": "$seq" } },
     ];
     doc! { "$lookup": { "from": SIGNATURES, "as": name, "pipeline": stages } }
@@ -235,7 +274,7 @@ fn posting(item: &RawDocument) -> doppel_store::Result<Posting> {
     Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
 }
 
-/// A record with those of the keys asked for that it has.
+/// A record with its keys.
 struct Keyed {
     posting: Posting,
     keys: Vec<i64>,
@@ -250,13 +289,16 @@ impl Keyed {
 }
 
 /// The postings of each of `keys`, of all records that have any of them.
-fn by_key(mut records: Vec<Keyed>, keys: &[i64]) -> Vec<Postings> {
-    records.sort_unstable_by_key(|record| record.posting.seq);
+fn by_key(records: Vec<Keyed>, keys: &BTreeSet<i64>) -> HashMap<i64, Postings> {
     let mut lists: HashMap<i64, Postings> = HashMap::new();
-    for Keyed { posting, keys } in records {
-        for key in keys {
-            lists.entry(key).or_default().push(posting.clone());
+    for Keyed { posting, keys: own } in records {
+        for key in own.into_iter().filter(|key| keys.contains(key)) {
+            let list = lists.entry(key).or_default();
+            // A key may stand twice in a record.
+            if list.last() != Some(&posting) {
+                list.push(posting.clone());
+            }
         }
     }
-    keys.iter().map(|key| lists.get(key).cloned().unwrap_or_default()).collect()
+    lists
 }

@@ -12,7 +12,6 @@ use super::documents::RecordDocument;
 use super::postings::{Filed, Postings};
 use super::read::{Buckets, Place};
 use super::retry::Trouble;
-use super::server::Topology;
 use doppel_core::index::rank::{Hit, Scratch};
 use doppel_core::index::{CommonKeys, MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
 use doppel_core::record::RecordId;
@@ -53,11 +52,13 @@ pub(super) struct Proposal {
 pub(super) struct Ranked {
     pub(super) items: Vec<Proposal>,
     pub(super) truncated: bool,
-    /// The highest seq among them.
-    pub(super) highest: Seq,
-    /// Texts that were read on the way.
-    texts: HashMap<String, RecordDocument>,
 }
+
+/// Records that were read, by id.
+pub(super) type Texts = HashMap<String, RecordDocument>;
+
+/// Signatures of records, by id.
+pub(super) type Signatures = HashMap<String, Vec<Option<Signature>>>;
 
 impl Hits {
     /// Adds up what was found. `channel` is the position of the `simhash` channel.
@@ -126,7 +127,7 @@ impl Hits {
     }
 
     /// The order of `index::rank`. Records whose seq is unknown are not there (any more).
-    fn rank(self) -> Ranked {
+    pub(super) fn rank(self) -> Ranked {
         let mut order: Vec<usize> = (0..self.ids.len()).filter(|&at| self.seqs[at].is_some()).collect();
         order.sort_unstable_by(|&a, &b| self.seqs[a].cmp(&self.seqs[b]).then_with(|| self.ids[a].cmp(&self.ids[b])));
         let mut slots = vec![None; self.ids.len()];
@@ -147,112 +148,78 @@ impl Hits {
             });
             (ranked.collect(), scratch.truncated)
         });
-        let highest = self.seqs.iter().flatten().copied().max().unwrap_or(0);
-        Ranked { items, truncated, highest, texts: HashMap::new() }
+        Ranked { items, truncated }
     }
 }
 
 impl Shared {
-    /// Ranks what was found for each of several lookups. One round trip where a page proposed something that no key did, and one
-    /// more for each lookup that a limit cuts.
-    pub(super) async fn ranked(
+    /// Learns what ranking needs of records that pages propose, which say no seq. One round trip, and one more for each lookup that a
+    /// limit cuts; none for texts that are there already.
+    pub(super) async fn learn(
         &self,
         session: &mut ClientSession,
         place: Place,
-        all: Vec<Hits>,
-    ) -> Result<Vec<Ranked>, Trouble> {
+        all: &mut [Hits],
+        texts: &mut Texts,
+    ) -> Result<(), Trouble> {
         let whole = all.iter().filter(|hits| !hits.is_cut());
-        let texts = self.texts_of_each(session, place, whole.flat_map(Hits::without_seq)).await?;
-        let mut ranked = Vec::with_capacity(all.len());
-        for mut hits in all {
+        self.read_texts(session, place, whole.flat_map(Hits::without_seq), texts).await?;
+        for hits in all {
+            let known = hits.without_seq().into_iter().filter_map(|id| Some((id.to_owned(), texts.get(id)?.record.seq)));
+            let known: Vec<_> = known.collect();
+            hits.learn(known.into_iter());
             if hits.is_cut() {
                 let seqs = self.seqs(session, place.number, &hits.without_seq()).await?;
                 hits.learn(seqs.into_iter());
-                ranked.push(hits.rank());
-                continue;
             }
-            let read = hits.without_seq().into_iter().filter_map(|id| Some((id.to_owned(), texts.get(id)?.clone())));
-            let texts: HashMap<_, _> = read.collect();
-            hits.learn(texts.iter().map(|(id, text)| (id.clone(), text.record.seq)));
-            ranked.push(Ranked { texts, ..hits.rank() });
-        }
-        Ok(ranked)
-    }
-
-    /// Whether a seq that was committed names one content for ever, see the module's notes on `seq`.
-    pub(super) fn seqs_last(&self) -> bool {
-        self.topology == Topology::ReplicaSet
-    }
-
-    /// Leaves out what `judge` need not read to rule it out.
-    pub(super) fn dismiss(&self, ranked: &mut Ranked, judge: &dyn Judge) {
-        if self.seqs_last() {
-            ranked.dismiss(judge);
-        }
-    }
-
-    /// Reads the texts of all that is to be judged. One round trip.
-    pub(super) async fn complete(
-        &self,
-        session: &mut ClientSession,
-        place: Place,
-        all: &mut [Ranked],
-    ) -> Result<(), Trouble> {
-        let texts = self.texts_of_each(session, place, all.iter().flat_map(Ranked::unread)).await?;
-        for ranked in all {
-            let read = ranked.unread().filter_map(|id| Some((id.to_owned(), texts.get(id)?.clone())));
-            let read: Vec<_> = read.collect();
-            ranked.texts.extend(read);
         }
         Ok(())
     }
 
-    async fn texts_of_each(
+    /// Adds to `texts` those of `ids` that are not there. One round trip, if any is missing.
+    pub(super) async fn read_texts<'a>(
         &self,
         session: &mut ClientSession,
         place: Place,
-        ids: impl Iterator<Item = &str>,
-    ) -> Result<HashMap<String, RecordDocument>, Trouble> {
-        let ids: BTreeSet<&str> = ids.collect();
+        ids: impl Iterator<Item = &'a str>,
+        texts: &mut Texts,
+    ) -> Result<(), Trouble> {
+        let ids: BTreeSet<&str> = ids.filter(|id| !texts.contains_key(*id)).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
-        if ids.is_empty() { Ok(HashMap::new()) } else { self.texts(session, place, &ids).await }
+        if !ids.is_empty() {
+            texts.extend(self.texts(session, place, &ids).await?);
+        }
+        Ok(())
     }
 
-    /// Judges `items`, which are some of `ranked`. One round trip, or two where signatures are compared; none for texts that
-    /// are there already.
+    /// Judges `items`. One round trip, or two where signatures are compared; none for what is there already. Up to the seq `immutable`
+    /// a seq names one content for ever.
     pub(super) async fn judged(
         &self,
         session: &mut ClientSession,
         place: Place,
         items: &[Proposal],
-        texts: &mut HashMap<String, RecordDocument>,
-        judge: &dyn Judge,
+        (texts, signatures): (&mut Texts, &mut Signatures),
+        (judge, immutable): (&dyn Judge, Seq),
     ) -> Result<Vec<Match>, Trouble> {
-        let missing = items.iter().map(|item| item.id.as_str()).filter(|id| !texts.contains_key(*id));
-        let missing: Vec<&str> = missing.collect();
-        if !missing.is_empty() {
-            texts.extend(self.texts(session, place, &missing).await?);
+        let ids = || items.iter().map(|item| item.id.as_str());
+        self.read_texts(session, place, ids(), texts).await?;
+        if judge.needs_signatures() {
+            let missing: Vec<&str> = ids().filter(|id| !signatures.contains_key(*id)).collect();
+            if !missing.is_empty() {
+                signatures.extend(self.signatures(session, place, &missing).await?);
+            }
         }
-        let mut signatures = HashMap::new();
-        if judge.needs_signatures() && !items.is_empty() {
-            let ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
-            signatures = self.signatures(session, place, &ids).await?;
-        }
-        let texts = &*texts;
-        let seq_is_immutable = self.seqs_last();
-        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, &signatures, judge, seq_is_immutable)))
+        let (texts, signatures) = (&*texts, &*signatures);
+        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, signatures, judge, immutable)))
     }
 }
 
 impl Ranked {
-    /// Leaves out what need not be read to be ruled out. Only committed records are proposed.
-    fn dismiss(&mut self, judge: &dyn Judge) {
-        self.items.retain(|item| item.seq.is_none_or(|seq| !judge.dismisses(seq, item.via)));
-    }
-
-    /// The ids of those whose texts are still to be read.
-    fn unread(&self) -> impl Iterator<Item = &str> {
-        self.items.iter().map(|item| item.id.as_str()).filter(|id| !self.texts.contains_key(*id))
+    /// Leaves out what `judge` need not read to rule it out, of records up to the seq `immutable`: see [`Shared::judged`].
+    pub(super) fn dismiss(&mut self, judge: &dyn Judge, immutable: Seq) {
+        let dismisses = |item: &Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
+        self.items.retain(|item| !dismisses(item));
     }
 
     /// Puts the records that match by decision before all others, those proposed already with what proposed them. No limit
@@ -271,31 +238,27 @@ impl Ranked {
         first.append(&mut self.items);
         self.items = first;
     }
-
-    /// The texts read so far; they are moved out.
-    pub(super) fn take_texts(&mut self) -> HashMap<String, RecordDocument> {
-        std::mem::take(&mut self.texts)
-    }
 }
 
 fn judge_all(
     items: &[Proposal],
-    texts: &HashMap<String, RecordDocument>,
-    signatures: &HashMap<String, Vec<Option<Signature>>>,
+    texts: &Texts,
+    signatures: &Signatures,
     judge: &dyn Judge,
-    seq_is_immutable: bool,
+    immutable: Seq,
 ) -> Vec<Match> {
     let judged = items.iter().filter_map(|item| {
         let text = texts.get(&item.id)?;
         let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
         let fingerprint = item.fingerprint.or(text.fingerprint);
+        let seq_is_immutable = text.record.seq <= immutable;
         judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, seq_is_immutable })
     });
     judged.collect()
 }
 
 /// Runs `work` here; if it is long and the runtime can, tells it to move other work away meanwhile.
-fn blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
+pub(super) fn blocking<T>(long: bool, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     let multi = || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if long && multi() { tokio::task::block_in_place(work) } else { work() }

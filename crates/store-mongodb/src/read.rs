@@ -11,7 +11,7 @@ use mongodb::{ClientSession, SessionCursor};
 use super::Shared;
 use super::documents::{
     self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES,
-    SignatureDocument, damaged,
+    damaged,
 };
 use super::retry::Trouble;
 use super::write::Highest;
@@ -40,13 +40,12 @@ pub(super) struct Pointer {
     pub(super) generation: GenerationId,
     /// The generations beside the live one, ascending.
     pub(super) others: Vec<GenerationId>,
-    pub(super) empty: bool,
 }
 
 impl Pointer {
     /// What of a collection's document it is read from.
     pub(super) fn projection() -> Document {
-        doc! { "number": 1, "generation": 1, "others.id": 1, "empty": 1 }
+        doc! { "number": 1, "generation": 1, "others.id": 1 }
     }
 
     pub(super) fn decode(document: &RawDocument) -> doppel_store::Result<Self> {
@@ -62,13 +61,12 @@ impl Pointer {
             number: document.get_i32("number").map_err(damaged)?,
             generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
             others,
-            empty: document.get_bool("empty").map_err(damaged)?,
         })
     }
 }
 
 /// What the buckets of a fingerprint hold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Buckets {
     /// Records within the radius, each once.
     pub(super) near: Vec<(String, Fingerprint)>,
@@ -225,37 +223,6 @@ impl Shared {
     pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, Trouble> {
         let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
-    }
-
-    /// Under which of `ids` there are records. Outside a transaction.
-    pub(super) async fn taken(&self, number: Number, ids: &[&str]) -> Result<HashSet<String>, Trouble> {
-        let mut cursor = self.raw(RECORDS).find(among(number, ids)).projection(doc! { "_id": 1 }).await?;
-        let mut found = HashSet::new();
-        while cursor.advance().await? {
-            let id = cursor.current().get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
-            found.insert(id.to_owned());
-        }
-        Ok(found)
-    }
-
-    /// What the generations have filed of a record, without signatures and pairs, in no particular order. Outside a
-    /// transaction.
-    pub(super) async fn filings(
-        &self,
-        number: Number,
-        generations: impl Iterator<Item = GenerationId>,
-        id: &RecordId,
-    ) -> Result<Vec<SignatureDocument>, Trouble> {
-        let keys: Vec<Bson> =
-            generations.map(|generation| Bson::from(documents::signature_key(number, generation, id))).collect();
-        let signatures = self.raw(SIGNATURES);
-        let filed = signatures.find(doc! { "_id": { "$in": keys } }).projection(doc! { "signed": 0, "pairs": 0 });
-        let mut cursor = filed.await?;
-        let mut found = Vec::new();
-        while cursor.advance().await? {
-            found.push(SignatureDocument::decode(cursor.current())?);
-        }
-        Ok(found)
     }
 }
 

@@ -9,9 +9,10 @@ use sha2::{Digest as _, Sha256};
 use doppel_store::{Result, StoreError};
 
 /// Name and text of every migration, in order.
-const FILES: [(&str, &str); 2] = [
+const FILES: [(&str, &str); 3] = [
     ("0001_first_schema", include_str!("../../../migrations/0001_first_schema.json")),
     ("0002_reindex_and_decisions", include_str!("../../../migrations/0002_reindex_and_decisions.json")),
+    ("0003_one_commit_order", include_str!("../../../migrations/0003_one_commit_order.json")),
 ];
 
 /// One numbered change.
@@ -44,6 +45,12 @@ pub(super) struct CollectionSchema {
     pub(super) drop_indexes: Vec<String>,
     #[serde(default)]
     pub(super) shard: Option<serde_json::Value>,
+    /// Stages that make the documents anew and end with `$merge`; running them twice is running them once.
+    #[serde(default)]
+    pub(super) rewrite: Vec<serde_json::Value>,
+    /// Whether the collection goes.
+    #[serde(default)]
+    pub(super) drop: bool,
 }
 
 /// An index.

@@ -9,7 +9,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{
-    self, BLOCKS, COLLECTIONS, DECISIONS, DROPPED, LATCHES, Number, RECORDS, SIGNATURES, STATISTICS, generation_key,
+    self, BLOCKS, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS, generation_key,
     signatures_of,
 };
 use super::retry::{self, End, Trouble, Work};
@@ -57,9 +57,13 @@ impl Work for Drop<'_> {
 }
 
 pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) -> Result<bool> {
-    let dropped = shared.retry.transact(&shared.client, shared.deadline(), &mut Drop { shared: &shared, name }).await?;
+    let dropped = match shared.cached(name).await? {
+        Some(known) => shared.transact_in_turn(name, known.number, &mut Drop { shared: &shared, name }).await?,
+        None => None,
+    };
     shared.cache.forget(name);
     if let Some(number) = dropped {
+        shared.lines.forget(number);
         tokio::spawn(sweep(shared, (number, None)));
     }
     Ok(dropped.is_some())
@@ -109,7 +113,6 @@ async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::err
                 (RECORDS, records_of(number)),
                 (SIGNATURES, records_of(number)),
                 (BLOCKS, doc! { "c": number }),
-                (LATCHES, own()),
                 (STATISTICS, own()),
                 (DECISIONS, own()),
             ]
@@ -119,7 +122,6 @@ async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::err
             vec![
                 (SIGNATURES, signatures_of(number, generation)),
                 (BLOCKS, generation_key(number, generation)),
-                (LATCHES, own()),
                 (STATISTICS, own()),
             ]
         }

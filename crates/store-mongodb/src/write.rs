@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use mongodb::ClientSession;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 use super::Shared;
 use super::documents::{
-    self, BLOCKS, BucketNumber, LATCHES, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument,
+    self, BLOCKS, BucketNumber, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument,
 };
-use super::latches::Latches;
 use super::read::Place;
 use super::retry::{Trouble, check_reply};
 use doppel_core::record::RecordId;
@@ -25,20 +24,6 @@ pub(super) struct Filing<'a> {
 }
 
 impl Shared {
-    /// Increments latches, creating what is missing. A transaction that did so since this one's snapshot makes it fail.
-    pub(super) async fn take_latches(
-        &self,
-        session: &mut ClientSession,
-        number: Number,
-        latches: &Latches,
-    ) -> Result<(), Trouble> {
-        let statements = latches.as_slice().iter().map(|&(generation, latch)| {
-            let key = documents::latch_key(number, generation, latch);
-            doc! { "q": { "_id": key }, "u": { "$inc": { "n": 1_i64 } }, "upsert": true }
-        });
-        self.update(session, LATCHES, statements.collect()).await
-    }
-
     /// Takes the entries of record `id` off pages and files records as `to` say. One command for all generations.
     pub(super) async fn move_entries(
         &self,
@@ -50,7 +35,7 @@ impl Shared {
     ) -> Result<(), Trouble> {
         let pulls = from.iter().map(|&page| documents::pull_statement(number, page, id));
         let pushes = to.iter().flat_map(|signature| {
-            let entry = signature.fingerprint.map(|fingerprint| (fingerprint, &signature.id));
+            let entry = signature.fingerprint.map(|fingerprint| (fingerprint, signature.id.clone()));
             let places = signature.places().into_iter();
             places.map(move |page| documents::push_statement(number, page, entry.as_slice()))
         });
@@ -81,7 +66,7 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         number: Number,
-        entries: &BTreeMap<Page, Vec<(Fingerprint, &RecordId)>>,
+        entries: &BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
     ) -> Result<(), Trouble> {
         let statements = entries.iter().map(|(page, entries)| documents::push_statement(number, *page, entries));
         self.update(session, BLOCKS, statements.collect()).await
@@ -103,11 +88,35 @@ impl Shared {
             });
             return self.update(session, SIGNATURES, statements.collect()).await;
         }
-        match self.documents(SIGNATURES).insert_many(documents).session(&mut *session).await {
+        self.insert(session, SIGNATURES, &documents.collect::<Vec<_>>()).await
+    }
+
+    /// Inserts documents; a duplicate key is a conflict. One command.
+    pub(super) async fn insert(
+        &self,
+        session: &mut ClientSession,
+        collection: &str,
+        documents: &[Document],
+    ) -> Result<(), Trouble> {
+        match self.documents(collection).insert_many(documents).session(&mut *session).await {
             Ok(_) => Ok(()),
             Err(error) if super::retry::is_duplicate_key(&error) => Err(Trouble::Changed),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Deletes documents by their keys. One command, if there are any.
+    pub(super) async fn delete(
+        &self,
+        session: &mut ClientSession,
+        collection: &str,
+        keys: Vec<Bson>,
+    ) -> Result<(), Trouble> {
+        if !keys.is_empty() {
+            let filter = doc! { "_id": { "$in": keys } };
+            self.documents(collection).delete_many(filter).session(&mut *session).await?;
+        }
+        Ok(())
     }
 
     /// Updates documents, in order; a duplicate key is a conflict. One command.

@@ -7,9 +7,6 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::{GenerationState, Phase};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
 
-/// [`GenerationState::scan_end`] while it is not yet known.
-pub(in super::super) const SCAN_END_OPEN: Seq = i64::MAX as Seq;
-
 /// A collection as stored.
 #[derive(Clone, Debug)]
 pub(in super::super) struct CollectionDocument {
@@ -17,13 +14,13 @@ pub(in super::super) struct CollectionDocument {
     pub(in super::super) state: CollectionState,
     /// The highest number that a generation of it has had.
     pub(in super::super) last_generation: GenerationId,
-    /// No record was ever committed since it was created or found empty; see `admin`.
-    pub(in super::super) empty: bool,
+    /// The number of the last commit; see `latch`.
+    pub(in super::super) commits: Seq,
 }
 
 impl CollectionDocument {
     pub(in super::super) fn encode(&self) -> Result<Document> {
-        let Self { number, state, last_generation, empty } = self;
+        let Self { number, state, last_generation, commits } = self;
         let CollectionState {
             // That of the document.
             number: _,
@@ -41,7 +38,7 @@ impl CollectionDocument {
         let mut document = doc! {
             "_id": name.as_str(), "number": number, "generation": *generation as i32,
             "last_generation": *last_generation as i32, "profile": profile, "settings": settings_value(settings)?,
-            "created_at": created_at, "scan_end": *scan_end as i64, "empty": empty, "others": others,
+            "created_at": created_at, "scan_end": *scan_end as i64, "commits": *commits as i64, "others": others,
         };
         if let Some(live_since) = live_since {
             document.insert("live_since", live_since);
@@ -70,7 +67,8 @@ impl CollectionDocument {
         };
         let highest = state.others.iter().map(|other| other.id).max().unwrap_or(0).max(state.generation);
         let last_generation = document.get_i32("last_generation").map_or(0, |last| last as GenerationId).max(highest);
-        Ok(Self { number, state, last_generation, empty: document.get_bool("empty").map_err(damaged)? })
+        let commits = document.get_i64("commits").map_err(damaged)? as Seq;
+        Ok(Self { number, state, last_generation, commits })
     }
 }
 

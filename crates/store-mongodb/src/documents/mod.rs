@@ -1,13 +1,12 @@
 //! The shape of every document, and the only place that knows it.
 //!
 //! ```text
-//! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, empty,
-//!              frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
-//! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at, filed?}
+//! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, commits,
+//!              wanted?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
+//! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at}
 //! signatures  {_id: {c, g, id}, seq, digest, fingerprint?, keys: [Int64], key_counts: [Int32], pages?: [4], pairs?: [Int64],
 //!              signed}
 //! blocks      {c, g, b, p, blockName, n, info: [{hashcode: Int64, textname: id}]}
-//! latches     {_id: {c, g, k}, n}
 //! statistics  {_id: {c, g, n}, data}, {_id: {c, f: version}, data}
 //! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at}]}
 //! tasks       {_id: id, collection, kind, status, open, version, state}
@@ -19,7 +18,7 @@
 //! `statistics` holds the word frequencies that generations were begun with, in pieces, and the document frequencies of collections
 //! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
 //! meets them, and both are in the range of their collection.
-//! `filed` is the generation that the record was last filed in by a reindex: written so that filing and removing conflict.
+//! `commits` numbers the commits of a collection, `wanted` names an instance that waits for one; see `latch`.
 
 mod beside;
 mod collection;
@@ -40,7 +39,7 @@ pub(super) use self::beside::{
     decision_key, decode_decision, decode_task, encode_frequencies, encode_ruling, encode_task, frequencies_except,
     frequencies_key, naming_first, naming_second,
 };
-pub(super) use self::collection::{CollectionDocument, SCAN_END_OPEN};
+pub(super) use self::collection::CollectionDocument;
 pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
 pub(super) use self::record::{RecordDocument, blank_verdict, record_content, verdict_content};
 pub(super) use self::signature::{SignatureDocument, filed_of, filed_projection, pairs_of, seqs_value, signed_of};
@@ -49,7 +48,6 @@ pub(super) const COLLECTIONS: &str = "collections";
 pub(super) const RECORDS: &str = "records";
 pub(super) const SIGNATURES: &str = "signatures";
 pub(super) const BLOCKS: &str = "blocks";
-pub(super) const LATCHES: &str = "latches";
 /// What generations were begun with, and document frequencies.
 pub(super) const STATISTICS: &str = "statistics";
 pub(super) const DECISIONS: &str = "decisions";
@@ -104,10 +102,6 @@ pub(super) fn generation_key(number: Number, generation: GenerationId) -> Docume
     doc! { "c": number, "g": generation as i32 }
 }
 
-/// `_id` of a latch.
-pub(super) fn latch_key(number: Number, generation: GenerationId, latch: i32) -> Document {
-    doc! { "c": number, "g": generation as i32, "k": latch }
-}
 
 /// A digest as stored.
 pub(super) fn digest_value(digest: &Digest) -> Binary {

@@ -75,7 +75,7 @@ impl<'a> PageDocument<'a> {
 }
 
 /// One statement of an update command: files entries on a page, which is created if needed.
-pub(in super::super) fn push_statement(number: Number, page: Page, entries: &[(Fingerprint, &RecordId)]) -> Document {
+pub(in super::super) fn push_statement(number: Number, page: Page, entries: &[(Fingerprint, RecordId)]) -> Document {
     let pushed = entries
         .iter()
         .map(|(fingerprint, id)| Bson::from(doc! { "hashcode": fingerprint.0 as i64, "textname": id.as_str() }));

@@ -47,8 +47,6 @@ pub(in super::super) fn blank_verdict() -> Verdict {
 pub(in super::super) struct RecordDocument {
     pub(in super::super) record: StoredRecord,
     pub(in super::super) fingerprint: Option<Fingerprint>,
-    /// The generation that a reindex last filed it in.
-    pub(in super::super) filed: Option<GenerationId>,
 }
 
 impl RecordDocument {
@@ -71,11 +69,7 @@ impl RecordDocument {
             duplicate_of_seq: optional_i64(raw, "duplicate_of_seq")?.map(|seq| seq as Seq),
             stored_at: raw.get_str("stored_at").map_err(damaged)?.to_owned(),
         };
-        let filed = match raw.get("filed").map_err(damaged)? {
-            Some(RawBsonRef::Int32(filed)) => Some(filed as GenerationId),
-            _ => None,
-        };
-        Ok(Self { record, fingerprint: fingerprint_of(raw)?, filed })
+        Ok(Self { record, fingerprint: fingerprint_of(raw)? })
     }
 
     /// Takes digest and fingerprint from what another generation has filed of it.

@@ -1,0 +1,448 @@
+//! The transaction of a batch:
+//!
+//! 1. take the latch of the collection, which says the generations and draws a seq for each member (`latch`);
+//! 2. read what stands under the ids, and what is filed under the digests, keys and blocks of those to be judged;
+//! 3. go through the members in the order of their arrival: plan, propose, judge and conclude each against what was read and the
+//!    members before it (`plan`, `earlier`);
+//! 4. write each document once: records with their verdicts, signatures, pages;
+//! 5. commit, also where nothing was stored: an answer rests on what was read, and what was read is certain only once a majority has
+//!    confirmed a commit behind it.
+//!
+//! Where a member takes away what a list needs that was read only in part, the batch ends before the next one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::earlier::Earlier;
+use super::plan::{Old, Plan};
+use super::{Change, Changed, Member, simhash_channel};
+use crate::Shared;
+use crate::documents::{
+    self, BLOCKS, BucketNumber, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content, record_key,
+    signature_key, verdict_content,
+};
+use crate::latch::Latched;
+use crate::postings::Question;
+use crate::read::{Buckets, Place, among, next};
+use crate::retry::{End, Trouble, Work};
+use crate::write::{Highest, take_pages};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::schemes::profile::Signed;
+use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictKind};
+use doppel_store::{GenerationId, Judge, Mode, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord};
+
+type Result<T> = std::result::Result<T, Trouble>;
+
+/// Changes that are made by one transaction, no two of one record.
+pub(super) struct Batch<'a> {
+    shared: &'a Shared,
+    name: &'a CollectionName,
+    members: &'a [Arc<Member>],
+    /// See [`Line::confirmed`](crate::latch::Line::confirmed).
+    confirmed: Seq,
+}
+
+/// What is to be written.
+#[derive(Default)]
+struct Writes {
+    new_records: Vec<Document>,
+    changed_records: Vec<Document>,
+    removed_records: Vec<Document>,
+    new_signatures: Vec<SignatureDocument>,
+    removed_signatures: Vec<Bson>,
+    taken_entries: Vec<Document>,
+    new_entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
+    removed: Vec<RecordId>,
+}
+
+/// A record that is filed in standby generations, too.
+struct Standby<'a> {
+    registration: &'a Registration,
+    seq: Seq,
+    generations: Vec<GenerationId>,
+}
+
+#[async_trait]
+impl Work for Batch<'_> {
+    /// The number of the commit, and the outcomes of the first members, one at least.
+    type Answer = (Seq, Vec<StoreResult<Changed>>);
+
+    async fn attempt(&mut self, session: &mut ClientSession) -> Result<End<Self::Answer>> {
+        let drawn = self.members.len();
+        let Some(latched) = self.shared.take_latch(session, self.name, drawn).await? else {
+            return Err(StoreError::UnknownCollection(self.name.clone()).into());
+        };
+        let outcomes = self.go(session, &latched, latched.last + 1 - drawn as Seq).await?;
+        Ok(End::Commit((latched.last, outcomes)))
+    }
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(shared: &'a Shared, name: &'a CollectionName, members: &'a [Arc<Member>], confirmed: Seq) -> Self {
+        Self { shared, name, members, confirmed }
+    }
+
+    async fn go(
+        &self,
+        session: &mut ClientSession,
+        latched: &Latched,
+        first: Seq,
+    ) -> Result<Vec<StoreResult<Changed>>> {
+        let pointer = &latched.pointer;
+        if self.members.iter().any(|member| member.known.number != pointer.number) {
+            return Err(StoreError::UnknownCollection(self.name.clone()).into());
+        }
+        let place = Place { number: pointer.number, generation: pointer.generation };
+        let mut old = self.old(session, place, &pointer.others).await?;
+        let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
+        for member in self.members {
+            plans.push(Plan::of(member, pointer, old.remove(member.id().as_str())));
+        }
+        let (mut earlier, buckets) = self.look_up(session, place, &plans).await?;
+        let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
+        let (mut writes, mut standby) = (Writes::default(), Vec::new());
+        let mut outcomes = Vec::with_capacity(plans.len());
+        for (((member, plan), buckets), seq) in self.members.iter().zip(plans).zip(buckets).zip(first..) {
+            if !earlier.is_whole() {
+                break;
+            }
+            let outcome = match plan {
+                Plan::Settled(outcome) => outcome,
+                Plan::Put(registration, old) => {
+                    let judged = self.judged(session, place, member, registration, &mut earlier, buckets).await?;
+                    let put = Put { registration, old, seq };
+                    let outcome = put.conclude(judged, place, near, &mut earlier, &mut writes)?;
+                    if !matches!(outcome, Registered::Skipped(_)) {
+                        standby.push(Standby { registration, seq, generations: registration.standby() });
+                    }
+                    Ok(Changed::Registered(Box::new(outcome)))
+                }
+                Plan::Update(registration, old, missing) => {
+                    let seq = old.record.record.seq;
+                    let updated = update(place, registration, old, &mut earlier, &mut writes);
+                    standby.push(Standby { registration, seq, generations: missing });
+                    Ok(Changed::Registered(Box::new(Registered::Updated(updated))))
+                }
+                Plan::Remove(old) => {
+                    let id = member.id();
+                    earlier.remove(id.as_str(), near);
+                    writes.remove(place, id, &old);
+                    Ok(Changed::Removed(true))
+                }
+            };
+            outcomes.push(outcome);
+        }
+        self.file_standby(session, place, standby, &mut writes).await?;
+        self.write(session, place, writes).await?;
+        Ok(outcomes)
+    }
+
+    /// What stands under the ids. One round trip, and one more where there is something.
+    async fn old(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        others: &[GenerationId],
+    ) -> Result<HashMap<String, Old>> {
+        let ids: Vec<&str> = self.members.iter().map(|member| member.id().as_str()).collect();
+        let records = self.shared.in_session(RECORDS);
+        let mut cursor = records.find(among(place.number, &ids)).session(&mut *session).await?;
+        let mut found = HashMap::new();
+        while cursor.advance(session).await? {
+            let record = RecordDocument::decode(cursor.current())?;
+            found.insert(record.record.id.as_str().to_owned(), Old { record, signatures: Vec::new() });
+        }
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let keys = found.values().flat_map(|old| {
+            let generations = std::iter::once(&place.generation).chain(others);
+            generations.map(|generation| Bson::from(signature_key(place.number, *generation, &old.record.record.id)))
+        });
+        let filter = doc! { "_id": { "$in": keys.collect::<Vec<_>>() } };
+        let signatures = self.shared.in_session(SIGNATURES);
+        let filed = signatures.find(filter).projection(doc! { "signed": 0, "pairs": 0 });
+        let mut cursor = filed.session(&mut *session).await?;
+        while let Some(signature) = next(&mut cursor, session).await? {
+            let signature = SignatureDocument::decode(&signature)?;
+            if let Some(old) = found.get_mut(signature.id.as_str()) {
+                old.signatures.push(signature);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What the database holds for those that are to be judged, and what each one's buckets hold, in the order of the members. Three
+    /// round trips, whatever the size of the batch, and one for each lookup that a limit cuts.
+    async fn look_up(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        plans: &[Plan<'_>],
+    ) -> Result<(Earlier, Vec<Buckets>)> {
+        let signed: Vec<Option<&Signed>> = plans
+            .iter()
+            .map(|plan| match plan {
+                Plan::Put(registration, _) => Some(&*registration.signed),
+                _ => None,
+            })
+            .collect();
+        let mut question = Question::default();
+        signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
+        let Some(settings) = self.settings() else {
+            return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
+        };
+        if signed.iter().all(Option::is_none) {
+            return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
+        }
+        let (_, answer) = self.shared.filed(session, self.name, place, &question).await?;
+        let (radius, channel) = settings;
+        let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
+        let buckets = self.shared.buckets(session, place, &fingerprints, radius).await?;
+        let mut earlier = Earlier::of(answer);
+        buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
+        // All texts that will be compared, but for what the members themselves change in that.
+        let asked = signed.iter().zip(&buckets).filter_map(|(signed, buckets)| Some(((*signed)?, buckets)));
+        let mut hits: Vec<_> = asked.map(|(signed, own)| earlier.hits(signed, own.clone(), (radius, channel))).collect();
+        let mut texts = std::mem::take(&mut earlier.texts);
+        self.shared.learn(session, place, &mut hits, &mut texts).await?;
+        let judges = self.members.iter().zip(plans).filter_map(|(member, plan)| match (&member.change, plan) {
+            (Change::Register { registration, judge }, Plan::Put(..)) => Some((registration, judge)),
+            _ => None,
+        });
+        let mut wanted: Vec<String> = Vec::new();
+        for (hits, (registration, judge)) in hits.into_iter().zip(judges) {
+            let mut ranked = hits.rank();
+            ranked.confirm(&registration.confirmed);
+            ranked.dismiss(judge.as_ref(), self.confirmed);
+            wanted.extend(ranked.items.into_iter().map(|item| item.id));
+        }
+        self.shared.read_texts(session, place, wanted.iter().map(String::as_str), &mut texts).await?;
+        earlier.texts = texts;
+        Ok((earlier, buckets))
+    }
+
+    /// Radius and position of the `simhash` channel, as the registrations know them.
+    fn settings(&self) -> Option<(u8, u8)> {
+        let found = self.members.iter().find(|member| member.registration().is_some());
+        found.map(|member| simhash_channel(&member.known.state.settings))
+    }
+
+    /// What a member matches.
+    async fn judged(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        member: &Member,
+        registration: &Registration,
+        earlier: &mut Earlier,
+        buckets: Buckets,
+    ) -> Result<Judged> {
+        let Change::Register { judge, .. } = &member.change else {
+            return Err(StoreError::Internal("only registrations are judged".into()).into());
+        };
+        let settings = simhash_channel(&member.known.state.settings);
+        let mut hits = [earlier.hits(&registration.signed, buckets, settings)];
+        let mut texts = std::mem::take(&mut earlier.texts);
+        self.shared.learn(session, place, &mut hits, &mut texts).await?;
+        let [hits] = hits;
+        let mut ranked = hits.rank();
+        ranked.confirm(&registration.confirmed);
+        ranked.items.retain(|item| item.id != registration.id.as_str());
+        ranked.dismiss(judge.as_ref(), self.confirmed);
+        let known = (&mut texts, &mut earlier.signatures);
+        let compared = (judge.as_ref(), self.confirmed);
+        let matches = self.shared.judged(session, place, &ranked.items, known, compared).await?;
+        earlier.texts = texts;
+        Ok(Judged::of(judge.as_ref(), matches, ranked.truncated))
+    }
+
+    /// Lays out what is filed in standby generations. One round trip for each.
+    async fn file_standby(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        all: Vec<Standby<'_>>,
+        writes: &mut Writes,
+    ) -> Result<()> {
+        let mut by_generation: BTreeMap<GenerationId, Vec<(&RecordId, Seq, &Signed)>> = BTreeMap::new();
+        for Standby { registration, seq, generations } in &all {
+            for (generation, signed) in registration.generations().filter(|(id, _)| generations.contains(id)) {
+                by_generation.entry(generation).or_default().push((&registration.id, *seq, signed));
+            }
+        }
+        for (generation, filings) in by_generation {
+            let fingerprints = filings.iter().filter_map(|(_, _, signed)| signed.fingerprint());
+            let mut buckets: Vec<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
+            buckets.sort_unstable();
+            buckets.dedup();
+            let mut highest = match buckets.is_empty() {
+                true => Highest::new(),
+                false => self.shared.highest_pages(session, Place { generation, ..place }, buckets).await?,
+            };
+            for (id, seq, signed) in filings {
+                writes.file((id, seq, signed), generation, Vec::new(), &mut highest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes every document once. At most one round trip for each collection and kind of change.
+    async fn write(&self, session: &mut ClientSession, place: Place, writes: Writes) -> Result<()> {
+        let shared = self.shared;
+        let Writes { new_records, changed_records, removed_records, .. } = &writes;
+        if !new_records.is_empty() {
+            shared.insert(session, RECORDS, new_records).await?;
+        }
+        shared.update(session, RECORDS, changed_records.clone()).await?;
+        shared.delete(session, RECORDS, removed_records.iter().cloned().map(Bson::from).collect()).await?;
+        shared.delete(session, SIGNATURES, writes.removed_signatures).await?;
+        let signatures: Vec<Document> =
+            writes.new_signatures.iter().map(|signature| signature.encode(place.number)).collect();
+        if !signatures.is_empty() {
+            shared.insert(session, SIGNATURES, &signatures).await?;
+        }
+        // Before the new ones: an entry may return to its page.
+        shared.update(session, BLOCKS, writes.taken_entries).await?;
+        let pushed = writes.new_entries.iter();
+        let pushed = pushed.map(|(page, entries)| documents::push_statement(place.number, *page, entries));
+        shared.update(session, BLOCKS, pushed.collect()).await?;
+        for id in &writes.removed {
+            shared.forget_decisions(session, place.number, id).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What was concluded of a member's matches.
+struct Judged {
+    verdict: Verdict,
+    /// The seqs of all matches, ascending.
+    earlier: Vec<Seq>,
+}
+
+impl Judged {
+    fn of(judge: &dyn Judge, matches: Vec<Match>, truncated: bool) -> Self {
+        let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
+        earlier.sort_unstable();
+        Self { verdict: judge.conclude(matches, truncated), earlier }
+    }
+
+    fn is_duplicate(&self) -> bool {
+        matches!(self.verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate)
+    }
+}
+
+/// A record to be put.
+struct Put<'a> {
+    registration: &'a Registration,
+    old: Option<Old>,
+    seq: Seq,
+}
+
+impl Put<'_> {
+    /// Adds to `writes` what is to be written, and says the outcome.
+    fn conclude(
+        self,
+        judged: Judged,
+        place: Place,
+        near: usize,
+        earlier: &mut Earlier,
+        writes: &mut Writes,
+    ) -> Result<Registered> {
+        let Self { registration, old, seq } = self;
+        if registration.mode == Mode::SkipDuplicate && judged.is_duplicate() {
+            return Ok(Registered::Skipped(judged.verdict));
+        }
+        let Registration { id, signed, row, now, .. } = registration;
+        let duplicate_of_seq = judged.verdict.duplicate_of.as_ref().and(judged.earlier.first().copied());
+        let mut document = doc! { "_id": record_key(place.number, id) };
+        document.extend(record_content(place.generation, signed, row.json(), now));
+        document.extend(verdict_content(seq, &judged.verdict, duplicate_of_seq)?);
+        if let Some(old) = &old {
+            earlier.remove(id.as_str(), near);
+            writes.take_away(place, id, old);
+            let key = doc! { "_id": record_key(place.number, id) };
+            writes.changed_records.push(doc! { "q": key, "u": document });
+        } else {
+            writes.new_records.push(document);
+        }
+        writes.file((id, seq, signed), place.generation, judged.earlier, &mut earlier.highest);
+        let record = StoredRecord {
+            id: id.clone(),
+            seq,
+            row: row.json().clone(),
+            digest: signed.digest,
+            digest_generation: registration.generation,
+            verdict: judged.verdict,
+            duplicate_of_seq,
+            stored_at: now.clone(),
+        };
+        earlier.put(registration, record.clone());
+        Ok(if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) })
+    }
+}
+
+/// Adds to `writes` the new content of a record that reads as before; the record with it.
+fn update(
+    place: Place,
+    registration: &Registration,
+    old: Old,
+    earlier: &mut Earlier,
+    writes: &mut Writes,
+) -> StoredRecord {
+    let Registration { id, row, signed, now, .. } = registration;
+    let content = record_content(place.generation, signed, row.json(), now);
+    let mut change = doc! { "$set": content };
+    if signed.fingerprint().is_none() {
+        change.insert("$unset", doc! { "fingerprint": "" });
+    }
+    writes.changed_records.push(doc! { "q": { "_id": record_key(place.number, id) }, "u": change });
+    let mut record = old.record.record;
+    (record.digest, record.digest_generation) = (signed.digest, registration.generation);
+    record.row = row.json().clone();
+    record.stored_at.clone_from(now);
+    let filed = old.signatures.iter().find(|filed| filed.generation == place.generation);
+    earlier.update(record.clone(), filed);
+    record
+}
+
+impl Writes {
+    /// Files a record in a generation.
+    fn file(
+        &mut self,
+        (id, seq, signed): (&RecordId, Seq, &Signed),
+        generation: GenerationId,
+        pairs: Vec<Seq>,
+        highest: &mut Highest,
+    ) {
+        let pages = signed.fingerprint().map(|fingerprint| take_pages(fingerprint, highest));
+        let signature = SignatureDocument { pairs, ..SignatureDocument::of(id, generation, seq, signed, pages) };
+        if let Some(fingerprint) = signed.fingerprint() {
+            for page in signature.places() {
+                self.new_entries.entry(page).or_default().push((fingerprint, id.clone()));
+            }
+        }
+        self.new_signatures.push(signature);
+    }
+
+    /// Takes away what is filed of a record, in every generation.
+    fn take_away(&mut self, place: Place, id: &RecordId, old: &Old) {
+        for filed in &old.signatures {
+            self.removed_signatures.push(signature_key(place.number, filed.generation, id).into());
+            let taken = filed.places().into_iter().map(|page| documents::pull_statement(place.number, page, id));
+            self.taken_entries.extend(taken);
+        }
+    }
+
+    fn remove(&mut self, place: Place, id: &RecordId, old: &Old) {
+        self.take_away(place, id, old);
+        self.removed_records.push(record_key(place.number, id));
+        self.removed.push(id.clone());
+    }
+}

@@ -1,0 +1,78 @@
+//! What a member of a batch is judged against: what the database holds, and the members before it.
+//!
+//! The lists that the database gave are continued by the members as they are concluded, so that each is judged as if those before it
+//! had been committed. Members come after everything that is stored, hence at the ends of the lists.
+
+use std::collections::HashSet;
+
+use crate::documents::{RecordDocument, SignatureDocument};
+use crate::postings::{Answer, Posting};
+use crate::propose::{Hits, Signatures, Texts};
+use crate::read::Buckets;
+use crate::write::Highest;
+use doppel_core::index::POSTINGS_PER_KEY;
+use doppel_core::schemes::profile::Signed;
+use doppel_core::verdict::Fingerprint;
+use doppel_store::{Registration, StoredRecord};
+
+/// What the members of a batch are judged against.
+#[derive(Default)]
+pub(super) struct Earlier {
+    pub(super) answer: Answer,
+    /// Of the whole batch: the highest page of each bucket.
+    pub(super) highest: Highest,
+    pub(super) texts: Texts,
+    pub(super) signatures: Signatures,
+    /// Members that were put, with their fingerprints.
+    near: Vec<(String, Fingerprint)>,
+    /// Records that are stored no more, or not as they were.
+    gone: HashSet<String>,
+    /// Whether all lists are whole, though something was taken from them.
+    is_whole: bool,
+}
+
+impl Earlier {
+    /// What the database holds.
+    pub(super) fn of(answer: Answer) -> Self {
+        Self { answer, is_whole: true, ..Self::default() }
+    }
+
+    /// Whether the next member can be judged: not where a list lacks what the database has behind its end.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// What may match a member of which `buckets` were read.
+    pub(super) fn hits(&self, signed: &Signed, mut buckets: Buckets, (radius, channel): (u8, u8)) -> Hits {
+        buckets.near.retain(|(id, _)| !self.gone.contains(id));
+        if let Some(own) = signed.fingerprint() {
+            let near = self.near.iter().filter(|(_, other)| own.distance(*other) <= radius);
+            buckets.near.extend(near.cloned());
+        }
+        Hits::gather(self.answer.of(Some(&signed.digest), &signed.keys), &signed.keys, buckets, channel)
+    }
+
+    /// Notes that a member is put.
+    pub(super) fn put(&mut self, registration: &Registration, record: StoredRecord) {
+        let (id, signed) = (registration.id.as_str(), &registration.signed);
+        self.answer.add(&Posting { id: id.to_owned(), seq: record.seq }, &signed.digest, &signed.keys);
+        self.near.extend(signed.fingerprint().map(|fingerprint| (id.to_owned(), fingerprint)));
+        self.signatures.insert(id.to_owned(), signed.signatures.clone());
+        self.texts.insert(id.to_owned(), RecordDocument { record, fingerprint: signed.fingerprint() });
+    }
+
+    /// Notes that a record is stored no more, or not as it was. `near` is how many records pages propose to any one member.
+    pub(super) fn remove(&mut self, id: &str, near: usize) {
+        self.is_whole &= self.answer.remove(id) && near <= POSTINGS_PER_KEY;
+        self.gone.insert(id.to_owned());
+        self.texts.remove(id);
+        self.signatures.remove(id);
+    }
+
+    /// Notes that a record has another content, read as before.
+    pub(super) fn update(&mut self, record: StoredRecord, filed: Option<&SignatureDocument>) {
+        if let Some(text) = self.texts.get_mut(record.id.as_str()) {
+            *text = RecordDocument { record, fingerprint: filed.and_then(|filed| filed.fingerprint) };
+        }
+    }
+}

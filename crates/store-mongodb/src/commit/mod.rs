@@ -1,0 +1,346 @@
+//! Group commit: registrations and removals of a collection that wait at the same moment share a transaction.
+//!
+//! Most of what a change costs is the transaction around it, and transactions of one collection exclude each other (see `latch`). So
+//! one of them runs at a time; what arrives meanwhile joins the next, in the order of arrival. `batch` is the transaction. A member
+//! that cannot be written, or whose judge panics, fails alone: the others are tried again without it.
+
+mod batch;
+mod earlier;
+mod plan;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use self::batch::Batch;
+use super::Shared;
+use super::admin::Known;
+use super::documents::Number;
+use super::latch::busy;
+use super::read::{Place, Pointer};
+use super::retry::Deadline;
+use doppel_core::collection::{Channel, CollectionName, Settings};
+use doppel_core::record::RecordId;
+use doppel_store::{GenerationId, Judge, Registered, Registration, Result, Seq, StoreError};
+
+/// Changes of one transaction. What a transaction costs by itself is spread thin by then, and one that is longer holds the latch
+/// longer than others like to wait.
+const MOST: usize = 64;
+/// Their rows together, bytes: a transaction may write 16 MB in one entry of the log, and signatures come on top.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Radius and position of the `simhash` channel.
+pub(super) fn simhash_channel(settings: &Settings) -> (u8, u8) {
+    let found = settings.channels.iter().enumerate().find_map(|(position, channel)| match channel {
+        Channel::Simhash(params) => Some((params.radius, position as u8)),
+        _ => None,
+    });
+    found.unwrap_or((0, 0))
+}
+
+/// A change of the index.
+#[derive(Clone)]
+enum Change {
+    Register {
+        registration: Arc<Registration>,
+        judge: Arc<dyn Judge>,
+    },
+    /// With a seq only the record that has it.
+    Remove {
+        id: RecordId,
+        only: Option<Seq>,
+    },
+}
+
+/// What came of a change.
+enum Changed {
+    Registered(Box<Registered>),
+    /// Whether it was there.
+    Removed(bool),
+}
+
+/// A change that waits to be committed, or is being committed.
+#[derive(Clone)]
+struct Member {
+    known: Arc<Known>,
+    change: Change,
+    deadline: Deadline,
+}
+
+impl Member {
+    fn id(&self) -> &RecordId {
+        match &self.change {
+            Change::Register { registration, .. } => &registration.id,
+            Change::Remove { id, .. } => id,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.change {
+            Change::Register { registration, .. } => registration.row.json().len(),
+            Change::Remove { .. } => 0,
+        }
+    }
+
+    fn registration(&self) -> Option<&Registration> {
+        match &self.change {
+            Change::Register { registration, .. } => Some(registration),
+            Change::Remove { .. } => None,
+        }
+    }
+}
+
+struct Waiting {
+    member: Arc<Member>,
+    answer: oneshot::Sender<Result<Changed>>,
+}
+
+impl Waiting {
+    fn answer(self, outcome: Result<Changed>) {
+        // Who does not wait any more is told nothing.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+/// What waits, by collection. A collection is there while its changes are being committed.
+#[derive(Default)]
+pub(super) struct Commits(Mutex<HashMap<Number, VecDeque<Waiting>>>);
+
+impl Commits {
+    /// Adds a change; whether somebody must be found who commits it.
+    fn join(&self, number: Number, waiting: Waiting) -> bool {
+        let mut all = self.0.lock();
+        let idle = !all.contains_key(&number);
+        all.entry(number).or_default().push_back(waiting);
+        idle
+    }
+
+    /// Takes a change out again; whether there was still time for that.
+    fn leave(&self, number: Number, member: &Arc<Member>) -> bool {
+        let mut all = self.0.lock();
+        let Some(waiting) = all.get_mut(&number) else { return false };
+        let at = waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.member, member));
+        at.and_then(|at| waiting.remove(at)).is_some()
+    }
+
+    /// The changes of the next transaction, no two of them of one record; with `None` nobody commits any more.
+    fn next(&self, number: Number) -> Option<Vec<Waiting>> {
+        let mut all = self.0.lock();
+        let waiting = all.get_mut(&number)?;
+        let (mut batch, mut bytes, mut ids) = (Vec::new(), 0, HashSet::new());
+        while let Some(first) = waiting.front()
+            && batch.len() < MOST
+            && (batch.is_empty() || bytes + first.member.bytes() <= MOST_BYTES)
+            && ids.insert(first.member.id().clone())
+        {
+            bytes += first.member.bytes();
+            batch.extend(waiting.pop_front());
+        }
+        if batch.is_empty() {
+            all.remove(&number);
+            return None;
+        }
+        Some(batch)
+    }
+}
+
+impl Shared {
+    pub(super) async fn register(
+        self: &Arc<Self>,
+        registration: Arc<Registration>,
+        judge: Arc<dyn Judge>,
+    ) -> Result<Registered> {
+        let known = self.current(&registration).await?;
+        let collection = registration.collection.clone();
+        let sequenced = registration.sequenced.clone();
+        let member = Member { known, change: Change::Register { registration, judge }, deadline: self.deadline() };
+        // Its place among others is that of its arrival.
+        let changed = self.change_record(&collection, member, || sequenced.notify()).await;
+        match changed {
+            Ok(Changed::Registered(registered)) => Ok(*registered),
+            Ok(Changed::Removed(_)) => Err(StoreError::Internal("a registration was answered as a removal".into())),
+            Err(error) => {
+                if matches!(error, StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_)) {
+                    self.cache.forget(&collection);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes a record; where `only` is given, only if that is its seq.
+    pub(super) async fn remove(
+        self: &Arc<Self>,
+        name: &CollectionName,
+        id: &RecordId,
+        only: Option<Seq>,
+    ) -> Result<bool> {
+        let change = Change::Remove { id: id.clone(), only };
+        let member = Member { known: self.known(name).await?, change, deadline: self.deadline() };
+        match self.change_record(name, member, || ()).await? {
+            Changed::Removed(there) => Ok(there),
+            Changed::Registered(_) => Err(StoreError::Internal("a removal was answered as a registration".into())),
+        }
+    }
+
+    /// Commits a change with others and waits for its outcome, at most until its deadline.
+    async fn change_record(
+        self: &Arc<Self>,
+        name: &CollectionName,
+        member: Member,
+        joined: impl FnOnce() + Send,
+    ) -> Result<Changed> {
+        let (number, deadline, member) = (member.known.number, member.deadline, Arc::new(member));
+        let (answer, outcome) = oneshot::channel();
+        let idle = self.commits.join(number, Waiting { member: Arc::clone(&member), answer });
+        joined();
+        if idle {
+            let (shared, name) = (Arc::clone(self), name.clone());
+            tokio::spawn(async move { shared.commit_all(&name, number).await });
+        }
+        match tokio::time::timeout_at(deadline.at(), outcome).await {
+            Ok(Ok(changed)) => changed,
+            Ok(Err(_)) => Err(StoreError::Internal("a change has no outcome".into())),
+            Err(_) if self.commits.leave(number, &member) => Err(busy()),
+            Err(_) => Err(StoreError::Unknown("the database did not confirm the commit in time".into())),
+        }
+    }
+
+    /// Commits what waits until nothing does.
+    async fn commit_all(self: Arc<Self>, name: &CollectionName, number: Number) {
+        let line = self.lines.of(number);
+        loop {
+            // Others than changes of records have their turns between.
+            let turn = line.turn(Deadline::after(self.options.deadline)).await;
+            let Some(mut left) = self.commits.next(number) else { return };
+            if turn.is_err() {
+                left.into_iter().for_each(|waiting| waiting.answer(Err(busy())));
+                continue;
+            }
+            let began = Instant::now();
+            while !left.is_empty() {
+                left = Arc::clone(&self).commit(name, left).await;
+            }
+            drop(turn);
+            line.give_way(began.elapsed()).await;
+        }
+    }
+
+    /// Commits the first of `batch`, all if it can be, and answers them; those that are left.
+    async fn commit(self: Arc<Self>, name: &CollectionName, mut batch: Vec<Waiting>) -> Vec<Waiting> {
+        let members: Vec<Arc<Member>> = batch.iter().map(|waiting| Arc::clone(&waiting.member)).collect();
+        let alone = members.len() == 1;
+        let (shared, collection) = (Arc::clone(&self), name.clone());
+        // Where a judge panics, only this task ends.
+        let task = tokio::spawn(async move { shared.transact_batch(&collection, members).await });
+        let done = task.await.unwrap_or_else(|_| Err(StoreError::Internal("a change panicked".into())));
+        match done {
+            Ok(outcomes) => {
+                let left = batch.split_off(outcomes.len().min(batch.len()));
+                batch.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.answer(outcome));
+                left
+            }
+            Err(error) if alone => {
+                batch.into_iter().for_each(|waiting| waiting.answer(Err(of_all(&error).unwrap_or(copied(&error)))));
+                Vec::new()
+            }
+            Err(error) => match of_all(&error) {
+                Some(_) => {
+                    let answers = batch.into_iter().map(|waiting| (waiting, of_all(&error)));
+                    answers.for_each(|(waiting, error)| waiting.answer(Err(error.unwrap_or_else(busy))));
+                    Vec::new()
+                }
+                None => {
+                    for waiting in batch {
+                        Box::pin(Arc::clone(&self).commit(name, vec![waiting])).await;
+                    }
+                    Vec::new()
+                }
+            },
+        }
+    }
+
+    /// The outcomes of the first of `members`, one at least.
+    async fn transact_batch(
+        self: Arc<Self>,
+        name: &CollectionName,
+        members: Vec<Arc<Member>>,
+    ) -> Result<Vec<Result<Changed>>> {
+        let latest = members.iter().map(|member| member.deadline).max_by_key(|deadline| deadline.at());
+        let deadline = latest.unwrap_or_else(|| self.deadline());
+        let line = members.first().map(|member| self.lines.of(member.known.number)).unwrap_or_default();
+        let mut batch = Batch::new(&self, name, &members, line.confirmed());
+        let (last, outcomes) = self.transact_latched(name, deadline, &mut batch).await?;
+        line.confirm(last);
+        for (member, outcome) in members.iter().zip(&outcomes) {
+            if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)
+                && let Registered::Created(record) | Registered::Replaced(record) = &**registered
+            {
+                judge.stored(record.seq);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// The collection, if its generations are those that signed the record.
+    async fn current(&self, registration: &Registration) -> Result<Arc<Known>> {
+        let beside = registration.standby();
+        let fits = |known: &Known| {
+            let others = known.state.others.iter().map(|other| other.id);
+            known.state.generation == registration.generation && others.eq(beside.iter().copied())
+        };
+        let known = self.known(&registration.collection).await?;
+        if fits(&known) {
+            return Ok(known);
+        }
+        self.cache.forget(&registration.collection);
+        let known = self.known(&registration.collection).await?;
+        if fits(&known) {
+            return Ok(known);
+        }
+        Err(StoreError::StaleGeneration { given: registration.generation, live: known.state.generation })
+    }
+
+    /// Refuses when the collection is gone, or another generation is live, or others stand beside it than `beside` where
+    /// that matters.
+    pub(super) fn check_pointer<'a>(
+        pointer: Option<&'a Pointer>,
+        place: Place,
+        beside: Option<&[GenerationId]>,
+        name: &CollectionName,
+    ) -> Result<&'a Pointer> {
+        let Some(pointer) = pointer.filter(|pointer| pointer.number == place.number) else {
+            return Err(StoreError::UnknownCollection(name.clone()));
+        };
+        if pointer.generation == place.generation && beside.is_none_or(|beside| beside == pointer.others) {
+            return Ok(pointer);
+        }
+        Err(StoreError::StaleGeneration { given: place.generation, live: pointer.generation })
+    }
+}
+
+/// What a failed transaction means for each of several changes; `None` where trying alone may help.
+fn of_all(error: &StoreError) -> Option<StoreError> {
+    match error {
+        // It may have been done for all of them.
+        StoreError::Unknown(_) | StoreError::Unavailable { .. } | StoreError::UnknownCollection(_) => {
+            Some(copied(error))
+        }
+        _ => None,
+    }
+}
+
+/// The same error once more.
+fn copied(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Unknown(reason) => StoreError::Unknown(reason.clone()),
+        StoreError::UnknownCollection(name) => StoreError::UnknownCollection(name.clone()),
+        StoreError::Unavailable { reason, retry_after_s } => {
+            StoreError::Unavailable { reason: reason.clone(), retry_after_s: *retry_after_s }
+        }
+        error => StoreError::Internal(error.to_string()),
+    }
+}
