@@ -131,6 +131,7 @@ impl Bench {
             now: "2026-01-01T00:00:00Z".into(),
             others: second.map(other).into_iter().collect(),
             confirmed: Vec::new(),
+            decisions_as_of: None,
             sequenced: SequencedNotifier::default(),
         };
         loop {

@@ -291,7 +291,11 @@ impl Engine {
         let mut subject = self.subject(&context, row.clone()).await?;
         let mut warnings = std::mem::take(&mut subject.document.warnings);
         let others = self.sign_beside(&context, id, row).await?;
-        let rulings = self.rulings(collection, Some(id)).await?;
+        let decisions_as_of = self.store.decisions_as_of(collection).await?;
+        let rulings = match decisions_as_of {
+            Some(0) => Rulings::default(),
+            _ => self.rulings(collection, Some(id)).await?,
+        };
         let registration = doppel_store::Registration {
             collection: collection.clone(),
             generation: context.state.generation,
@@ -303,6 +307,7 @@ impl Engine {
             now: (self.options.now)(),
             others,
             confirmed: rulings.confirmed(),
+            decisions_as_of,
             sequenced: turn.sequenced(),
         };
         let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);

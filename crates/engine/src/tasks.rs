@@ -219,6 +219,14 @@ impl Engine {
         }
     }
 
+    /// The time that leases are counted by, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn lease_time(&self) -> Result<u64> {
+        Ok(self.store.lease_time((self.options.micros)()).await?)
+    }
+
     /// Whether other processes may hold tasks.
     pub fn tasks_are_shared(&self) -> bool {
         self.store.is_shared()

@@ -17,12 +17,14 @@ use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, Num
 use super::retry::{self, Deadline, End, Trouble, Work};
 use super::{Shared, records_of, server, sweep};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, StoreError, Usage};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError, Usage};
 
 /// A collection as this instance knows it.
 pub(super) struct Known {
     pub(super) number: Number,
     pub(super) state: Arc<CollectionState>,
+    /// See [`CollectionDocument`].
+    pub(super) decided: Seq,
     read: Instant,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Cache {
 
 impl Cache {
     pub(super) fn put(&self, document: CollectionDocument) -> Arc<Known> {
-        let CollectionDocument { number, state, .. } = document;
+        let CollectionDocument { number, state, decided, .. } = document;
         let mut known = self.known.write();
         let before = known.get(&state.name);
         // The same state stays the same allocation: whoever compiled it need not do so again.
@@ -50,7 +52,7 @@ impl Cache {
             Some(before) if before.number == number && *before.state == state => Arc::clone(&before.state),
             _ => Arc::new(state),
         };
-        let entry = Arc::new(Known { number, state, read: Instant::now() });
+        let entry = Arc::new(Known { number, state, decided, read: Instant::now() });
         known.insert(entry.state.name.clone(), Arc::clone(&entry));
         entry
     }
@@ -113,7 +115,7 @@ impl Shared {
     pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.next_number().await?;
         let state = CollectionState::first(CollectionNumber(number as u32), spec);
-        let document = CollectionDocument { number, state, last_generation: 1, commits: 0 };
+        let document = CollectionDocument { number, state, last_generation: 1, commits: 0, decided: 0 };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
             Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),

@@ -9,14 +9,14 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::ReturnDocument;
 
 use super::documents::{
-    DECISIONS, Number, damaged, decision_key, decode_decision, encode_ruling, naming_first, naming_second,
+    COLLECTIONS, DECISIONS, Number, damaged, decision_key, decode_decision, encode_ruling, naming_first, naming_second,
 };
 use super::retry::{End, Trouble, Work, check_reply};
-use super::{MongoStore, Shared};
+use super::{MongoStore, Shared, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
-use doppel_store::Result;
+use doppel_store::{Result, Seq};
 
 #[async_trait]
 impl Decisions for MongoStore {
@@ -26,7 +26,9 @@ impl Decisions for MongoStore {
             let number = shared.known(&name).await?.number;
             let ruling = encode_ruling(&ruling);
             let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling };
-            shared.transact_in_turn(&name, number, &mut work).await
+            let done = shared.transact_in_turn(&name, number, &mut work).await;
+            shared.cache.forget(&name);
+            done
         };
         self.detached(deciding).await
     }
@@ -40,12 +42,15 @@ impl Decisions for MongoStore {
         found.await?.as_ref().map(decode_decision).transpose()
     }
 
+    async fn decisions_as_of(&self, name: &CollectionName) -> Result<Option<Seq>> {
+        Ok(Some(self.shared.known(name).await?.decided))
+    }
+
     async fn decisions_of(&self, name: &CollectionName, id: &RecordId) -> Result<Vec<Decision>> {
         let number = self.shared.known(name).await?.number;
-        // Lower ids first: where `id` is the higher one, the other comes before it.
-        let mut found = self.shared.decisions(naming_second(number, id), None).await?;
-        found.extend(self.shared.decisions(naming_first(number, id), None).await?);
-        Ok(found)
+        // By their keys: where `id` is the higher one, the other comes first, and is the lower one.
+        let either = doc! { "$or": [naming_second(number, id), naming_first(number, id)] };
+        self.shared.decisions(either, None).await
     }
 
     async fn decisions(
@@ -69,7 +74,9 @@ impl Decisions for MongoStore {
             let rulings = decision.rulings.iter().map(encode_ruling).map(Bson::from).collect();
             let number = shared.known(&name).await?.number;
             let mut work = Putting { shared: &shared, name: &name, number, pair: &decision.pair, rulings };
-            shared.transact_in_turn(&name, number, &mut work).await
+            let done = shared.transact_in_turn(&name, number, &mut work).await;
+            shared.cache.forget(&name);
+            done
         };
         self.detached(putting).await
     }
@@ -94,17 +101,45 @@ impl Shared {
         reading.await
     }
 
-    /// Removes all decisions that name `id`. One round trip.
+    /// Takes the latch for a change of a decision, and notes that as the last one.
+    async fn latch_decisions(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+        number: Number,
+    ) -> std::result::Result<(), Trouble> {
+        let last = self.latch(session, name, number).await?.last;
+        self.note_decision(session, name, last).await
+    }
+
+    async fn note_decision(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+        last: Seq,
+    ) -> std::result::Result<(), Trouble> {
+        let noted = doc! { "$set": { "decided": last as i64 } };
+        self.documents(COLLECTIONS).update_one(doc! { "_id": name.as_str() }, noted).session(&mut *session).await?;
+        Ok(())
+    }
+
+    /// Removes all decisions that name one of `ids`, by the commit `last`. One round trip, and one more where there were any.
     pub(super) async fn forget_decisions(
         &self,
         session: &mut ClientSession,
-        number: Number,
-        id: &RecordId,
+        (name, number): (&CollectionName, Number),
+        ids: &[RecordId],
+        last: Seq,
     ) -> std::result::Result<(), Trouble> {
-        let filters = [naming_first(number, id), naming_second(number, id)];
-        let deletes: Vec<Document> = filters.map(|filter| doc! { "q": filter, "limit": 0 }).into();
+        let filters = ids.iter().flat_map(|id| [naming_first(number, id), naming_second(number, id)]);
+        let deletes: Vec<Document> = filters.map(|filter| doc! { "q": filter, "limit": 0 }).collect();
         let command = doc! { "delete": DECISIONS, "deletes": deletes };
-        check_reply(&self.database.run_command(command).session(&mut *session).await?)
+        let reply = self.database.run_command(command).session(&mut *session).await?;
+        check_reply(&reply)?;
+        if server::whole(&reply, "n").unwrap_or(0) > 0 {
+            self.note_decision(session, name, last).await?;
+        }
+        Ok(())
     }
 }
 
@@ -123,7 +158,7 @@ impl Work for Deciding<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Decision>, Trouble> {
         let Self { shared, name, number, pair, ruling } = self;
-        shared.latch(session, name, *number).await?;
+        shared.latch_decisions(session, name, *number).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let change = doc! { "$push": { "rulings": ruling.clone() } };
@@ -153,7 +188,7 @@ impl Work for Putting<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
         let Self { shared, name, number, pair, rulings } = self;
-        shared.latch(session, name, *number).await?;
+        shared.latch_decisions(session, name, *number).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let put = decisions.update_one(key, doc! { "$set": { "rulings": &*rulings } }).upsert(true);

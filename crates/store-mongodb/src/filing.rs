@@ -96,11 +96,7 @@ impl<'a> FilingBatch<'a> {
 type Entries = BTreeMap<Page, Vec<(Fingerprint, RecordId)>>;
 
 /// Signatures and entries of a batch.
-fn lay_out(
-    generation: GenerationId,
-    batch: &[&Filing],
-    highest: &mut Highest,
-) -> (Vec<SignatureDocument>, Entries) {
+fn lay_out(generation: GenerationId, batch: &[&Filing], highest: &mut Highest) -> (Vec<SignatureDocument>, Entries) {
     let mut entries = Entries::new();
     let signatures = batch.iter().map(|filing| {
         let Filing { id, seq, signed } = *filing;

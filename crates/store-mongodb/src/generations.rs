@@ -14,8 +14,8 @@ use mongodb::bson::{Binary, Document, doc};
 use mongodb::options::Hint;
 
 use super::documents::{
-    self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged,
-    generation_key, signatures_of,
+    self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged, generation_key,
+    signatures_of,
 };
 use super::retry::{End, Trouble, Work, check_reply};
 use super::{MongoStore, Shared, server, sweep};

@@ -145,7 +145,7 @@ impl MongoStore {
             // Shorter than the deadline, so that a call can try a second server before it must answer.
             let wait = (options.deadline / 2).max(Duration::from_millis(200));
             let client = server::client(uri, wait, options.pool).await?;
-            let topology = wait_for_server(&client, options.patience).await?;
+            let topology = wait_for_server(&client, &options).await?;
             let database = client.database(database);
             let store = Self {
                 shared: Arc::new(Shared {
@@ -184,7 +184,7 @@ impl MongoStore {
         Box::pin(async move {
             let wait = (options.deadline / 2).max(Duration::from_millis(200));
             let client = server::client(uri, wait, options.pool).await?;
-            let topology = wait_for_server(&client, options.patience).await?;
+            let topology = wait_for_server(&client, &options).await?;
             let database = client.database(database);
             Ok(Schema { client, database, topology, options })
         })
@@ -259,10 +259,10 @@ fn migrator<'a>(
     migrate::Migrator { client, database, on_cluster, clock: options.clock, patience: options.patience }
 }
 
-async fn wait_for_server(client: &Client, patience: Duration) -> Result<Topology> {
-    let deadline = Deadline::after(patience);
+async fn wait_for_server(client: &Client, options: &Options) -> Result<Topology> {
+    let deadline = Deadline::after(options.patience);
     for attempt in 0.. {
-        match server::inspect(client).await {
+        match server::inspect(client, options.clock.micros).await {
             Err(StoreError::Unavailable { reason, retry_after_s }) => {
                 if retry::pause(attempt, deadline).await.is_err() {
                     return Err(StoreError::Unavailable { reason, retry_after_s });

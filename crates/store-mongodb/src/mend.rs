@@ -1,7 +1,7 @@
 //! Mending what the doctor found: a record's entries and signature are taken away and, if the record is there, made anew. Seq
 //! and verdict stay.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,6 +18,7 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
+use doppel_core::verdict::Fingerprint;
 use doppel_store::{Result, StoreError};
 
 impl Shared {
@@ -86,9 +87,10 @@ impl Work for Mending<'_> {
         let signed = record.as_ref().map(|record| self.sign(record, signature.as_ref())).transpose()?;
         let mut from = self.pages.clone();
         from.extend(signature.iter().flat_map(SignatureDocument::places));
-        let from: Vec<_> = from.into_iter().collect();
+        let from: Vec<_> = from.into_iter().map(|page| (page, id.clone())).collect();
+        shared.take_entries(session, place.number, &from).await?;
         let (Some(record), Some(signed)) = (record, signed) else {
-            shared.move_entries(session, place.number, id, &from, &[]).await?;
+            shared.remove_empty_pages(session, place.number, &from).await?;
             let key = doc! { "_id": signature_key(place.number, place.generation, id) };
             shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
             return Ok(End::Commit(()));
@@ -98,7 +100,14 @@ impl Work for Mending<'_> {
         for (mended, old) in mended.iter_mut().zip(signature.filter(|old| old.seq == record.record.seq)) {
             mended.pairs = old.pairs;
         }
-        shared.move_entries(session, place.number, id, &from, &mended).await?;
+        let mut entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>> = BTreeMap::new();
+        for (page, fingerprint) in
+            mended.iter().flat_map(|it| it.places().into_iter().zip(std::iter::repeat(it.fingerprint)))
+        {
+            entries.entry(page).or_default().extend(fingerprint.map(|fingerprint| (fingerprint, id.clone())));
+        }
+        shared.push_entries(session, place.number, &entries).await?;
+        shared.remove_empty_pages(session, place.number, &from).await?;
         shared.put_signatures(session, place.number, &mended, true).await?;
         if record.record.digest_generation == place.generation {
             let digest = doc! { "$set": { "digest": documents::digest_value(&signed.digest) } };

@@ -116,7 +116,8 @@ impl Shared {
         place: Place,
         question: &Question,
     ) -> Result<(Option<Pointer>, Answer), Trouble> {
-        let digests: Vec<Bson> = question.digests.iter().map(|d| Bson::from(documents::digest_value(&Digest(*d)))).collect();
+        let digests: Vec<Bson> =
+            question.digests.iter().map(|d| Bson::from(documents::digest_value(&Digest(*d)))).collect();
         let keys: Vec<i64> = question.keys.iter().copied().collect();
         if !self.joins_lists() {
             let pointer = self.pointer(session, name).await?;
@@ -233,8 +234,7 @@ fn cut(list: &mut Postings) {
 fn few(name: &str, most: usize, filter: Document, more: Document) -> Document {
     let mut project = doc! { "_id": 0, "i": "$_id.id", "s": "$seq" };
     project.extend(more);
-    let stages =
-        vec![doc! { "$match": filter }, doc! { "$limit": most as i32 + 1 }, doc! { "$project": project }];
+    let stages = vec![doc! { "$match": filter }, doc! { "$limit": most as i32 + 1 }, doc! { "$project": project }];
     doc! { "$lookup": { "from": SIGNATURES, "as": name, "pipeline": stages } }
 }
 

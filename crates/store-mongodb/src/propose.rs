@@ -165,7 +165,8 @@ impl Shared {
         let whole = all.iter().filter(|hits| !hits.is_cut());
         self.read_texts(session, place, whole.flat_map(Hits::without_seq), texts).await?;
         for hits in all {
-            let known = hits.without_seq().into_iter().filter_map(|id| Some((id.to_owned(), texts.get(id)?.record.seq)));
+            let known =
+                hits.without_seq().into_iter().filter_map(|id| Some((id.to_owned(), texts.get(id)?.record.seq)));
             let known: Vec<_> = known.collect();
             hits.learn(known.into_iter());
             if hits.is_cut() {
@@ -218,7 +219,8 @@ impl Shared {
 impl Ranked {
     /// Leaves out what `judge` need not read to rule it out, of records up to the seq `immutable`: see [`Shared::judged`].
     pub(super) fn dismiss(&mut self, judge: &dyn Judge, immutable: Seq) {
-        let dismisses = |item: &Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
+        let dismisses =
+            |item: &Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
         self.items.retain(|item| !dismisses(item));
     }
 

@@ -10,8 +10,7 @@ use mongodb::{ClientSession, SessionCursor};
 
 use super::Shared;
 use super::documents::{
-    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES,
-    damaged,
+    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged,
 };
 use super::retry::Trouble;
 use super::write::Highest;
@@ -40,12 +39,14 @@ pub(super) struct Pointer {
     pub(super) generation: GenerationId,
     /// The generations beside the live one, ascending.
     pub(super) others: Vec<GenerationId>,
+    /// The commit that changed a decision last; 0 where none did.
+    pub(super) decided: Seq,
 }
 
 impl Pointer {
     /// What of a collection's document it is read from.
     pub(super) fn projection() -> Document {
-        doc! { "number": 1, "generation": 1, "others.id": 1 }
+        doc! { "number": 1, "generation": 1, "others.id": 1, "decided": 1 }
     }
 
     pub(super) fn decode(document: &RawDocument) -> doppel_store::Result<Self> {
@@ -61,6 +62,7 @@ impl Pointer {
             number: document.get_i32("number").map_err(damaged)?,
             generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
             others,
+            decided: documents::optional_i64(document, "decided")?.unwrap_or(0) as Seq,
         })
     }
 }

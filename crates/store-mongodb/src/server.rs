@@ -11,7 +11,9 @@ use doppel_store::{Result, StoreError};
 
 /// Oldest server that the promises were tried on.
 const OLDEST: [i32; 2] = [6, 0];
-/// A crashed instance's transactions hold their latches for so long; beyond this it is worth a word.
+/// How far the clocks of a server and an instance may differ.
+const MOST_SKEW: Duration = Duration::from_secs(2);
+/// A crashed instance's transaction holds the latch of its collection for so long; beyond this it is worth a word.
 const LONG_TRANSACTIONS_S: i64 = 15;
 
 /// What kind of deployment answered.
@@ -57,12 +59,33 @@ async fn options(uri: &str, wait: Duration, pool: u32) -> Result<ClientOptions> 
     Ok(options)
 }
 
-/// Asks the server what it is and refuses what will not do.
-pub(super) async fn inspect(client: &Client) -> Result<Topology> {
+/// The server's time, in microseconds since 1970.
+pub(super) async fn time(client: &Client) -> mongodb::error::Result<u64> {
+    let hello = client.database("admin").run_command(doc! { "hello": 1 }).await?;
+    let time = hello.get_datetime("localTime").map_err(mongodb::error::Error::custom)?;
+    Ok(u64::try_from(time.timestamp_millis()).unwrap_or(0) * 1_000)
+}
+
+/// Refuses to work with a clock that differs from the server's: times of records would not agree with those of other instances.
+fn check_clock(hello: &Document, own: u64) -> Result<()> {
+    let Ok(time) = hello.get_datetime("localTime") else { return Ok(()) };
+    let ahead = Duration::from_millis(time.timestamp_millis().unsigned_abs()).as_micros() as i128 - i128::from(own);
+    if ahead.unsigned_abs() <= MOST_SKEW.as_micros() {
+        return Ok(());
+    }
+    let (seconds, direction) = (ahead.unsigned_abs() / 1_000_000, if ahead > 0 { "behind" } else { "ahead of" });
+    Err(StoreError::Internal(format!(
+        "the clock of this machine is {seconds} s {direction} that of the MongoDB server; set both right (NTP), then start again"
+    )))
+}
+
+/// Asks the server what it is and refuses what will not do. `own` is the time here, in microseconds since 1970.
+pub(super) async fn inspect(client: &Client, own: fn() -> u64) -> Result<Topology> {
     let admin = client.database("admin");
     let anyone = || SelectionCriteria::ReadPreference(ReadPreference::Nearest { options: None });
     let hello = admin.run_command(doc! { "hello": 1 }).selection_criteria(anyone()).await.map_err(|e| no_server(&e))?;
     let topology = topology(&hello)?;
+    check_clock(&hello, own())?;
     let build = admin.run_command(doc! { "buildInfo": 1 }).selection_criteria(anyone()).await;
     check_version(build.map_err(|error| retry::fatal(&error))?.get_str("version").unwrap_or_default())?;
     let parameter = doc! { "getParameter": 1, "transactionLifetimeLimitSeconds": 1 };
@@ -73,7 +96,7 @@ pub(super) async fn inspect(client: &Client) -> Result<Topology> {
     {
         tracing::warn!(
             seconds,
-            "after a crash of an instance its passages stay locked for transactionLifetimeLimitSeconds; set it to 10"
+            "after a crash of an instance a collection may stay locked for transactionLifetimeLimitSeconds; set it to 10"
         );
     }
     Ok(topology)
@@ -165,6 +188,18 @@ mod tests {
         assert!(error.contains("rs.initiate()"), "{error}");
         assert_eq!(topology(&doc! { "setName": "rs0" }).unwrap(), Topology::ReplicaSet);
         assert_eq!(topology(&doc! { "msg": "isdbgrid" }).unwrap(), Topology::Cluster);
+    }
+
+    #[test]
+    fn a_clock_that_differs_from_the_servers_is_refused_with_how_far_and_which_way() {
+        let hello = doc! { "localTime": mongodb::bson::DateTime::from_millis(100_000) };
+        for near in [98_000_000, 100_000_000, 102_000_000] {
+            assert!(check_clock(&hello, near).is_ok(), "{near}");
+        }
+        let behind = check_clock(&hello, 40_000_000).unwrap_err().to_string();
+        assert!(behind.contains("60 s behind"), "{behind}");
+        let ahead = check_clock(&hello, 3_700_000_000).unwrap_err().to_string();
+        assert!(ahead.contains("3600 s ahead"), "{ahead}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A note in `dropped` outlives the process that sweeps; the next start goes on with what it finds there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
@@ -16,6 +17,10 @@ use super::retry::{self, End, Trouble, Work};
 use super::{MongoStore, Shared, records_of};
 use doppel_core::collection::CollectionName;
 use doppel_store::{GenerationId, Result};
+
+/// Pauses between attempts to sweep, doubled up to the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(60);
 
 /// What is to be swept: a collection, or one generation of it.
 type What = (Number, Option<GenerationId>);
@@ -91,10 +96,14 @@ pub(super) async fn sweep(shared: Arc<Shared>, what: What) {
         if round == 1 {
             tokio::time::sleep((shared.options.deadline * 2).max(shared.options.staleness * 2)).await;
         }
-        if let Err(error) = sweep_once(&shared, what).await {
+        for attempt in 0_u32.. {
+            let Err(error) = sweep_once(&shared, what).await else { break };
+            if shared.check_open().is_err() {
+                return;
+            }
             let reason = retry::summary(&error);
-            tracing::warn!(reason, "what was dropped is not swept yet; the next start continues");
-            return;
+            tracing::warn!(reason, "what was dropped is not swept yet; it is tried again, also after the next start");
+            tokio::time::sleep((FIRST_PAUSE * 2_u32.saturating_pow(attempt)).min(LAST_PAUSE)).await;
         }
     }
     let (number, generation) = what;

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{TASKS, decode_task, encode_task};
 use super::retry::{self, Deadline};
-use super::{MongoStore, Shared};
+use super::{MongoStore, Shared, server};
 use doppel_store::tasks::{KEPT_TASKS, TaskPut, TaskState, Tasks};
 use doppel_store::{Result, StoreError};
 
@@ -29,6 +29,10 @@ impl Tasks for MongoStore {
     async fn put_task(&self, task: TaskState) -> Result<TaskPut> {
         let shared = Arc::clone(&self.shared);
         self.detached(async move { shared.put_task(task).await }).await
+    }
+
+    async fn lease_time(&self, _: u64) -> Result<u64> {
+        self.shared.read(self.shared.deadline(), || async { Ok(server::time(&self.shared.client).await?) }).await
     }
 
     fn is_shared(&self) -> bool {

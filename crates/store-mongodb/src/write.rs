@@ -6,9 +6,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::Shared;
-use super::documents::{
-    self, BLOCKS, BucketNumber, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument,
-};
+use super::documents::{self, BLOCKS, BucketNumber, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument};
 use super::read::Place;
 use super::retry::{Trouble, check_reply};
 use doppel_core::record::RecordId;
@@ -24,22 +22,35 @@ pub(super) struct Filing<'a> {
 }
 
 impl Shared {
-    /// Takes the entries of record `id` off pages and files records as `to` say. One command for all generations.
-    pub(super) async fn move_entries(
+    /// Takes entries of records off pages. One command.
+    pub(super) async fn take_entries(
         &self,
         session: &mut ClientSession,
         number: Number,
-        id: &RecordId,
-        from: &[Page],
-        to: &[SignatureDocument],
+        from: &[(Page, RecordId)],
     ) -> Result<(), Trouble> {
-        let pulls = from.iter().map(|&page| documents::pull_statement(number, page, id));
-        let pushes = to.iter().flat_map(|signature| {
-            let entry = signature.fingerprint.map(|fingerprint| (fingerprint, signature.id.clone()));
-            let places = signature.places().into_iter();
-            places.map(move |page| documents::push_statement(number, page, entry.as_slice()))
+        let pulls = from.iter().map(|(page, id)| documents::pull_statement(number, *page, id));
+        self.update(session, BLOCKS, pulls.collect()).await
+    }
+
+    /// Removes those of the pages that hold nothing any more. One command. A page after a removed one keeps its number; where the
+    /// highest goes, its number is given again.
+    pub(super) async fn remove_empty_pages(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        pages: &[(Page, RecordId)],
+    ) -> Result<(), Trouble> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let deletes = pages.iter().map(|(page, _)| {
+            let mut filter = documents::page_key(number, *page);
+            filter.insert("info", Vec::<Bson>::new());
+            doc! { "q": filter, "limit": 1 }
         });
-        self.update(session, BLOCKS, pulls.chain(pushes).collect()).await
+        let command = doc! { "delete": BLOCKS, "deletes": deletes.collect::<Vec<_>>() };
+        check_reply(&self.database.run_command(command).session(&mut *session).await?)
     }
 
     /// The signatures of records for a generation, with the pages that their entries will go to. No two of the records share a

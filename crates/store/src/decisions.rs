@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{Result, StoreError};
+use super::{Result, Seq, StoreError};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 
@@ -115,6 +115,17 @@ pub trait Decisions {
     /// # Errors
     /// `UnknownCollection`.
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>>;
+
+    /// As of when [`Decisions::decisions_of`] is asked: the seq of the last change of a decision that this process knows of, 0 where
+    /// none was ever made. A registration carries it, so that one that rests on earlier decisions is refused. `None` where decisions
+    /// are known at once. Answered from memory.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
+    async fn decisions_as_of(&self, name: &CollectionName) -> Result<Option<Seq>> {
+        let _ = name;
+        Ok(None)
+    }
 
     /// All decisions that name `id`, ordered by the other id.
     ///

@@ -159,6 +159,15 @@ pub trait Tasks {
     /// Nothing but what every change may give: who comes too late is told by [`TaskPut`].
     async fn put_task(&self, task: TaskState) -> Result<TaskPut>;
 
+    /// The time that leases are counted by, in microseconds since 1970: one clock for all processes that share the store. `own` is
+    /// what the caller's clock says.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    async fn lease_time(&self, own: u64) -> Result<u64> {
+        Ok(own)
+    }
+
     /// Whether other processes may hold tasks of this store. Where not, a task that is `Processing` without this process
     /// knowing of it has lost its holder.
     fn is_shared(&self) -> bool;

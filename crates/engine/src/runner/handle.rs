@@ -189,10 +189,15 @@ impl Handle {
         for _ in 0..TRIES {
             let mut state = self.state.lock().clone();
             let held = state.holder.is_some();
-            let until = (self.engine.options().micros)() + LEASE.as_micros() as u64;
-            state.held_until = if held { until } else { 0 };
             state.rate = self.rate(&state);
-            match self.engine.put_task_state(state).await {
+            let stored = match self.engine.lease_time().await {
+                Ok(now) => {
+                    state.held_until = if held { now + LEASE.as_micros() as u64 } else { 0 };
+                    self.engine.put_task_state(state).await
+                }
+                Err(error) => Err(error),
+            };
+            match stored {
                 Ok(Some(stored)) => {
                     self.state.lock().version = stored.version;
                     return Ok(());

@@ -233,7 +233,7 @@ impl Engine {
 
     /// The oldest unfinished task that nobody holds, now held by `holder` for `lease`; none of `ours`, which it runs already.
     async fn claim_task(&self, holder: &str, ours: &[&str], lease: Duration) -> Result<Option<TaskState>, Error> {
-        let now = (self.options().micros)();
+        let now = self.lease_time().await?;
         let mut tasks = self.unfinished_tasks().await?;
         tasks.reverse();
         for mut task in tasks {

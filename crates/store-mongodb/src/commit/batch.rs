@@ -22,8 +22,8 @@ use super::plan::{Old, Plan};
 use super::{Change, Changed, Member, simhash_channel};
 use crate::Shared;
 use crate::documents::{
-    self, BLOCKS, BucketNumber, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content, record_key,
-    signature_key, verdict_content,
+    self, BLOCKS, BucketNumber, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content,
+    record_key, signature_key, verdict_content,
 };
 use crate::latch::Latched;
 use crate::postings::Question;
@@ -34,7 +34,9 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictKind};
-use doppel_store::{GenerationId, Judge, Mode, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord};
+use doppel_store::{
+    GenerationId, Judge, Mode, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord,
+};
 
 type Result<T> = std::result::Result<T, Trouble>;
 
@@ -55,7 +57,8 @@ struct Writes {
     removed_records: Vec<Document>,
     new_signatures: Vec<SignatureDocument>,
     removed_signatures: Vec<Bson>,
-    taken_entries: Vec<Document>,
+    /// Pages that entries of a record leave.
+    taken_entries: Vec<(Page, RecordId)>,
     new_entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
     removed: Vec<RecordId>,
 }
@@ -83,7 +86,12 @@ impl Work for Batch<'_> {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(shared: &'a Shared, name: &'a CollectionName, members: &'a [Arc<Member>], confirmed: Seq) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared,
+        name: &'a CollectionName,
+        members: &'a [Arc<Member>],
+        confirmed: Seq,
+    ) -> Self {
         Self { shared, name, members, confirmed }
     }
 
@@ -138,7 +146,7 @@ impl<'a> Batch<'a> {
             outcomes.push(outcome);
         }
         self.file_standby(session, place, standby, &mut writes).await?;
-        self.write(session, place, writes).await?;
+        self.write(session, place, latched, writes).await?;
         Ok(outcomes)
     }
 
@@ -208,7 +216,8 @@ impl<'a> Batch<'a> {
         buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
         // All texts that will be compared, but for what the members themselves change in that.
         let asked = signed.iter().zip(&buckets).filter_map(|(signed, buckets)| Some(((*signed)?, buckets)));
-        let mut hits: Vec<_> = asked.map(|(signed, own)| earlier.hits(signed, own.clone(), (radius, channel))).collect();
+        let mut hits: Vec<_> =
+            asked.map(|(signed, own)| earlier.hits(signed, own.clone(), (radius, channel))).collect();
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
         let judges = self.members.iter().zip(plans).filter_map(|(member, plan)| match (&member.change, plan) {
@@ -293,7 +302,14 @@ impl<'a> Batch<'a> {
     }
 
     /// Writes every document once. At most one round trip for each collection and kind of change.
-    async fn write(&self, session: &mut ClientSession, place: Place, writes: Writes) -> Result<()> {
+    async fn write(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        Latched { pointer, last }: &Latched,
+        writes: Writes,
+    ) -> Result<()> {
+        let last = *last;
         let shared = self.shared;
         let Writes { new_records, changed_records, removed_records, .. } = &writes;
         if !new_records.is_empty() {
@@ -308,12 +324,13 @@ impl<'a> Batch<'a> {
             shared.insert(session, SIGNATURES, &signatures).await?;
         }
         // Before the new ones: an entry may return to its page.
-        shared.update(session, BLOCKS, writes.taken_entries).await?;
+        shared.take_entries(session, place.number, &writes.taken_entries).await?;
         let pushed = writes.new_entries.iter();
         let pushed = pushed.map(|(page, entries)| documents::push_statement(place.number, *page, entries));
         shared.update(session, BLOCKS, pushed.collect()).await?;
-        for id in &writes.removed {
-            shared.forget_decisions(session, place.number, id).await?;
+        shared.remove_empty_pages(session, place.number, &writes.taken_entries).await?;
+        if !writes.removed.is_empty() && pointer.decided > 0 {
+            shared.forget_decisions(session, (self.name, place.number), &writes.removed, last).await?;
         }
         Ok(())
     }
@@ -435,8 +452,7 @@ impl Writes {
     fn take_away(&mut self, place: Place, id: &RecordId, old: &Old) {
         for filed in &old.signatures {
             self.removed_signatures.push(signature_key(place.number, filed.generation, id).into());
-            let taken = filed.places().into_iter().map(|page| documents::pull_statement(place.number, page, id));
-            self.taken_entries.extend(taken);
+            self.taken_entries.extend(filed.places().into_iter().map(|page| (page, id.clone())));
         }
     }
 

@@ -43,6 +43,10 @@ impl<'a> Plan<'a> {
         if pointer.generation != registration.generation || pointer.others != registration.standby() {
             return Err(StoreError::StaleGeneration { given: registration.generation, live: pointer.generation });
         }
+        if registration.decisions_as_of.is_some_and(|known| known < pointer.decided) {
+            // Somebody decided meanwhile, and it may be about this record.
+            return Err(StoreError::StaleGeneration { given: registration.generation, live: pointer.generation });
+        }
         let Some(old) = old else { return Ok(Self::Put(registration, None)) };
         let stored = &old.record.record;
         registration.check_content(&stored.row)?;
@@ -63,8 +67,9 @@ impl<'a> Plan<'a> {
 /// Whether every generation that has the record filed reads the same text in it as before.
 fn reads_the_same(old: &Old, registration: &Registration) -> bool {
     let filed = |generation| old.signatures.iter().find(|filed| filed.generation == generation);
-    let same =
-        |filed: &SignatureDocument, signed: &Signed| filed.seq == old.record.record.seq && filed.digest == signed.digest;
+    let same = |filed: &SignatureDocument, signed: &Signed| {
+        filed.seq == old.record.record.seq && filed.digest == signed.digest
+    };
     filed(registration.generation).is_some_and(|live| same(live, &registration.signed))
         && registration.generations().all(|(generation, signed)| filed(generation).is_none_or(|it| same(it, signed)))
 }

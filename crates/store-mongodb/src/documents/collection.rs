@@ -16,11 +16,13 @@ pub(in super::super) struct CollectionDocument {
     pub(in super::super) last_generation: GenerationId,
     /// The number of the last commit; see `latch`.
     pub(in super::super) commits: Seq,
+    /// The commit that changed a decision last; 0 where none did.
+    pub(in super::super) decided: Seq,
 }
 
 impl CollectionDocument {
     pub(in super::super) fn encode(&self) -> Result<Document> {
-        let Self { number, state, last_generation, commits } = self;
+        let Self { number, state, last_generation, commits, decided } = self;
         let CollectionState {
             // That of the document.
             number: _,
@@ -42,6 +44,9 @@ impl CollectionDocument {
         };
         if let Some(live_since) = live_since {
             document.insert("live_since", live_since);
+        }
+        if *decided > 0 {
+            document.insert("decided", *decided as i64);
         }
         if *frequencies > 0 {
             document.insert("frequencies", *frequencies as i32);
@@ -68,7 +73,8 @@ impl CollectionDocument {
         let highest = state.others.iter().map(|other| other.id).max().unwrap_or(0).max(state.generation);
         let last_generation = document.get_i32("last_generation").map_or(0, |last| last as GenerationId).max(highest);
         let commits = document.get_i64("commits").map_err(damaged)? as Seq;
-        Ok(Self { number, state, last_generation, commits })
+        let decided = document.get_i64("decided").unwrap_or(0) as Seq;
+        Ok(Self { number, state, last_generation, commits, decided })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, commits,
-//!              wanted?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
+//!              decided?, wanted?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
 //! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at}
 //! signatures  {_id: {c, g, id}, seq, digest, fingerprint?, keys: [Int64], key_counts: [Int32], pages?: [4], pairs?: [Int64],
 //!              signed}
@@ -18,7 +18,7 @@
 //! `statistics` holds the word frequencies that generations were begun with, in pieces, and the document frequencies of collections
 //! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
 //! meets them, and both are in the range of their collection.
-//! `commits` numbers the commits of a collection, `wanted` names an instance that waits for one; see `latch`.
+//! `commits` numbers the commits of a collection, `decided` is the one that changed a decision last, `wanted` names an instance that waits for one; see `latch`.
 
 mod beside;
 mod collection;
@@ -102,7 +102,6 @@ pub(super) fn generation_key(number: Number, generation: GenerationId) -> Docume
     doc! { "c": number, "g": generation as i32 }
 }
 
-
 /// A digest as stored.
 pub(super) fn digest_value(digest: &Digest) -> Binary {
     Binary { subtype: BinarySubtype::Generic, bytes: digest.0.to_vec() }
@@ -117,7 +116,7 @@ fn fingerprint_of(raw: &RawDocument) -> Result<Option<Fingerprint>> {
     Ok(optional_i64(raw, "fingerprint")?.map(|bits| Fingerprint(bits as u64)))
 }
 
-fn optional_i64(raw: &RawDocument, key: &str) -> Result<Option<i64>> {
+pub(super) fn optional_i64(raw: &RawDocument, key: &str) -> Result<Option<i64>> {
     match raw.get(key).map_err(damaged)? {
         None | Some(RawBsonRef::Null) => Ok(None),
         Some(RawBsonRef::Int64(value)) => Ok(Some(value)),

@@ -9,5 +9,6 @@ mod pair;
 
 mod generations;
 mod lookups;
+mod protocol;
 mod store;
 mod together;

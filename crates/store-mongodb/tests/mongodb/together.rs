@@ -171,3 +171,99 @@ async fn lists_of_keys_are_whole_up_to_their_limit_however_they_are_read() {
     }
     pair.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_follows_two_instances_by_seq_misses_no_record_of_either() {
+    const EACH: u64 = 300;
+    let pair = Pair::start("followed").await;
+    let desks = pair.desks("followed").await;
+    let writers = desks.iter().cloned().zip(["a", "b"]).flat_map(|(desk, name)| {
+        (0..4).map(move |writer| {
+            let desk = desk.clone();
+            tokio::spawn(async move {
+                for number in (writer..EACH).step_by(4) {
+                    let sample = near(format!("{name}{number}"), spread(number * 2 + u64::from(name == "b")));
+                    patient_put(&desk, &sample).await;
+                }
+            })
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let (mut last, mut seen) = (0, Vec::new());
+    loop {
+        let ended = writers.iter().all(tokio::task::JoinHandle::is_finished);
+        let found = desks[0].store.records(&desks[0].name, last, 50).await.expect("a list");
+        last = found.last().map_or(last, |record| record.seq);
+        seen.extend(found.iter().map(|record| record.id.clone()));
+        if found.is_empty() && ended {
+            break;
+        }
+    }
+    for writer in writers {
+        writer.await.expect("a writer");
+    }
+    let all: Vec<_> = desks[1].all().await.into_iter().map(|record| record.id).collect();
+    assert_eq!((seen.len(), all.len()), (2 * EACH as usize, 2 * EACH as usize));
+    assert!(seen == all, "in another order");
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_removal_and_a_replacement_count_for_those_behind_them_in_the_batch() {
+    const FAMILY: u64 = 300;
+    let pair = Pair::start("behind").await;
+    let [desk, _] = pair.desks("behind").await;
+    // More than a list of postings is read of, so that what is taken away must be made up for.
+    let member = |number: u64| Sample::with_keys(format!("m{number}"), [7, 9]);
+    for number in 0..FAMILY {
+        desk.put(&member(number)).await;
+    }
+    // While the first is committed the others gather, in this order.
+    let mut calls = Vec::new();
+    for round in 0..20_u64 {
+        let own = desk.clone();
+        calls.push(tokio::spawn(async move { own.remove(&format!("m{round}")).await }));
+        let own = desk.clone();
+        let other = Sample::with_keys(format!("m{}", 100 + round), [1_000 + round, 2_000 + round]);
+        calls.push(tokio::spawn(async move { matches!(own.put(&other).await, Registered::Replaced(_)) }));
+        let own = desk.clone();
+        calls.push(tokio::spawn(
+            async move { matches!(own.put(&member(10_000 + round)).await, Registered::Created(_)) },
+        ));
+    }
+    for call in calls {
+        assert!(call.await.expect("no panic"), "each has the outcome that it has alone");
+    }
+    let records = desk.all().await;
+    let ids: std::collections::HashSet<_> = records.iter().map(|record| record.id.clone()).collect();
+    assert_eq!(ids.len() as u64, FAMILY);
+    for record in records.iter().filter(|record| record.seq > FAMILY + 20) {
+        let original = &record.verdict.duplicate_of;
+        let there = original.as_ref().is_none_or(|id| ids.contains(id) || id.as_str() < "m2");
+        assert!(there, "{} names {original:?}", record.id);
+    }
+    let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn pages_that_hold_nothing_any_more_go() {
+    let pair = Pair::start("empty").await;
+    let [desk, _] = pair.desks("empty").await;
+    let blocks = pair.client().await.collection::<mongodb::bson::Document>("blocks");
+    let shared = |number: u64| 0x00AA_0000_0000_0000 | (spread(number) & 0x0000_FFFF_FFFF_FFFF);
+    for number in 0..200 {
+        desk.put(&near(format!("r{number}"), shared(number))).await;
+    }
+    for number in 0..200 {
+        assert!(desk.remove(&format!("r{number}")).await);
+    }
+    assert_eq!(blocks.count_documents(mongodb::bson::doc! {}).await.expect("a count"), 0);
+    for number in 0..200 {
+        desk.put(&near(format!("s{number}"), shared(number))).await;
+    }
+    let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
+    assert_eq!((report.records, report.entries, report.faults.len()), (200, 800, 0));
+    pair.end().await;
+}

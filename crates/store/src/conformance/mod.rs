@@ -62,6 +62,7 @@ checks! {
     races::removal_and_registration_leave_no_trace_of_the_removed,
     races::replacements_beside_lookups_are_always_found,
     races::a_caller_that_gives_up_leaves_a_whole_record_or_none,
+    races::who_goes_on_from_the_last_seq_misses_no_record,
 }
 
 checks! {

@@ -205,3 +205,31 @@ pub(super) async fn a_caller_that_gives_up_leaves_a_whole_record_or_none(store: 
     }
     assert_eq!(desk.all().await.len(), 40);
 }
+
+pub(super) async fn who_goes_on_from_the_last_seq_misses_no_record(store: Shared) {
+    const RECORDS: u64 = 400;
+    let desk = Desk::new(&store, "who_goes_on").await;
+    let written = Arc::new(AtomicBool::new(false));
+    let reader = tokio::spawn({
+        let (desk, written) = (desk.clone(), Arc::clone(&written));
+        async move {
+            let (mut last, mut seen) = (0, Vec::new());
+            loop {
+                let ended = written.load(Ordering::Acquire);
+                let found = desk.store.records(&desk.name, last, 7).await.expect("a list");
+                last = found.last().map_or(last, |record| record.seq);
+                seen.extend(found.iter().map(|record| record.id.clone()));
+                if found.is_empty() && ended {
+                    return seen;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    put_all(&desk, (0..RECORDS).map(|number| Sample::with_keys(format!("r{number}"), [number])).collect(), false).await;
+    written.store(true, Ordering::Release);
+    let seen = reader.await.expect("no panic");
+    let all: Vec<_> = desk.all().await.into_iter().map(|record| record.id).collect();
+    assert_eq!(all.len() as u64, RECORDS);
+    assert!(seen == all, "{} of {} were read, or in another order", seen.len(), all.len());
+}

@@ -247,6 +247,7 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
         signed: item.signed.clone(),
         others: Vec::new(),
         confirmed: Vec::new(),
+        decisions_as_of: None,
         mode: Mode::Put,
         write_once: false,
         now: item.now.to_string(),
