@@ -40,8 +40,9 @@ impl Shared {
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
         let mut question = Question::default();
         question.add(query.digest.as_ref(), keys);
-        let (pointer, answer) = self.filed(session, &query.collection, place, &question).await?;
+        let pointer = self.pointer(session, &query.collection).await?;
         Self::check_pointer(pointer.as_ref(), place, None, &query.collection)?;
+        let answer = self.filed(session, place, &question).await?;
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.

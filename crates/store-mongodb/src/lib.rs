@@ -13,8 +13,8 @@
 //! 5. commit. A conflict begins again at 1, an unknown commit is committed again, the deadline ends both (`retry`).
 //!
 //! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup:
-//! digest and keys 1 (2 where more than 256 records have one of the keys), blocks 1, texts 1; on a cluster the keys take one
-//! each, as its transactions cannot join.
+//! the collection 1, digest 1, keys 1 (and 1 more where more than 256 records have any of the keys, on a cluster 1 each), blocks 1,
+//! texts 1.
 //!
 //! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
 //! fills them.

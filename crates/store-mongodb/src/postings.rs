@@ -1,4 +1,4 @@
-//! Reading the postings of digests and keys, with the pointer of the collection at the same instant.
+//! Reading the postings of digests and keys.
 //!
 //! A digest and a key give their [`POSTINGS_PER_KEY`] earliest records and say whether there are more, whatever the length of
 //! their lists: what is read is bounded.
@@ -6,14 +6,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::Shared;
 use super::documents::{self, COLLECTIONS, SIGNATURES, damaged};
-use super::read::{Place, Pointer, next};
+use super::read::{Place, next};
 use super::retry::Trouble;
 use super::server::Topology;
-use doppel_core::collection::CollectionName;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::schemes::profile::{Digest, PostingKey};
 use doppel_store::Seq;
@@ -107,94 +106,104 @@ impl Shared {
         self.topology == Topology::ReplicaSet && self.options.joins
     }
 
-    /// The pointer of a collection (`None` when there is no such collection), and what is filed under all digests and keys. One
-    /// round trip on a replica set, and one more for every [`LISTS`] digests and keys where they are shared by many.
+    /// What is filed under all digests and keys. Two round trips, and for every [`LISTS`] digests and keys one more where they are
+    /// shared by many; on a cluster one for each of these.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
-        name: &CollectionName,
         place: Place,
         question: &Question,
-    ) -> Result<(Option<Pointer>, Answer), Trouble> {
-        let digests: Vec<Bson> =
-            question.digests.iter().map(|d| Bson::from(documents::digest_value(&Digest(*d)))).collect();
-        let keys: Vec<i64> = question.keys.iter().copied().collect();
-        if !self.joins_lists() {
-            let pointer = self.pointer(session, name).await?;
-            let mut answer = Answer::default();
-            for digest in &question.digests {
-                let list = self.earliest(session, within(place, of_digest(digest))).await?;
-                answer.digests.insert(*digest, list);
-            }
-            for key in keys {
-                answer.keys.insert(key, self.earliest(session, within(place, doc! { "keys": key })).await?);
-            }
-            return Ok((pointer, answer));
-        }
+    ) -> Result<Answer, Trouble> {
         let most = (FEW * question.records).min(FEW_IN_ALL);
-        let mut stages = vec![doc! { "$project": Pointer::projection() }];
-        if !digests.is_empty() {
-            stages.push(few("d", most, within(place, doc! { "digest": { "$in": digests } }), doc! { "d": "$digest" }));
-        }
-        if !keys.is_empty() {
-            stages.push(few("k", most, within(place, doc! { "keys": { "$in": &keys } }), doc! { "k": "$keys" }));
-        }
-        let Some(found) = self.beside_collection(session, name, stages).await? else {
-            return Ok((None, Answer::default()));
-        };
-        let digested = list(&found, "d", |item| Ok((posting(item)?, digest_of(item)?)))?;
-        let keyed = list(&found, "k", Keyed::decode)?;
         let mut answer = Answer::default();
-        if digested.len() > most {
-            let filters = question.digests.iter().map(|digest| (*digest, of_digest(digest)));
-            answer.digests = self.each_bounded(session, name, place, filters).await?;
-        } else {
-            digested.into_iter().for_each(|(posting, digest)| answer.digests.entry(digest).or_default().push(posting));
+        let digests: Vec<Bson> = question.digests.iter().map(|digest| digest_bson(digest).into()).collect();
+        let filter = within(place, doc! { "digest": { "$in": digests } });
+        match self.few(session, filter, doc! { "seq": 1, "digest": 1 }, (question.digests.len(), most)).await? {
+            Some(found) => {
+                for item in found {
+                    let list = answer.digests.entry(documents::digest_of(&item)?.0).or_default();
+                    list.push(posting(&item)?);
+                }
+            }
+            None => {
+                let filters = question.digests.iter().map(|digest| (*digest, doc! { "digest": digest_bson(digest) }));
+                answer.digests = self.each_bounded(session, place, filters).await?;
+            }
         }
-        if keyed.len() > most {
-            let filters = keys.iter().map(|key| (*key, doc! { "keys": key }));
-            answer.keys = self.each_bounded(session, name, place, filters).await?;
-        } else {
-            answer.keys = by_key(keyed, &question.keys);
+        let keys: Vec<i64> = question.keys.iter().copied().collect();
+        let filter = within(place, doc! { "keys": { "$in": &keys } });
+        match self.few(session, filter, doc! { "seq": 1, "keys": 1 }, (keys.len(), most)).await? {
+            Some(found) => {
+                for item in found {
+                    let posting = posting(&item)?;
+                    for key in item.get_array("keys").map_err(damaged)? {
+                        let key = key.map_err(damaged)?.as_i64().ok_or_else(|| damaged("a key is not a number"))?;
+                        if question.keys.contains(&key) {
+                            answer.keys.entry(key).or_default().push(posting.clone());
+                        }
+                    }
+                }
+            }
+            None => {
+                let filters = keys.iter().map(|key| (*key, doc! { "keys": key }));
+                answer.keys = self.each_bounded(session, place, filters).await?;
+            }
         }
         answer.digests.values_mut().chain(answer.keys.values_mut()).for_each(cut);
-        Ok((Pointer::decode(&found).map(Some)?, answer))
+        Ok(answer)
+    }
+
+    /// The signatures that `filter` finds, which asks for so many digests or keys, in no useful order; `None` if they are more than
+    /// `most`.
+    async fn few(
+        &self,
+        session: &mut ClientSession,
+        filter: Document,
+        projection: Document,
+        (asked, most): (usize, usize),
+    ) -> Result<Option<Vec<RawDocumentBuf>>, Trouble> {
+        if asked == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        let signatures = self.in_session(SIGNATURES);
+        let found = signatures.find(filter).projection(projection).limit(most as i64 + 1).batch_size(most as u32 + 1);
+        let mut cursor = found.session(&mut *session).await?;
+        let mut all = Vec::new();
+        while let Some(item) = next(&mut cursor, session).await? {
+            all.push(item);
+        }
+        Ok((all.len() <= most).then_some(all))
     }
 
     /// The earliest records of each digest or key: each list an index range of bounded length, whatever is behind it.
     async fn each_bounded<K: Copy + Eq + std::hash::Hash>(
         &self,
         session: &mut ClientSession,
-        name: &CollectionName,
         place: Place,
         filters: impl Iterator<Item = (K, Document)>,
     ) -> Result<HashMap<K, Postings>, Trouble> {
         let filters: Vec<(K, Document)> = filters.collect();
         let mut all = HashMap::with_capacity(filters.len());
+        if !self.joins_lists() {
+            for (key, filter) in filters {
+                all.insert(key, self.earliest(session, within(place, filter)).await?);
+            }
+            return Ok(all);
+        }
         for filters in filters.chunks(LISTS) {
             let lists = filters.iter().enumerate();
             let lists = lists.map(|(at, (_, filter))| postings(&format!("l{at}"), within(place, filter.clone())));
-            let stages = std::iter::once(doc! { "$project": { "_id": 1 } }).chain(lists).collect();
-            let found = self.beside_collection(session, name, stages).await?.unwrap_or_default();
+            // Joined to one document, whichever it is.
+            let one = [doc! { "$limit": 1 }, doc! { "$project": { "_id": 1 } }];
+            let asked = self.in_session(COLLECTIONS);
+            let asked = asked.aggregate(one.into_iter().chain(lists)).session(&mut *session);
+            let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
+            let found = next(&mut cursor, session).await?.unwrap_or_default();
             for (at, (key, _)) in filters.iter().enumerate() {
-                all.insert(*key, list(&found, &format!("l{at}"), posting)?);
+                all.insert(*key, list(&found, &format!("l{at}"))?);
             }
         }
         Ok(all)
-    }
-
-    /// A collection's document with what is joined to it; `None` when there is no such collection.
-    async fn beside_collection(
-        &self,
-        session: &mut ClientSession,
-        name: &CollectionName,
-        mut stages: Vec<Document>,
-    ) -> Result<Option<RawDocumentBuf>, Trouble> {
-        stages.insert(0, doc! { "$match": { "_id": name.as_str() } });
-        let collections = self.in_session(COLLECTIONS);
-        let asked = collections.aggregate(stages).session(&mut *session);
-        let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
-        next(&mut cursor, session).await
     }
 
     /// The earliest records whose signatures `filter` finds.
@@ -205,8 +214,7 @@ impl Shared {
         let mut cursor = asked.await?;
         let mut list = Vec::new();
         while let Some(found) = next(&mut cursor, session).await? {
-            let id = found.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
-            list.push(Posting { id: id.to_owned(), seq: found.get_i64("seq").map_err(damaged)? as Seq });
+            list.push(posting(&found)?);
         }
         Ok(list)
     }
@@ -215,27 +223,15 @@ impl Shared {
 /// Postings of a list: one more than may be used, so that it shows whether there are more.
 const LIMIT: usize = POSTINGS_PER_KEY + 1;
 
-fn of_digest(digest: &[u8; 32]) -> Document {
-    doc! { "digest": documents::digest_value(&Digest(*digest)) }
+fn digest_bson(digest: &[u8; 32]) -> Binary {
+    documents::digest_value(&Digest(*digest))
 }
 
-fn digest_of(item: &RawDocument) -> doppel_store::Result<[u8; 32]> {
-    let bytes = item.get_binary("d").map_err(damaged)?.bytes;
-    bytes.try_into().map_err(|_| damaged("a digest does not have 32 bytes"))
-}
-
-/// The earliest of a list, in order.
+/// The earliest of a list, in order, each once.
 fn cut(list: &mut Postings) {
     list.sort_unstable_by_key(|posting| posting.seq);
+    list.dedup();
     list.truncate(LIMIT);
-}
-
-/// A stage that joins the records that `filter` finds as `name`, with more of each; one beyond `most` shows that there are more.
-fn few(name: &str, most: usize, filter: Document, more: Document) -> Document {
-    let mut project = doc! { "_id": 0, "i": "$_id.id", "s": "$seq" };
-    project.extend(more);
-    let stages = vec![doc! { "$match": filter }, doc! { "$limit": most as i32 + 1 }, doc! { "$project": project }];
-    doc! { "$lookup": { "from": SIGNATURES, "as": name, "pipeline": stages } }
 }
 
 fn within(place: Place, what: Document) -> Document {
@@ -256,49 +252,19 @@ fn postings(name: &str, filter: Document) -> Document {
 }
 
 /// What was joined as `name`; nothing if nothing was.
-fn list<T>(
-    found: &RawDocument,
-    name: &str,
-    decode: impl Fn(&RawDocument) -> doppel_store::Result<T>,
-) -> doppel_store::Result<Vec<T>> {
+fn list(found: &RawDocument, name: &str) -> doppel_store::Result<Postings> {
     let Some(RawBsonRef::Array(items)) = found.get(name).map_err(damaged)? else { return Ok(Vec::new()) };
     let items = items.into_iter().map(|item| {
         let item = item.map_err(damaged)?;
-        decode(item.as_document().ok_or_else(|| damaged("a posting is not a document"))?)
+        let item = item.as_document().ok_or_else(|| damaged("a posting is not a document"))?;
+        let id = item.get_str("i").map_err(damaged)?.to_owned();
+        Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
     });
     items.collect()
 }
 
-fn posting(item: &RawDocument) -> doppel_store::Result<Posting> {
-    let id = item.get_str("i").map_err(damaged)?.to_owned();
-    Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
-}
-
-/// A record with its keys.
-struct Keyed {
-    posting: Posting,
-    keys: Vec<i64>,
-}
-
-impl Keyed {
-    fn decode(item: &RawDocument) -> doppel_store::Result<Self> {
-        let keys = item.get_array("k").map_err(damaged)?.into_iter();
-        let keys = keys.map(|key| key.map_err(damaged)?.as_i64().ok_or_else(|| damaged("a key is not a number")));
-        Ok(Self { posting: posting(item)?, keys: keys.collect::<doppel_store::Result<_>>()? })
-    }
-}
-
-/// The postings of each of `keys`, of all records that have any of them.
-fn by_key(records: Vec<Keyed>, keys: &BTreeSet<i64>) -> HashMap<i64, Postings> {
-    let mut lists: HashMap<i64, Postings> = HashMap::new();
-    for Keyed { posting, keys: own } in records {
-        for key in own.into_iter().filter(|key| keys.contains(key)) {
-            let list = lists.entry(key).or_default();
-            // A key may stand twice in a record.
-            if list.last() != Some(&posting) {
-                list.push(posting.clone());
-            }
-        }
-    }
-    lists
+/// Of a signature.
+fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
+    let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.to_owned();
+    Ok(Posting { id, seq: signature.get_i64("seq").map_err(damaged)? as Seq })
 }

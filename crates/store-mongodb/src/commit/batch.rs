@@ -185,7 +185,7 @@ impl<'a> Batch<'a> {
         Ok(found)
     }
 
-    /// What the database holds for those that are to be judged, and what each one's buckets hold, in the order of the members. Three
+    /// What the database holds for those that are to be judged, and what each one's buckets hold, in the order of the members. Five
     /// round trips, whatever the size of the batch, and one for each lookup that a limit cuts.
     async fn look_up(
         &self,
@@ -208,7 +208,7 @@ impl<'a> Batch<'a> {
         if signed.iter().all(Option::is_none) {
             return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         }
-        let (_, answer) = self.shared.filed(session, self.name, place, &question).await?;
+        let answer = self.shared.filed(session, place, &question).await?;
         let (radius, channel) = settings;
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let buckets = self.shared.buckets(session, place, &fingerprints, radius).await?;

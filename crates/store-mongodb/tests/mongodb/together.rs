@@ -208,42 +208,107 @@ async fn who_follows_two_instances_by_seq_misses_no_record_of_either() {
     pair.end().await;
 }
 
+/// Says that it is asked, and waits before it answers: what is sent meanwhile gathers behind it.
+struct Plug(parking_lot::Mutex<Option<(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>)>>);
+
+impl Judge for Plug {
+    fn judge(&self, _candidate: &Candidate<'_>) -> Option<Match> {
+        None
+    }
+
+    fn needs_signatures(&self) -> bool {
+        false
+    }
+
+    fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+        if let Some((asked, go)) = self.0.lock().take() {
+            asked.send(()).expect("somebody waits");
+            tokio::task::block_in_place(|| go.recv()).expect("somebody says go");
+        }
+        Verdict::conclude(
+            matches,
+            Facts { too_short: false, fingerprint: None, generation: 1, truncated, statistics: 0 },
+        )
+    }
+}
+
+/// Sends changes in this order, all while another is being committed; what each named as its original.
+async fn behind_each_other(
+    desk: &Desk,
+    store: &MongoStore,
+    changes: Vec<Option<Sample>>,
+    removed: &str,
+) -> Vec<Option<RecordId>> {
+    let ((asked, is_asked), (go, may_go)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let plug = Arc::new(Plug(parking_lot::Mutex::new(Some((asked, may_go)))));
+    let first = desk.registration(&Sample::with_keys("plug", [5, 6]), Mode::Put);
+    let (own, judge) = (store.clone(), Arc::clone(&plug));
+    let first = tokio::spawn(async move { own.register(first, judge).await.map(drop) });
+    tokio::task::spawn_blocking(move || is_asked.recv()).await.expect("no panic").expect("it is asked");
+    let mut calls = Vec::new();
+    for change in changes {
+        let (own, removed) = (desk.clone(), removed.to_owned());
+        calls.push(tokio::spawn(async move {
+            let Some(sample) = change else {
+                assert!(own.remove(&removed).await, "it was there");
+                return None;
+            };
+            match own.put(&sample).await {
+                Registered::Created(record) | Registered::Replaced(record) => record.verdict.duplicate_of,
+                other => panic!("{other:?}"),
+            }
+        }));
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    }
+    go.send(()).expect("it waits");
+    first.await.expect("no panic").expect("it is registered");
+    let mut named = Vec::new();
+    for call in calls {
+        named.push(call.await.expect("each has the outcome that it has alone"));
+    }
+    named
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_removal_and_a_replacement_count_for_those_behind_them_in_the_batch() {
-    const FAMILY: u64 = 300;
+async fn a_member_of_a_batch_is_judged_as_if_those_before_it_were_committed() {
     let pair = Pair::start("behind").await;
     let [desk, _] = pair.desks("behind").await;
-    // More than a list of postings is read of, so that what is taken away must be made up for.
-    let member = |number: u64| Sample::with_keys(format!("m{number}"), [7, 9]);
-    for number in 0..FAMILY {
-        desk.put(&member(number)).await;
-    }
-    // While the first is committed the others gather, in this order.
-    let mut calls = Vec::new();
-    for round in 0..20_u64 {
-        let own = desk.clone();
-        calls.push(tokio::spawn(async move { own.remove(&format!("m{round}")).await }));
-        let own = desk.clone();
-        let other = Sample::with_keys(format!("m{}", 100 + round), [1_000 + round, 2_000 + round]);
-        calls.push(tokio::spawn(async move { matches!(own.put(&other).await, Registered::Replaced(_)) }));
-        let own = desk.clone();
-        calls.push(tokio::spawn(
-            async move { matches!(own.put(&member(10_000 + round)).await, Registered::Created(_)) },
-        ));
-    }
-    for call in calls {
-        assert!(call.await.expect("no panic"), "each has the outcome that it has alone");
-    }
-    let records = desk.all().await;
-    let ids: std::collections::HashSet<_> = records.iter().map(|record| record.id.clone()).collect();
-    assert_eq!(ids.len() as u64, FAMILY);
-    for record in records.iter().filter(|record| record.seq > FAMILY + 20) {
-        let original = &record.verdict.duplicate_of;
-        let there = original.as_ref().is_none_or(|id| ids.contains(id) || id.as_str() < "m2");
-        assert!(there, "{} names {original:?}", record.id);
-    }
+    let member = |id: &str| Sample::with_keys(id, [1, 3, 5]);
+    desk.put(&member("old")).await;
+    let changes = vec![
+        Some(member("a")),
+        None,
+        Some(member("b")),
+        Some(Sample::with_keys("a", [7, 9, 11])),
+        Some(member("c")),
+        Some(Sample::with_keys("d", [7, 9, 11])),
+    ];
+    let before = pair.stores[0].attempts().0;
+    let named = behind_each_other(&desk, &pair.stores[0], changes, "old").await;
+    let named: Vec<Option<&str>> = named.iter().map(|id| id.as_ref().map(RecordId::as_str)).collect();
+    // `a` names the one that is removed behind it, and is replaced before `c` and `d` come.
+    assert_eq!(named, [Some("old"), None, Some("a"), None, Some("b"), Some("a")]);
+    let transactions = pair.stores[0].attempts().0 - before;
+    // `a` comes twice, which is a batch of its own.
+    assert!(transactions <= 3, "{transactions} transactions: they were not committed together");
     let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
     assert!(report.faults.is_empty(), "{:?}", report.faults);
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_taken_away_from_a_list_that_was_cut_is_made_up_for() {
+    const FAMILY: u64 = 300;
+    let pair = Pair::start("cut_lists").await;
+    let [desk, _] = pair.desks("cut_lists").await;
+    let member = |id: &str| Sample::with_keys(id, [1, 3, 5]);
+    for number in 0..FAMILY {
+        desk.put(&member(&format!("m{number}"))).await;
+    }
+    let named = behind_each_other(&desk, &pair.stores[0], vec![None, Some(member("late"))], "m0").await;
+    let record = desk.all().await.into_iter().find(|record| record.id.as_str() == "late").expect("it is stored");
+    assert_eq!(named[1].as_ref().map(RecordId::as_str), Some("m1"), "the first that is left");
+    assert!(record.verdict.truncated);
     pair.end().await;
 }
 
