@@ -144,8 +144,10 @@ impl MongoStore {
         Box::pin(async move {
             // Shorter than the deadline, so that a call can try a second server before it must answer.
             let wait = (options.deadline / 2).max(Duration::from_millis(200));
+            server::check_database(database)?;
             let client = server::client(uri, wait, options.pool).await?;
             let topology = wait_for_server(&client, &options).await?;
+            let (client, _) = client;
             let database = client.database(database);
             let store = Self {
                 shared: Arc::new(Shared {
@@ -183,8 +185,10 @@ impl MongoStore {
     pub fn inspect<'a>(uri: &'a str, database: &'a str, options: Options) -> BoxFuture<'a, Result<Schema>> {
         Box::pin(async move {
             let wait = (options.deadline / 2).max(Duration::from_millis(200));
+            server::check_database(database)?;
             let client = server::client(uri, wait, options.pool).await?;
             let topology = wait_for_server(&client, &options).await?;
+            let (client, _) = client;
             let database = client.database(database);
             Ok(Schema { client, database, topology, options })
         })
@@ -259,7 +263,7 @@ fn migrator<'a>(
     migrate::Migrator { client, database, on_cluster, clock: options.clock, patience: options.patience }
 }
 
-async fn wait_for_server(client: &Client, options: &Options) -> Result<Topology> {
+async fn wait_for_server(client: &(Client, bool), options: &Options) -> Result<Topology> {
     let deadline = Deadline::after(options.patience);
     for attempt in 0.. {
         match server::inspect(client, options.clock.micros).await {

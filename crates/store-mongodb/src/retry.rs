@@ -21,6 +21,7 @@ const RETRY_AFTER_S: u32 = 2;
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 const DUPLICATE_KEY: i32 = 11_000;
 const WRITE_CONFLICT: i32 = 112;
+const UNAUTHORIZED: i32 = 13;
 /// The instant of a snapshot is too old, or older than a change of the schema: a later one will do.
 const SNAPSHOT: [i32; 4] = [227, 239, 246, 270];
 
@@ -263,7 +264,16 @@ fn late(last: Option<Error>) -> StoreError {
 
 /// An error that no repetition mends, or that ended a call without repetition.
 pub(super) fn fatal(error: &Error) -> StoreError {
-    if is_transient(error) { unavailable(error) } else { StoreError::Internal(summary(error)) }
+    match code(error) {
+        Some(UNAUTHORIZED) => StoreError::Unavailable {
+            reason: "the database refuses: the user of store.uri lacks rights; grant it readWrite on the database, and dbAdmin for \
+                     migrations"
+                .into(),
+            retry_after_s: 60,
+        },
+        _ if is_transient(error) => unavailable(error),
+        _ => StoreError::Internal(summary(error)),
+    }
 }
 
 fn unavailable(error: &Error) -> StoreError {

@@ -39,9 +39,12 @@ fn wrong_uri(error: &mongodb::error::Error) -> StoreError {
     StoreError::Internal(format!("store.uri cannot be used: {}", retry::summary(error)))
 }
 
-/// A client for `uri` whose every wait is bounded: by `wait` for a server and a connection, by `pool` for connections.
-pub(super) async fn client(uri: &str, wait: Duration, pool: u32) -> Result<Client> {
-    Client::with_options(options(uri, wait, pool).await?).map_err(|error| wrong_uri(&error))
+/// A client for `uri` whose every wait is bounded: by `wait` for a server and a connection, by `pool` for connections; and whether
+/// it talks to one server whatever that is.
+pub(super) async fn client(uri: &str, wait: Duration, pool: u32) -> Result<(Client, bool)> {
+    let options = options(uri, wait, pool).await?;
+    let is_direct = options.direct_connection == Some(true);
+    Ok((Client::with_options(options).map_err(|error| wrong_uri(&error))?, is_direct))
 }
 
 async fn options(uri: &str, wait: Duration, pool: u32) -> Result<ClientOptions> {
@@ -80,11 +83,17 @@ fn check_clock(hello: &Document, own: u64) -> Result<()> {
 }
 
 /// Asks the server what it is and refuses what will not do. `own` is the time here, in microseconds since 1970.
-pub(super) async fn inspect(client: &Client, own: fn() -> u64) -> Result<Topology> {
+pub(super) async fn inspect((client, is_direct): &(Client, bool), own: fn() -> u64) -> Result<Topology> {
     let admin = client.database("admin");
     let anyone = || SelectionCriteria::ReadPreference(ReadPreference::Nearest { options: None });
     let hello = admin.run_command(doc! { "hello": 1 }).selection_criteria(anyone()).await.map_err(|e| no_server(&e))?;
     let topology = topology(&hello)?;
+    // With a replica set's name in the URI any member may answer first.
+    if *is_direct && hello.get_bool("secondary").unwrap_or(false) {
+        return Err(StoreError::Internal(
+            "store.uri connects to a secondary directly; leave directConnection out and name the replica set (replicaSet=…)".into(),
+        ));
+    }
     check_clock(&hello, own())?;
     let build = admin.run_command(doc! { "buildInfo": 1 }).selection_criteria(anyone()).await;
     check_version(build.map_err(|error| retry::fatal(&error))?.get_str("version").unwrap_or_default())?;
@@ -102,17 +111,61 @@ pub(super) async fn inspect(client: &Client, own: fn() -> u64) -> Result<Topolog
     Ok(topology)
 }
 
+/// What the driver says of servers that it cannot use, and what that means. Waiting does not help where the last is true.
+const FAULTS: [(&str, &str, bool); 9] = [
+    (
+        "UnknownIssuer",
+        "its certificate is not signed by an authority that this machine trusts; name the authority's file: tlsCAFile=…",
+        true,
+    ),
+    ("NotValidForName", "its certificate is for another host name; name the host as the certificate does", true),
+    ("Expired", "its certificate has expired, or the clock of this machine is wrong", true),
+    ("invalid peer certificate", "its certificate cannot be used; see the server's TLS settings", true),
+    ("InvalidContentType", "it does not speak TLS; leave tls=true out of the URI, or turn TLS on at the server", true),
+    ("tls handshake eof", "it does not speak TLS; leave tls=true out of the URI, or turn TLS on at the server", true),
+    ("unexpected end of file", "it closes connections at once: perhaps it wants TLS; try tls=true in the URI", false),
+    ("Connection refused", "nothing listens there; start the server, or name the right host and port", false),
+    ("failed to lookup address", "the host name is not known; check it", false),
+];
+
 fn no_server(error: &mongodb::error::Error) -> StoreError {
     if !retry::is_away(error) {
         return retry::fatal(error);
     }
-    StoreError::Unavailable {
-        reason: format!(
-            "no MongoDB server answers at store.uri ({}); a new replica set must be initiated once: \
-             mongosh --eval 'rs.initiate()'",
-            retry::summary(error)
-        ),
-        retry_after_s: 2,
+    // The driver's words, with addresses and the reasons of each server; nothing of records is in them yet.
+    let said = error.to_string();
+    if said.contains("Set Name:") && !said.contains("Address:") {
+        return StoreError::Internal(
+            "no server at store.uri is of the replica set that the URI names (replicaSet=…); rs.status().set says its name".into(),
+        );
+    }
+    let fault = FAULTS.iter().find(|(sign, ..)| said.contains(sign));
+    match fault {
+        Some((_, meaning, true)) => {
+            StoreError::Internal(format!("the MongoDB server at store.uri cannot be used: {meaning}"))
+        }
+        Some((_, meaning, false)) => StoreError::Unavailable {
+            reason: format!("no MongoDB server answers at store.uri: {meaning}"),
+            retry_after_s: 2,
+        },
+        None => StoreError::Unavailable {
+            reason: format!(
+                "no MongoDB server answers at store.uri ({}); a new replica set must be initiated once: \
+                 mongosh --eval 'rs.initiate()'",
+                retry::summary(error)
+            ),
+            retry_after_s: 2,
+        },
+    }
+}
+
+/// Refuses the databases that MongoDB keeps for itself.
+pub(super) fn check_database(name: &str) -> Result<()> {
+    match name {
+        "admin" | "config" | "local" => Err(StoreError::Internal(format!(
+            "store.database is {name:?}, which MongoDB keeps for itself; name another, for example \"doppel\""
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -41,12 +41,12 @@ use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, Under};
 use doppel_engine::{IfDuplicate, Turn as Place, Turns};
 
-/// Lines under way at once: enough for one sync to serve many.
-const MAX_PENDING: usize = 64;
-/// Bytes of lines under way at once: what keeps 64 lines of 1 MiB from being held together.
+/// Lines under way at once: enough for one sync to serve many, while as many gather for the next.
+const MAX_PENDING: usize = 128;
+/// Bytes of lines under way at once: what keeps 128 lines of 1 MiB from being held together.
 const MAX_PENDING_BYTES: usize = 4 << 20;
 /// Answers made and not yet taken by the connection.
-const MAX_READY: usize = 64;
+const MAX_READY: usize = 128;
 
 /// The answer to one line: what a single request would have been answered, with the line's number.
 #[derive(Serialize, ToSchema)]

@@ -382,5 +382,43 @@ async fn a_server_that_is_away_is_said_to_be_within_the_time_given() {
     let start = Instant::now();
     let error = MongoStore::connect("mongodb://127.0.0.1:1/", "doppel", options).await.err().expect("nobody answers");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("nothing listens"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_uri_that_cannot_work_is_refused_at_once_with_what_is_wrong() {
+    let set = crate::mongod::ReplicaSet::start(3).await;
+    let secondary = (set.primary().await + 1) % 3;
+    let hosts = set.uri();
+    let first = hosts.trim_start_matches("mongodb://").split(['/', ',']).next().expect("a host");
+    let direct = |member: usize| {
+        let host = hosts.trim_start_matches("mongodb://").split(['/', ',']).nth(member).expect("a host");
+        format!("mongodb://{host}/?directConnection=true")
+    };
+    let cases = [
+        (format!("mongodb://{first}/?replicaSet=other"), "doppel", "replicaSet="),
+        (format!("mongodb://{first}/?tls=true"), "doppel", "TLS"),
+        (direct(secondary), "doppel", "secondary"),
+        (hosts.clone(), "admin", "another"),
+        (hosts.clone(), "local", "another"),
+    ];
+    for (uri, database, expected) in cases {
+        let start = Instant::now();
+        let error = MongoStore::connect(
+            &uri,
+            database,
+            Options {
+                patience: Duration::from_millis(500),
+                deadline: Duration::from_secs(1),
+                ..crate::mongod::options()
+            },
+        )
+        .await
+        .err()
+        .expect("it cannot work");
+        assert!(matches!(error, StoreError::Internal(_)), "{uri}: {error}");
+        assert!(error.to_string().contains(expected), "{uri}: {error}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{uri}: not at once");
+    }
 }
