@@ -364,6 +364,54 @@ async fn migrations_are_applied_once_and_an_edited_or_newer_one_is_refused() {
     pair.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_before_the_one_order_of_commits_is_carried_over() {
+    const MICROS: i64 = 1_790_000_000_000_000;
+    let pair = Pair::start("carried").await;
+    let [desk, _] = pair.desks("carried").await;
+    let without = Desk::new(&desk.store, "without").await;
+    for number in 0..20_u64 {
+        desk.put(&near(format!("r{number}"), spread(number))).await;
+    }
+    // As that version left it: seqs are microseconds, no counter, a generation being announced, latches.
+    let client = pair.client().await;
+    let later = vec![doc! { "$set": { "seq": { "$add": ["$seq", MICROS] } } }];
+    for name in ["records", "signatures"] {
+        client.collection::<Document>(name).update_many(doc! {}, later.clone()).await.expect("an update");
+    }
+    let begun = doc! {
+        "id": 2, "settings": {}, "profile": "x", "phase": "building", "created_at": "2026-01-01T00:00:00Z", "scan_end": i64::MAX,
+    };
+    let collections = client.collection::<Document>("collections");
+    let shape = client.run_command(doc! { "collMod": "collections", "validationLevel": "off" });
+    shape.await.expect("validators rest");
+    let old = doc! { "$set": { "empty": false, "others": [begun] }, "$unset": { "commits": "" } };
+    collections.update_one(doc! { "_id": "carried" }, old).await.expect("an update");
+    let old = doc! { "$set": { "empty": true }, "$unset": { "commits": "", "others": "" } };
+    collections.update_one(doc! { "_id": "without" }, old).await.expect("an update");
+    client.collection::<Document>("latches").insert_one(doc! { "n": 1_i64 }).await.expect("an insert");
+    client.collection::<Document>("migrations").delete_one(doc! { "_id": 3 }).await.expect("a removal");
+
+    let store = MongoStore::connect(pair.server.uri(), &pair.database, crate::mongod::options()).await;
+    let store: Arc<dyn Store> = Arc::new(store.expect("a connection"));
+    let found = collections.find_one(doc! { "_id": "carried" }).await.expect("a read").expect("it is there");
+    let last = MICROS + 20;
+    assert_eq!(found.get_i64("commits").expect("a counter"), last);
+    assert!(!found.contains_key("empty"));
+    let others = found.get_array("others").expect("a list");
+    assert_eq!(others[0].as_document().expect("a generation").get_i64("scan_end").expect("an end"), last + 1);
+    assert!(!client.list_collection_names().await.expect("names").contains(&"latches".to_owned()));
+    collections.update_one(doc! { "_id": "carried" }, doc! { "$set": { "others": [] } }).await.expect("an update");
+    // What is registered now comes after all that was there, and finds it.
+    let desk = Desk::existing(&store, "carried");
+    let Registered::Created(record) = desk.put(&near("again", spread(7))).await else { panic!("it is new") };
+    assert_eq!(record.verdict.duplicate_of.as_ref().map(|id| id.as_str()), Some("r7"));
+    assert!(record.seq > last as u64 && desk.all().await.len() == 21);
+    let without = Desk::existing(&store, without.name.as_str());
+    assert!(matches!(without.put(&near("first", 1)).await, Registered::Created(record) if record.seq == 1));
+    pair.end().await;
+}
+
 #[tokio::test]
 async fn a_standalone_server_is_refused_with_the_command_that_helps() {
     let server = crate::mongod::Standalone::start().await;
