@@ -62,11 +62,6 @@ impl Cache {
         self.known.write().remove(name);
     }
 
-    /// The number of the collection of this name that was last seen.
-    pub(super) fn number(&self, name: &CollectionName) -> Option<Number> {
-        self.known.read().get(name).map(|known| known.number)
-    }
-
     fn get(&self, name: &CollectionName, staleness: Duration) -> Option<Arc<Known>> {
         self.known.read().get(name).filter(|known| known.read.elapsed() < staleness).cloned()
     }
@@ -139,7 +134,7 @@ impl Shared {
     pub(super) async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.known(&spec.name).await?.number;
         let mut work = Update { shared: self, spec: &spec };
-        match self.transact_in_turn(&spec.name, number, &mut work).await? {
+        match self.transact_in_turn(number, &mut work).await? {
             Some(document) => Ok(Arc::clone(&self.cache.put(document).state)),
             None => Err(StoreError::ProfileConflict(spec.name)),
         }

@@ -26,7 +26,7 @@ impl Decisions for MongoStore {
             let number = shared.known(&name).await?.number;
             let ruling = encode_ruling(&ruling);
             let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling };
-            let done = shared.transact_in_turn(&name, number, &mut work).await;
+            let done = shared.transact_in_turn(number, &mut work).await;
             shared.cache.forget(&name);
             done
         };
@@ -74,7 +74,7 @@ impl Decisions for MongoStore {
             let rulings = decision.rulings.iter().map(encode_ruling).map(Bson::from).collect();
             let number = shared.known(&name).await?.number;
             let mut work = Putting { shared: &shared, name: &name, number, pair: &decision.pair, rulings };
-            let done = shared.transact_in_turn(&name, number, &mut work).await;
+            let done = shared.transact_in_turn(number, &mut work).await;
             shared.cache.forget(&name);
             done
         };

@@ -32,7 +32,7 @@ impl Shared {
         let mut filed = 0;
         for batch in batch.chunks(AT_ONCE) {
             let mut work = FilingBatch { shared: self, name, place, batch };
-            filed += self.transact_in_turn(name, number, &mut work).await?;
+            filed += self.transact_in_turn(number, &mut work).await?;
         }
         Ok(filed)
     }

@@ -240,7 +240,7 @@ impl Shared {
     {
         let number = self.known(name).await?.number;
         let mut work = Changing { shared: self, name, change };
-        let changed = self.transact_in_turn(name, number, &mut work).await;
+        let changed = self.transact_in_turn(number, &mut work).await;
         // Even if it failed: it may have been made.
         self.cache.forget(name);
         changed

@@ -9,22 +9,23 @@
 //! Where a majority has confirmed a commit, it has confirmed every one with a lower number, too; see [`Line::confirmed`].
 //!
 //! Within a process transactions of one collection go one at a time, in the order in which they asked ([`Line::turn`]). Between
-//! instances the database decides, and one that loses begins again. So that it does not lose for ever, it says in the document that
-//! it waits (`wanted`); who commits and sees that lets it go first ([`Line::give_way`]).
+//! instances the database decides, and one that loses tries again after a few milliseconds. So that it does not lose for ever, it
+//! leaves a note that it waits; who has committed and finds one lets it go first ([`Shared::give_way`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mongodb::ClientSession;
-use mongodb::bson::doc;
-use mongodb::options::ReturnDocument;
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{Acknowledgment, CollectionOptions, ReadConcern, ReturnDocument, WriteConcern};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use super::Shared;
-use super::documents::{COLLECTIONS, Number, damaged};
+use super::documents::{COLLECTIONS, Number, WAITING, damaged};
 use super::read::Pointer;
 use super::retry::{Deadline, Trouble, Work};
 use doppel_core::collection::CollectionName;
@@ -32,6 +33,8 @@ use doppel_store::{Result, Seq, StoreError};
 
 /// Attempts that fail before an instance says that it waits.
 const ATTEMPTS_UNSAID: u32 = 2;
+/// How long a note counts, milliseconds: longer than a deadline.
+const NOTE_HOLDS_MS: i64 = 6_000;
 /// Longest time that another instance is let go first.
 const MOST_GIVEN: Duration = Duration::from_millis(100);
 
@@ -48,10 +51,6 @@ pub(super) struct Latched {
 pub(super) struct Line {
     turn: Arc<tokio::sync::Mutex<()>>,
     confirmed: AtomicU64,
-    /// Another instance has said that it waits.
-    wanted: AtomicBool,
-    /// The next transaction takes the word back.
-    answered: AtomicBool,
 }
 
 impl Line {
@@ -70,13 +69,6 @@ impl Line {
     /// Notes that a majority has confirmed a commit.
     pub(super) fn confirm(&self, last: Seq) {
         self.confirmed.fetch_max(last, Ordering::AcqRel);
-    }
-
-    /// Waits, after a commit that took so long, if another instance has said that it waits: about as long as its transaction takes.
-    pub(super) async fn give_way(&self, took: Duration) {
-        if self.wanted.swap(false, Ordering::AcqRel) {
-            tokio::time::sleep(took.min(MOST_GIVEN)).await;
-        }
     }
 }
 
@@ -109,24 +101,17 @@ impl Shared {
         name: &CollectionName,
         draw: usize,
     ) -> std::result::Result<Option<Latched>, Trouble> {
-        let mut change = doc! { "$inc": { "commits": draw.max(1) as i64 } };
-        let line = self.cache.number(name).map(|number| self.lines.of(number));
-        if line.as_ref().is_some_and(|line| line.answered.swap(false, Ordering::AcqRel)) {
-            change.insert("$unset", doc! { "wanted": "" });
-        }
+        let change = doc! { "$inc": { "commits": draw.max(1) as i64 } };
         let mut wanted = Pointer::projection();
-        wanted.extend(doc! { "commits": 1, "wanted": 1 });
+        wanted.insert("commits", 1);
         let collections = self.raw(COLLECTIONS);
         let taken = collections.find_one_and_update(doc! { "_id": name.as_str() }, change).projection(wanted);
-        let Some(found) = taken.return_document(ReturnDocument::After).session(&mut *session).await? else {
-            return Ok(None);
-        };
-        if let (Some(line), Ok(instance)) = (line, found.get_str("wanted")) {
-            line.answered.store(true, Ordering::Release);
-            line.wanted.store(instance != self.instance, Ordering::Release);
-        }
-        let last = found.get_i64("commits").map_err(damaged)? as Seq;
-        Ok(Some(Latched { pointer: Pointer::decode(&found)?, last }))
+        let found = taken.return_document(ReturnDocument::After).session(&mut *session).await?;
+        let latched = found.map(|found| {
+            let last = found.get_i64("commits").map_err(damaged)? as Seq;
+            Ok(Latched { pointer: Pointer::decode(&found)?, last })
+        });
+        latched.transpose().map_err(|error: StoreError| error.into())
     }
 
     /// As [`Shared::take_latch`], for a change that draws nothing.
@@ -147,7 +132,7 @@ impl Shared {
     /// Runs a transaction that takes the latch of a collection, whose turn has come.
     pub(super) async fn transact_latched<W: Work>(
         &self,
-        name: &CollectionName,
+        number: Number,
         deadline: Deadline,
         work: &mut W,
     ) -> Result<W::Answer> {
@@ -155,23 +140,43 @@ impl Shared {
             Err(StoreError::Unavailable { .. }) if !deadline.left().is_zero() => {}
             done => return done,
         }
-        let collections = self.documents(COLLECTIONS);
-        let wanted = doc! { "$set": { "wanted": &self.instance } };
-        let said = collections.update_one(doc! { "_id": name.as_str() }, wanted);
-        // It only helps: what fails here fails below with its reason.
-        let _ = tokio::time::timeout_at(deadline.at(), said.into_future()).await;
-        self.retry.transact(&self.client, deadline, work).await
+        let (waiting, own) = (self.notes(), doc! { "_id": { "c": number, "i": &self.instance } });
+        let now = vec![doc! { "$set": { "at": "$$NOW" } }];
+        // Notes only help: where one fails, so does the transaction, with its reason.
+        let noted = waiting.update_one(own.clone(), now).upsert(true).into_future();
+        let noted = tokio::time::timeout_at(deadline.at(), noted).await;
+        let done = self.retry.transact(&self.client, deadline, work).await;
+        if noted.is_ok() {
+            tokio::spawn(async move { waiting.delete_one(own).await });
+        }
+        done
+    }
+
+    /// After a commit that took so long: waits about as long as that of another instance takes, if one has noted that it waits.
+    pub(super) async fn give_way(&self, number: Number, took: Duration) {
+        let others = doc! {
+            "_id": { "$gte": { "c": number }, "$lt": { "c": number + 1 } }, "_id.i": { "$ne": &self.instance },
+            // Who died has left its note.
+            "$expr": { "$gt": ["$at", { "$subtract": ["$$NOW", NOTE_HOLDS_MS] }] },
+        };
+        let found = tokio::time::timeout(MOST_GIVEN, self.notes().find_one(others).into_future()).await;
+        if let Ok(Ok(Some(_))) = found {
+            tokio::time::sleep(took.min(MOST_GIVEN)).await;
+        }
+    }
+
+    /// Notes of instances that wait; none is worth waiting for.
+    fn notes(&self) -> Collection<Document> {
+        let options = CollectionOptions::builder()
+            .read_concern(ReadConcern::local())
+            .write_concern(WriteConcern::builder().w(Acknowledgment::Nodes(1)).build());
+        self.database.collection_with_options(WAITING, options.build())
     }
 
     /// As [`Shared::transact_latched`], for one change of its own, which waits for its turn.
-    pub(super) async fn transact_in_turn<W: Work>(
-        &self,
-        name: &CollectionName,
-        number: Number,
-        work: &mut W,
-    ) -> Result<W::Answer> {
+    pub(super) async fn transact_in_turn<W: Work>(&self, number: Number, work: &mut W) -> Result<W::Answer> {
         let (deadline, line) = (self.deadline(), self.lines.of(number));
         let _turn = line.turn(deadline).await?;
-        self.transact_latched(name, deadline, work).await
+        self.transact_latched(number, deadline, work).await
     }
 }

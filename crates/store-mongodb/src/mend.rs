@@ -42,7 +42,7 @@ impl Shared {
     ) -> Result<()> {
         let profile = self.profile(ward.place, ward.settings).await?;
         let mut work = Mending { shared: self, name, ward, id, pages, profile };
-        self.transact_in_turn(name, ward.place.number, &mut work).await
+        self.transact_in_turn(ward.place.number, &mut work).await
     }
 }
 

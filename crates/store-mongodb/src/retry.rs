@@ -19,6 +19,8 @@ use doppel_store::{Result, StoreError};
 const RETRY_AFTER_S: u32 = 2;
 /// Longest pause between attempts.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause before the latch is tried again that another instance holds: well below the time of a transaction.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(6);
 const DUPLICATE_KEY: i32 = 11_000;
 const WRITE_CONFLICT: i32 = 112;
 const UNAUTHORIZED: i32 = 13;
@@ -129,13 +131,20 @@ impl Retry {
                 Ok(Err(trouble)) => trouble,
                 Err(_) => return Err(late(last)),
             };
+            let mut conflict = false;
             match trouble {
                 Trouble::Store(error) => return Err(error),
                 Trouble::Changed | Trouble::Unconfirmed(_) => {}
-                Trouble::Driver(error) if is_transient(&error) => last = Some(error),
+                Trouble::Driver(error) if is_transient(&error) => {
+                    conflict = code(&error) == Some(WRITE_CONFLICT);
+                    last = Some(error);
+                }
                 Trouble::Driver(error) => return Err(fatal(&error)),
             }
-            if attempt + 1 == most || pause(attempt, deadline).await.is_err() {
+            // Whoever holds the latch is soon done, and an attempt to take it costs little.
+            let paused =
+                if conflict { pause_below(CONFLICT_PAUSE, deadline).await } else { pause(attempt, deadline).await };
+            if attempt + 1 == most || paused.is_err() {
                 break;
             }
         }
@@ -183,7 +192,11 @@ fn options(deadline: Deadline) -> TransactionOptions {
 
 /// Waits a random time that grows with the attempts; `Err` when the deadline comes first.
 pub(super) async fn pause(attempt: u32, deadline: Deadline) -> std::result::Result<(), ()> {
-    let ceiling = Duration::from_millis(2 << attempt.min(6)).min(MAX_PAUSE);
+    pause_below(Duration::from_millis(2 << attempt.min(6)).min(MAX_PAUSE), deadline).await
+}
+
+/// Waits a random time below `ceiling`; `Err` when the deadline comes first.
+async fn pause_below(ceiling: Duration, deadline: Deadline) -> std::result::Result<(), ()> {
     let pause = ceiling.mul_f64(jitter());
     if pause >= deadline.left() {
         return Err(());

@@ -63,7 +63,7 @@ impl Work for Drop<'_> {
 
 pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) -> Result<bool> {
     let dropped = match shared.cached(name).await? {
-        Some(known) => shared.transact_in_turn(name, known.number, &mut Drop { shared: &shared, name }).await?,
+        Some(known) => shared.transact_in_turn(known.number, &mut Drop { shared: &shared, name }).await?,
         None => None,
     };
     shared.cache.forget(name);

@@ -225,7 +225,7 @@ impl Shared {
                 left = Arc::clone(&self).commit(name, left).await;
             }
             drop(turn);
-            line.give_way(began.elapsed()).await;
+            self.give_way(number, began.elapsed()).await;
         }
     }
 
@@ -271,9 +271,10 @@ impl Shared {
     ) -> Result<Vec<Result<Changed>>> {
         let latest = members.iter().map(|member| member.deadline).max_by_key(|deadline| deadline.at());
         let deadline = latest.unwrap_or_else(|| self.deadline());
-        let line = members.first().map(|member| self.lines.of(member.known.number)).unwrap_or_default();
+        let number = members.first().map_or(0, |member| member.known.number);
+        let line = self.lines.of(number);
         let mut batch = Batch::new(&self, name, &members, line.confirmed());
-        let (last, outcomes) = self.transact_latched(name, deadline, &mut batch).await?;
+        let (last, outcomes) = self.transact_latched(number, deadline, &mut batch).await?;
         line.confirm(last);
         for (member, outcome) in members.iter().zip(&outcomes) {
             if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, commits,
-//!              decided?, wanted?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
+//!              decided?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
 //! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at}
 //! signatures  {_id: {c, g, id}, seq, digest, fingerprint?, keys: [Int64], key_counts: [Int32], pages?: [4], pairs?: [Int64],
 //!              signed}
@@ -11,6 +11,7 @@
 //! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at}]}
 //! tasks       {_id: id, collection, kind, status, open, version, state}
 //! dropped     {_id: number or {c, g}}
+//! waiting     {_id: {c, i: instance}, at}
 //! ```
 //! `c` is the collection's number, given once and never again, so that nothing of a dropped collection can come back under
 //! its name; `g` is the generation; `b` = block × 65,536 + value; `p` numbers the pages of a bucket from 0. 64-bit values are
@@ -50,6 +51,7 @@ pub(super) const SIGNATURES: &str = "signatures";
 pub(super) const BLOCKS: &str = "blocks";
 /// What generations were begun with, and document frequencies.
 pub(super) const STATISTICS: &str = "statistics";
+pub(super) const WAITING: &str = "waiting";
 pub(super) const DECISIONS: &str = "decisions";
 pub(super) const TASKS: &str = "tasks";
 /// Dropped collections and generations that are still being swept.
