@@ -360,6 +360,16 @@ impl Disk {
         first.map(|first| first.key().map_err(io)).transpose()
     }
 
+    /// Values whose keys begin with `prefix`, from the last one backwards, up to the first that cannot be read.
+    pub(super) fn last_first(
+        &self,
+        view: &Snapshot,
+        space: Space,
+        prefix: &[u8],
+    ) -> impl Iterator<Item = fjall::UserValue> {
+        view.prefix(self.keyspace(space), prefix).rev().map_while(|found| found.value().ok())
+    }
+
     /// Keys and values from `from` up to, not including, `to`, in order.
     pub(super) fn range(&self, view: &Arc<Snapshot>, space: Space, from: &[u8], to: &[u8]) -> Scan {
         let found = view.range(self.keyspace(space), from.to_vec()..to.to_vec());

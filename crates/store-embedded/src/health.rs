@@ -9,6 +9,10 @@ use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_store::{ExaminationReport, Result, Seq, Store as _, StoreError};
 
+const NAMELESS: &str = "its name and settings cannot be read: damaged on disk; it is named by its number and given the settings of a \
+                        new collection";
+const UNCOUNTED: &str = "how many records it had cannot be read: damaged on disk; those that are there are counted";
+
 /// A collection under examination.
 struct Examined<'a> {
     shared: &'a SharedState,
@@ -58,14 +62,8 @@ impl EmbeddedStore {
 fn fault(what: Damaged) -> String {
     match what {
         Damaged::In(space) => format!("{} cannot be read: damaged on disk", content(space)),
-        Damaged::Name => {
-            "its name and settings cannot be read: damaged on disk; it is named by its number and given the \
-                          default settings"
-                .into()
-        }
-        Damaged::Count => {
-            "how many records it had cannot be read: damaged on disk; those that are there were counted".into()
-        }
+        Damaged::Name => NAMELESS.into(),
+        Damaged::Count => UNCOUNTED.into(),
     }
 }
 

@@ -103,7 +103,8 @@ impl Scan {
         };
         let by_seq = length.and_then(|length| {
             let (before, rest) = from.split_at_checked(length)?;
-            let next = rest.first_chunk().copied().map_or(0, Seq::from_be_bytes);
+            // There is no seq 0.
+            let next = rest.first_chunk().copied().map_or(1, Seq::from_be_bytes).max(1);
             Some(BySeq { before: before.to_vec(), next, end, to: to.to_vec() })
         });
         let number = by_seq.as_ref().and_then(|_| from.first_chunk().copied()).map_or(0, u32::from_be_bytes);

@@ -32,6 +32,9 @@ Input:
   JSON lines  one JSON object a line: {\"id\":\"p-1\",\"title\":\"…\",\"content\":\"…\"}
   CSV         a header row names the fields; UTF-8, values separated by commas, quoted values may hold line ends; every
               value is taken as text, an empty cell as no value, and so is NULL or \\N (or what --null says)
+              A quote that nothing closes shows by lines that look like rows: several on end with as many commas as the
+              header (more than 4, in files of few columns up to 24). So does a table pasted into a letter, if its lines have
+              as many commas: the letter is rejected and the lines are read as rows; give such a file as JSON lines
   Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
   A line that cannot be read or is refused is reported, and the rest go on. A record whose time cannot be read is stored
   without it, and counted as warned.
