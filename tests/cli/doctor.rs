@@ -268,6 +268,8 @@ fn collections_whose_names_are_lost_are_salvaged_under_their_numbers() {
         let saved = tempfile::tempdir().expect("a temporary folder");
         let [data, out] = [folder.path(), saved.path()].map(|path| path.to_str().expect("a plain path").to_owned());
         assert!(EmbeddedStore::open(&data, EmbeddedOptions::default()).is_err(), "no service runs on it");
+        let (text, code) = doctor(folder.path());
+        assert!(code == Some(1) && text.contains("its name and settings cannot be read") != is_whole, "{text}");
         let (text, code) = doppel(&["doctor", "--data", &data, "--salvage", &out]);
         assert_eq!(code, Some(3), "{text}");
         let lost = text.lines().filter(|line| line.contains("collection-2/seq")).count();
