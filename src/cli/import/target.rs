@@ -14,7 +14,6 @@ use serde::Deserialize;
 use super::service::{Service, cause};
 use super::usage;
 use crate::config::{Auth, Config};
-use crate::http::lines::Lines;
 use crate::http::local::{Local, LocalBody};
 use crate::http::state::App;
 use crate::observe;
@@ -23,6 +22,7 @@ use doppel_core::collection::{CollectionName, Field, Settings};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Outcome;
 use doppel_engine::{Engine, Options};
+use doppel_sources::lines::Lines;
 use doppel_store_embedded::EmbeddedStore;
 
 /// Longest silence of the service: twice what it allows itself for one request.
