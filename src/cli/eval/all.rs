@@ -4,9 +4,10 @@ use std::iter::{once, repeat_n};
 use std::process::ExitCode;
 
 use super::{Args, Format, write_svg};
+use crate::cli::PARTLY;
 use crate::cli::output::Outputs;
+use crate::cli::progress::Progress;
 use crate::cli::table::{Column, numbers, table, words};
-use crate::cli::{PARTLY, progress};
 use doppel_core::collection::{Channel, SCHEMES, Settings};
 use doppel_lab::eval::all::{Alone, Comparison, compare};
 use doppel_lab::eval::dataset::Dataset;
@@ -15,9 +16,10 @@ use doppel_lab::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
 pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let bar = progress::bar(SCHEMES.len() as u64);
-    let compared = compare(set, settings, |done| bar.set_position(done as u64));
-    bar.finish_and_clear();
+    let progress = Progress::new();
+    progress.phase("schemes", Some(SCHEMES.len() as u64));
+    let compared = compare(set, settings, |done| progress.at(done as u64));
+    progress.finish();
     write_svg(args, outputs, || draw(&compared))?;
     match args.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
