@@ -13,7 +13,8 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 
 use crate::cli::output::Outputs;
-use crate::cli::{PARTLY, progress, store};
+use crate::cli::progress::Progress;
+use crate::cli::{PARTLY, store};
 use crate::config::{self, Flags, StoreKind};
 use doppel_core::collection::{CollectionName, Preset, Settings};
 use doppel_core::schemes::profile::Profile;
@@ -240,7 +241,8 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Resul
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
     };
-    let bar = progress::bar(2 * set.records.len() as u64);
+    let progress = Progress::new();
+    progress.phase("records", Some(2 * set.records.len() as u64));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
         let config = config::load(&Flags::default())?.config.store;
@@ -255,13 +257,13 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Resul
         // In a database there may be others.
         let name =
             CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
-        let report = evaluate(&engine, &name, settings.clone(), set, |done| bar.set_position(done as u64)).await;
+        let report = evaluate(&engine, &name, settings.clone(), set, |done| progress.at(done as u64)).await;
         if over == Over::Mongodb {
             engine.drop_collection(&name).await?;
         }
         engine.close().await?;
         Ok(report?)
     });
-    bar.finish_and_clear();
+    progress.finish();
     report.map_err(|error: anyhow::Error| error.context("the evaluation did not finish"))
 }

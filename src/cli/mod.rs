@@ -22,6 +22,7 @@ pub mod sample;
 mod scratch;
 pub mod serve;
 pub mod store;
+mod table;
 pub mod transfer;
 mod warned;
 

@@ -1,104 +1,140 @@
-//! How far a command is.
+//! How far a command is: a bar on a terminal, a line now and then elsewhere; on standard error.
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::cli::import::report::say_beside;
+use parking_lot::Mutex;
 
 /// Between two lines of progress where there is no terminal.
 const EVERY: Duration = Duration::from_secs(5);
+/// Between two pictures of a bar, so that a long step is seen to go on.
+const TICK: Duration = Duration::from_millis(200);
 
 /// A line that fits the terminal: what it says comes last, and is cut.
 const LINE: &str = "{bar:12} {percent:>3}% {eta:>4} {wide_msg}";
 /// The same where the end is not known.
 const WITHOUT_END: &str = "{spinner} {bytes:>10} {wide_msg}";
 
-/// A bar that ends at `total` on a terminal; hidden elsewhere.
-pub(super) fn bar(total: u64) -> ProgressBar {
-    shown(ProgressBar::new(total), LINE)
-}
-
-/// A spinner that counts bytes on a terminal; hidden elsewhere.
-pub(super) fn spinner() -> ProgressBar {
-    shown(ProgressBar::new_spinner(), WITHOUT_END)
-}
-
-fn shown(bar: ProgressBar, template: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    bar.with_style(style(template))
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-/// A bar on a terminal, a line now and then elsewhere. One phase at a time.
+/// How far a command is, one phase after the other.
 pub(super) struct Progress {
-    bar: Option<ProgressBar>,
-    phase: &'static str,
-    total: u64,
+    /// Hidden where there is no terminal, where it still knows how far things are.
+    bar: ProgressBar,
+    at: Mutex<At>,
+}
+
+struct At {
+    /// Empty between phases.
+    phase: String,
     began: Instant,
+    /// When something was last said of it.
     said: Instant,
 }
 
 impl Progress {
+    /// Of phases that mostly know their end.
     pub(super) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| bar(0));
+        Self::with(LINE)
+    }
+
+    /// Of bytes whose end is not known.
+    pub(super) fn of_bytes() -> Self {
+        Self::with(WITHOUT_END)
+    }
+
+    fn with(template: &str) -> Self {
         let now = Instant::now();
-        Self { bar, phase: "", total: 0, began: now, said: now }
+        let bar = ProgressBar::new(0).with_style(style(template));
+        Self { bar, at: Mutex::new(At { phase: String::new(), began: now, said: now }) }
     }
 
     /// Begins a phase of so many steps, if that is known; returns how long the one before took, in seconds.
-    pub(super) fn phase(&mut self, phase: &'static str, total: Option<u64>) -> f64 {
-        let seconds = self.began.elapsed().as_secs_f64();
-        (self.phase, self.total, self.began) = (phase, total.unwrap_or(0), Instant::now());
-        if let Some(bar) = &self.bar {
-            bar.set_length(self.total);
-            bar.set_position(0);
-            bar.set_message(phase);
-            bar.reset_eta();
+    pub(super) fn phase(&self, phase: &str, total: Option<u64>) -> f64 {
+        self.begin(&mut self.at.lock(), phase, total)
+    }
+
+    fn begin(&self, at: &mut At, phase: &str, total: Option<u64>) -> f64 {
+        let seconds = at.began.elapsed().as_secs_f64();
+        (at.phase, at.began) = (phase.to_owned(), Instant::now());
+        self.bar.reset();
+        self.bar.set_length(total.unwrap_or(0));
+        self.bar.set_message(at.phase.clone());
+        if !self.bar.is_hidden() {
+            self.bar.enable_steady_tick(TICK);
         }
         seconds
     }
 
     /// So many steps of the phase are done.
-    pub(super) fn at(&mut self, done: u64) {
-        match &self.bar {
-            Some(bar) => bar.set_position(done),
-            None if self.said.elapsed() >= EVERY => {
-                self.said = Instant::now();
-                let share = if self.total == 0 { 0.0 } else { 100.0 * done as f64 / self.total as f64 };
-                self.say(&format!("{}: {share:.0} %", self.phase));
-            }
-            None => (),
-        }
+    pub(super) fn at(&self, done: u64) {
+        self.bar.set_position(done);
+        self.now_and_then(|phase| {
+            let total = self.bar.length().unwrap_or(0).max(1);
+            format!("{phase}: {:.0} %", 100.0 * done as f64 / total as f64)
+        });
+    }
+
+    /// The phase has so many steps.
+    pub(super) fn total(&self, total: u64) {
+        self.bar.set_length(total);
     }
 
     /// So much of the phase is done.
-    pub(super) fn share(&mut self, done: u64, total: u64) {
-        self.total = total;
-        if let Some(bar) = &self.bar {
-            bar.set_length(total);
-        }
+    pub(super) fn share(&self, done: u64, total: u64) {
+        self.total(total);
         self.at(done);
     }
 
-    /// Says something on standard error.
+    /// So much of the phase `what` is done, which begins if it is not under way; where there is no terminal, it is named then.
+    pub(super) fn step(&self, what: &str, done: u64, total: u64) {
+        let mut at = self.at.lock();
+        if at.phase != what {
+            self.begin(&mut at, what, Some(total));
+            if self.bar.is_hidden() {
+                self.say(what);
+            }
+        }
+        drop(at);
+        self.share(done, total);
+    }
+
+    /// So many steps are done, in the command's own words.
+    pub(super) fn told(&self, done: u64, words: String) {
+        self.bar.set_position(done);
+        match self.bar.is_hidden() {
+            true => self.now_and_then(|_| words),
+            false => self.bar.set_message(words),
+        }
+    }
+
+    /// Where there is no terminal, says `words` if nothing was said for a while.
+    fn now_and_then(&self, words: impl FnOnce(&str) -> String) {
+        if !self.bar.is_hidden() {
+            return;
+        }
+        let mut at = self.at.lock();
+        if at.said.elapsed() >= EVERY {
+            at.said = Instant::now();
+            self.say(&words(&at.phase));
+        }
+    }
+
+    /// Says something on standard error, beside the bar.
+    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn say(&self, text: &str) {
-        say_beside(self.bar.as_ref(), text);
+        self.bar.suspend(|| eprintln!("{text}"));
     }
 
     /// The last phase is over; how long it took, in seconds.
-    pub(super) fn finish(&mut self) -> f64 {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-        self.began.elapsed().as_secs_f64()
+    pub(super) fn finish(&self) -> f64 {
+        self.bar.finish_and_clear();
+        let mut at = self.at.lock();
+        at.phase.clear();
+        at.began.elapsed().as_secs_f64()
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 #[cfg(test)]
@@ -107,7 +143,6 @@ mod tests {
     use std::sync::Arc;
 
     use indicatif::{ProgressDrawTarget, TermLike};
-    use parking_lot::Mutex;
 
     use super::*;
 
@@ -144,6 +179,20 @@ mod tests {
         fn flush(&self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_phase_begins_anew_after_the_end_and_tells_how_long_the_one_before_took() {
+        let progress = Progress::new();
+        progress.step("reading", 3, 10);
+        progress.step("reading", 4, 20);
+        assert_eq!((progress.bar.position(), progress.bar.length()), (4, Some(20)));
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(progress.phase("sorting", None) >= 0.005);
+        assert_eq!((progress.bar.position(), progress.bar.length()), (0, Some(0)));
+        assert!(progress.finish() >= 0.0 && progress.bar.is_finished());
+        progress.step("sorting", 1, 2);
+        assert!(!progress.bar.is_finished(), "the same phase again is shown again");
     }
 
     #[test]

@@ -1,23 +1,20 @@
 //! `doppel reindex`: asks a running service to rebuild a collection's index, and follows it.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use crate::cli::{key, progress};
+use crate::cli::key;
+use crate::cli::progress::Progress;
 use doppel_core::collection::{CollectionName, Preset};
 
 /// How long the service may take to answer one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a followed task is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Between two lines of progress where there is no terminal, in looks.
-const SAY_EVERY: u32 = 5;
 /// How long a service that does not answer is asked again: as long as it takes to start again with many records.
 const PATIENCE: u32 = 300;
 
@@ -112,13 +109,13 @@ fn settings(args: &Args) -> anyhow::Result<Option<Value>> {
 
 /// Shows progress until the task has ended. A service that is away (it may be starting again, and go on with the task) is waited for.
 fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
-    let bar = std::io::stderr().is_terminal().then(|| progress::bar(0));
+    let progress = Progress::new();
     let mut failures = 0;
-    for look in 0.. {
+    loop {
         match service.get(&format!("/v1/tasks/{id}")) {
             Ok(task) => {
                 failures = 0;
-                show(&task, bar.as_ref(), look);
+                show(&task, &progress);
                 if matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled")) {
                     return Ok(task);
                 }
@@ -128,25 +125,15 @@ fn follow(service: &Service, id: &str) -> anyhow::Result<Value> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    bail!("the task did not end")
 }
 
-fn show(task: &Value, bar: Option<&ProgressBar>, look: u32) {
+fn show(task: &Value, progress: &Progress) {
     let number = |key: &str| task[key].as_u64().unwrap_or(0);
-    let phase = task["phase"].as_str().unwrap_or("").to_owned();
-    match bar {
-        Some(bar) => {
-            bar.set_length(number("total"));
-            bar.set_position(number("done"));
-            bar.set_message(format!("{phase}: {} of {}", number("done"), number("total")));
-        }
-        None if look.is_multiple_of(SAY_EVERY) => {
-            let eta = task["eta_s"].as_u64().map_or_else(String::new, |eta| format!(", {eta} s left"));
-            let rate = task["rate"].as_f64().unwrap_or(0.0);
-            say(&format!("{phase}: {} of {}, {rate:.0}/s{eta}", number("done"), number("total")));
-        }
-        None => {}
-    }
+    let (phase, done, total) = (task["phase"].as_str().unwrap_or(""), number("done"), number("total"));
+    let left = task["eta_s"].as_u64().map_or_else(String::new, |eta| format!(", {eta} s left"));
+    let rate = task["rate"].as_f64().unwrap_or(0.0);
+    progress.total(total);
+    progress.told(done, format!("{phase}: {done} of {total}, {rate:.0}/s{left}"));
 }
 
 /// The service does not answer.

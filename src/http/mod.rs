@@ -10,7 +10,6 @@ pub mod connection;
 pub mod cursor;
 pub mod evicting;
 pub mod extract;
-pub mod lines;
 pub mod linger;
 pub mod local;
 pub mod observe;

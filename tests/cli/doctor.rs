@@ -223,6 +223,70 @@ fn what_does_not_open_any_more_is_salvaged_whole_if_the_records_are() {
     assert!(text.contains("lamps.jsonl: 300 records"), "{text}");
 }
 
+/// What begins each block of a table.
+const BLOCK: &[u8] = b"LSM";
+
+/// A directory with two collections in tables.
+fn trees_and_lamps(folder: &Path) {
+    let server = TestServer::start_in(folder);
+    for number in 0..3 {
+        let row = json!({ "content": format!("河边第{number}棵树倒了，挡住了人行道，请尽快派人来清理") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/trees/records/t{number}"), &row).status, 201);
+    }
+    server.stop();
+    lamps(folder);
+    let db = fjall::Database::builder(folder).open().expect("it is closed");
+    let meta = db.keyspace("meta", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+    meta.rotate_memtable_and_wait().expect("a flush");
+}
+
+/// Overwrites the table of `meta`: all blocks in which there are entries, or the whole.
+fn overwrite_meta(folder: &Path, is_whole: bool) {
+    let tables: Vec<_> = std::fs::read_dir(folder.join("keyspaces/1/tables")).expect("a listing").collect();
+    let [Ok(table)] = &tables[..] else { panic!("one table") };
+    let mut bytes = std::fs::read(table.path()).expect("a table");
+    let blocks: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(BLOCK)).collect();
+    // The last four say where keys are and what the table is.
+    let damaged = if is_whole { &blocks[..] } else { &blocks[..blocks.len() - 4] };
+    for block in damaged {
+        bytes[block + 60..block + 64].fill(0xa5);
+    }
+    std::fs::write(table.path(), bytes).expect("a write");
+}
+
+#[test]
+fn collections_whose_names_are_lost_are_salvaged_under_their_numbers() {
+    for is_whole in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        trees_and_lamps(folder.path());
+        overwrite_meta(folder.path(), is_whole);
+        if is_whole {
+            // What was written last is in it too: the names, in a directory this young.
+            std::fs::remove_file(folder.path().join("0.jnl")).expect("a journal");
+        }
+        overwrite(folder.path(), 2);
+        let saved = tempfile::tempdir().expect("a temporary folder");
+        let [data, out] = [folder.path(), saved.path()].map(|path| path.to_str().expect("a plain path").to_owned());
+        assert!(EmbeddedStore::open(&data, EmbeddedOptions::default()).is_err(), "no service runs on it");
+        let (text, code) = doctor(folder.path());
+        assert!(code == Some(1) && text.contains("its name and settings cannot be read") != is_whole, "{text}");
+        let (text, code) = doppel(&["doctor", "--data", &data, "--salvage", &out]);
+        assert_eq!(code, Some(3), "{text}");
+        let lost = text.lines().filter(|line| line.contains("collection-2/seq")).count();
+        assert!((1..=99).contains(&lost), "{text}");
+        assert!(text.contains(&format!("collection-2.jsonl: {} records", LAMPS - lost)), "{text}");
+        assert!(text.contains("collection-1.jsonl: 3 records"), "{text}");
+        for name in ["collection-1", "collection-2"] {
+            assert!(text.contains(&format!("{name}/*: its name and settings cannot be read")), "{text}");
+        }
+        assert_eq!(text.contains("meta: its tables cannot be opened"), is_whole, "{text}");
+        let [file, new] = ["collection-1.jsonl", "new"]
+            .map(|name| saved.path().join(name).to_str().expect("a plain path").to_owned());
+        let (text, code) = doppel(&["import", "--exported", "--to", &new, "--collection", "trees", &file]);
+        assert!(code == Some(0) && text.contains("3 records stored"), "{text}");
+    }
+}
+
 #[test]
 fn nothing_is_salvaged_into_the_directory_that_is_read_nor_made_there() {
     let parent = tempfile::tempdir().expect("a temporary folder");

@@ -9,7 +9,7 @@ use crate::support::TestServer;
 use serde_json::{Value, json};
 
 /// Runs `doppel import --collection letters` with `input` on standard input.
-fn import_with(arguments: &[&str], input: &[u8], environment: &[(&str, &str)]) -> Output {
+pub(crate) fn import_with(arguments: &[&str], input: &[u8], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
     command.args(["import", "--collection", "letters"]).args(arguments).envs(environment.iter().copied());
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -32,7 +32,7 @@ fn ended(output: &Output, code: i32) -> String {
 }
 
 #[track_caller]
-fn says(output: &Output, code: i32, parts: &[&str]) {
+pub(crate) fn says(output: &Output, code: i32, parts: &[&str]) {
     let said = ended(output, code);
     for part in parts {
         assert!(said.contains(part), "{part:?} is not in:\n{said}");
@@ -43,13 +43,13 @@ fn sample(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name).to_str().expect("a plain path").to_owned()
 }
 
-fn write(dir: &Path, name: &str, text: impl AsRef<[u8]>) -> String {
+pub(crate) fn write(dir: &Path, name: &str, text: impl AsRef<[u8]>) -> String {
     let path: PathBuf = dir.join(name);
     fs::write(&path, text).expect("the folder can be written");
     path.to_str().expect("a plain path").to_owned()
 }
 
-fn jsonl(count: usize) -> String {
+pub(crate) fn jsonl(count: usize) -> String {
     (1..=count).map(|n| format!("{{\"id\":\"r{n}\",\"title\":\"第{n}件来信谈的是另一件事\"}}\n")).collect()
 }
 

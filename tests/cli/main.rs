@@ -19,4 +19,5 @@ mod experiment_servers;
 mod export;
 mod files;
 mod import;
+mod import_https;
 mod sample;

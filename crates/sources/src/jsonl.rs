@@ -2,62 +2,42 @@
 
 use std::io::{self, BufRead};
 
-use super::{Item, Unreadable, too_large, unreadable};
+use super::lines::{Line, Lines};
+use super::{Item, too_large, unreadable};
 use doppel_core::record::Row;
 
 pub(super) struct JsonLines<R> {
     input: R,
     max: usize,
-    line: u64,
-    held: Vec<u8>,
-}
-
-/// How a line was found.
-enum Found {
-    Whole,
-    TooLong,
-    End,
+    lines: Lines,
 }
 
 impl<R: BufRead> JsonLines<R> {
     pub(super) fn new(input: R, max: usize) -> Self {
-        Self { input, max, line: 0, held: Vec::new() }
+        Self { input, max, lines: Lines::new(max) }
     }
 
-    /// Reads the next line into `held`, no more than `max` bytes of it.
-    fn next_line(&mut self) -> io::Result<Found> {
-        self.held.clear();
-        let (mut any, mut too_long) = (false, false);
+    fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
+            if let Some(line) = self.lines.next_line() {
+                return Ok(Some(line));
+            }
             let piece = self.input.fill_buf()?;
             if piece.is_empty() {
-                break;
+                return Ok(self.lines.last_line());
             }
-            any = true;
-            let end = piece.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(piece.len());
-            // One byte more may be the CR of the line end.
-            too_long |= self.held.len() + taken > self.max + 1;
-            if !too_long {
-                self.held.extend_from_slice(&piece[..taken]);
-            }
-            self.input.consume(taken + usize::from(end.is_some()));
-            if end.is_some() {
-                break;
-            }
+            let length = piece.len();
+            self.lines.feed(piece);
+            self.input.consume(length);
         }
-        if !any {
-            return Ok(Found::End);
-        }
-        self.line += 1;
-        if self.held.last() == Some(&b'\r') {
-            self.held.pop();
-        }
-        Ok(if too_long || self.held.len() > self.max { Found::TooLong } else { Found::Whole })
     }
 
-    fn content(&self) -> Result<Row, Unreadable> {
-        Row::parse(&self.held).map_err(|error| unreadable(error, &self.held))
+    fn item(&self, Line { number, bytes }: Line) -> Item {
+        let content = match bytes {
+            Some(bytes) => Row::parse(&bytes).map_err(|error| unreadable(error, &bytes)),
+            None => Err(too_large(self.max, "")),
+        };
+        Item { line: number, content }
     }
 }
 
@@ -65,16 +45,8 @@ impl<R: BufRead> Iterator for JsonLines<R> {
     type Item = io::Result<Item>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let content = match self.next_line() {
-                Err(error) => return Some(Err(error)),
-                Ok(Found::End) => return None,
-                Ok(Found::TooLong) => Err(too_large(self.max, "")),
-                Ok(Found::Whole) if self.held.iter().all(|byte| matches!(byte, b' ' | b'\t')) => continue,
-                Ok(Found::Whole) => self.content(),
-            };
-            return Some(Ok(Item { line: self.line, content }));
-        }
+        let line = self.next_line().transpose()?;
+        Some(line.map(|line| self.item(line)))
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod csv;
 mod jsonl;
+pub mod lines;
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;

@@ -135,8 +135,11 @@ impl Disk {
     }
 
     fn check_format(&self, dir: &Path, found: &Found) -> Result<()> {
-        let format = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT)?;
-        match format.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose()? {
+        let format = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT);
+        let format =
+            format.and_then(|bytes| bytes.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose());
+        let Some(format) = self.tolerate((Space::Meta, 0, 0), format)? else { return Ok(()) };
+        match format {
             Some(FORMAT) => Ok(()),
             // Nothing in it need be written anew.
             Some(FORMAT_RECORDS_ONLY) => self.set_format(),
@@ -239,11 +242,11 @@ impl Disk {
         self.damages.as_ref()
     }
 
-    /// Skips what cannot be read, if the store was opened so.
+    /// Skips what cannot be read, if the store was opened so. Seq 0 stands for none.
     pub(super) fn tolerate<T>(&self, at: (Space, u32, Seq), read: Result<T>) -> Result<Option<T>> {
         match (read, &self.damages) {
             (Err(_), Some(damages)) => {
-                damages.note(at.0, at.1, Some(at.2));
+                damages.note(at.0, at.1, Some(at.2).filter(|seq| *seq > 0));
                 Ok(None)
             }
             (read, _) => read.map(Some),
@@ -351,6 +354,22 @@ impl Disk {
         Ok(self.entry(view, number, generation, seq)?.and_then(|entry| entry.fingerprint))
     }
 
+    /// The first key at or behind `from`.
+    pub(super) fn first_from(&self, view: &Snapshot, space: Space, from: &[u8]) -> Result<Option<fjall::UserKey>> {
+        let first = view.range(self.keyspace(space), from.to_vec()..).next();
+        first.map(|first| first.key().map_err(io)).transpose()
+    }
+
+    /// Values whose keys begin with `prefix`, from the last one backwards, up to the first that cannot be read.
+    pub(super) fn last_first(
+        &self,
+        view: &Snapshot,
+        space: Space,
+        prefix: &[u8],
+    ) -> impl Iterator<Item = fjall::UserValue> {
+        view.prefix(self.keyspace(space), prefix).rev().map_while(|found| found.value().ok())
+    }
+
     /// Keys and values from `from` up to, not including, `to`, in order.
     pub(super) fn range(&self, view: &Arc<Snapshot>, space: Space, from: &[u8], to: &[u8]) -> Scan {
         let found = view.range(self.keyspace(space), from.to_vec()..to.to_vec());
@@ -368,7 +387,7 @@ impl Disk {
         let Some(damages) = &self.damages else { return Scan::strict(found) };
         let number = keys.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
         let numbers = self.get(view, Space::Meta, &layout::numbers_key(number)).ok().flatten();
-        let end = numbers.and_then(|bytes| layout::decode_numbers(&bytes).ok()).map_or(0, |(next, _)| next);
+        let end = numbers.and_then(|bytes| layout::decode_numbers(&bytes).ok()).map(|(next, _)| next);
         let source = (Arc::clone(view), self.keyspace(space).clone());
         Scan::skipping(found, source, (space, damages.clone()), keys, end)
     }

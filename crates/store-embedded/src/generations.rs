@@ -297,8 +297,9 @@ impl Generations for EmbeddedStore {
         if !collection.sequencer.lock().generations().contains(&generation) {
             return Ok(None);
         }
-        let found =
-            shared.disk.get(&shared.disk.view(), Space::Meta, &keys::statistics_key(collection.number, generation))?;
+        let key = keys::statistics_key(collection.number, generation);
+        let found = shared.disk.get(&shared.disk.view(), Space::Meta, &key);
+        let found = shared.disk.tolerate((Space::Meta, collection.number, 0), found)?.flatten();
         Ok(found.map(|bytes| bytes.to_vec()))
     }
 

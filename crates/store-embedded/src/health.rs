@@ -4,10 +4,14 @@ use super::collection::Collection;
 use super::keys;
 use super::keyspaces::Space;
 use super::layout;
-use super::scan::Damages;
+use super::scan::{Damaged, Damages};
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_store::{ExaminationReport, Result, Seq, Store as _, StoreError};
+
+const NAMELESS: &str = "its name and settings cannot be read: damaged on disk; it is named by its number and given the settings of a \
+                        new collection";
+const UNCOUNTED: &str = "how many records it had cannot be read: damaged on disk; those that are there are counted";
 
 /// A collection under examination.
 struct Examined<'a> {
@@ -47,15 +51,23 @@ impl EmbeddedStore {
         };
         for damage in shared.disk.damages().map(Damages::all).unwrap_or_default() {
             let name = names.iter().find(|(number, _)| *number == damage.number).map(|(_, name)| name.clone());
-            let record = damage.seq.filter(|seq| *seq > 0).map_or_else(|| "*".to_owned(), |seq| format!("seq {seq}"));
-            let fault = format!("{} cannot be read: damaged on disk", what(damage.space));
+            let record = damage.seq.map_or_else(|| "*".to_owned(), |seq| format!("seq {seq}"));
+            let fault = fault(damage.what);
             report.faults.push((name.unwrap_or_else(|| "*".to_owned()), record, fault));
         }
         Ok(())
     }
 }
 
-fn what(space: Space) -> &'static str {
+fn fault(what: Damaged) -> String {
+    match what {
+        Damaged::In(space) => format!("{} cannot be read: damaged on disk", content(space)),
+        Damaged::Name => NAMELESS.into(),
+        Damaged::Count => UNCOUNTED.into(),
+    }
+}
+
+fn content(space: Space) -> &'static str {
     match space {
         Space::Meta => "some of the settings",
         Space::Records => "the record",

@@ -14,7 +14,8 @@
 //! **Lookups** see what is published, and only that (`find`). A generation goes live between two batches (`activate`).
 //!
 //! **Damage** is noticed before a directory is opened (`inspect`, `manifest`); what cannot be read can be passed over and reported
-//! (`scan`, `health`), and what can be read, copied (`salvage`).
+//! (`scan`, `health`), collections whose name is damaged found by their numbers (`nameless`), and what can be read, copied
+//! (`salvage`).
 //!
 //! **Failures.** After a failed commit, or a failed thread of the storage engine, the open database (`shared_state`) is dropped and
 //! opened again in the background (`reopen`). Until then writes answer [`StoreError::Unavailable`], and lookups go on against the
@@ -57,6 +58,7 @@ mod keyspaces;
 mod layout;
 mod load;
 mod manifest;
+mod nameless;
 mod opening;
 mod options;
 mod pending;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
+use fjall::Snapshot;
 use parking_lot::Mutex;
 
 use super::collection::Collection;
@@ -20,6 +21,7 @@ use super::errors::unavailable;
 use super::generation::Generation;
 use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry, IndexEntry};
+use super::nameless;
 use super::options::{EmbeddedOptions, LoadProgress};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
@@ -43,9 +45,10 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
     let mut tasks = BTreeMap::new();
     for entry in disk.prefix(&disk.view(), Space::Tasks, &[]) {
         let (_, value) = entry?;
-        let task: TaskState = serde_json::from_slice(&value)
-            .map_err(|error| StoreError::Internal(format!("a task on disk cannot be read: {error}")))?;
-        tasks.insert(task.id.clone(), task);
+        let task = serde_json::from_slice(&value)
+            .map_err(|error| StoreError::Internal(format!("a task on disk cannot be read: {error}")));
+        let task: Option<TaskState> = disk.tolerate((Space::Tasks, 0, 0), task)?;
+        tasks.extend(task.map(|task| (task.id.clone(), task)));
     }
     Ok(Arc::new(Mutex::new(tasks)))
 }
@@ -53,14 +56,19 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
 /// All collections with their indexes.
 pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTreeMap<CollectionName, Arc<Collection>>> {
     let view = disk.view();
-    let mut found = Vec::new();
+    let mut entries = Vec::new();
     for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_COLLECTION) {
         let (_, value) = entry?;
-        let mut entry: CollectionEntry = serde_json::from_slice(&value)
-            .map_err(|error| StoreError::Internal(format!("the settings of a collection cannot be read: {error}")))?;
+        let entry = serde_json::from_slice(&value)
+            .map_err(|error| StoreError::Internal(format!("the settings of a collection cannot be read: {error}")));
+        let entry: Option<CollectionEntry> = disk.tolerate((Space::Meta, 0, 0), entry)?;
+        entries.extend(entry);
+    }
+    nameless::add(disk, &view, &mut entries)?;
+    let mut found = Vec::new();
+    for mut entry in entries {
         entry.state.number = CollectionNumber(entry.number);
-        let numbers = disk.get(&view, Space::Meta, &layout::numbers_key(entry.number))?;
-        let numbers = numbers.map(|bytes| layout::decode_numbers(&bytes)).transpose()?.unwrap_or((1, 0));
+        let numbers = numbers(disk, &view, entry.number)?;
         found.push((entry, numbers));
     }
     let mut progress = LoadProgress { done: 0, total: found.iter().map(|(_, (_, count))| count).sum() };
@@ -88,6 +96,16 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
         collections.insert(name, Arc::new(Collection::new(entry, generation, (next_seq, count))));
     }
     Ok(collections)
+}
+
+/// Next seq and live records of a collection.
+fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: u32) -> Result<(Seq, u64)> {
+    let stored = disk.get(view, Space::Meta, &layout::numbers_key(number));
+    let stored = stored.and_then(|bytes| bytes.map(|bytes| layout::decode_numbers(&bytes)).transpose());
+    match (stored, disk.damages()) {
+        (Err(_) | Ok(None), Some(damages)) => nameless::count(disk, view, number, damages),
+        (stored, _) => Ok(stored?.unwrap_or((1, 0))),
+    }
 }
 
 /// Builds one generation's index; `on_progress` is called now and then with the number of records in it.

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions};
@@ -50,7 +51,13 @@ pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
     point("salvage::copying");
     for space in KEPT {
         let folder = ids[space as usize].to_string();
-        let (from, to) = (from.join(KEYSPACES).join(&folder), to.join(KEYSPACES).join(&folder));
+        let from = from.join(KEYSPACES).join(&folder);
+        // Without records nothing is worth opening.
+        if space != Space::Records && !opens(&from, space, to).map_err(copied)? {
+            told.push(format!("{}: its tables cannot be opened; what they held is lost", NAMES[space as usize]));
+            continue;
+        }
+        let to = to.join(KEYSPACES).join(&folder);
         told.extend(keyspace(&from, &to).map_err(copied)?.map(|what| format!("{}: {what}", NAMES[space as usize])));
     }
     told.extend(journals(from, to).map_err(copied)?);
@@ -68,6 +75,20 @@ fn fresh(to: &Path) -> std::result::Result<Vec<u64>, fjall::Error> {
         fs::remove_file(manifest::journal_path(to, id))?;
     }
     Ok(ids)
+}
+
+/// Whether the engine opens the tables of a keyspace: where it does not, it opens no database that they are in. Tried in a database
+/// of its own, made in the folder `to` for as long as that takes.
+fn opens(from: &Path, space: Space, to: &Path) -> io::Result<bool> {
+    let trial = tempfile::tempdir_in(to)?;
+    let ids = fresh(trial.path()).map_err(io::Error::other)?;
+    keyspace(from, &trial.path().join(KEYSPACES).join(ids[space as usize].to_string()))?;
+    let open = || {
+        let db = Database::builder(trial.path()).worker_threads_unchecked(0).open()?;
+        db.keyspace(NAMES[space as usize], KeyspaceCreateOptions::default).map(drop)
+    };
+    // The engine takes some damages for impossible.
+    Ok(catch_unwind(AssertUnwindSafe(open)).is_ok_and(|opened| opened.is_ok()))
 }
 
 /// Puts a keyspace in the place of the empty one; says what is wrong with it.
@@ -118,6 +139,8 @@ fn journals(from: &Path, to: &Path) -> io::Result<Vec<String>> {
     let ids = manifest::journal_ids(from)?;
     if ids.is_empty() {
         told.push("journal: there is none; the writes in it are lost".into());
+        // Where it makes one itself, the engine does not look at the tables for the number of the last write, and shows none of them.
+        fs::write(manifest::journal_path(to, 0), [])?;
     }
     for id in ids {
         let path = manifest::journal_path(from, id);

@@ -11,6 +11,9 @@ use super::keyspaces::Space;
 use super::layout;
 use doppel_store::{Result, Seq};
 
+/// Seqs that are tried where nothing says how far the damage goes: more than a block of a table has.
+const TRIED: Seq = 1_024;
+
 /// What could not be read and was skipped.
 #[derive(Clone, Debug, Default)]
 pub struct Damages(Arc<Mutex<BTreeSet<Damage>>>);
@@ -19,13 +22,29 @@ pub struct Damages(Arc<Mutex<BTreeSet<Damage>>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Damage {
     pub(super) number: u32,
-    pub(super) space: Space,
+    pub(super) what: Damaged,
     pub(super) seq: Option<Seq>,
+}
+
+/// What cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Damaged {
+    /// Something in a keyspace.
+    In(Space),
+    /// Name and settings of a collection.
+    Name,
+    /// How many records a collection has, and the seq of its next one.
+    Count,
 }
 
 impl Damages {
     pub(super) fn note(&self, space: Space, number: u32, seq: Option<Seq>) {
-        self.0.lock().insert(Damage { number, space, seq });
+        self.0.lock().insert(Damage { number, what: Damaged::In(space), seq });
+    }
+
+    /// Notes what cannot be read of a collection as a whole.
+    pub(super) fn note_collection(&self, what: Damaged, number: u32) {
+        self.0.lock().insert(Damage { number, what, seq: None });
     }
 
     /// All of them, each once.
@@ -54,9 +73,10 @@ struct Skipping {
 struct BySeq {
     /// What precedes the seq in each key.
     before: Vec<u8>,
-    /// The seq to continue with, and the first that no record has yet.
+    /// The seq to continue with.
     next: Seq,
-    end: Seq,
+    /// The first that no record has yet; `None` where that cannot be read.
+    end: Option<Seq>,
     /// The first key not wanted.
     to: Vec<u8>,
 }
@@ -68,12 +88,13 @@ impl Scan {
     }
 
     /// Notes what cannot be read and continues after it, up to the seq `end` or the key `to`; it ends there where keys have no seq.
+    /// Without `end` it continues where the tables can be read again.
     pub(super) fn skipping(
         found: fjall::Iter,
         (view, keyspace): (Arc<Snapshot>, Keyspace),
         (space, damages): (Space, Damages),
         (from, to): (&[u8], &[u8]),
-        end: Seq,
+        end: Option<Seq>,
     ) -> Self {
         let length = match space {
             Space::Records => Some(4),
@@ -82,7 +103,8 @@ impl Scan {
         };
         let by_seq = length.and_then(|length| {
             let (before, rest) = from.split_at_checked(length)?;
-            let next = rest.first_chunk().copied().map_or(0, Seq::from_be_bytes);
+            // There is no seq 0.
+            let next = rest.first_chunk().copied().map_or(1, Seq::from_be_bytes).max(1);
             Some(BySeq { before: before.to_vec(), next, end, to: to.to_vec() })
         });
         let number = by_seq.as_ref().and_then(|_| from.first_chunk().copied()).map_or(0, u32::from_be_bytes);
@@ -117,27 +139,56 @@ impl Skipping {
             self.damages.note(self.space, self.number, None);
             return None;
         };
-        while by_seq.next < by_seq.end {
-            let (seq, key) = (by_seq.next, by_seq.key());
+        let end = by_seq.end.unwrap_or_else(|| by_seq.end_of_damage(&self.view, &self.keyspace));
+        while by_seq.next < end {
+            let (seq, key) = (by_seq.next, by_seq.key(by_seq.next));
             if key >= by_seq.to {
                 return None;
+            }
+            let mut rest = self.view.range(&self.keyspace, key.clone()..by_seq.to.clone());
+            if let Ok(pair) = rest.next()?.into_inner() {
+                by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, |seq| seq.saturating_add(1));
+                return Some((pair, rest));
             }
             by_seq.next += 1;
             match self.view.get(&self.keyspace, &key) {
                 Ok(Some(value)) => {
-                    let rest = self.view.range(&self.keyspace, by_seq.key()..by_seq.to.clone());
+                    let rest = self.view.range(&self.keyspace, by_seq.key(by_seq.next)..by_seq.to.clone());
                     return Some(((key.into(), value), rest));
                 }
                 Ok(None) => {}
                 Err(_) => self.damages.note(self.space, self.number, Some(seq)),
             }
         }
+        if by_seq.end.is_none() {
+            self.damages.note(self.space, self.number, None);
+        }
         None
     }
 }
 
 impl BySeq {
-    fn key(&self) -> Vec<u8> {
-        [&self.before[..], &self.next.to_be_bytes()].concat()
+    fn key(&self, seq: Seq) -> Vec<u8> {
+        [&self.before[..], &seq.to_be_bytes()].concat()
+    }
+
+    /// The seq up to which it is worth trying each: just behind the first, found by bisection, from which reading can begin again;
+    /// [`TRIED`] on where the damage reaches the last key wanted. At most 65 reads of a block.
+    fn end_of_damage(&self, view: &Snapshot, keyspace: &Keyspace) -> Seq {
+        let is_damaged = |seq| {
+            let first = view.range(keyspace, self.key(seq)..self.to.clone()).next();
+            first.is_some_and(|first| first.into_inner().is_err())
+        };
+        let wanted_below = self.to.strip_prefix(&self.before[..]).and_then(|rest| rest.first_chunk().copied());
+        let last = wanted_below.map_or(Seq::MAX, |seq| Seq::from_be_bytes(seq).saturating_sub(1));
+        if self.next >= last || is_damaged(last) {
+            return self.next.saturating_add(TRIED).min(last.saturating_add(1));
+        }
+        let (mut low, mut high) = (self.next, last);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_damaged(middle) { low = middle + 1 } else { high = middle }
+        }
+        low.saturating_add(1)
     }
 }

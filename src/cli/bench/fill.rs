@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 
-use super::{Progress, Setup, tell};
+use super::{Setup, tell};
+use crate::cli::progress::Progress;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::Row;
 use doppel_engine::{Engine, IfDuplicate, Options};
@@ -68,11 +69,13 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
     let sample = petitions(setup, 0);
     let (next, row_bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let records = setup.records;
+    let progress = Arc::new(Progress::new());
+    progress.phase("registering", Some(records));
     runtime.block_on(async {
-        let tasks = (0..CALLERS.min(records)).map(|caller| {
+        let tasks = (0..CALLERS.min(records)).map(|_| {
             let (engine, collection) = (engine.clone(), collection.clone());
             let (next, row_bytes) = (Arc::clone(&next), Arc::clone(&row_bytes));
-            let mut progress = (caller == 0).then(|| Progress::new("registered", records));
+            let progress = Arc::clone(&progress);
             tokio::spawn(async move {
                 loop {
                     let position = next.fetch_add(1, Ordering::Relaxed);
@@ -82,9 +85,7 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
                     let row = Row::parse(&serde_json::to_vec(&sample.record(position))?)?;
                     row_bytes.fetch_add(row.json().len() as u64, Ordering::Relaxed);
                     engine.register(&collection, None, row, IfDuplicate::Keep).await?;
-                    if let Some(progress) = &mut progress {
-                        progress.at(position);
-                    }
+                    progress.at(position);
                 }
             })
         });
@@ -93,6 +94,7 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
         }
         engine.close().await.context("closing the store")
     })?;
+    progress.finish();
     let row_bytes = row_bytes.load(Ordering::Relaxed);
     Ok(Filled { dir, collection, records, row_bytes })
 }

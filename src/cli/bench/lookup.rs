@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::report::{Better, Figure, Latency, Round};
 use super::synthetic::{KEYS, entry, fingerprint, query};
-use super::{Progress, ROUNDS, Setup, tell};
+use super::{ROUNDS, Setup, tell};
+use crate::cli::progress::Progress;
 use doppel_core::index::{Entry, GenerationIndex, Probe};
 
 const RADII: [u8; 4] = [3, 7, 11, 15];
@@ -27,8 +28,10 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
 fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Result<Vec<Figure>> {
     let records = setup.records;
     let index = GenerationIndex::new();
-    let mut progress = Progress::new("indexed", records);
+    let progress = Progress::new();
+    progress.phase("indexing", Some(records));
     index.load((0..records).map(|n| entry(n, skewed_percent, KEYS)), |done| progress.at(done as u64))?;
+    progress.finish();
     let flat: Vec<u64> = (0..records).map(|n| fingerprint(n, skewed_percent).0).collect();
 
     let slice = setup.slice(RADII.len() + 2);

@@ -22,7 +22,7 @@ pub mod synthetic;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -222,26 +222,6 @@ fn files_below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
-}
-
-/// Says how far it is, at most once a second.
-struct Progress {
-    what: &'static str,
-    total: u64,
-    said: Instant,
-}
-
-impl Progress {
-    fn new(what: &'static str, total: u64) -> Self {
-        Self { what, total, said: Instant::now() }
-    }
-
-    fn at(&mut self, done: u64) {
-        if self.said.elapsed() >= Duration::from_secs(1) {
-            self.said = Instant::now();
-            tell(&format!("  {}: {done} of {}", self.what, self.total));
-        }
-    }
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]

@@ -1,10 +1,9 @@
 //! Figures and how they are shown: a table for people, one JSON object for programs.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use super::Part;
+use crate::cli::table::{numbers, table, words};
 
 /// A figure over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -147,43 +146,34 @@ impl Report {
             format!("doppel {version}: {records} records, seed {seed}, {seconds} s a comparison, {cores} cores");
         text += if *optimised { "\n" } else { "; NOT OPTIMISED: build with --release, these figures say nothing\n" };
         for PartReport { part, figures } in parts {
-            let _ = writeln!(text, "\n{part:?}");
-            for figure in figures {
-                figure.lines(&mut text);
-            }
+            let part = format!("{part:?}");
+            let columns =
+                [words(&part), numbers("median"), words("unit"), words("range"), words("ratio"), words("latency")];
+            text.push('\n');
+            text += &table(&columns, figures.iter().flat_map(Figure::rows));
         }
         text
     }
 }
 
 impl Figure {
-    fn lines(&self, text: &mut String) {
+    /// The figure, and below it its baseline.
+    fn rows(&self) -> [Vec<String>; 2] {
         let Self { name, unit, better: _, value, latency, baseline, ratio } = self;
-        let _ = writeln!(
-            text,
-            "  {name:<30} {:>10} {unit:<11} {:<27} ratio {:.3} ({:.3} to {:.3}){}",
-            short(value.median),
-            format!("({} to {})", short(value.min), short(value.max)),
-            ratio.median,
-            ratio.min,
-            ratio.max,
-            percentiles(*latency),
-        );
-        let Baseline { name, value, latency } = baseline;
-        let _ = writeln!(
-            text,
-            "    beside {:<21}  {:>10} {unit:<11} ({} to {}){}",
-            name,
-            short(value.median),
-            short(value.min),
-            short(value.max),
-            percentiles(*latency),
-        );
+        let row = |name: String, value: &Spread, ratio: String, latency: Option<Latency>| {
+            let range = format!("{} to {}", short(value.min), short(value.max));
+            vec![name, short(value.median), (*unit).to_owned(), range, ratio, percentiles(latency)]
+        };
+        let ratio = format!("{:.3} ({:.3} to {:.3})", ratio.median, ratio.min, ratio.max);
+        [
+            row(name.clone(), value, ratio, *latency),
+            row(format!("  beside {}", baseline.name), &baseline.value, String::new(), baseline.latency),
+        ]
     }
 }
 
 fn percentiles(latency: Option<Latency>) -> String {
-    latency.map_or(String::new(), |Latency { p50, p99, unit }| format!("  p50 {p50:.0} p99 {p99:.0} {unit}"))
+    latency.map_or(String::new(), |Latency { p50, p99, unit }| format!("p50 {p50:.0} p99 {p99:.0} {unit}"))
 }
 
 /// Three or four significant digits.

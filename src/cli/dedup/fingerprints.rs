@@ -38,11 +38,11 @@ pub(super) fn run(
     files: &mut Files,
     rejects: &mut Rejects,
 ) -> anyhow::Result<Summary> {
-    let mut progress = Progress::new();
+    let progress = Progress::new();
     let mut summary = Summary { unit: "fingerprints", ..Summary::default() };
     let bytes = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
     progress.phase("reading", bytes);
-    let Listed { fingerprints, names } = read(file, Log::new(dir, args.memory / 4), rejects, &mut progress)?;
+    let Listed { fingerprints, names } = read(file, Log::new(dir, args.memory / 4), rejects, &progress)?;
     summary.records = fingerprints.len() as u64;
     summary.seconds.push(("reading", progress.phase("sorting", None)));
 
@@ -50,7 +50,7 @@ pub(super) fn run(
     drop(fingerprints);
     summary.seconds.push(("sorting", progress.phase("joining", None)));
     let left = args.memory.saturating_sub(distinct.memory_usage() + distinct.len() * size_of::<u32>());
-    let mut pairs = near_pairs(&distinct, args.radius.unwrap_or(RADIUS), left / 2, dir, &mut progress)?;
+    let mut pairs = near_pairs(&distinct, args.radius.unwrap_or(RADIUS), left / 2, dir, &progress)?;
     summary.pairs = pairs.len();
     summary.seconds.push(("joining", progress.phase("grouping", None)));
 
@@ -64,10 +64,10 @@ fn near_pairs(
     radius: u8,
     memory: usize,
     dir: &Path,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> anyhow::Result<Spill> {
     let spill = Mutex::new((Spill::new(dir, memory / 2), None));
-    let gather = Gather { spill, progress: Mutex::new(progress) };
+    let gather = Gather { spill, progress };
     // Broken off only by an error, which is kept.
     let _ = join(distinct, radius, (memory / 2 * 3).max(LEAST_COPIES), &gather);
     let (spill, failed) = gather.spill.into_inner();
@@ -80,7 +80,7 @@ fn near_pairs(
 /// Where the join puts pairs.
 struct Gather<'a> {
     spill: Mutex<(Spill, Option<std::io::Error>)>,
-    progress: Mutex<&'a mut Progress>,
+    progress: &'a Progress,
 }
 
 impl Sink for Gather<'_> {
@@ -97,7 +97,7 @@ impl Sink for Gather<'_> {
     }
 
     fn progress(&self, done: u64, total: u64) {
-        self.progress.lock().share(done, total);
+        self.progress.share(done, total);
     }
 }
 
@@ -130,7 +130,7 @@ impl Names {
 }
 
 /// Reads all lines; bad ones are rejected.
-fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &mut Progress) -> anyhow::Result<Listed> {
+fn read(file: &str, ids: Log, rejects: &mut Rejects, progress: &Progress) -> anyhow::Result<Listed> {
     let input: Box<dyn Read> = match file {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(File::open(path).with_context(|| format!("cannot open {path}"))?),

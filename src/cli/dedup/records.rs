@@ -50,7 +50,7 @@ pub(super) fn run(
     let input = input(args, config)?;
     input.check()?;
     let (for_rows, for_sketches, for_pairs, for_groups) = shares(args.memory);
-    let mut progress = Progress::new();
+    let progress = Progress::new();
     let mut summary = Summary { unit: "records", ..Summary::default() };
 
     progress.phase("reading", input.total_bytes());
@@ -58,7 +58,7 @@ pub(super) fn run(
     let mut stock = Stock::new(dir, for_rows);
     let mut columns = Columns::default();
     let seen = (&mut *rejects, &mut summary.warned, &mut columns);
-    let words = read_all(input, &replay, &mut stock, seen, &mut progress)?;
+    let words = read_all(input, &replay, &mut stock, seen, &progress)?;
     let uses = columns.uses(&settings.fields);
     uses.warning(&columns.take_new()).iter().for_each(|warning| progress.say(warning));
     summary.columns = Some(uses);
@@ -75,7 +75,7 @@ pub(super) fn run(
     summary.seconds.push(("reading", progress.phase("comparing", Some(summary.records))));
 
     let mut outcome = Outcome::new(&stock, Spill::new(dir, for_pairs));
-    outcome.compare_all(&replay, &mut stock, &mut files.pairs, &mut progress)?;
+    outcome.compare_all(&replay, &mut stock, &mut files.pairs, &progress)?;
     drop(replay);
     summary.seconds.push(("comparing", progress.phase("grouping", None)));
 
@@ -105,7 +105,7 @@ fn read_all(
     replay: &Replay,
     stock: &mut Stock,
     (rejects, warned, columns): (&mut Rejects, &mut Warned, &mut Columns),
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> anyhow::Result<Option<Statistics>> {
     let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
     let mut statistics = replay.needs_statistics().then(Statistics::default);
@@ -221,7 +221,7 @@ impl Outcome {
         replay: &Replay,
         stock: &mut Stock,
         out: &mut Lines,
-        progress: &mut Progress,
+        progress: &Progress,
     ) -> anyhow::Result<()> {
         let whole = replay.needs_signatures();
         let count = stock.len() as u32;

@@ -28,7 +28,7 @@ const PAGE: usize = 128;
 ///
 /// # Errors
 /// When the store cannot be read, or a live generation was signed by other means than this program has.
-pub(super) async fn examine(store: &Arc<dyn Store>, progress: &mut Progress) -> anyhow::Result<ExaminationReport> {
+pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyhow::Result<ExaminationReport> {
     let mut report = ExaminationReport::default();
     for state in store.collections().await? {
         let counted = store.count(&state.name).await?;
@@ -103,7 +103,7 @@ impl Ward {
     }
 
     /// Adds what is found to `report`; how many records there are.
-    async fn examine(self: &Arc<Self>, report: &mut ExaminationReport, progress: &mut Progress) -> anyhow::Result<u64> {
+    async fn examine(self: &Arc<Self>, report: &mut ExaminationReport, progress: &Progress) -> anyhow::Result<u64> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pages = stream::try_unfold(Some(0), |after| self.next(after));
         let examined = pages.map(|page| {

@@ -58,14 +58,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(folder) = args.salvage {
         return salvage::salvage(&runtime, &config, &folder);
     }
-    let mut progress = Progress::new();
+    let progress = Progress::new();
     let report = runtime.block_on(async {
         match config.kind {
             StoreKind::Mongodb => {
                 let store = store::mongodb(&config).await?;
                 anyhow::Ok(store.examine(args.repair, true).await?)
             }
-            StoreKind::Embedded => embedded(&config, &mut progress).await,
+            StoreKind::Embedded => embedded(&config, &progress).await,
         }
     })?;
     progress.finish();
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Examines a data directory, past what cannot be read.
-async fn embedded(config: &config::Store, progress: &mut Progress) -> anyhow::Result<ExaminationReport> {
+async fn embedded(config: &config::Store, progress: &Progress) -> anyhow::Result<ExaminationReport> {
     let (opening, damages) = (Opening::Existing, Some(Damages::default()));
     let options = embedded::EmbeddedOptions { opening, damages, ..store::options(config) };
     let embedded = Arc::new(store::embedded(config, options)?);

@@ -18,7 +18,7 @@ use doppel_store_embedded::{Damages, Opening};
 /// What was lost and is told, at most; the rest is counted.
 const LISTED: usize = 100;
 
-/// Writes `COLLECTION.jsonl` for each collection of which something can be read. Exits with 0 when nothing was found damaged, with
+/// Writes `COLLECTION.jsonl` for each collection of which something can be read, `collection-N.jsonl` where its name cannot. Exits with 0 when nothing was found damaged, with
 /// [`PARTLY`] otherwise.
 ///
 /// # Errors

@@ -1,11 +1,13 @@
 //! `doppel eval --all`: the comparison of all schemes, printed.
 
-use std::fmt::Write as _;
+use std::iter::{once, repeat_n};
 use std::process::ExitCode;
 
 use super::{Args, Format, write_svg};
+use crate::cli::PARTLY;
 use crate::cli::output::Outputs;
-use crate::cli::{PARTLY, progress};
+use crate::cli::progress::Progress;
+use crate::cli::table::{Column, numbers, table, words};
 use doppel_core::collection::{Channel, SCHEMES, Settings};
 use doppel_lab::eval::all::{Alone, Comparison, compare};
 use doppel_lab::eval::dataset::Dataset;
@@ -14,13 +16,14 @@ use doppel_lab::eval::svg::scatter;
 
 #[expect(clippy::print_stdout, reason = "the answer")]
 pub(super) fn run(args: &Args, set: &Dataset, settings: &Settings, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let bar = progress::bar(SCHEMES.len() as u64);
-    let compared = compare(set, settings, |done| bar.set_position(done as u64));
-    bar.finish_and_clear();
+    let progress = Progress::new();
+    progress.phase("schemes", Some(SCHEMES.len() as u64));
+    let compared = compare(set, settings, |done| progress.at(done as u64));
+    progress.finish();
     write_svg(args, outputs, || draw(&compared))?;
     match args.format {
         Format::Json => println!("{}", serde_json::to_string_pretty(&compared)?),
-        Format::Table => print!("{}", table(&compared)),
+        Format::Table => print!("{}", report(&compared)),
     }
     Ok(if compared.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) })
 }
@@ -31,53 +34,51 @@ fn draw(compared: &Comparison) -> String {
     scatter("Recall and precision of pairs, each scheme alone", "recall", "precision", &points)
 }
 
-fn table(compared: &Comparison) -> String {
-    let mut out = String::new();
-    let mut line = |text: std::fmt::Arguments<'_>| {
-        // Writing to a string cannot fail.
-        let _ = out.write_fmt(text);
-        out.push('\n');
-    };
-    line(format_args!(
-        "each scheme alone with its defaults: no exact stage, no verification; {} records",
-        compared.records
-    ));
-    let costs = format!("{:>6} {:>7} {:>8} {:>9} {:>7}", "keys", "bytes", "sign µs", "lookup µs", "signed");
-    line(format_args!("\n{:<14} {:>6} {:>9} {:>6} {costs}", "scheme", "recall", "precision", "f1"));
-    for alone in &compared.schemes {
-        let Alone { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
-        if let Some(reason) = inactive {
-            line(format_args!("{scheme:<14} {reason}"));
-            continue;
-        }
-        let costs = format!("{keys:>6.1} {bytes:>7.0} {sign_us:>8.0} {lookup_us:>9.1} {signed:>7}");
-        let cut = if *truncated > 0 { format!("  {truncated} lookups cut short") } else { String::new() };
-        line(format_args!("{scheme:<14} {} {costs}{cut}", shown(quality)));
-    }
-    line(format_args!("\nsettings chosen on one half of the records, measured on the other half"));
-    let defaults = "defaults there";
-    line(format_args!(
-        "\n{:<14} {:>6} {:>9} {:>6} {defaults:>15} {:>6}  settings",
-        "scheme", "recall", "precision", "f1", "tried"
-    ));
-    for alone in compared.schemes.iter().filter(|alone| alone.inactive.is_none()) {
-        let best = &alone.best;
-        let (before, settings) = (best.held_out_default.f1, changed(&best.channel));
-        line(format_args!(
-            "{:<14} {} {before:>15.3} {:>6}  {settings}",
-            alone.scheme,
-            shown(&best.held_out),
-            best.tried
-        ));
-    }
+fn report(compared: &Comparison) -> String {
+    let records = compared.records;
+    let mut out =
+        format!("each scheme alone with its defaults: no exact stage, no verification; {records} records\n\n");
+    let heads = ["recall", "precision", "f1", "keys", "bytes", "sign µs", "lookup µs", "signed"].map(numbers);
+    let columns: Vec<Column> = once(words("scheme")).chain(heads).chain(once(words("note"))).collect();
+    out += &table(&columns, compared.schemes.iter().map(defaults));
+    out += "\nsettings chosen on one half of the records, measured on the other half\n\n";
+    let heads = ["recall", "precision", "f1", "defaults there", "tried"].map(numbers);
+    let columns: Vec<Column> = once(words("scheme")).chain(heads).chain(once(words("settings"))).collect();
+    out += &table(&columns, compared.schemes.iter().filter(|alone| alone.inactive.is_none()).map(chosen));
     for (reason, count) in &compared.refused {
-        line(format_args!("\nrefused as {reason}: {count} records; pairs with them count as missed"));
+        out += &format!("\nrefused as {reason}: {count} records; pairs with them count as missed\n");
     }
     out
 }
 
-fn shown(quality: &Quality) -> String {
-    format!("{:>6.3} {:>9.3} {:>6.3}", quality.recall, quality.precision, quality.f1)
+/// What a scheme does with its defaults, or why nothing.
+fn defaults(alone: &Alone) -> Vec<String> {
+    let Alone { scheme, keys, bytes, sign_us, lookup_us, signed, truncated, inactive, quality, best: _ } = alone;
+    let costs = [
+        format!("{keys:.1}"),
+        format!("{bytes:.0}"),
+        format!("{sign_us:.0}"),
+        format!("{lookup_us:.1}"),
+        signed.to_string(),
+    ];
+    let cut = if *truncated > 0 { format!("{truncated} lookups cut short") } else { String::new() };
+    match inactive {
+        None => once((*scheme).to_owned()).chain(shown(quality)).chain(costs).chain(once(cut)).collect(),
+        Some(reason) => {
+            once((*scheme).to_owned()).chain(repeat_n(String::new(), 8)).chain(once(reason.to_string())).collect()
+        }
+    }
+}
+
+/// What a scheme does with the settings that were best for it.
+fn chosen(alone: &Alone) -> Vec<String> {
+    let best = &alone.best;
+    let rest = [format!("{:.3}", best.held_out_default.f1), best.tried.to_string(), changed(&best.channel)];
+    once(alone.scheme.to_owned()).chain(shown(&best.held_out)).chain(rest).collect()
+}
+
+fn shown(quality: &Quality) -> [String; 3] {
+    [quality.recall, quality.precision, quality.f1].map(|share| format!("{share:.3}"))
 }
 
 /// The parameters that differ from the scheme's defaults.

@@ -3,6 +3,7 @@
 use std::fmt::{Arguments, Write as _};
 
 use super::Measured;
+use crate::cli::table::{Column, numbers, table, words};
 use doppel_lab::eval::labelled::{Labelled, Tallies};
 use doppel_lab::eval::run::{NamedPair, Report};
 
@@ -18,24 +19,33 @@ impl Page {
         let _ = self.0.write_fmt(text);
         self.0.push('\n');
     }
+
+    /// A table below an empty line.
+    fn table(&mut self, columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) {
+        self.0.push('\n');
+        self.0 += &table(columns, rows);
+    }
 }
 
 /// One line a set, then the details of each.
 pub(super) fn sets(measured: &[Measured]) -> String {
     let mut page = Page(String::new());
-    let width = measured.iter().map(|set| set.name.chars().count()).max().unwrap_or(0).max(3);
-    page.line(format_args!(
-        "{:<width$} {:>8} {:>10} {:>8} {:>7} {:>9} {:>7} {:>14}",
-        "set", "records", "true pairs", "found", "recall", "precision", "f1", "template share"
-    ));
-    for Measured { name, report } in measured {
+    let rows = measured.iter().map(|Measured { name, report }| {
         let quality = &report.quality;
-        let template_share = report.labelled.as_ref().map_or("-".into(), |l| format!("{:.4}", l.template_share));
-        page.line(format_args!(
-            "{name:<width$} {:>8} {:>10} {:>8} {:>7.4} {:>9.4} {:>7.4} {template_share:>14}",
-            report.records, quality.pairs_true, quality.pairs_found, quality.recall, quality.precision, quality.f1
-        ));
-    }
+        vec![
+            name.clone(),
+            report.records.to_string(),
+            quality.pairs_true.to_string(),
+            quality.pairs_found.to_string(),
+            share(quality.recall),
+            share(quality.precision),
+            share(quality.f1),
+            report.labelled.as_ref().map_or("-".into(), |labelled| share(labelled.template_share)),
+        ]
+    });
+    let [records, pairs, found] = ["records", "true pairs", "found"].map(numbers);
+    let [recall, precision, f1, templates] = ["recall", "precision", "f1", "template share"].map(numbers);
+    page.0 += &table(&[words("set"), records, pairs, found, recall, precision, f1, templates], rows);
     for Measured { name, report } in measured {
         page.line(format_args!("\n== {name}"));
         details(&mut page, report);
@@ -80,46 +90,41 @@ fn figures(page: &mut Page, report: &Report) {
     page.line(format_args!("precision  {:.4}   {} pairs found", quality.precision, quality.pairs_found));
     page.line(format_args!("f1         {:.4}", quality.f1));
     page.line(format_args!("groups     {:<6}   the largest of {} records", report.groups_found, report.largest_group));
-    page.line(format_args!("\n{:<28} {:>7} {:>7}", "kind", "recall", "pairs"));
-    for (kind, found) in &report.by_kind {
-        page.line(format_args!("{kind:<28} {:>7.4} {:>7}", found.recall, found.pairs_true));
-    }
-    page.line(format_args!("\n{:<28} {:>7} {:>9} {:>7}", "found by", "recall", "precision", "pairs"));
-    for (channel, found) in &report.by_channel {
-        page.line(format_args!(
-            "{channel:<28} {:>7.4} {:>9.4} {:>7}",
-            found.recall, found.precision, found.pairs_found
-        ));
-    }
+    let kinds = report.by_kind.iter();
+    let kinds = kinds.map(|(kind, found)| vec![kind.to_string(), share(found.recall), found.pairs_true.to_string()]);
+    page.table(&[words("kind"), numbers("recall"), numbers("pairs")], kinds);
+    let channels = report.by_channel.iter().map(|(channel, found)| {
+        vec![channel.to_string(), share(found.recall), share(found.precision), found.pairs_found.to_string()]
+    });
+    page.table(&[words("found by"), numbers("recall"), numbers("precision"), numbers("pairs")], channels);
     if !report.curve.is_empty() {
-        page.line(format_args!("\n{:<28} {:>7} {:>9}", "similarity at least", "recall", "precision"));
+        let points = report.curve.iter().map(|point| {
+            vec![format!("{:.2}", point.threshold), share(point.quality.recall), share(point.quality.precision)]
+        });
+        page.table(&[words("similarity at least"), numbers("recall"), numbers("precision")], points);
     }
-    for point in &report.curve {
-        let quality = &point.quality;
-        page.line(format_args!("{:<28.2} {:>7.4} {:>9.4}", point.threshold, quality.recall, quality.precision));
-    }
+}
+
+fn share(of_one: f64) -> String {
+    format!("{of_one:.4}")
 }
 
 fn labelled(page: &mut Page, counted: &Labelled) {
     page.line(format_args!("\nlabelled pairs: recall {:.4}, precision {:.4}", counted.recall, counted.precision));
     let labels: Vec<&String> = counted.labels.keys().collect();
-    let cells = |tallies: &Tallies| {
+    let row = |name: &str, tallies: &Tallies| {
         let cell = |label: &&String| match tallies.get(*label) {
-            Some(tally) => format!(" {:>18}", format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share)),
-            None => format!(" {:>18}", "-"),
+            Some(tally) => format!("{} of {} {:.3}", tally.found, tally.pairs, tally.share),
+            None => "-".to_owned(),
         };
-        labels.iter().map(cell).collect::<String>()
+        std::iter::once(name.to_owned()).chain(labels.iter().map(cell)).collect()
     };
-    let heads = labels.iter().map(|label| format!(" {label:>18}")).collect::<String>();
-    page.line(format_args!("{:<14}{heads}", "found of"));
-    page.line(format_args!("{:<14}{}", "all", cells(&counted.labels)));
-    for band in counted.by_jaccard.iter().filter(|band| !band.labels.is_empty()) {
-        let name = format!("jaccard {:.1}-{:.1}", band.from, band.to);
-        page.line(format_args!("{name:<14}{}", cells(&band.labels)));
-    }
-    for (sign, tallies) in &counted.by_sign {
-        page.line(format_args!("{sign:<14}{}", cells(tallies)));
-    }
+    let bands = counted.by_jaccard.iter().filter(|band| !band.labels.is_empty());
+    let bands = bands.map(|band| row(&format!("jaccard {:.1}-{:.1}", band.from, band.to), &band.labels));
+    let signs = counted.by_sign.iter().map(|(sign, tallies)| row(sign, tallies));
+    let columns: Vec<Column> =
+        std::iter::once(words("found of")).chain(labels.iter().map(|label| numbers(label))).collect();
+    page.0 += &table(&columns, std::iter::once(row("all", &counted.labels)).chain(bands).chain(signs));
 }
 
 fn pairs(page: &mut Page, title: &str, pairs: &[NamedPair]) {

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::ProgressBar;
 
 use self::servers::Servers;
 use crate::cli::eval::{open, read_settings};
@@ -153,18 +151,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let setup = setup(&args)?;
     let stop = Arc::<AtomicBool>::default();
     shutdown::stop_on_signal(stop.clone()).context("waiting for signals")?;
-    let bar = progress_bar();
-    let progress = Progress::new(told(bar.clone()), stop);
+    let shown = Arc::new(progress::Progress::new());
+    let progress = Progress::new(
+        {
+            let shown = shown.clone();
+            move |what: &str, done, total| shown.step(what, done, total)
+        },
+        stop,
+    );
     let mut reports = Vec::new();
     for experiment in args.experiment.each() {
         let measured = measure(experiment, &args, (&setup, &progress), &outputs);
-        bar.finish_and_clear();
+        shown.finish();
         let report = match measured? {
             Ok(report) => report,
             Err(Error::Stopped(_)) => return Ok(ExitCode::from(STOPPED)),
             Err(error) => return Err(error.into()),
         };
-        bar.reset();
         super::answer(&(report.markdown(None) + "\n"))?;
         if args.write.is_none() {
             write_one(&args.out, &report, &outputs)?;
@@ -244,32 +247,6 @@ fn cleaning(
         file.finish()?;
     }
     Ok(cleaning::run(setup, progress))
-}
-
-/// A bar on a terminal; elsewhere a line for each thing begun.
-fn progress_bar() -> ProgressBar {
-    let bar = progress::bar(1);
-    if bar.is_hidden() {
-        return bar;
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-fn told(bar: ProgressBar) -> impl Fn(&str, u64, u64) + Send + Sync {
-    let last = parking_lot::Mutex::new(String::new());
-    move |what, done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-        let mut last = last.lock();
-        if *last != what {
-            what.clone_into(&mut last);
-            bar.set_message(what.to_owned());
-            if bar.is_hidden() {
-                tell(what);
-            }
-        }
-    }
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]

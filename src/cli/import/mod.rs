@@ -6,6 +6,7 @@
 mod deliver;
 pub(in crate::cli) mod input;
 pub(in crate::cli) mod report;
+mod service;
 mod target;
 
 use std::io::Write;
@@ -32,6 +33,9 @@ Input:
   JSON lines  one JSON object a line: {\"id\":\"p-1\",\"title\":\"…\",\"content\":\"…\"}
   CSV         a header row names the fields; UTF-8, values separated by commas, quoted values may hold line ends; every
               value is taken as text, an empty cell as no value, and so is NULL or \\N (or what --null says)
+              A quote that nothing closes shows by lines that look like rows: several on end with as many commas as the
+              header (more than 4, in files of few columns up to 24). So does a table pasted into a letter, if its lines have
+              as many commas: the letter is rejected and the lines are read as rows; give such a file as JSON lines
   Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
   A line that cannot be read or is refused is reported, and the rest go on. A record whose time cannot be read is stored
   without it, and counted as warned.
@@ -40,10 +44,13 @@ Examples:
   doppel import --to http://127.0.0.1:8080 --collection letters letters.csv
   doppel import --to ./doppel-data --collection letters 2024.jsonl 2025.jsonl     (while no service runs on it)
   doppel import --to http://10.0.0.5:8080 --key-file key.txt --collection letters --rejects bad.jsonl letters.csv
+  doppel import --to https://doppel.office.example --ca office-ca.pem --key-file key.txt --collection letters letters.csv
   doppel import --to mongodb --collection letters --exported letters.jsonl       (see doppel export --help)
   zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
 
 Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include write.
+Certificates: of a service with https, those of the system are trusted (or those that SSL_CERT_FILE and SSL_CERT_DIR name), or
+with --ca those of its file and no others.
 Stopping: Ctrl-C or SIGTERM stops after the lines under way, and says how to go on from there with --skip-lines. The rejects file
 gets its name at the end. Of an import that stopped or failed it holds what was rejected until then, and going on adds to it; if
 there was a file of that name before, that one stays, and the new one is named on standard error.
@@ -63,6 +70,9 @@ pub struct Args {
     /// File that holds the key (only for a service that has keys)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// File of certificates (PEM) to trust instead of the system's, for a service with https
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -84,7 +94,7 @@ pub struct Args {
     nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -130,7 +140,7 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
             let stop = stop.clone();
             async move { stop.on_signal(signals, Duration::ZERO).await }
         });
-        let target = Target::open(&to, key, &config)?;
+        let target = Target::open(&to, key.as_deref(), args.ca.as_deref(), &config)?;
         let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop: &stop, heard: false };
         let ended = deliver_all(input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
@@ -146,7 +156,7 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
 fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
     let outputs = Outputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
-    args.key_file.as_deref().into_iter().chain(config).for_each(|file| outputs.reads(file));
+    args.key_file.as_deref().into_iter().chain(args.ca.as_deref()).chain(config).for_each(|file| outputs.reads(file));
     if let To::Directory(folder) = to {
         outputs.uses(folder);
     }

@@ -2,11 +2,9 @@
 //! file was asked to hold it.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::deliver::Answers;
@@ -14,14 +12,12 @@ use super::input::Batch;
 use super::target;
 use crate::cli::columns::{Columns, Uses};
 use crate::cli::output::{Output, Outputs};
-use crate::cli::progress;
+use crate::cli::progress::Progress;
 use crate::cli::warned::{Warned, Warning};
 use doppel_core::collection::Field;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Outcome;
 
-/// Between two lines of progress where there is no terminal.
-const EVERY: Duration = Duration::from_secs(5);
 /// Refused lines shown when no file takes them.
 const SHOWN: u64 = 10;
 
@@ -145,8 +141,7 @@ pub(super) struct Report {
     /// What they are used for, as far as that could be told.
     uses: Option<Uses>,
     rejects: Rejects,
-    bar: Option<ProgressBar>,
-    said: Instant,
+    progress: Progress,
 }
 
 impl Report {
@@ -155,12 +150,12 @@ impl Report {
         if let Some(first) = done.first_mut() {
             *first = skipped;
         }
-        let now = Instant::now();
-        let bar = std::io::stderr().is_terminal().then(|| total_bytes.map_or_else(progress::spinner, progress::bar));
+        let progress = if total_bytes.is_some() { Progress::new() } else { Progress::of_bytes() };
+        progress.phase("", total_bytes);
         Self {
             names,
             done,
-            began: now,
+            began: Instant::now(),
             lines: 0,
             verdicts: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -168,8 +163,7 @@ impl Report {
             columns: Columns::default(),
             uses: None,
             rejects,
-            bar,
-            said: now,
+            progress,
         }
     }
 
@@ -207,7 +201,7 @@ impl Report {
             self.done[line.file] = line.number;
         }
         self.rejects.flush()?;
-        self.progress(batch.read_bytes);
+        self.show(batch.read_bytes);
         Ok(())
     }
 
@@ -221,7 +215,7 @@ impl Report {
         let told = self.uses.is_some();
         let warnings = warnings.iter().filter(|warning| !(told && warning.code == UNUSED_MEMBER));
         let warnings = warnings.map(|target::Warning { pointer, code, detail }| Warning { code, pointer, detail });
-        self.warned.note((&self.names[file], line), warnings, |text| say_beside(self.bar.as_ref(), text));
+        self.warned.note((&self.names[file], line), warnings, |text| self.progress.say(text));
     }
 
     fn reject(
@@ -232,23 +226,13 @@ impl Report {
         detail: &str,
         text: Option<&str>,
     ) -> anyhow::Result<()> {
-        let say = |text: &str| say_beside(self.bar.as_ref(), text);
+        let say = |text: &str| self.progress.say(text);
         self.rejects.note((&self.names[file], line), Refused { code, pointer, detail, text }, say)
     }
 
-    fn progress(&mut self, read_bytes: u64) {
+    fn show(&self, read_bytes: u64) {
         let text = format!("{} lines, {:.0} records/s, {} rejected", self.lines, self.rate(), self.rejects.count);
-        match &self.bar {
-            Some(bar) => {
-                bar.set_position(read_bytes);
-                bar.set_message(text);
-            }
-            None if self.said.elapsed() >= EVERY => {
-                self.said = Instant::now();
-                self.say(&text);
-            }
-            None => (),
-        }
+        self.progress.told(read_bytes, text);
     }
 
     fn rate(&self) -> f64 {
@@ -258,7 +242,7 @@ impl Report {
 
     /// Says something on standard error, beside the bar if there is one.
     pub(super) fn say(&self, text: &str) {
-        say_beside(self.bar.as_ref(), text);
+        self.progress.say(text);
     }
 
     /// Whether any line was done.
@@ -287,9 +271,7 @@ impl Report {
 
     /// What was done, in lines for standard output.
     pub(super) fn sum(&self) -> String {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.progress.finish();
         let counted = |names: &[&'static str], counts: &BTreeMap<&'static str, u64>| {
             let said = names.iter().map(|name| format!("{} {name}", counts.get(name).unwrap_or(&0)));
             said.collect::<Vec<_>>().join(", ")
@@ -351,14 +333,5 @@ fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Unchanged => "unchanged",
         // Never asked for here.
         Outcome::Skipped => "skipped",
-    }
-}
-
-/// Says something on standard error, beside a bar that is not finished.
-#[expect(clippy::print_stderr, reason = "the command line's own voice")]
-pub(in crate::cli) fn say_beside(bar: Option<&ProgressBar>, text: &str) {
-    match bar.filter(|bar| !bar.is_finished()) {
-        Some(bar) => bar.println(text),
-        None => eprintln!("{text}"),
     }
 }

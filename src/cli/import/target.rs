@@ -7,15 +7,13 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, Response, Uri};
-use hyper_util::rt::TokioIo;
+use hyper::{Request, Response};
+use reqwest::Url;
 use serde::Deserialize;
 
+use super::service::{Service, cause};
 use super::usage;
 use crate::config::{Auth, Config};
-use crate::http::lines::Lines;
 use crate::http::local::{Local, LocalBody};
 use crate::http::state::App;
 use crate::observe;
@@ -24,37 +22,31 @@ use doppel_core::collection::{CollectionName, Field, Settings};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Outcome;
 use doppel_engine::{Engine, Options};
+use doppel_sources::lines::Lines;
 use doppel_store_embedded::EmbeddedStore;
 
-/// Time to connect.
-const CONNECT: Duration = Duration::from_secs(10);
 /// Longest silence of the service: twice what it allows itself for one request.
-const SILENCE: Duration = Duration::from_secs(60);
+pub(super) const SILENCE: Duration = Duration::from_secs(60);
 /// Longest answer to one line or refusal of a request: ten matches of some hundred bytes each, many times over.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Where `--to` points.
 #[derive(Clone, Debug)]
 pub(super) enum To {
-    Service(Uri),
+    Service(Url),
     Directory(PathBuf),
 }
 
 impl To {
     /// Reads `--to`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if text.starts_with("https://") {
-            return Err(
-                "https is not spoken here; import on the service's own machine over http, or through a tunnel".into()
-            );
-        }
-        if text.starts_with("http://") {
-            let uri: Uri = text.parse().map_err(|error| format!("not a URL: {error}"))?;
-            let plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
-            if !plain || uri.query().is_some() {
+        if text.starts_with("http://") || text.starts_with("https://") {
+            let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
+            let plain = url.username().is_empty() && url.password().is_none();
+            if !plain || url.query().is_some() || url.fragment().is_some() {
                 return Err("give http://HOST:PORT without user, password or query; keys go into --key-file".into());
             }
-            return Ok(Self::Service(uri));
+            return Ok(Self::Service(url));
         }
         let path = PathBuf::from(text);
         let port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
@@ -123,6 +115,8 @@ struct DescribedSettings {
 pub(super) enum Failure {
     /// No connection.
     Unreached(String),
+    /// The certificate of the other side is none that is trusted here.
+    Untrusted(String),
     /// The connection broke, or the other side fell silent.
     Broken(String),
     /// Refused as a whole.
@@ -133,77 +127,59 @@ pub(super) enum Failure {
 
 /// Something that takes lines.
 pub(super) enum Target {
-    Service(Box<Service>),
+    Service(Service),
     Directory(Local),
 }
 
-pub(super) struct Service {
-    uri: Uri,
-    key: Option<String>,
-    connection: Option<SendRequest<Full<Bytes>>>,
-}
-
 impl Target {
-    /// Makes ready to send; opens a directory, but does not connect yet.
-    pub(super) fn open(to: &To, key: Option<String>, config: &Config) -> anyhow::Result<Self> {
+    /// Makes ready to send; opens a directory, but does not connect yet. `ca` is a file of certificates to trust.
+    pub(super) fn open(to: &To, key: Option<&str>, ca: Option<&Path>, config: &Config) -> anyhow::Result<Self> {
         match to {
-            To::Service(uri) => {
-                let service = Service { uri: uri.clone(), key, connection: None };
-                service
-                    .request("x", Bytes::new())
-                    .map_err(|_| usage("the key is not one: dpl_NAME_SECRET expected"))?;
-                Ok(Self::Service(Box::new(service)))
-            }
+            To::Service(url) => Service::open(url, key, ca).map(Self::Service),
+            To::Directory(_) if ca.is_some() => Err(usage("--ca is for a service with https")),
             To::Directory(dir) => Ok(Self::Directory(open_directory(dir, config)?)),
         }
     }
 
     /// Sends `lines` (JSON, each with its line end) and hands out their answers in order as they come.
     pub(super) async fn send(
-        &mut self,
+        &self,
         collection: &CollectionName,
         lines: Bytes,
         each: impl FnMut(Answer) + Send,
     ) -> Result<(), Failure> {
-        match self {
-            Self::Directory(local) => {
-                let request = request("/v1", collection.as_str(), lines);
-                let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
-                let response: Response<LocalBody> = local.call(request).await;
-                read_answers(response, each).await
-            }
-            Self::Service(service) => {
-                let request = service.request(collection.as_str(), lines);
-                let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
-                let response = service.exchange(request).await?;
-                let done = read_answers(response, each).await;
-                if done.is_err() {
-                    service.connection = None;
-                }
-                done
-            }
-        }
+        let request = Request::post(format!("{}/{collection}/records/_bulk", self.collections()))
+            .header("content-type", "application/x-ndjson")
+            .body(lines);
+        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        read_answers(self.answer(request).await?, each).await
     }
 
     /// The fields of a collection's settings: those of preset `default` where it is not there yet. `None` when that cannot be
     /// told now.
-    pub(super) async fn fields(&mut self, collection: &CollectionName) -> Option<Vec<Field>> {
-        let read = |prefix: &str| Request::get(format!("{prefix}/collections/{collection}")).body(Full::default());
-        let (status, text) = match self {
-            Self::Directory(local) => {
-                let (head, mut body) = local.call(read("/v1").ok()?).await.into_parts();
-                (head.status, problem_text(&mut body).await)
-            }
-            Self::Service(service) => {
-                let request = service.headed(read(&service.prefix()).ok()?).ok()?;
-                let (head, mut body) = service.exchange(request).await.ok()?.into_parts();
-                (head.status, problem_text(&mut body).await)
-            }
-        };
-        match status.as_u16() {
+    pub(super) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
+        let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new()).ok()?;
+        let (head, mut body) = self.answer(request).await.ok()?.into_parts();
+        let text = problem_text(&mut body).await;
+        match head.status.as_u16() {
             200 => Some(serde_json::from_slice::<Described>(&text).ok()?.settings.fields),
             404 => Some(Settings::default().fields),
             _ => None,
+        }
+    }
+
+    /// The URI of all collections.
+    fn collections(&self) -> String {
+        match self {
+            Self::Service(service) => format!("{}/v1/collections", service.base()),
+            Self::Directory(_) => "/v1/collections".into(),
+        }
+    }
+
+    async fn answer(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
+        match self {
+            Self::Service(service) => service.exchange(request).await,
+            Self::Directory(local) => Ok(local.call(request.map(Full::new)).await),
         }
     }
 
@@ -235,76 +211,13 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     Ok(Local::new(app))
 }
 
-fn request(prefix: &str, collection: &str, lines: Bytes) -> hyper::http::Result<Request<Full<Bytes>>> {
-    Request::post(format!("{prefix}/collections/{collection}/records/_bulk"))
-        .header("content-type", "application/x-ndjson")
-        .body(Full::new(lines))
-}
-
-impl Service {
-    fn prefix(&self) -> String {
-        format!("{}/v1", self.uri.path().trim_end_matches('/'))
-    }
-
-    fn request(&self, collection: &str, lines: Bytes) -> anyhow::Result<Request<Full<Bytes>>> {
-        self.headed(request(&self.prefix(), collection, lines)?)
-    }
-
-    /// With the headers that every request has.
-    fn headed(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Request<Full<Bytes>>> {
-        let headers = request.headers_mut();
-        headers.insert("host", self.uri.authority().map_or("", |authority| authority.as_str()).parse()?);
-        headers.insert("user-agent", concat!("doppel/", env!("CARGO_PKG_VERSION")).parse()?);
-        if let Some(key) = &self.key {
-            headers.insert("authorization", format!("Bearer {key}").parse()?);
-        }
-        Ok(request)
-    }
-
-    /// Sends a request over the open connection or a new one. The connection's own task writes the body while the answer is
-    /// read: the service stops reading when nobody takes its answers.
-    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
-        let open = match self.connection.take() {
-            Some(mut open) => open.ready().await.is_ok().then_some(open),
-            None => None,
-        };
-        let mut connection = match open {
-            Some(open) => open,
-            None => self.connect().await?,
-        };
-        let sent = tokio::time::timeout(SILENCE, connection.send_request(request)).await;
-        let response = sent.map_err(|_| silent())?.map_err(|error| Failure::Broken(error.to_string()))?;
-        self.connection = Some(connection);
-        Ok(response)
-    }
-
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
-        let unreached = |reason: String| Failure::Unreached(reason);
-        let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let connecting = tokio::net::TcpStream::connect((host, self.uri.port_u16().unwrap_or(80)));
-        let stream = match tokio::time::timeout(CONNECT, connecting).await {
-            Ok(stream) => stream.map_err(|error| unreached(error.to_string()))?,
-            Err(_) => return Err(unreached(format!("no connection within {} s", CONNECT.as_secs()))),
-        };
-        stream.set_nodelay(true).map_err(|error| unreached(error.to_string()))?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreached(error.to_string()))?;
-        // It ends with the sender, or with an error that the sender reports.
-        tokio::spawn(connection);
-        Ok(sender)
-    }
-}
-
-fn silent() -> Failure {
+/// The other side says nothing any more.
+pub(super) fn silent() -> Failure {
     Failure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
 }
 
 /// Reads an answer to its end: one line of JSON per line sent, or a problem.
-async fn read_answers<B>(response: Response<B>, mut each: impl FnMut(Answer)) -> Result<(), Failure>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
-{
+async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer)) -> Result<(), Failure> {
     let (head, mut body) = response.into_parts();
     if head.status != 200 {
         let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
@@ -324,25 +237,17 @@ where
     Ok(())
 }
 
-async fn next_piece<B>(body: &mut B) -> Result<Option<Bytes>, Failure>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
-{
+async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, Failure> {
     let frame = tokio::time::timeout(SILENCE, body.frame()).await.map_err(|_| silent())?;
     match frame {
         None => Ok(None),
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
-        Some(Err(error)) => Err(Failure::Broken(error.to_string())),
+        Some(Err(error)) => Err(Failure::Broken(cause(&error))),
     }
 }
 
 /// The body of a refusal or description, cut where it becomes absurd.
-async fn problem_text<B>(body: &mut B) -> Vec<u8>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
-{
+async fn problem_text(body: &mut LocalBody) -> Vec<u8> {
     let mut text = Vec::new();
     while let Ok(Some(piece)) = next_piece(body).await {
         text.extend_from_slice(&piece);
@@ -362,7 +267,7 @@ mod tests {
         for (text, remedy) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080"),
             ("ftp://host/x", "http://"),
-            ("https://host", "tunnel"),
+            ("https://user@host", "--key-file"),
             ("http://user:secret@host", "--key-file"),
             ("http://host/?c=1", "query"),
         ] {
@@ -371,6 +276,7 @@ mod tests {
             assert!(!error.contains("secret"), "{error}");
         }
         assert!(matches!(To::parse("http://127.0.0.1:8080/under/"), Ok(To::Service(_))));
+        assert!(matches!(To::parse("https://desk.example"), Ok(To::Service(_))));
         assert!(matches!(To::parse("./new-directory"), Ok(To::Directory(_))));
     }
 }

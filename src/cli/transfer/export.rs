@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::value::RawValue;
 
-use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress_bar, runtime};
+use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress_of, runtime};
 use crate::cli::output::{Output, Outputs};
 use crate::config::{self, Flags};
 use doppel_core::collection::CollectionName;
@@ -118,7 +118,7 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
         records: store.count(name).await?,
         exported_at: crate::clock::now(),
     };
-    let bar = progress_bar(header.records);
+    let progress = progress_of(header.records);
     put(&mut out, &Line::DoppelExport(Box::new(header)))?;
     let mut done = End::default();
     let mut after = None;
@@ -141,9 +141,9 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
             put(&mut out, &Line::Record(Box::new(line_of(record)?)))?;
             done.records += 1;
         }
-        bar.set_position(done.records);
+        progress.at(done.records);
     }
-    bar.finish_and_clear();
+    progress.finish();
     put(&mut out, &Line::End(done))?;
     out.flush().context("cannot write the file")?;
     Ok(done)

@@ -23,7 +23,8 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::cli::{progress, store};
+use crate::cli::progress::Progress;
+use crate::cli::store;
 use crate::config::{self, StoreKind};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
@@ -139,7 +140,9 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
-/// A bar on a terminal, nothing elsewhere.
-fn progress_bar(records: u64) -> indicatif::ProgressBar {
-    progress::bar(records).with_message(format!("of {records} records"))
+/// Of so many records.
+fn progress_of(records: u64) -> Progress {
+    let progress = Progress::new();
+    progress.phase("records", Some(records));
+    progress
 }

@@ -11,8 +11,9 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use tokio::task::JoinHandle;
 
-use super::{DecisionLine, End, Header, Line, MAX_LINE_BYTES, VERSION, cannot, engine, open, progress_bar, runtime};
+use super::{DecisionLine, End, Header, Line, MAX_LINE_BYTES, VERSION, cannot, engine, open, progress_of, runtime};
 use crate::cli::PARTLY;
+use crate::cli::progress::Progress;
 use crate::config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -76,9 +77,9 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     };
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
-    let bar = progress_bar(header.records);
+    let progress = progress_of(header.records);
     let (turns, open) = (Turns::default(), VecDeque::new());
-    let mut window = Window { engine: engine.clone(), name, open, turns, settled: false, sum };
+    let mut window = Window { engine: engine.clone(), name, open, turns, settled: false, sum, progress: &progress };
     let mut read = End::default();
     let end = loop {
         match input.next()? {
@@ -90,7 +91,7 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
                 let row = Row::parse(line.row.get().as_bytes());
                 window.register(input.line, line.id, row.map_err(|error| error.to_string())).await?;
                 read.records += 1;
-                bar.set_position(read.records);
+                progress.at(read.records);
             }
             Some(Line::End(end)) => break Some(end),
             Some(Line::DoppelExport(_)) => bail!("{}, line {}: a second header", input.name, input.line),
@@ -98,7 +99,7 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
         }
     };
     window.finish().await?;
-    bar.finish_and_clear();
+    progress.finish();
     // So that the answers are those of where the records came from.
     engine.refresh_frequencies(name).await?;
     match end {
@@ -155,6 +156,7 @@ struct Window<'a> {
     /// Whether one has ended.
     settled: bool,
     sum: &'a mut Sum,
+    progress: &'a Progress,
 }
 
 impl Window<'_> {
@@ -199,11 +201,10 @@ impl Window<'_> {
         Ok(())
     }
 
-    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     fn reject(&mut self, line: u64, reason: &str) {
         self.sum.rejected += 1;
         if self.sum.rejected <= SHOWN {
-            eprintln!("line {line} is refused: {reason}");
+            self.progress.say(&format!("line {line} is refused: {reason}"));
         }
     }
 }

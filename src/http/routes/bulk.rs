@@ -27,7 +27,6 @@ use utoipa::ToSchema;
 use crate::http::auth::Writer;
 use crate::http::body::next_chunk;
 use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
-use crate::http::lines::{Line, Lines};
 use crate::http::observe::{RequestId, Turn, next_turn, stream_place};
 use crate::http::origin::check_body;
 use crate::http::problem::{Problem, ProblemBody};
@@ -40,6 +39,7 @@ use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, Under};
 use doppel_engine::{IfDuplicate, Turn as Place, Turns};
+use doppel_sources::lines::{Line, Lines};
 
 /// Lines under way at once: enough for one sync to serve many, while as many gather for the next.
 const MAX_PENDING: usize = 128;

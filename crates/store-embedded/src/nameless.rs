@@ -1,0 +1,238 @@
+//! Collections of which `meta` does not say any more that they are there: found by the numbers that lead the keys of their records.
+//!
+//! Only for a store opened with [`super::EmbeddedOptions::damages`]. Such a collection is named by its number and has the default
+//! settings and one generation; what was noted of it says so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fjall::Snapshot;
+
+use super::disk::Disk;
+use super::keyspaces::Space;
+use super::layout::{self, CollectionEntry};
+use super::scan::{Damaged, Damages};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, Result, Seq, StoreError};
+
+/// When they were created: nobody knows.
+const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
+
+/// Adds to `entries` those behind what is damaged, and then what has records or ids, no entry, and was not dropped. Nothing where damages are not passed over.
+/// Reads a block or two for each collection, and what is damaged.
+pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<CollectionEntry>) -> Result<()> {
+    let Some(damages) = disk.damages() else { return Ok(()) };
+    let mut known: BTreeSet<u32> = entries.iter().map(|entry| entry.number).collect();
+    // Who read them in order ended at the first damage.
+    let behind = disk.last_first(view, Space::Meta, layout::PREFIX_COLLECTION);
+    let behind = behind.filter_map(|value| serde_json::from_slice::<CollectionEntry>(&value).ok());
+    entries.extend(behind.filter(|entry| known.insert(entry.number)));
+    let mut taken: BTreeSet<CollectionName> = entries.iter().map(|entry| entry.state.name.clone()).collect();
+    for number in numbers(disk, view, &known) {
+        // Where that cannot be read either, one collection too many does no harm.
+        if let Ok(Some(_)) = disk.get(view, Space::Meta, &layout::tombstone_key(number)) {
+            continue;
+        }
+        damages.note_collection(Damaged::Name, number);
+        let name = free_name(number, &taken)?;
+        taken.insert(name.clone());
+        // Which rules signed its records is not known either.
+        let (settings, profile) = (Settings::default(), String::new());
+        let spec = CollectionSpec { name, settings, profile, now: UNKNOWN_TIME.to_owned() };
+        let state = CollectionState::first(CollectionNumber(number), spec);
+        entries.push(CollectionEntry { number, next_generation: 0, state });
+    }
+    Ok(())
+}
+
+/// Next seq and number of the records of a collection that are there: one pass over them.
+pub(super) fn count(disk: &Disk, view: &Arc<Snapshot>, number: u32, damages: &Damages) -> Result<(Seq, u64)> {
+    damages.note_collection(Damaged::Count, number);
+    let mut counted = (1, 0);
+    for entry in disk.prefix(view, Space::Records, &number.to_be_bytes()) {
+        counted = (layout::seq_of_key(&entry?.0)?.saturating_add(1), counted.1 + 1);
+    }
+    Ok(counted)
+}
+
+/// All other numbers under which there is a record or an id that can be read.
+fn numbers(disk: &Disk, view: &Arc<Snapshot>, known: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let mut numbers = BTreeSet::new();
+    for space in [Space::Records, Space::Ids] {
+        let mut next = Some(0_u32);
+        while let Some(number) = next {
+            let number = match disk.first_from(view, space, &number.to_be_bytes()) {
+                Ok(None) => break,
+                Ok(Some(key)) => key.first_chunk().copied().map_or(number, u32::from_be_bytes),
+                // Whether it is this one that begins there cannot be told.
+                Err(_) => number,
+            };
+            let has_any = || matches!(disk.prefix(view, space, &number.to_be_bytes()).next(), Some(Ok(_)));
+            if !known.contains(&number) && has_any() {
+                numbers.insert(number);
+            }
+            next = number.checked_add(1);
+        }
+    }
+    numbers
+}
+
+/// A name for it that no other collection has.
+fn free_name(number: u32, taken: &BTreeSet<CollectionName>) -> Result<CollectionName> {
+    let first = format!("collection-{number}");
+    let names = std::iter::once(first.clone()).chain((2..).map(|turn| format!("{first}-{turn}")));
+    let mut free = names.filter_map(|name| CollectionName::new(&name).ok()).filter(|name| !taken.contains(name));
+    free.next().ok_or_else(|| StoreError::Internal(format!("there is no name left for collection {number}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+
+    use super::*;
+    use crate::EmbeddedOptions;
+    use crate::keyspaces::{NAMES, Op};
+    use crate::load;
+    use crate::options::{FRESH, Opening, Workers};
+
+    const RECORDS: u64 = 190;
+    /// Of twenty records.
+    const BLOCK_BYTES: u64 = 4_229;
+
+    fn entry(number: u32, name: &str) -> CollectionEntry {
+        let name = CollectionName::new(name).expect("a name");
+        let spec = CollectionSpec { name, settings: Settings::default(), profile: String::new(), now: String::new() };
+        let state = CollectionState::first(CollectionNumber(number), spec);
+        CollectionEntry { number, next_generation: 2, state }
+    }
+
+    /// Three collections in tables, the second of them dropped and not swept yet, and their records.
+    fn directory(dir: &Path) {
+        let disk = Disk::open(dir, &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
+        let meta = |key: Vec<u8>, value: Vec<u8>| Op::Put(Space::Meta, key, value);
+        let mut ops = vec![meta(layout::tombstone_key(2), Vec::new())];
+        for (number, name) in [(1, "lamps"), (3, "trees")] {
+            let value = serde_json::to_vec(&entry(number, name)).expect("JSON");
+            ops.push(meta(layout::collection_key(name), value));
+        }
+        for number in 1..=3_u32 {
+            let numbers = layout::encode_numbers(RECORDS + 1, RECORDS).to_vec();
+            ops.push(meta(layout::numbers_key(number), numbers));
+            let put = |seq| Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), vec![seq as u8; 200]);
+            ops.extend((1..=RECORDS).map(put));
+        }
+        disk.commit(ops).expect("a commit");
+        drop(disk);
+        to_tables(dir);
+    }
+
+    fn to_tables(dir: &Path) {
+        let db = fjall::Database::builder(dir).open().expect("it is closed");
+        for name in &NAMES[..2] {
+            let space = db.keyspace(name, fjall::KeyspaceCreateOptions::default).expect("a keyspace");
+            space.rotate_memtable_and_wait().expect("a flush");
+        }
+    }
+
+    /// Damages the only table of a keyspace at these places.
+    fn damage(dir: &Path, space: Space, places: &[u64]) {
+        let folder = dir.join(format!("keyspaces/{}/tables", space as usize + 1));
+        let mut tables: Vec<_> = std::fs::read_dir(folder).expect("a listing").collect();
+        let table = tables.pop().expect("a table").expect("an entry").path();
+        assert!(tables.is_empty());
+        let file = std::fs::OpenOptions::new().write(true).open(table).expect("it opens");
+        for place in places {
+            file.write_all_at(&[0xa5; 16], *place).expect("a write");
+        }
+    }
+
+    fn open(dir: &Path) -> (Disk, EmbeddedOptions) {
+        let options = EmbeddedOptions { damages: Some(Damages::default()), ..EmbeddedOptions::default() };
+        (Disk::open(dir, &options, (Opening::Existing, Workers::Held)).expect("it opens"), options)
+    }
+
+    /// Name, next seq and records of each collection.
+    fn found(disk: &Disk, options: &EmbeddedOptions) -> Vec<(String, Seq, u64)> {
+        let collections = load::collections(disk, options).expect("what can be read");
+        let count = std::sync::atomic::AtomicU64::load;
+        let of = |collection: &crate::collection::Collection| {
+            let next = collection.sequencer.lock().next_seq;
+            (next, count(&collection.count, std::sync::atomic::Ordering::Relaxed))
+        };
+        let found = collections.iter().map(|(name, collection)| (name.to_string(), of(collection)));
+        found.map(|(name, (next, count))| (name, next, count)).collect()
+    }
+
+    fn by_number(number: u32, next: Seq, count: u64) -> (String, Seq, u64) {
+        (format!("collection-{number}"), next, count)
+    }
+
+    #[test]
+    fn where_no_entry_of_meta_can_be_read_collections_are_found_by_their_records() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        directory(dir.path());
+        let (disk, options) = open(dir.path());
+        let all = |name: &str| (name.to_owned(), RECORDS + 1, RECORDS);
+        assert_eq!(found(&disk, &options), [all("lamps"), all("trees")]);
+        assert!(options.damages.expect("set").all().is_empty());
+        drop(disk);
+        damage(dir.path(), Space::Meta, &[60]);
+        let strict = Disk::open(dir.path(), &EmbeddedOptions::default(), (Opening::Existing, Workers::Held));
+        assert!(strict.is_err(), "not without being asked to");
+        let (disk, options) = open(dir.path());
+        // That the second was dropped can no more be read than the names of the others.
+        assert_eq!(found(&disk, &options), [1, 2, 3].map(|number| by_number(number, RECORDS + 1, RECORDS)));
+        let noted = options.damages.expect("set").all();
+        for number in 1..=3 {
+            assert!(noted.iter().any(|damage| damage.number == number && damage.what == Damaged::Name), "{number}");
+        }
+    }
+
+    /// What is found of a directory with such damages in its records and none of `meta`: how many of each collection, and how many
+    /// of each are said to be lost.
+    fn left(places: &[u64]) -> [(u64, u64); 3] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        directory(dir.path());
+        damage(dir.path(), Space::Meta, &[60]);
+        damage(dir.path(), Space::Records, places);
+        let (disk, options) = open(dir.path());
+        let found = found(&disk, &options);
+        let noted = options.damages.expect("set").all();
+        [1, 2, 3].map(|number| {
+            let named = |damage: &&crate::scan::Damage| damage.number == number && damage.seq.is_some();
+            let (name, _, count) = &found[number as usize - 1];
+            assert_eq!(*name, format!("collection-{number}"));
+            (*count, noted.iter().filter(named).count() as u64)
+        })
+    }
+
+    #[test]
+    fn records_behind_what_is_damaged_are_found_without_the_next_seq() {
+        // In the first collection twice, at its end and the beginning of the next, and in the last and at its end.
+        let blocks = [2, 4, 9, 24, 28].map(|block| block * BLOCK_BYTES + BLOCK_BYTES / 4);
+        assert_eq!(left(&blocks), [50, 10, 30].map(|lost| (RECORDS - lost, lost)));
+    }
+    #[test]
+    fn names_behind_a_damaged_one_are_read_and_no_name_is_given_twice() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
+        // In the order of the names; one is that of a collection without a name.
+        let name = |number| if number == 1 { "collection-10".to_owned() } else { format!("n{number:02}") };
+        let ops = (1..=20).flat_map(|number| {
+            let value = serde_json::to_vec(&entry(number, &name(number))).expect("JSON");
+            let record = Op::Put(Space::Records, layout::record_key(number, 1).to_vec(), vec![0; 200]);
+            [Op::Put(Space::Meta, layout::collection_key(&name(number)), value), record]
+        });
+        disk.commit(ops.collect()).expect("a commit");
+        drop(disk);
+        to_tables(dir.path());
+        damage(dir.path(), Space::Meta, &[2 * 4_400]);
+        let (disk, options) = open(dir.path());
+        let found = found(&disk, &options);
+        assert_eq!(found.len(), 20);
+        let nameless: Vec<&str> =
+            found.iter().map(|(name, ..)| &**name).filter(|name| name.starts_with("collection")).collect();
+        assert!((2..10).contains(&nameless.len()) && nameless.contains(&"collection-10-2"), "{nameless:?}");
+    }
+}

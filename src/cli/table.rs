@@ -1,0 +1,49 @@
+//! Tables for people: columns as wide as what stands in them on a terminal, where a Han character takes two places.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// Spaces between two columns.
+const GAP: u16 = 2;
+
+/// The head of a column.
+pub(super) struct Column<'a>(&'a str, CellAlignment);
+
+/// A column of words, which begin at the same place.
+pub(super) fn words(head: &str) -> Column<'_> {
+    Column(head, CellAlignment::Left)
+}
+
+/// A column of numbers, which end at the same place.
+pub(super) fn numbers(head: &str) -> Column<'_> {
+    Column(head, CellAlignment::Right)
+}
+
+/// The rows below the heads of their columns, each with its line end. O(cells).
+pub(super) fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(columns.iter().map(|column| column.0)).add_rows(rows);
+    for (shown, Column(_, alignment)) in table.column_iter_mut().zip(columns) {
+        shown.set_padding((0, GAP)).set_cell_alignment(*alignment);
+    }
+    table.trim_fmt() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align_whatever_they_are_written_in() {
+        let row = |set: &str, records: u64, note: &str| vec![set.to_owned(), records.to_string(), note.to_owned()];
+        let rows = [row("市长信箱", 12, ""), row("hotline", 4500, "热线,two years"), row("x", 1, "-")];
+        let shown = table(&[words("set"), numbers("records"), words("note")], rows);
+        let expected = [
+            "set       records  note",
+            "市长信箱       12",
+            "hotline      4500  热线,two years",
+            "x               1  -",
+            "",
+        ];
+        assert_eq!(shown, expected.join("\n"));
+    }
+}

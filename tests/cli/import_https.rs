@@ -1,0 +1,119 @@
+//! `doppel import` to a service behind TLS.
+
+use std::path::Path;
+use std::process::Output;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+
+use crate::import::{import_with, jsonl, says, write};
+use crate::support::TestServer;
+
+/// Takes connections with TLS and hands them on, as an office's proxy does. Ends when dropped.
+struct Front {
+    url: String,
+    _runtime: Runtime,
+}
+
+impl Front {
+    /// In front of `server`, with a certificate for `name` of the authority `issuer`.
+    fn start(server: &TestServer, issuer: &CertifiedIssuer<'_, KeyPair>, name: &str) -> anyhow::Result<Self> {
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new([name.to_owned()])?.signed_by(&key, issuer)?;
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let config = config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key)?;
+        let behind = server.url().replace("http://", "");
+        let runtime = Runtime::new()?;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let url = format!("https://{}", listener.local_addr()?);
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(hand_on(acceptor.clone(), stream, behind.clone()));
+            }
+        });
+        Ok(Self { url, _runtime: runtime })
+    }
+}
+
+async fn hand_on(acceptor: TlsAcceptor, stream: TcpStream, behind: String) {
+    // A client that does not trust the certificate hangs up.
+    let Ok(mut outside) = acceptor.accept(stream).await else { return };
+    let mut inside = TcpStream::connect(behind).await.expect("the service listens");
+    let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+}
+
+/// An authority, and the file of its certificate.
+fn authority(dir: &Path, file: &str) -> anyhow::Result<(CertifiedIssuer<'static, KeyPair>, String)> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, file);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+    let path = write(dir, file, issuer.pem());
+    Ok((issuer, path))
+}
+
+/// Where the system trusts the certificates in `system` and no others.
+fn import(arguments: &[&str], system: &str) -> Output {
+    import_with(arguments, b"", &[("SSL_CERT_FILE", system), ("SSL_CERT_DIR", "")])
+}
+
+fn stored(server: &TestServer) -> u64 {
+    let found = server.send("GET", "/v1/collections/letters", &Value::Null);
+    if found.status == 404 { 0 } else { found.json()["records"].as_u64().expect("a number of records") }
+}
+
+#[test]
+fn a_service_behind_tls_is_trusted_by_an_option_or_by_the_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let (issuer, ca) = authority(dir.path(), "ca.pem").unwrap();
+    let (_, other) = authority(dir.path(), "other.pem").unwrap();
+    let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
+    // Several requests on one connection, whose bodies and answers are under way at the same time.
+    let file = write(dir.path(), "letters.jsonl", jsonl(4500));
+    says(&import(&["--to", &front.url, "--ca", &ca, &file], &other), 0, &["4500 new", "rejected  0"]);
+    says(&import(&["--to", &front.url, &file], &ca), 0, &["4500 unchanged", "rejected  0"]);
+    assert_eq!(stored(&server), 4500);
+}
+
+#[test]
+fn a_service_that_is_not_trusted_gets_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let (issuer, ca) = authority(dir.path(), "ca.pem").unwrap();
+    let (_, other) = authority(dir.path(), "other.pem").unwrap();
+    let file = write(dir.path(), "letters.jsonl", jsonl(3));
+    let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
+    let untrusted = ["the certificate of https://127.0.0.1:", "UnknownIssuer", "--ca FILE"];
+    says(&import(&["--to", &front.url, &file], &other), 1, &untrusted);
+    // What the option names is trusted and nothing else.
+    says(&import(&["--to", &front.url, "--ca", &other, &file], &ca), 1, &untrusted);
+    let elsewhere = Front::start(&server, &issuer, "desk.example").unwrap();
+    says(&import(&["--to", &elsewhere.url, "--ca", &ca, &file], &ca), 1, &["desk.example", "is not trusted"]);
+    assert_eq!(stored(&server), 0);
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused_before_anything_is_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, ca) = authority(dir.path(), "ca.pem").unwrap();
+    let file = write(dir.path(), "letters.jsonl", jsonl(1));
+    let to = "https://127.0.0.1:1";
+    let missing = dir.path().join("missing.pem").display().to_string();
+    says(&import(&["--to", to, "--ca", &file, &file], &ca), 2, &["no certificate in PEM form"]);
+    says(&import(&["--to", to, "--ca", &missing, &file], &ca), 1, &["cannot read", "missing.pem"]);
+    says(&import(&["--to", "http://127.0.0.1:1", "--ca", &ca, &file], &ca), 2, &["--ca is for a service with https"]);
+    let data = dir.path().join("data").display().to_string();
+    says(&import(&["--to", &data, "--ca", &ca, &file], &ca), 2, &["--ca is for a service with https"]);
+    let none = write(dir.path(), "none.pem", "");
+    says(&import(&["--to", to, &file], &none), 1, &["no certificates to trust", "--ca FILE"]);
+}
