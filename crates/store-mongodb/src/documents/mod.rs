@@ -19,7 +19,8 @@
 //! `statistics` holds the word frequencies that generations were begun with, in pieces, and the document frequencies of collections
 //! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
 //! meets them, and both are in the range of their collection.
-//! `commits` numbers the commits of a collection, `decided` is the one that changed a decision last, `wanted` names an instance that waits for one; see `latch`.
+//! `commits` numbers the commits of a collection, `decided` is the one that changed a decision last, `waiting` says which instances
+//! wait for one; see `latch`.
 
 mod beside;
 mod collection;
