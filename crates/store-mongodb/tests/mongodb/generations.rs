@@ -193,7 +193,7 @@ async fn a_generation_built_beside_writers_has_all_they_left_and_nothing_else() 
         assert!(start.elapsed() < PATIENCE, "it is never swept");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    for (name, key) in [("signatures", "_id.g"), ("blocks", "g"), ("latches", "_id.g")] {
+    for (name, key) in [("signatures", "_id.g"), ("blocks", "g")] {
         let left = database.collection::<Document>(name).count_documents(doc! { key: 1 }).await.expect("a count");
         assert_eq!(left, 0, "{name} of the dropped generation");
     }
