@@ -42,14 +42,30 @@ impl Scratch {
     }
 
     /// Removes it with everything in it, and of the folders made for it those that hold nothing else.
+    ///
+    /// Other threads may still be making files and folders in it: it is moved away first and a file takes its name, so that they fail.
     pub(super) fn remove(&self) {
-        for _ in 0..ATTEMPTS {
-            match fs::remove_dir_all(&self.at) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => std::thread::sleep(PAUSE),
-                _ => break,
+        let away = self.at.with_extension("away");
+        if fs::rename(&self.at, &away).is_ok() {
+            let held = fs::File::create_new(&self.at);
+            remove_all(&away);
+            if held.is_ok() {
+                // Nothing else made it, hence nothing else is lost with it.
+                let _ = fs::remove_file(&self.at);
             }
         }
+        remove_all(&self.at);
         remove_empty(&self.made);
+    }
+}
+
+/// Removes a folder with everything in it, if it is there.
+fn remove_all(folder: &Path) {
+    for _ in 0..ATTEMPTS {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => std::thread::sleep(PAUSE),
+            _ => return,
+        }
     }
 }
 
@@ -64,6 +80,8 @@ fn remove_empty(folders: &[PathBuf]) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -83,6 +101,27 @@ mod tests {
         let scratch = Scratch::within(&outer).unwrap();
         scratch.remove();
         assert!(outer.join("beside").exists() && !scratch.path().exists(), "a folder that was there stays");
+
+        let scratch = Scratch::within(parent.path()).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut made = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    // As one who writes does: the first failure ends it.
+                    match fs::create_dir_all(scratch.path().join(format!("{made}/inner"))) {
+                        Ok(()) => made += 1,
+                        Err(_) => return,
+                    }
+                }
+            });
+            while !scratch.path().join("100").exists() {
+                std::thread::yield_now();
+            }
+            scratch.remove();
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(!scratch.path().exists(), "made again by one who was still writing");
         assert!(Scratch::within(Path::new("/proc/nowhere")).is_err());
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Hits {
 pub(super) struct Proposal {
     pub(super) id: String,
     /// `None` for one that is there by decision alone.
-    seq: Option<Seq>,
+    pub(super) seq: Option<Seq>,
     pub(super) via: Via,
     pub(super) fingerprint: Option<Fingerprint>,
 }
@@ -206,13 +206,27 @@ impl Shared {
         let ids = || items.iter().map(|item| item.id.as_str());
         self.read_texts(session, place, ids(), texts).await?;
         if judge.needs_signatures() {
-            let missing: Vec<&str> = ids().filter(|id| !signatures.contains_key(*id)).collect();
-            if !missing.is_empty() {
-                signatures.extend(self.signatures(session, place, &missing).await?);
-            }
+            self.read_signatures(session, place, ids(), signatures).await?;
         }
         let (texts, signatures) = (&*texts, &*signatures);
-        Ok(blocking(items.len() > SHORT, || judge_all(items, texts, signatures, judge, immutable)))
+        let judged = || items.iter().filter_map(|item| judge_one(item, texts, signatures, judge, immutable)).collect();
+        Ok(blocking(items.len() > SHORT, judged))
+    }
+
+    /// Adds to `signatures` those of `ids` that are not there. One round trip, if any is missing.
+    pub(super) async fn read_signatures<'a>(
+        &self,
+        session: &mut ClientSession,
+        place: Place,
+        ids: impl Iterator<Item = &'a str>,
+        signatures: &mut Signatures,
+    ) -> Result<(), Trouble> {
+        let ids: BTreeSet<&str> = ids.filter(|id| !signatures.contains_key(*id)).collect();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        if !ids.is_empty() {
+            signatures.extend(self.signatures(session, place, &ids).await?);
+        }
+        Ok(())
     }
 }
 
@@ -242,21 +256,45 @@ impl Ranked {
     }
 }
 
-fn judge_all(
-    items: &[Proposal],
+/// The match, if `item` is one; nothing of a record that is not there.
+fn judge_one(
+    item: &Proposal,
     texts: &Texts,
     signatures: &Signatures,
     judge: &dyn Judge,
     immutable: Seq,
-) -> Vec<Match> {
-    let judged = items.iter().filter_map(|item| {
-        let text = texts.get(&item.id)?;
-        let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
-        let fingerprint = item.fingerprint.or(text.fingerprint);
-        let seq_is_immutable = text.record.seq <= immutable;
-        judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, seq_is_immutable })
-    });
-    judged.collect()
+) -> Option<Match> {
+    let text = texts.get(&item.id)?;
+    let signatures = signatures.get(&item.id).map_or(&[][..], Vec::as_slice);
+    let fingerprint = item.fingerprint.or(text.fingerprint);
+    let seq_is_immutable = text.record.seq <= immutable;
+    judge.judge(&Candidate { record: &text.record, via: item.via, fingerprint, signatures, seq_is_immutable })
+}
+
+/// Judges several proposals, each for its own record, on all cores; the matches in their order.
+pub(super) fn judge_together(
+    all: &[(&dyn Judge, Proposal)],
+    texts: &Texts,
+    signatures: &Signatures,
+    immutable: Seq,
+) -> Vec<Option<Match>> {
+    let one = |(judge, item): &(&dyn Judge, Proposal)| judge_one(item, texts, signatures, *judge, immutable);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len() / SHORT + 1);
+    if threads == 1 {
+        return blocking(all.len() > SHORT, || all.iter().map(one).collect());
+    }
+    let piece = all.len().div_ceil(threads);
+    blocking(true, || {
+        std::thread::scope(|scope| {
+            let pieces: Vec<_> =
+                all.chunks(piece).map(|piece| scope.spawn(move || piece.iter().map(one).collect::<Vec<_>>())).collect();
+            let joined = pieces.into_iter().flat_map(|piece| match piece.join() {
+                Ok(judged) => judged,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            joined.collect()
+        })
+    })
 }
 
 /// Runs `work` here; if it is long and the runtime can, tells it to move other work away meanwhile.

@@ -62,7 +62,7 @@ pub(super) fn once<'a>(setup: &Setup, filled: &'a mut Option<Filled>) -> anyhow:
 
 fn fill(setup: &Setup) -> anyhow::Result<Filled> {
     tell("  filling a directory");
-    let dir = setup.dir.at("filled");
+    let dir = setup.dir.path().join("filled");
     let collection = CollectionName::new(COLLECTION).map_err(anyhow::Error::msg)?;
     let (engine, _store) = open(&dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;

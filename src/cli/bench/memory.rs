@@ -30,7 +30,7 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     let (index, keys) = ([each(usage.index_bytes)], [Round::from(bare_bytes(setup, filled)?)]);
 
     // Each in a process of its own: what this one gave back to its allocator would hide the difference.
-    let empty = setup.dir.at("empty");
+    let empty = setup.dir.path().join("empty");
     let mut resident = Vec::new();
     for _ in 0..ROUNDS {
         let without = Service::start(&empty)?.resident_bytes()?;

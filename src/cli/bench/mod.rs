@@ -29,7 +29,7 @@ use serde::Serialize;
 
 use self::fill::Filled;
 use self::report::{Figure, PartReport, Report};
-use crate::shutdown;
+use super::output::{Outputs, ScratchGuard};
 
 /// Rounds of every comparison; the report shows their median and extremes.
 const ROUNDS: usize = 5;
@@ -124,7 +124,8 @@ struct Setup {
     records: u64,
     seed: u64,
     seconds: f64,
-    dir: Folder,
+    /// Removed with everything in it at the end.
+    dir: ScratchGuard,
 }
 
 impl Setup {
@@ -134,55 +135,19 @@ impl Setup {
     }
 }
 
-/// A folder of our own, removed with everything in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(within: Option<PathBuf>) -> anyhow::Result<Self> {
-        let within = within.unwrap_or_else(std::env::temp_dir);
-        let path = within.join(format!("doppel-bench-{}", crate::clock::unique_id()));
-        let made = fs::create_dir_all(&path);
-        made.with_context(|| format!("cannot create {}; choose another place with --dir", path.display()))?;
-        Ok(Self(path))
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        remove(&self.0);
-    }
-}
-
-/// How often removing is tried while other threads may still be writing there.
-const REMOVALS: usize = 20;
-
-fn remove(folder: &Path) {
-    for _ in 1..REMOVALS {
-        if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    if let Err(error) = fs::remove_dir_all(folder) {
-        tell(&format!("cannot remove {}: {error}", folder.display()));
-    }
-}
-
 /// Measures and prints.
 ///
 /// # Errors
 /// When something measured fails, or the folder cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { records, seconds, only, seed, dir, format } = args;
-    let setup = Setup { records, seed, seconds, dir: Folder::new(dir)? };
+    let outputs = Outputs::new();
+    outputs.abandon_on_signal()?;
+    let within = dir.unwrap_or_else(std::env::temp_dir);
+    let dir = outputs.scratch(&within).context("choose another place with --dir")?;
+    let setup = Setup { records, seed, seconds, dir };
     let every = [Part::Sign, Part::Lookup, Part::Join, Part::Store, Part::Memory, Part::Startup, Part::Http];
     let wanted: Vec<Part> = every.into_iter().filter(|part| only.is_empty() || only.contains(part)).collect();
-    let folder = setup.dir.0.clone();
-    shutdown::exit_on_signal(move || remove(&folder)).context("waiting for signals")?;
     let mut filled = None;
     let mut parts = Vec::new();
     for part in wanted {

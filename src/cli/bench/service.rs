@@ -155,7 +155,7 @@ impl Servers {
     fn start(setup: &Setup, engine: Engine) -> anyhow::Result<Self> {
         let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
         let _entered = runtime.enter();
-        let (appender, _writer) = Appender::create(&setup.dir.at("http-floor")).context("creating a file")?;
+        let (appender, _writer) = Appender::create(&setup.dir.path().join("http-floor")).context("creating a file")?;
         let append: Append = Arc::new(move |bytes| {
             let appender = appender.clone();
             Box::pin(async move { appender.append(bytes).await })

@@ -16,7 +16,7 @@ use super::{Setup, files_below, tell};
 const ROUNDS: usize = 3;
 
 pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figure>> {
-    let empty = setup.dir.at("empty");
+    let empty = setup.dir.path().join("empty");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     let (mut opened, mut read, mut served, mut bare) = (vec![], vec![], vec![], vec![]);
     for round in 1..=ROUNDS {

@@ -28,8 +28,9 @@ const BASELINE: &str = "append, group commit";
 
 pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    let (appender, writer) = Appender::create(&setup.dir.at("floor")).context("creating a file")?;
-    let store = EmbeddedStore::open(setup.dir.at("store"), EmbeddedOptions::default()).context("opening a store")?;
+    let (appender, writer) = Appender::create(&setup.dir.path().join("floor")).context("creating a file")?;
+    let store =
+        EmbeddedStore::open(setup.dir.path().join("store"), EmbeddedOptions::default()).context("opening a store")?;
     let name = CollectionName::new("bench").map_err(anyhow::Error::msg)?;
     let store: Arc<dyn Store> = Arc::new(store);
     let spec = CollectionSpec {

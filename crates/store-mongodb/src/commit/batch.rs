@@ -27,6 +27,7 @@ use crate::documents::{
 };
 use crate::latch::Latched;
 use crate::postings::Question;
+use crate::propose::{Hits, Ranked, judge_together};
 use crate::read::{Buckets, Place, among, next};
 use crate::retry::{End, Trouble, Work};
 use crate::write::{Highest, take_pages};
@@ -115,14 +116,15 @@ impl<'a> Batch<'a> {
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
         let (mut writes, mut standby) = (Writes::default(), Vec::new());
         let mut outcomes = Vec::with_capacity(plans.len());
-        for (((member, plan), buckets), seq) in self.members.iter().zip(plans).zip(buckets).zip(first..) {
+        for (((at, member), plan), buckets) in self.members.iter().enumerate().zip(plans).zip(buckets) {
+            let seq = first + at as Seq;
             if !earlier.is_whole() {
                 break;
             }
             let outcome = match plan {
                 Plan::Settled(outcome) => outcome,
                 Plan::Put(registration, old) => {
-                    let judged = self.judged(session, place, member, registration, &mut earlier, buckets).await?;
+                    let judged = self.judged(session, place, (at, member), registration, &mut earlier, buckets).await?;
                     let put = Put { registration, old, seq };
                     let outcome = put.conclude(judged, place, near, &mut earlier, &mut writes)?;
                     if !matches!(outcome, Registered::Skipped(_)) {
@@ -220,20 +222,40 @@ impl<'a> Batch<'a> {
             asked.map(|(signed, own)| earlier.hits(signed, own.clone(), (radius, channel))).collect();
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
-        let judges = self.members.iter().zip(plans).filter_map(|(member, plan)| match (&member.change, plan) {
-            (Change::Register { registration, judge }, Plan::Put(..)) => Some((registration, judge)),
-            _ => None,
+        let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
+            match (&member.change, plan) {
+                (Change::Register { registration, judge }, Plan::Put(..)) => Some((at, registration, judge.as_ref())),
+                _ => None,
+            }
         });
-        let mut wanted: Vec<String> = Vec::new();
-        for (hits, (registration, judge)) in hits.into_iter().zip(judges) {
-            let mut ranked = hits.rank();
-            ranked.confirm(&registration.confirmed);
-            ranked.dismiss(judge.as_ref(), self.confirmed);
-            wanted.extend(ranked.items.into_iter().map(|item| item.id));
+        let (mut members, mut asked) = (Vec::new(), Vec::new());
+        for (hits, (at, registration, judge)) in hits.into_iter().zip(judges) {
+            let ranked = self.ranked(hits, registration, judge);
+            members.extend(ranked.items.iter().map(|_| at));
+            asked.extend(ranked.items.into_iter().map(|item| (judge, item)));
         }
-        self.shared.read_texts(session, place, wanted.iter().map(String::as_str), &mut texts).await?;
+        let ids = || asked.iter().map(|(_, item)| item.id.as_str());
+        self.shared.read_texts(session, place, ids(), &mut texts).await?;
+        let signed = asked.iter().filter(|(judge, _)| judge.needs_signatures()).map(|(_, item)| item.id.as_str());
+        self.shared.read_signatures(session, place, signed, &mut earlier.signatures).await?;
+        let judged = judge_together(&asked, &texts, &earlier.signatures, self.confirmed);
+        for ((at, (_, item)), judged) in members.into_iter().zip(&asked).zip(judged) {
+            // One that is not there may be put by a member.
+            if texts.contains_key(&item.id) {
+                earlier.note(at, item, judged);
+            }
+        }
         earlier.texts = texts;
         Ok((earlier, buckets))
+    }
+
+    /// What is to be judged for a registration, best first.
+    fn ranked(&self, hits: Hits, registration: &Registration, judge: &dyn Judge) -> Ranked {
+        let mut ranked = hits.rank();
+        ranked.confirm(&registration.confirmed);
+        ranked.items.retain(|item| item.id != registration.id.as_str());
+        ranked.dismiss(judge, self.confirmed);
+        ranked
     }
 
     /// Radius and position of the `simhash` channel, as the registrations know them.
@@ -247,7 +269,7 @@ impl<'a> Batch<'a> {
         &self,
         session: &mut ClientSession,
         place: Place,
-        member: &Member,
+        (at, member): (usize, &Member),
         registration: &Registration,
         earlier: &mut Earlier,
         buckets: Buckets,
@@ -260,13 +282,14 @@ impl<'a> Batch<'a> {
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
         let [hits] = hits;
-        let mut ranked = hits.rank();
-        ranked.confirm(&registration.confirmed);
-        ranked.items.retain(|item| item.id != registration.id.as_str());
-        ranked.dismiss(judge.as_ref(), self.confirmed);
+        let ranked = self.ranked(hits, registration, judge.as_ref());
+        let order: HashMap<String, usize> =
+            ranked.items.iter().enumerate().map(|(at, item)| (item.id.clone(), at)).collect();
+        let (mut matches, others) = earlier.part(at, ranked.items, &texts);
         let known = (&mut texts, &mut earlier.signatures);
         let compared = (judge.as_ref(), self.confirmed);
-        let matches = self.shared.judged(session, place, &ranked.items, known, compared).await?;
+        matches.extend(self.shared.judged(session, place, &others, known, compared).await?);
+        matches.sort_by_key(|found| order.get(found.id.as_str()));
         earlier.texts = texts;
         Ok(Judged::of(judge.as_ref(), matches, ranked.truncated))
     }

@@ -3,16 +3,16 @@
 //! The lists that the database gave are continued by the members as they are concluded, so that each is judged as if those before it
 //! had been committed. Members come after everything that is stored, hence at the ends of the lists.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::documents::{RecordDocument, SignatureDocument};
 use crate::postings::{Answer, Posting};
-use crate::propose::{Hits, Signatures, Texts};
+use crate::propose::{Hits, Proposal, Signatures, Texts};
 use crate::read::Buckets;
 use crate::write::Highest;
-use doppel_core::index::POSTINGS_PER_KEY;
+use doppel_core::index::{POSTINGS_PER_KEY, Via};
 use doppel_core::schemes::profile::Signed;
-use doppel_core::verdict::Fingerprint;
+use doppel_core::verdict::{Fingerprint, Match};
 use doppel_store::{Registration, StoredRecord};
 
 /// What the members of a batch are judged against.
@@ -27,6 +27,10 @@ pub(super) struct Earlier {
     near: Vec<(String, Fingerprint)>,
     /// Records that are stored no more, or not as they were.
     gone: HashSet<String>,
+    /// What was made of records as the database holds them, by member: these need not be judged again.
+    judged: Vec<HashMap<String, (Via, Option<Match>)>>,
+    /// Records that have another content than was judged.
+    updated: HashSet<String>,
     /// Whether all lists are whole, though something was taken from them.
     is_whole: bool,
 }
@@ -35,6 +39,33 @@ impl Earlier {
     /// What the database holds.
     pub(super) fn of(answer: Answer) -> Self {
         Self { answer, is_whole: true, ..Self::default() }
+    }
+
+    /// Notes what was made of a record that the database holds, for the member at `at`.
+    pub(super) fn note(&mut self, at: usize, item: &Proposal, judged: Option<Match>) {
+        if self.judged.len() <= at {
+            self.judged.resize_with(at + 1, HashMap::new);
+        }
+        self.judged[at].insert(item.id.clone(), (item.via, judged));
+    }
+
+    /// Parts the proposals for the member at `at` in the matches among those that were judged, and those that are to be judged: with
+    /// what `texts` say, where a member before it changed them.
+    pub(super) fn part(&mut self, at: usize, items: Vec<Proposal>, texts: &Texts) -> (Vec<Match>, Vec<Proposal>) {
+        let mut known = self.judged.get_mut(at).map(std::mem::take).unwrap_or_default();
+        let (mut matches, mut others) = (Vec::new(), Vec::new());
+        for item in items {
+            let is_gone = self.gone.contains(&item.id);
+            match known.remove(&item.id) {
+                // Removed, and not put again.
+                _ if is_gone && !texts.contains_key(&item.id) => {}
+                Some((via, judged)) if via == item.via && !is_gone && !self.updated.contains(&item.id) => {
+                    matches.extend(judged);
+                }
+                _ => others.push(item),
+            }
+        }
+        (matches, others)
     }
 
     /// Whether the next member can be judged: not where a list lacks what the database has behind its end.
@@ -71,6 +102,7 @@ impl Earlier {
 
     /// Notes that a record has another content, read as before.
     pub(super) fn update(&mut self, record: StoredRecord, filed: Option<&SignatureDocument>) {
+        self.updated.insert(record.id.as_str().to_owned());
         if let Some(text) = self.texts.get_mut(record.id.as_str()) {
             *text = RecordDocument { record, fingerprint: filed.and_then(|filed| filed.fingerprint) };
         }

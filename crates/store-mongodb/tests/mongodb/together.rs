@@ -232,41 +232,124 @@ impl Judge for Plug {
     }
 }
 
-/// Sends changes in this order, all while another is being committed; what each named as its original.
-async fn behind_each_other(
-    desk: &Desk,
-    store: &MongoStore,
-    changes: Vec<Option<Sample>>,
-    removed: &str,
-) -> Vec<Option<RecordId>> {
+/// A change to be made.
+#[derive(Clone, Debug)]
+enum Step {
+    /// With the records that are decided to be the same matter.
+    Put(Sample, Mode, Vec<String>),
+    Remove(String),
+}
+
+/// What came of it: what was done, the records named, each with the channels that found it, and the one it duplicates.
+#[derive(Debug, Default, PartialEq)]
+struct Outcome {
+    done: &'static str,
+    similar: Vec<(String, Vec<String>)>,
+    duplicate_of: Option<String>,
+}
+
+impl Outcome {
+    fn of(done: &'static str, verdict: Verdict) -> Self {
+        let similar = verdict.similar.into_iter().map(|found| (found.id.to_string(), found.via));
+        let duplicate_of = verdict.duplicate_of.map(|id| id.to_string());
+        Self { done, similar: similar.collect(), duplicate_of }
+    }
+}
+
+fn put(sample: Sample) -> Step {
+    Step::Put(sample, Mode::Put, Vec::new())
+}
+
+async fn make(desk: &Desk, step: Step) -> Outcome {
+    let (sample, mode, confirmed) = match step {
+        Step::Put(sample, mode, confirmed) => (sample, mode, confirmed),
+        Step::Remove(id) => {
+            let done = if desk.remove(&id).await { "removed" } else { "was not there" };
+            return Outcome { done, ..Outcome::default() };
+        }
+    };
+    let confirmed: Vec<&str> = confirmed.iter().map(String::as_str).collect();
+    match desk.try_put_confirmed(&sample, mode, &confirmed).await.expect("a registration") {
+        Registered::Created(record) => Outcome::of("created", record.verdict),
+        Registered::Replaced(record) => Outcome::of("replaced", record.verdict),
+        Registered::Updated(_) => Outcome { done: "updated", ..Outcome::default() },
+        Registered::Unchanged(_) => Outcome { done: "unchanged", ..Outcome::default() },
+        Registered::Skipped(verdict) => Outcome::of("skipped", verdict),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends changes in this order, all while another is being committed.
+async fn behind_each_other(desk: &Desk, store: &MongoStore, steps: Vec<Step>) -> Vec<Outcome> {
     let ((asked, is_asked), (go, may_go)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let plug = Arc::new(Plug(parking_lot::Mutex::new(Some((asked, may_go)))));
-    let first = desk.registration(&Sample::with_keys("plug", [5, 6]), Mode::Put);
+    let first = desk.registration(&Sample::with_keys("plug", [5_555, 6_666]), Mode::Put);
     let (own, judge) = (store.clone(), Arc::clone(&plug));
     let first = tokio::spawn(async move { own.register(first, judge).await.map(drop) });
     tokio::task::spawn_blocking(move || is_asked.recv()).await.expect("no panic").expect("it is asked");
     let mut calls = Vec::new();
-    for change in changes {
-        let (own, removed) = (desk.clone(), removed.to_owned());
-        calls.push(tokio::spawn(async move {
-            let Some(sample) = change else {
-                assert!(own.remove(&removed).await, "it was there");
-                return None;
-            };
-            match own.put(&sample).await {
-                Registered::Created(record) | Registered::Replaced(record) => record.verdict.duplicate_of,
-                other => panic!("{other:?}"),
-            }
-        }));
+    for step in steps {
+        let desk = desk.clone();
+        calls.push(tokio::spawn(async move { make(&desk, step).await }));
         tokio::time::sleep(std::time::Duration::from_millis(30)).await;
     }
     go.send(()).expect("it waits");
     first.await.expect("no panic").expect("it is registered");
-    let mut named = Vec::new();
+    let mut outcomes = Vec::new();
     for call in calls {
-        named.push(call.await.expect("each has the outcome that it has alone"));
+        outcomes.push(call.await.expect("each has the outcome that it has alone"));
     }
-    named
+    outcomes
+}
+
+/// Changes of a few records that match each other in all ways there are.
+fn some_steps(seed: u64, count: u64) -> Vec<Step> {
+    let steps = (0..count).map(|number| {
+        let chance = spread(seed * 1_000 + number);
+        let pick = |shift: u32, of: u64| (chance >> shift) % of;
+        let id = |at: u64| format!("r{at}");
+        let own = id(pick(0, 6));
+        if pick(8, 4) == 0 {
+            return Step::Remove(own);
+        }
+        let matter = pick(16, 3);
+        let mut sample = Sample::with_keys(own, [1, 3, 5].map(|key| key + 10 * matter));
+        sample.fingerprint = Some(0xABCD << (4 * matter) | 1 << pick(24, 2));
+        sample.note = ["", "noted"][pick(28, 2) as usize].into();
+        let confirmed = if pick(32, 3) == 0 { vec![id(pick(36, 6)), id(pick(40, 6))] } else { Vec::new() };
+        let confirmed = confirmed.into_iter().filter(|other| *other != sample.id).collect();
+        Step::Put(sample, if pick(44, 4) == 0 { Mode::SkipDuplicate } else { Mode::Put }, confirmed)
+    });
+    steps.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_that_share_transactions_end_as_one_after_the_other() {
+    const STEPS: u64 = 24;
+    let pair = Pair::start("one_by_one").await;
+    let mut seen = std::collections::BTreeMap::<&str, usize>::new();
+    for seed in 1..=6 {
+        let [together, _] = pair.desks(&format!("together{seed}")).await;
+        let [alone, _] = pair.desks(&format!("alone{seed}")).await;
+        // The second half comes to a collection that holds the first.
+        for steps in some_steps(seed, STEPS).chunks(STEPS as usize / 2) {
+            let before = pair.stores[0].attempts().0;
+            let outcomes = behind_each_other(&together, &pair.stores[0], steps.to_vec()).await;
+            let transactions = pair.stores[0].attempts().0 - before;
+            assert!(transactions < STEPS / 2, "seed {seed}: {transactions} transactions");
+            assert!(together.remove("plug").await);
+            for (step, outcome) in steps.iter().zip(outcomes) {
+                *seen.entry(outcome.done).or_default() += 1;
+                assert_eq!(outcome, make(&alone, step.clone()).await, "seed {seed}: {step:?}");
+            }
+        }
+        let ids = |records: Vec<doppel_store::StoredRecord>| records.into_iter().map(|record| record.id);
+        assert!(ids(together.all().await).eq(ids(alone.all().await)), "seed {seed}");
+    }
+    assert_eq!(seen.len(), 7, "every outcome comes up: {seen:?}");
+    let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    pair.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -275,17 +358,17 @@ async fn a_member_of_a_batch_is_judged_as_if_those_before_it_were_committed() {
     let [desk, _] = pair.desks("behind").await;
     let member = |id: &str| Sample::with_keys(id, [1, 3, 5]);
     desk.put(&member("old")).await;
-    let changes = vec![
-        Some(member("a")),
-        None,
-        Some(member("b")),
-        Some(Sample::with_keys("a", [7, 9, 11])),
-        Some(member("c")),
-        Some(Sample::with_keys("d", [7, 9, 11])),
+    let steps = vec![
+        put(member("a")),
+        Step::Remove("old".into()),
+        put(member("b")),
+        put(Sample::with_keys("a", [7, 9, 11])),
+        put(member("c")),
+        put(Sample::with_keys("d", [7, 9, 11])),
     ];
     let before = pair.stores[0].attempts().0;
-    let named = behind_each_other(&desk, &pair.stores[0], changes, "old").await;
-    let named: Vec<Option<&str>> = named.iter().map(|id| id.as_ref().map(RecordId::as_str)).collect();
+    let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
+    let named: Vec<Option<&str>> = outcomes.iter().map(|outcome| outcome.duplicate_of.as_deref()).collect();
     // `a` names the one that is removed behind it, and is replaced before `c` and `d` come.
     assert_eq!(named, [Some("old"), None, Some("a"), None, Some("b"), Some("a")]);
     let transactions = pair.stores[0].attempts().0 - before;
@@ -305,9 +388,10 @@ async fn what_is_taken_away_from_a_list_that_was_cut_is_made_up_for() {
     for number in 0..FAMILY {
         desk.put(&member(&format!("m{number}"))).await;
     }
-    let named = behind_each_other(&desk, &pair.stores[0], vec![None, Some(member("late"))], "m0").await;
+    let steps = vec![Step::Remove("m0".into()), put(member("late"))];
+    let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
     let record = desk.all().await.into_iter().find(|record| record.id.as_str() == "late").expect("it is stored");
-    assert_eq!(named[1].as_ref().map(RecordId::as_str), Some("m1"), "the first that is left");
+    assert_eq!(outcomes[1].duplicate_of.as_deref(), Some("m1"), "the first that is left");
     assert!(record.verdict.truncated);
     pair.end().await;
 }
