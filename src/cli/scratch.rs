@@ -44,6 +44,7 @@ impl Scratch {
     /// Removes it with everything in it, and of the folders made for it those that hold nothing else.
     ///
     /// Other threads may still be making files and folders in it: it is moved away first and a file takes its name, so that they fail.
+    #[expect(clippy::disallowed_methods, reason = "what is moved and made is a folder of our own")]
     pub(super) fn remove(&self) {
         let away = self.at.with_extension("away");
         if fs::rename(&self.at, &away).is_ok() {
