@@ -64,6 +64,10 @@ fn describe() {
     describe_counter!("doppel_bulk_lines_total", "lines of _bulk bodies, by status");
     describe_gauge!("doppel_records", "live records");
     describe_gauge!("doppel_index_bytes", "bytes of the in-memory indexes");
+    describe_gauge!(
+        "doppel_read_record_bytes",
+        "bytes of what was read of records to judge them and is kept, at most 32 MiB"
+    );
     describe_gauge!("doppel_sketch_bytes", "bytes of remembered sketches, at most 256 MiB and a little");
     describe_gauge!("doppel_store_disk_bytes", "bytes of the store on disk");
     describe_gauge!("doppel_store_free_bytes", "bytes free on the store's volume");

@@ -446,7 +446,7 @@ fn one_that_is_stopped_leaves_the_files_of_before_and_says_so() {
     let (pairs, groups) = (write(dir, "pairs.jsonl", "of before\n"), at(dir, "groups.jsonl"));
     let count = || fs::read_dir(dir).expect("readable").count();
     for signal in ["TERM", "INT", "HUP"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+        let mut command = crate::stoppable();
         command.args(["dedup", "--format", "jsonl", "--pairs", &pairs, "--groups", &groups, "-"]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");

@@ -314,7 +314,7 @@ fn a_salvage_that_is_stopped_leaves_nothing_by_halves() {
     let (there, made) = (parent.path().join("there"), parent.path().join("made"));
     std::fs::create_dir(&there).expect("a folder");
     for (signal, out) in [("INT", &there), ("TERM", &made), ("HUP", &made)] {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+        let mut command = crate::stoppable();
         command.arg("doctor").arg("--data").arg(folder.path()).arg("--salvage").arg(out);
         command.env("FAILPOINTS", "salvage::copying=sleep(60000)").stderr(std::process::Stdio::piped());
         let child = command.spawn().expect("doppel runs");

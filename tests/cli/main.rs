@@ -21,3 +21,10 @@ mod files;
 mod import;
 mod import_https;
 mod sample;
+
+/// `doppel`, stopped by every signal: under `nohup` it would ignore one.
+fn stoppable() -> std::process::Command {
+    let mut command = std::process::Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_doppel")]);
+    command
+}

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use crate::answers::InactiveChannel;
 use crate::frequencies::Counted;
 use crate::growth::Growth;
+use crate::read_records::ReadRecords;
 use crate::{Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
 use doppel_core::index::Probe;
@@ -37,6 +38,8 @@ pub(super) struct Context {
     /// Sketches of records that were registered or verified, under seqs that name their text for ever. The larger a collection,
     /// the more records share some phrase with a new one; a sketch refuses nearly all of those without reading them.
     pub(super) sketches: Arc<Sketches>,
+    /// What was read of records that were judged, likewise.
+    pub(super) read_records: Arc<ReadRecords>,
     /// The generations beside the live one, in their order.
     pub(super) others: Vec<Beside>,
     /// How many contexts had been made when it was last used.
@@ -61,6 +64,9 @@ pub(super) struct Beside {
 /// Most bytes of remembered sketches, of all collections together: about a million records of usual length. As much again as
 /// their index takes; with less, most candidates of a collection of that size would be read from disk to be refused.
 const SKETCH_BYTES: usize = 256 << 20;
+
+/// By how many times the bytes for sketches exceed those for read records, where both are given together.
+const READ_PART: usize = 8;
 
 /// Most collections with a dictionary of their own that are kept compiled: some 26 MB each. The one that was not used for the
 /// longest time is compiled again when it is, which takes a third of a second.
@@ -151,6 +157,7 @@ impl Context {
             profile: Arc::clone(&beside.profile),
             owner: beside.owner,
             sketches: Arc::clone(&self.sketches),
+            read_records: Arc::clone(&self.read_records),
             others: Vec::new(),
             used: AtomicU32::new(0),
             growth: Arc::default(),
@@ -165,7 +172,7 @@ impl Context {
         self.others.iter().map(|beside| (beside.generation, signed(beside))).collect()
     }
 
-    /// A context by itself, with so many bytes for sketches of its own.
+    /// A context by itself, with so many bytes for sketches of its own, and a part of that for read records.
     pub(super) fn alone(
         state: Arc<CollectionState>,
         profile: Arc<Profile>,
@@ -173,6 +180,7 @@ impl Context {
         sketch_bytes: usize,
     ) -> Self {
         let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
+        let read_records = Arc::new(ReadRecords::new((sketch_bytes / READ_PART) as u64));
         let verifier = verifier(&state.settings, &frequencies);
         let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Arc::default());
         let (counts_text, lacks_frequencies) = (false, false);
@@ -183,6 +191,7 @@ impl Context {
             frequencies,
             owner: 0,
             sketches,
+            read_records,
             others,
             used,
             growth,
@@ -271,6 +280,7 @@ pub(super) fn warm_up() {
 pub(super) struct Contexts {
     by_name: ArcSwap<HashMap<CollectionName, Arc<Context>>>,
     sketches: Arc<Sketches>,
+    read_records: Arc<ReadRecords>,
     next_owner: AtomicU32,
     /// How many have been made.
     made: AtomicU32,
@@ -282,10 +292,10 @@ pub(super) struct Contexts {
 
 impl Default for Contexts {
     fn default() -> Self {
-        let sketches = Arc::new(Sketches::new(SKETCH_BYTES));
+        let (sketches, read_records) = (Arc::new(Sketches::new(SKETCH_BYTES)), Arc::default());
         let (next_owner, made) = (AtomicU32::new(0), AtomicU32::new(0));
         let (by_name, inactive) = (ArcSwap::default(), parking_lot::Mutex::default());
-        Self { by_name, sketches, next_owner, made, inactive, compiling: Mutex::new(()) }
+        Self { by_name, sketches, read_records, next_owner, made, inactive, compiling: Mutex::new(()) }
     }
 }
 
@@ -350,6 +360,7 @@ impl Contexts {
         };
         let Beside { profile, owner, .. } = live;
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
+        let read_records = Arc::clone(&self.read_records);
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let verifier = verifier(&state.settings, &frequencies);
         let counted = Counted::of(&profile, state.settings.verify.as_ref());
@@ -362,6 +373,7 @@ impl Contexts {
             frequencies,
             owner,
             sketches,
+            read_records,
             others,
             used,
             growth,
@@ -435,6 +447,11 @@ impl Contexts {
     /// Bytes of all remembered sketches.
     pub(super) fn sketch_bytes(&self) -> u64 {
         self.sketches.memory_usage() as u64
+    }
+
+    /// Bytes of all that was read of records and is kept.
+    pub(super) fn read_record_bytes(&self) -> u64 {
+        self.read_records.memory_usage()
     }
 
     /// Forgets a dropped collection.

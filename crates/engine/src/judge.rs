@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::context::{Context, Subject};
 use crate::decisions::Rulings;
+use crate::read_records::ReadRecord;
 use doppel_core::index::Via;
 use doppel_core::record::Row;
 use doppel_core::schemes::Signature;
@@ -133,16 +134,6 @@ impl RecordJudge {
         accepting
     }
 
-    /// Whether the contents are the same, as this generation reads them. The stored digest may be another generation's, which
-    /// reads other fields; then the text is read again.
-    fn is_exact(&self, record: &StoredRecord, document: &Document) -> bool {
-        let ours = self.subject.signed.digest;
-        if record.digest_generation == self.context.state.generation {
-            return record.digest == ours;
-        }
-        !document.is_empty() && self.context.profile.exact_digest(document) == ours
-    }
-
     fn sieve(&self, verifier: &Verifier) -> &Sieve {
         self.sieve.get_or_init(|| {
             let shingles = verifier.shingles(&self.subject.document.joined());
@@ -150,14 +141,16 @@ impl RecordJudge {
         })
     }
 
-    fn overlap(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Overlap {
-        let theirs = verifier.shingles(text);
-        let overlap = verifier.overlap(self.sieve(verifier).weighed(), &theirs);
-        if candidate.seq_is_immutable {
-            let weighed = || sketch(&verifier.weigh(theirs));
-            self.context.sketches.remember(self.context.owner, candidate.record.seq, weighed);
-        }
-        overlap
+    fn overlap(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier) -> Overlap {
+        let theirs = other.shingles(|text| {
+            let shingles = verifier.shingles(text);
+            if candidate.seq_is_immutable {
+                let weighed = || sketch(&verifier.weigh(shingles.clone()));
+                self.context.sketches.remember(self.context.owner, candidate.record.seq, weighed);
+            }
+            shingles
+        });
+        verifier.overlap(self.sieve(verifier).weighed(), theirs)
     }
 
     fn own_names(&self, verifier: &Verifier) -> &OwnNames {
@@ -168,24 +161,27 @@ impl RecordJudge {
     }
 
     /// What the record and a candidate's text name.
-    fn contrast(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Contrast {
+    fn contrast(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier) -> Contrast {
         if !verifier.settings().objects {
             return Contrast::default();
         }
+        let theirs = other.named(|text| self.names_of(candidate, text, verifier));
+        contrasted(verifier, &self.own_names(verifier).named, theirs)
+    }
+
+    /// What a candidate's text names, as it is remembered or found now.
+    fn names_of(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Named {
         let (seq, sketches) = (candidate.record.seq, &self.context.sketches);
         let remembered =
             candidate.seq_is_immutable.then(|| sketches.compare(self.context.owner, names_at(seq), names::decode));
-        let theirs = match remembered.flatten() {
-            Some(objects) => Named::new(text, objects),
-            None => {
-                let theirs = self.context.named(text);
-                if candidate.seq_is_immutable {
-                    self.remember_names(seq, &theirs, verifier);
-                }
-                theirs
-            }
-        };
-        contrasted(verifier, &self.own_names(verifier).named, &theirs)
+        if let Some(objects) = remembered.flatten() {
+            return Named::new(text, objects);
+        }
+        let theirs = self.context.named(text);
+        if candidate.seq_is_immutable {
+            self.remember_names(seq, &theirs, verifier);
+        }
+        theirs
     }
 
     /// Remembers what the text of `seq` names, so that it need not be read again to be found about something else.
@@ -212,11 +208,10 @@ impl RecordJudge {
     }
 
     /// Measures a candidate by its text.
-    fn verified(&self, candidate: &Candidate<'_>, other: &Document, verifier: &Verifier) -> Verified {
-        let text = other.joined();
-        let overlap = self.overlap(candidate, &text, verifier);
+    fn verified(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier) -> Verified {
+        let overlap = self.overlap(candidate, other, verifier);
         let undecided = self.templates || verifier.could_accept(&overlap);
-        let contrast = if undecided { self.contrast(candidate, &text, verifier) } else { Contrast::default() };
+        let contrast = if undecided { self.contrast(candidate, other, verifier) } else { Contrast::default() };
         let evidence = verifier.evidence(&overlap, &contrast);
         let alike = overlap.plain.satisfies(verifier.settings());
         Verified {
@@ -240,11 +235,6 @@ struct Verified {
     template: bool,
 }
 
-/// Reads a stored record as the live generation does.
-pub(super) fn read(context: &Context, record: &StoredRecord) -> Option<Document> {
-    context.profile.read(&Row::parse(record.row.as_bytes()).ok()?).ok()
-}
-
 /// What two texts name, as far as the collection asks.
 pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &impl Naming) -> Contrast {
     if !verifier.settings().objects {
@@ -261,8 +251,8 @@ fn weighing_names(verifier: &Verifier) -> Option<&Frequencies> {
 /// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
 pub(super) fn remember(context: &Context, record: &StoredRecord) {
     let Some(verifier) = &context.verifier else { return };
-    let Some(document) = read(context, record) else { return };
-    let weighed = || sketch(&verifier.weigh(verifier.shingles(&document.joined())));
+    let Some(read) = ReadRecord::of(record, context) else { return };
+    let weighed = || sketch(&verifier.weigh(verifier.shingles(&read.document.joined())));
     context.sketches.remember(context.owner, record.seq, weighed);
 }
 
@@ -282,10 +272,13 @@ impl RecordJudge {
             return None;
         }
         let confirmed = ruled == Some(true);
-        let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
-        let other = self.context.profile.read(&row).ok()?;
-        let exact = self.is_exact(candidate.record, &other);
-        let channels = self.accepting_channels(candidate, &other);
+        let read = match candidate.seq_is_immutable {
+            true => self.context.keep(candidate.record)?,
+            false => Arc::new(ReadRecord::of(candidate.record, &self.context)?),
+        };
+        let other = &read.document;
+        let exact = read.digest == Some(self.subject.signed.digest);
+        let channels = self.accepting_channels(candidate, other);
         let same_address = channels.iter().any(|channel| channel == VIA_URL);
         if !exact && !confirmed && channels.is_empty() {
             return None;
@@ -297,7 +290,7 @@ impl RecordJudge {
             }
             (None, false) => Measures::default(),
             (Some(verifier), false) => {
-                let verified = self.verified(candidate, &other, verifier);
+                let verified = self.verified(candidate, &read, verifier);
                 if !confirmed && !same_address && !verified.accepted {
                     if !verified.template {
                         return None;
@@ -317,7 +310,7 @@ impl RecordJudge {
             jaccard: measures.jaccard,
             containment: measures.containment,
             similarity: measures.similarity,
-            relation: relation(&self.subject.document, &other),
+            relation: relation(&self.subject.document, other),
             time: other.time.map(|time| time.to_string()),
             differs: measures.differs,
             template,

@@ -22,6 +22,7 @@ pub mod idempotency;
 mod judge;
 mod lookup;
 pub mod purge;
+mod read_records;
 pub mod rebuild;
 mod rejudge;
 pub mod replay;
@@ -432,6 +433,11 @@ impl Engine {
     /// Bytes of what is remembered of records so that they need not be read: bounded, see `context`.
     pub fn sketch_bytes(&self) -> u64 {
         self.contexts.sketch_bytes()
+    }
+
+    /// Bytes of what was read of records to judge them and is kept; at most 32 MiB.
+    pub fn read_record_bytes(&self) -> u64 {
+        self.contexts.read_record_bytes()
     }
 
     /// Finishes what was begun and lets go of the store.

@@ -12,14 +12,14 @@ use rayon::prelude::*;
 
 use crate::context::{Context, Subject};
 use crate::decisions::Rulings;
-use crate::judge::{RecordJudge, contrasted, read};
+use crate::judge::{RecordJudge, contrasted};
+use crate::read_records::ReadRecord;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{GenerationIndex, Proposal};
 use doppel_core::record::Row;
-use doppel_core::similarity::{Named, Weighed};
-use doppel_core::text::Document;
+use doppel_core::similarity::Weighed;
 use doppel_store::generations::Pairs;
 use doppel_store::{Candidate, Judge, Seq, StoredRecord};
 
@@ -75,8 +75,15 @@ impl Engine {
             let Some(last) = piece.last() else { break };
             after = last.seq;
             let mut records = HashMap::new();
-            let seqs = piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq])).collect();
-            self.each_at(collection, seqs, |record| drop(records.insert(record.seq, record))).await?;
+            let mut seqs = Vec::new();
+            for seq in piece.iter().flat_map(|pairs| pairs.earlier.iter().copied().chain([pairs.seq])) {
+                match context.kept(seq) {
+                    Some(read) => drop(records.insert(seq, read)),
+                    None => seqs.push(seq),
+                }
+            }
+            let read = |record: StoredRecord| records.extend(context.keep(&record).map(|read| (record.seq, read)));
+            self.each_at(collection, seqs, read).await?;
             let judged = move || {
                 let judge = |pairs| without_refused(&context, pairs, &records);
                 piece.into_par_iter().filter_map(judge).collect::<Vec<_>>()
@@ -104,10 +111,9 @@ fn in_background(collection: CollectionName, judging: impl Future<Output = Resul
 }
 
 /// A record's pairs without those that are refused now, and how many these are; `None` where none is.
-fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, StoredRecord>) -> Option<(Pairs, u64)> {
-    let record = records.get(&pairs.seq)?;
-    let before = pairs.earlier.len();
-    let judge = RecordedPairs::new(context, record)?;
+fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, Arc<ReadRecord>>) -> Option<(Pairs, u64)> {
+    let (record, before) = (records.get(&pairs.seq)?, pairs.earlier.len());
+    let judge = RecordedPairs { context, record, weighed: OnceLock::new() };
     let stays = |seq: &Seq| records.get(seq).is_none_or(|earlier| judge.matches(earlier));
     let earlier: Vec<Seq> = pairs.earlier.into_iter().filter(stays).collect();
     let refused = (before - earlier.len()) as u64;
@@ -117,33 +123,25 @@ fn without_refused(context: &Context, pairs: Pairs, records: &HashMap<Seq, Store
 /// Judges recorded pairs again, where nothing but what is common can have changed since.
 struct RecordedPairs<'a> {
     context: &'a Context,
-    document: Document,
+    record: &'a ReadRecord,
     weighed: OnceLock<Weighed>,
-    named: OnceLock<Named>,
 }
 
-impl<'a> RecordedPairs<'a> {
-    /// For the pairs of one record; `None` where it cannot be read.
-    fn new(context: &'a Context, record: &StoredRecord) -> Option<Self> {
-        let document = read(context, record)?;
-        Some(Self { context, document, weighed: OnceLock::new(), named: OnceLock::new() })
-    }
-
+impl RecordedPairs<'_> {
     /// Whether the record and an earlier one still match.
-    fn matches(&self, earlier: &StoredRecord) -> bool {
+    fn matches(&self, earlier: &ReadRecord) -> bool {
         let Some(verifier) = &self.context.verifier else { return true };
-        let Some(other) = read(self.context, earlier) else { return true };
-        let digest = |document| self.context.profile.exact_digest(document);
-        if self.document.shares_address(&other) || digest(&self.document) == digest(&other) {
+        let same_text = earlier.digest.is_some() && earlier.digest == self.record.digest;
+        if same_text || self.record.document.shares_address(&earlier.document) {
             return true;
         }
-        let weighed = self.weighed.get_or_init(|| verifier.weigh(verifier.shingles(&self.document.joined())));
-        let text = other.joined();
-        let overlap = verifier.overlap(weighed, &verifier.shingles(&text));
+        let shingles = |text: &str| verifier.shingles(text);
+        let weighed = self.weighed.get_or_init(|| verifier.weigh(self.record.shingles(shingles).clone()));
+        let overlap = verifier.overlap(weighed, earlier.shingles(shingles));
         verifier.could_accept(&overlap) && {
-            let named = self.named.get_or_init(|| self.context.named(&self.document.joined()));
-            let theirs = self.context.named(&text);
-            verifier.evidence(&overlap, &contrasted(verifier, named, &theirs)).accepted
+            let named = |text: &str| self.context.named(text);
+            let contrast = contrasted(verifier, self.record.named(named), earlier.named(named));
+            verifier.evidence(&overlap, &contrast).accepted
         }
     }
 }

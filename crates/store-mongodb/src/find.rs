@@ -46,7 +46,7 @@ impl Shared {
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.
-            let exact = Filed { digest: filed.digest.clone(), ..Filed::default() };
+            let exact = Filed { digest: filed.digest, ..Filed::default() };
             let hits = Hits::gather(exact, &[], Buckets::default(), 0);
             let found = self.judge_hits(session, place, query, (hits, &[]), judge, until).await?;
             if !found.matches.is_empty() {
@@ -75,7 +75,7 @@ impl Shared {
         let mut ranked = hits.rank();
         ranked.confirm(confirmed);
         let except = query.except.as_ref().map(RecordId::as_str);
-        ranked.items.retain(|item| Some(item.id.as_str()) != except);
+        ranked.items.retain(|item| Some(&*item.id) != except);
         // What a majority has is never rolled back.
         ranked.dismiss(judge, Seq::MAX);
         let mut signatures = Signatures::new();

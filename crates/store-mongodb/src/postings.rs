@@ -4,6 +4,7 @@
 //! their lists: what is read is bounded.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use mongodb::ClientSession;
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
@@ -25,10 +26,10 @@ const FEW_IN_ALL: usize = 16 * FEW;
 /// Lists joined by one command: ids of 256 bytes in all of them stay below the 16 MB of a document.
 const LISTS: usize = 128;
 
-/// A record under a key.
+/// A record under a key. Of a burst of alike records each is under a dozen keys of each other one: ids are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Posting {
-    pub(super) id: String,
+    pub(super) id: Arc<str>,
     pub(super) seq: Seq,
 }
 
@@ -61,17 +62,17 @@ pub(super) struct Answer {
 
 /// What is filed under the digest and the keys of one record.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filed {
-    pub(super) digest: Postings,
+pub(super) struct Filed<'a> {
+    pub(super) digest: &'a [Posting],
     /// In the order of the keys asked.
-    pub(super) keys: Vec<Postings>,
+    pub(super) keys: Vec<&'a [Posting]>,
 }
 
 impl Answer {
     /// The part of one record.
-    pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> Filed {
-        let digest = digest.and_then(|digest| self.digests.get(&digest.0)).cloned().unwrap_or_default();
-        let keys = looked_up(keys).0.map(|key| self.keys.get(&(key.key as i64)).cloned().unwrap_or_default());
+    pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> Filed<'_> {
+        let digest = digest.and_then(|digest| self.digests.get(&digest.0)).map_or(&[][..], Vec::as_slice);
+        let keys = looked_up(keys).0.map(|key| self.keys.get(&(key.key as i64)).map_or(&[][..], Vec::as_slice));
         Filed { digest, keys: keys.collect() }
     }
 
@@ -93,7 +94,7 @@ impl Answer {
         let mut whole = true;
         for list in self.digests.values_mut().chain(self.keys.values_mut()) {
             let before = list.len();
-            list.retain(|posting| posting.id != id);
+            list.retain(|posting| *posting.id != *id);
             whole &= before < LIMIT || list.len() == before;
         }
         whole
@@ -257,7 +258,7 @@ fn list(found: &RawDocument, name: &str) -> doppel_store::Result<Postings> {
     let items = items.into_iter().map(|item| {
         let item = item.map_err(damaged)?;
         let item = item.as_document().ok_or_else(|| damaged("a posting is not a document"))?;
-        let id = item.get_str("i").map_err(damaged)?.to_owned();
+        let id = item.get_str("i").map_err(damaged)?.into();
         Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
     });
     items.collect()
@@ -265,6 +266,6 @@ fn list(found: &RawDocument, name: &str) -> doppel_store::Result<Postings> {
 
 /// Of a signature.
 fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
-    let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.to_owned();
+    let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.into();
     Ok(Posting { id, seq: signature.get_i64("seq").map_err(damaged)? as Seq })
 }

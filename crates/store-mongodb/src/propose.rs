@@ -4,12 +4,13 @@
 //! comes with the record's text, or, where a limit will cut something off, from one more read before.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use mongodb::ClientSession;
 
 use super::Shared;
 use super::documents::RecordDocument;
-use super::postings::{Filed, Postings};
+use super::postings::{Filed, Posting};
 use super::read::{Buckets, Place};
 use super::retry::Trouble;
 use doppel_core::index::rank::{Hit, Scratch};
@@ -26,8 +27,8 @@ const SHORT: usize = 24;
 /// What the index said, by record.
 #[derive(Debug, Default)]
 pub(super) struct Hits {
-    ids: Vec<String>,
-    positions: HashMap<String, usize>,
+    ids: Vec<Arc<str>>,
+    positions: HashMap<Arc<str>, usize>,
     seqs: Vec<Option<Seq>>,
     fingerprints: Vec<Option<Fingerprint>>,
     /// Position, what proposed it, its weight.
@@ -40,7 +41,7 @@ pub(super) struct Hits {
 /// A record to be judged.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
-    pub(super) id: String,
+    pub(super) id: Arc<str>,
     /// `None` for one that is there by decision alone.
     pub(super) seq: Option<Seq>,
     pub(super) via: Via,
@@ -55,17 +56,17 @@ pub(super) struct Ranked {
 }
 
 /// Records that were read, by id.
-pub(super) type Texts = HashMap<String, RecordDocument>;
+pub(super) type Texts = HashMap<Arc<str>, RecordDocument>;
 
 /// Signatures of records, by id.
-pub(super) type Signatures = HashMap<String, Vec<Option<Signature>>>;
+pub(super) type Signatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
 
 impl Hits {
     /// Adds up what was found. `channel` is the position of the `simhash` channel.
-    pub(super) fn gather(filed: Filed, keys: &[PostingKey], buckets: Buckets, channel: u8) -> Self {
+    pub(super) fn gather(filed: Filed<'_>, keys: &[PostingKey], buckets: Buckets, channel: u8) -> Self {
         let mut hits = Self { channel, ..Self::default() };
         for (id, fingerprint) in buckets.near {
-            let at = hits.position(id);
+            let at = hits.position(&id);
             hits.fingerprints[at] = Some(fingerprint);
             hits.near.push(at);
         }
@@ -87,24 +88,24 @@ impl Hits {
         hits
     }
 
-    fn file(&mut self, postings: Postings, via: Via, most: usize) {
+    fn file(&mut self, postings: &[Posting], via: Via, most: usize) {
         self.truncated |= postings.len() > POSTINGS_PER_KEY;
         let weight = weight(postings.len());
-        for posting in postings.into_iter().take(most) {
-            let at = self.position(posting.id);
+        for posting in postings.iter().take(most) {
+            let at = self.position(&posting.id);
             self.seqs[at] = Some(posting.seq);
             self.keyed.push((at, via, weight));
         }
     }
 
-    fn position(&mut self, id: String) -> usize {
-        if let Some(&at) = self.positions.get(&id) {
+    fn position(&mut self, id: &Arc<str>) -> usize {
+        if let Some(&at) = self.positions.get(id) {
             return at;
         }
         self.seqs.push(None);
         self.fingerprints.push(None);
-        self.ids.push(id.clone());
-        self.positions.insert(id, self.ids.len() - 1);
+        self.ids.push(Arc::clone(id));
+        self.positions.insert(Arc::clone(id), self.ids.len() - 1);
         self.ids.len() - 1
     }
 
@@ -113,14 +114,13 @@ impl Hits {
         self.near.len() > POSTINGS_PER_KEY || self.ids.len() > MAX_CANDIDATES
     }
 
-    fn without_seq(&self) -> Vec<&str> {
-        let unknown = self.ids.iter().zip(&self.seqs).filter(|(_, seq)| seq.is_none());
-        unknown.map(|(id, _)| id.as_str()).collect()
+    fn without_seq(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.ids.iter().zip(&self.seqs).filter(|(_, seq)| seq.is_none()).map(|(id, _)| id)
     }
 
-    fn learn(&mut self, seqs: impl Iterator<Item = (String, Seq)>) {
+    fn learn<'a>(&mut self, seqs: impl Iterator<Item = (&'a str, Seq)>) {
         for (id, seq) in seqs {
-            if let Some(&at) = self.positions.get(&id) {
+            if let Some(&at) = self.positions.get(id) {
                 self.seqs[at] = Some(seq);
             }
         }
@@ -163,15 +163,15 @@ impl Shared {
         texts: &mut Texts,
     ) -> Result<(), Trouble> {
         let whole = all.iter().filter(|hits| !hits.is_cut());
-        self.read_texts(session, place, whole.flat_map(Hits::without_seq), texts).await?;
+        self.read_texts(session, place, whole.flat_map(Hits::without_seq).map(|id| &**id), texts).await?;
         for hits in all {
-            let known =
-                hits.without_seq().into_iter().filter_map(|id| Some((id.to_owned(), texts.get(id)?.record.seq)));
-            let known: Vec<_> = known.collect();
-            hits.learn(known.into_iter());
+            let known: Vec<(Arc<str>, Seq)> =
+                hits.without_seq().filter_map(|id| Some((Arc::clone(id), texts.get(id)?.record.seq))).collect();
+            hits.learn(known.iter().map(|(id, seq)| (&**id, *seq)));
             if hits.is_cut() {
-                let seqs = self.seqs(session, place.number, &hits.without_seq()).await?;
-                hits.learn(seqs.into_iter());
+                let unknown: Vec<&str> = hits.without_seq().map(|id| &**id).collect();
+                let seqs = self.seqs(session, place.number, &unknown).await?;
+                hits.learn(seqs.iter().map(|(id, seq)| (id.as_str(), *seq)));
             }
         }
         Ok(())
@@ -203,7 +203,7 @@ impl Shared {
         (texts, signatures): (&mut Texts, &mut Signatures),
         (judge, immutable): (&dyn Judge, Seq),
     ) -> Result<Vec<Match>, Trouble> {
-        let ids = || items.iter().map(|item| item.id.as_str());
+        let ids = || items.iter().map(|item| &*item.id);
         self.read_texts(session, place, ids(), texts).await?;
         if judge.needs_signatures() {
             self.read_signatures(session, place, ids(), signatures).await?;
@@ -243,11 +243,11 @@ impl Ranked {
     pub(super) fn confirm(&mut self, confirmed: &[RecordId]) {
         let mut first: Vec<Proposal> = Vec::with_capacity(confirmed.len() + self.items.len());
         for id in confirmed.iter().map(RecordId::as_str) {
-            if first.iter().all(|item| item.id != id) {
-                let proposed = self.items.iter().find(|item| item.id == id);
+            if first.iter().all(|item| *item.id != *id) {
+                let proposed = self.items.iter().find(|item| *item.id == *id);
                 let (seq, via, fingerprint) =
                     proposed.map_or_else(Default::default, |item| (item.seq, item.via, item.fingerprint));
-                first.push(Proposal { id: id.to_owned(), seq, via: via.with(Via::DECISION), fingerprint });
+                first.push(Proposal { id: id.into(), seq, via: via.with(Via::DECISION), fingerprint });
             }
         }
         self.items.retain(|item| first.iter().all(|confirmed| confirmed.id != item.id));
@@ -311,8 +311,8 @@ mod tests {
     use super::*;
     use doppel_core::index::{GenerationIndex, Probe};
 
-    fn postings(seqs: &[u64]) -> Postings {
-        let postings = seqs.iter().map(|&seq| super::super::postings::Posting { id: format!("r{seq}"), seq });
+    fn postings(seqs: &[u64]) -> Vec<Posting> {
+        let postings = seqs.iter().map(|&seq| Posting { id: format!("r{seq}").into(), seq });
         postings.take(POSTINGS_PER_KEY + 1).collect()
     }
 
@@ -328,7 +328,6 @@ mod tests {
             let target = Fingerprint(0);
             let key = |key: u64| PostingKey { channel: 1, key: key.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 };
             let digest = |digest: u64| digest.wrapping_mul(0xD1B5_4A32_D192_ED03) | 2;
-            let mut filed = Filed { keys: vec![Vec::new(); asked.len()], ..Filed::default() };
             let (mut exact, mut lists) = (Vec::new(), vec![Vec::new(); asked.len()]);
             let mut buckets = Buckets::default();
             for (at, (d, keys, bits)) in records.iter().enumerate() {
@@ -341,19 +340,19 @@ mod tests {
                 for (list, k) in lists.iter_mut().zip(&asked) {
                     if keys.contains(k) { list.push(seq); }
                 }
-                if *bits < 2 && buckets.near.len() < 600 { buckets.near.push((format!("r{seq}"), fingerprint)); }
+                if *bits < 2 && buckets.near.len() < 600 { buckets.near.push((format!("r{seq}").into(), fingerprint)); }
             }
             let keys: Vec<PostingKey> = asked.iter().map(|&k| key(k)).collect();
             let expected = index.propose(&Probe {
                 digest_key: Some(digest(0)), fingerprint: Some((target, 3, 0)), keys: &keys,
             });
-            filed.digest = postings(&exact);
-            filed.keys = lists.iter().map(|list| postings(list)).collect();
+            let (exact, lists) = (postings(&exact), lists.iter().map(|list| postings(list)).collect::<Vec<_>>());
+            let filed = Filed { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
             let mut hits = Hits::gather(filed, &keys, buckets, 0);
-            let all: Vec<_> = hits.ids.iter().map(|id| (id.clone(), id[1..].parse().unwrap())).collect();
-            hits.learn(all.into_iter());
+            let all: Vec<Arc<str>> = hits.ids.clone();
+            hits.learn(all.iter().map(|id| (&**id, id[1..].parse().unwrap())));
             let ranked = hits.rank();
-            let got: Vec<(String, Via)> = ranked.items.iter().map(|item| (item.id.clone(), item.via)).collect();
+            let got: Vec<(String, Via)> = ranked.items.iter().map(|item| (item.id.to_string(), item.via)).collect();
             let wanted: Vec<(String, Via)> =
                 expected.items.iter().map(|item| (format!("r{}", item.seq), item.via)).collect();
             prop_assert_eq!(got, wanted);

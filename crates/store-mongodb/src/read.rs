@@ -4,6 +4,7 @@
 //! gives at most [`POSTINGS_PER_KEY`] records.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use mongodb::{ClientSession, SessionCursor};
@@ -12,12 +13,12 @@ use super::Shared;
 use super::documents::{
     self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged,
 };
+use super::propose::{Signatures, Texts};
 use super::retry::Trouble;
 use super::write::Highest;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::record::RecordId;
-use doppel_core::schemes::Signature;
 use doppel_core::schemes::probes::{self, Probe};
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Seq};
@@ -71,7 +72,7 @@ impl Pointer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buckets {
     /// Records within the radius, each once.
-    pub(super) near: Vec<(String, Fingerprint)>,
+    pub(super) near: Vec<(Arc<str>, Fingerprint)>,
     /// The highest page of each bucket that has one, and how often it was pushed to.
     pub(super) highest: Highest,
 }
@@ -175,7 +176,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         ids: &[&str],
-    ) -> Result<HashMap<String, RecordDocument>, Trouble> {
+    ) -> Result<Texts, Trouble> {
         let records = self.in_session(RECORDS);
         let asked = records.find(among(place.number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
         let mut cursor = asked.session(&mut *session).await?;
@@ -184,18 +185,18 @@ impl Shared {
         while cursor.advance(session).await? {
             let record = RecordDocument::decode(cursor.current())?;
             let list = if record.record.digest_generation == place.generation { &mut found } else { &mut elsewhere };
-            list.insert(record.record.id.as_str().to_owned(), record);
+            list.insert(Arc::<str>::from(record.record.id.as_str()), record);
         }
         if !elsewhere.is_empty() {
-            let ids: Vec<&str> = elsewhere.keys().map(String::as_str).collect();
+            let ids: Vec<&str> = elsewhere.keys().map(|id| &**id).collect();
             let all = self.in_session(SIGNATURES);
             let asked = all.find(signatures_among(place, &ids)).projection(doc! { "digest": 1, "fingerprint": 1 });
             let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
             while let Some(signature) = next(&mut cursor, session).await? {
                 let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
-                if let Some(mut record) = elsewhere.remove(id) {
+                if let Some((id, mut record)) = elsewhere.remove_entry(id) {
                     record.see_as(place.generation, &signature)?;
-                    found.insert(id.to_owned(), record);
+                    found.insert(id, record);
                 }
             }
         }
@@ -208,7 +209,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         ids: &[&str],
-    ) -> Result<HashMap<String, Vec<Option<Signature>>>, Trouble> {
+    ) -> Result<Signatures, Trouble> {
         let all = self.in_session(SIGNATURES);
         let asked = all.find(signatures_among(place, ids)).projection(doc! { "signed": 1 });
         let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
@@ -216,7 +217,7 @@ impl Shared {
         while let Some(signature) = next(&mut cursor, session).await? {
             let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
             let signed = documents::signed_of(&signature)?;
-            found.insert(id.to_owned(), signed.map(|signed| signed.signatures).unwrap_or_default());
+            found.insert(id.into(), signed.map(|signed| signed.signatures).unwrap_or_default());
         }
         Ok(found)
     }
@@ -239,7 +240,7 @@ fn probed_buckets(fingerprint: Fingerprint, radius: u8) -> impl Iterator<Item = 
 struct Looking {
     fingerprint: Option<Fingerprint>,
     found: Buckets,
-    seen: HashSet<String>,
+    seen: HashSet<Arc<str>>,
     /// How many records the bucket that was read last has given.
     taken: (BucketNumber, usize),
 }
@@ -260,8 +261,10 @@ impl Looking {
         page.walk(|entry| {
             if self.taken.1 <= POSTINGS_PER_KEY && fingerprint.distance(entry.fingerprint) <= radius {
                 self.taken.1 += 1;
-                if self.seen.insert(entry.id.to_owned()) {
-                    self.found.near.push((entry.id.to_owned(), entry.fingerprint));
+                if !self.seen.contains(entry.id) {
+                    let id = Arc::<str>::from(entry.id);
+                    self.found.near.push((Arc::clone(&id), entry.fingerprint));
+                    self.seen.insert(id);
                 }
             }
         })

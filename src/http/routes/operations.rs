@@ -53,6 +53,7 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> R
         metrics::gauge!("doppel_records").set(usage.records as f64);
         metrics::gauge!("doppel_index_bytes").set(usage.index_bytes as f64);
         metrics::gauge!("doppel_sketch_bytes").set(app.engine.sketch_bytes() as f64);
+        metrics::gauge!("doppel_read_record_bytes").set(app.engine.read_record_bytes() as f64);
         metrics::gauge!("doppel_store_disk_bytes").set(usage.disk_bytes as f64);
         metrics::gauge!("doppel_store_free_bytes").set(usage.free_bytes as f64);
     }

@@ -234,9 +234,9 @@ impl<'a> Batch<'a> {
             members.extend(ranked.items.iter().map(|_| at));
             asked.extend(ranked.items.into_iter().map(|item| (judge, item)));
         }
-        let ids = || asked.iter().map(|(_, item)| item.id.as_str());
+        let ids = || asked.iter().map(|(_, item)| &*item.id);
         self.shared.read_texts(session, place, ids(), &mut texts).await?;
-        let signed = asked.iter().filter(|(judge, _)| judge.needs_signatures()).map(|(_, item)| item.id.as_str());
+        let signed = asked.iter().filter(|(judge, _)| judge.needs_signatures()).map(|(_, item)| &*item.id);
         self.shared.read_signatures(session, place, signed, &mut earlier.signatures).await?;
         let judged = judge_together(&asked, &texts, &earlier.signatures, self.confirmed);
         for ((at, (_, item)), judged) in members.into_iter().zip(&asked).zip(judged) {
@@ -253,7 +253,7 @@ impl<'a> Batch<'a> {
     fn ranked(&self, hits: Hits, registration: &Registration, judge: &dyn Judge) -> Ranked {
         let mut ranked = hits.rank();
         ranked.confirm(&registration.confirmed);
-        ranked.items.retain(|item| item.id != registration.id.as_str());
+        ranked.items.retain(|item| *item.id != *registration.id.as_str());
         ranked.dismiss(judge, self.confirmed);
         ranked
     }
@@ -283,7 +283,7 @@ impl<'a> Batch<'a> {
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
         let [hits] = hits;
         let ranked = self.ranked(hits, registration, judge.as_ref());
-        let order: HashMap<String, usize> =
+        let order: HashMap<Arc<str>, usize> =
             ranked.items.iter().enumerate().map(|(at, item)| (item.id.clone(), at)).collect();
         let (mut matches, others) = earlier.part(at, ranked.items, &texts);
         let known = (&mut texts, &mut earlier.signatures);

@@ -4,6 +4,7 @@
 //! had been committed. Members come after everything that is stored, hence at the ends of the lists.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::documents::{RecordDocument, SignatureDocument};
 use crate::postings::{Answer, Posting};
@@ -24,13 +25,13 @@ pub(super) struct Earlier {
     pub(super) texts: Texts,
     pub(super) signatures: Signatures,
     /// Members that were put, with their fingerprints.
-    near: Vec<(String, Fingerprint)>,
+    near: Vec<(Arc<str>, Fingerprint)>,
     /// Records that are stored no more, or not as they were.
-    gone: HashSet<String>,
+    gone: HashSet<Arc<str>>,
     /// What was made of records as the database holds them, by member: these need not be judged again.
-    judged: Vec<HashMap<String, (Via, Option<Match>)>>,
+    judged: Vec<HashMap<Arc<str>, (Via, Option<Match>)>>,
     /// Records that have another content than was judged.
-    updated: HashSet<String>,
+    updated: HashSet<Arc<str>>,
     /// Whether all lists are whole, though something was taken from them.
     is_whole: bool,
 }
@@ -85,24 +86,24 @@ impl Earlier {
 
     /// Notes that a member is put.
     pub(super) fn put(&mut self, registration: &Registration, record: StoredRecord) {
-        let (id, signed) = (registration.id.as_str(), &registration.signed);
-        self.answer.add(&Posting { id: id.to_owned(), seq: record.seq }, &signed.digest, &signed.keys);
-        self.near.extend(signed.fingerprint().map(|fingerprint| (id.to_owned(), fingerprint)));
-        self.signatures.insert(id.to_owned(), signed.signatures.clone());
-        self.texts.insert(id.to_owned(), RecordDocument { record, fingerprint: signed.fingerprint() });
+        let (id, signed) = (Arc::<str>::from(registration.id.as_str()), &registration.signed);
+        self.answer.add(&Posting { id: Arc::clone(&id), seq: record.seq }, &signed.digest, &signed.keys);
+        self.near.extend(signed.fingerprint().map(|fingerprint| (Arc::clone(&id), fingerprint)));
+        self.signatures.insert(Arc::clone(&id), signed.signatures.clone());
+        self.texts.insert(id, RecordDocument { record, fingerprint: signed.fingerprint() });
     }
 
     /// Notes that a record is stored no more, or not as it was. `near` is how many records pages propose to any one member.
     pub(super) fn remove(&mut self, id: &str, near: usize) {
         self.is_whole &= self.answer.remove(id) && near <= POSTINGS_PER_KEY;
-        self.gone.insert(id.to_owned());
+        self.gone.insert(id.into());
         self.texts.remove(id);
         self.signatures.remove(id);
     }
 
     /// Notes that a record has another content, read as before.
     pub(super) fn update(&mut self, record: StoredRecord, filed: Option<&SignatureDocument>) {
-        self.updated.insert(record.id.as_str().to_owned());
+        self.updated.insert(record.id.as_str().into());
         if let Some(text) = self.texts.get_mut(record.id.as_str()) {
             *text = RecordDocument { record, fingerprint: filed.and_then(|filed| filed.fingerprint) };
         }
