@@ -16,6 +16,9 @@ use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Match};
 use doppel_store::{Registration, StoredRecord};
 
+/// What was made of records, by id, and what had proposed them.
+type JudgedRecords = HashMap<Arc<str>, (Via, Option<Match>)>;
+
 /// What the members of a batch are judged against.
 #[derive(Default)]
 pub(super) struct Earlier {
@@ -29,7 +32,7 @@ pub(super) struct Earlier {
     /// Records that are stored no more, or not as they were.
     gone: HashSet<Arc<str>>,
     /// What was made of records as the database holds them, by member: these need not be judged again.
-    judged: Vec<HashMap<Arc<str>, (Via, Option<Match>)>>,
+    judged: Vec<JudgedRecords>,
     /// Records that have another content than was judged.
     updated: HashSet<Arc<str>>,
     /// Whether all lists are whole, though something was taken from them.
