@@ -203,7 +203,7 @@ impl Activating {
             }
         }
         sequencer.live = generation.id;
-        sequencer.standby = state.others.iter().map(|other| other.id).collect();
+        sequencer.standby = state.standby_ids();
         let old = collection.shown.swap(Arc::new(Shown { state, live: Arc::clone(generation) }));
         *collection.activation.lock() = None;
         drop(sequencer);

@@ -11,7 +11,8 @@ use super::keyspaces::Space;
 use super::layout;
 use super::shared_state::SharedState;
 use doppel_core::index::{Probe, Proposal, Proposals, Via};
-use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
+use doppel_store::rules::plan::check_live;
+use doppel_store::{Found, Judge, Query, Result, Seq, StoredRecord, Until};
 
 /// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
 /// and publications are a sync apart, so the second try nearly always succeeds.
@@ -64,9 +65,7 @@ impl SharedState {
         loop {
             let shown = collection.shown.load_full();
             let live = &shown.live;
-            if query.generation != live.id {
-                return Err(StoreError::StaleGeneration { given: query.generation, live: live.id });
-            }
+            check_live(query.generation, live.id)?;
             let probe = Probe {
                 digest_key: query.digest.map(|digest| digest.key()),
                 fingerprint: query.fingerprint,

@@ -52,7 +52,7 @@ impl SharedState {
     ) -> Result<AnswerReceiver> {
         let mut sequencer = collection.sequencer.lock();
         ops.push(put_state(collection.number, sequencer.next_generation, &state)?);
-        sequencer.standby = state.others.iter().map(|other| other.id).collect();
+        sequencer.standby = state.standby_ids();
         let ticket = Ticket::next(&mut sequencer, Rollback::nothing(collection), &self.committer);
         drop(sequencer);
         let shown = Arc::clone(collection);

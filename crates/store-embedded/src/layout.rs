@@ -183,23 +183,9 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     let length = reader.u32()? as usize;
     let verdict = reader.take(length)?;
     let verdict =
-        if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { blank_verdict() };
+        if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { Verdict::blank() };
     let row = Arc::from(reader.text(reader.0.len())?);
     Ok(StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
-}
-
-/// Used where a verdict is not known or not wanted.
-pub(super) fn blank_verdict() -> Verdict {
-    let kind = doppel_core::verdict::VerdictKind::Original;
-    Verdict {
-        kind,
-        duplicate_of: None,
-        fingerprint: None,
-        generation: 0,
-        statistics: 0,
-        similar: Vec::new(),
-        truncated: false,
-    }
 }
 
 const HAS_FINGERPRINT: u8 = 1;
@@ -387,7 +373,7 @@ mod tests {
             row: "{\"title\":\"路灯不亮\"}".into(),
             digest: Digest([7; 32]),
             digest_generation: 4,
-            verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..blank_verdict() },
+            verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..Verdict::blank() },
             duplicate_of_seq: Some(2),
             stored_at: "2026-01-01T00:00:00Z".into(),
         }
@@ -402,7 +388,7 @@ mod tests {
         let decoded = decode_record(5, &value, true).expect("a record");
         assert_eq!(format!("{decoded:?}"), format!("{:?}", record()));
         let candidate = decode_record(5, &value, false).expect("a record");
-        assert_eq!((candidate.row, candidate.verdict), (record().row, blank_verdict()));
+        assert_eq!((candidate.row, candidate.verdict), (record().row, Verdict::blank()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::read::{Buckets, Place};
 use super::retry::Trouble;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
+use doppel_store::rules::plan::check_live;
 use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
 /// How many texts are fetched at a time when any one match will do.
@@ -41,7 +42,9 @@ impl Shared {
         let mut question = Question::default();
         question.add(query.digest.as_ref(), keys);
         let pointer = self.pointer(session, &query.collection).await?;
-        Self::check_pointer(pointer.as_ref(), place, None, &query.collection)?;
+        let pointer = pointer.filter(|pointer| pointer.number == place.number);
+        let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(query.collection.clone()))?;
+        check_live(place.generation, pointer.generation)?;
         let answer = self.filed(session, place, &question).await?;
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {

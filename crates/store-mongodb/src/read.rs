@@ -20,6 +20,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::probes::{self, Probe};
 use doppel_core::verdict::Fingerprint;
+use doppel_store::rules::plan::Moment;
 use doppel_store::{GenerationId, Seq};
 
 /// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
@@ -44,6 +45,11 @@ pub(super) struct Pointer {
 }
 
 impl Pointer {
+    /// What a change must rest on.
+    pub(super) fn moment(&self) -> Moment<'_> {
+        Moment { live: self.generation, standby: &self.others, decided: self.decided }
+    }
+
     /// What of a collection's document it is read from.
     pub(super) fn projection() -> Document {
         doc! { "number": 1, "generation": 1, "others.id": 1, "decided": 1 }

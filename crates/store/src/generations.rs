@@ -73,6 +73,11 @@ impl CollectionState {
         self.others.iter().find(|other| other.id == id).ok_or_else(|| self.lacks(id))
     }
 
+    /// The standby generations, ascending.
+    pub fn standby_ids(&self) -> Vec<GenerationId> {
+        self.others.iter().map(|other| other.id).collect()
+    }
+
     /// What to answer to who names `generation`, which is not beside the live one.
     pub fn lacks(&self, generation: GenerationId) -> StoreError {
         StoreError::UnknownGeneration { collection: self.name.clone(), generation }

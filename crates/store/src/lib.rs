@@ -24,6 +24,7 @@ pub mod frequencies;
 pub mod generations;
 #[cfg(feature = "testkit")]
 pub mod model;
+pub mod rules;
 pub mod tasks;
 
 use std::sync::Arc;
@@ -187,19 +188,6 @@ impl Registration {
     /// The standby generations that it is signed for.
     pub fn standby(&self) -> Vec<GenerationId> {
         self.others.iter().map(|(generation, _)| *generation).collect()
-    }
-
-    /// Whether a row stored under the id has this content, as far as anybody reads it.
-    pub fn is_of(&self, stored: &str) -> bool {
-        Row::parse(stored.as_bytes()).is_ok_and(|row| row.same_content(&self.row))
-    }
-
-    /// Refuses to write over other content where that is not wanted.
-    ///
-    /// # Errors
-    /// [`StoreError::IdTaken`].
-    pub fn check_content(&self, stored: &str) -> Result<()> {
-        if self.write_once && !self.is_of(stored) { Err(StoreError::IdTaken(self.id.clone())) } else { Ok(()) }
     }
 }
 

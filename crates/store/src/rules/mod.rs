@@ -1,0 +1,4 @@
+//! What every store decides alike: pure functions of what a store has read, none of which reads or writes anything.
+
+pub mod conclude;
+pub mod plan;
