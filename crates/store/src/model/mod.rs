@@ -246,19 +246,13 @@ impl Store for ModelStore {
 
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         self.with(&spec.name, |collection| {
-            let mut state = (*collection.state).clone();
-            if state.profile != spec.profile {
-                if !collection.records.is_empty() {
-                    return Err(StoreError::ProfileConflict(spec.name.clone()));
-                }
-                // Without records standby generations are worth nothing. Emptied, not removed: numbers are not given twice.
-                state.generation = collection.next_generation();
-                state.others.clear();
-                (state.live_since, state.scan_end) = (None, 0);
-                collection.generations.values_mut().for_each(|generation| *generation = Generation::default());
-                collection.generations.insert(state.generation, Generation::default());
+            let (next, has_records) = (collection.next_generation(), !collection.records.is_empty());
+            let (state, gone) = collection.state.with_settings(spec.clone(), next, has_records)?;
+            // Emptied, not removed: numbers are not given twice.
+            let emptied = gone.into_iter().chain([state.generation]).map(|id| (id, Generation::default()));
+            if state.generation == next {
+                collection.generations.extend(emptied);
             }
-            (state.settings, state.profile) = (spec.settings.clone(), spec.profile.clone());
             collection.state = Arc::new(state);
             Ok(Arc::clone(&collection.state))
         })
