@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use doppel_core::collection::ChannelPosition;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::encoding::{put_signature, take_signature};
@@ -207,7 +208,7 @@ pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
     }
     value.extend_from_slice(&(entry.keys.len() as u32).to_le_bytes());
     for run in entry.keys.chunk_by(|a, b| a.channel == b.channel) {
-        value.push(run[0].channel);
+        value.push(run[0].channel.0);
         value.extend_from_slice(&(run.len() as u32).to_le_bytes());
         value.extend(run.iter().flat_map(|key| key.key.to_le_bytes()));
     }
@@ -258,7 +259,7 @@ fn read_entry(mut reader: Reader<'_>, short_counts: bool) -> Result<IndexEntry> 
     // A damaged count must not ask for memory that the value cannot fill.
     let mut keys = Vec::with_capacity(total.min(reader.0.len() / 8));
     while keys.len() < total {
-        let channel = reader.u8()?;
+        let channel = ChannelPosition(reader.u8()?);
         let length = count(&mut reader)?;
         for _ in 0..length {
             keys.push(PostingKey { channel, key: reader.u64()? });
@@ -348,7 +349,7 @@ mod tests {
     use doppel_core::schemes::terms::{Term, Terms};
 
     fn entry() -> IndexEntry {
-        let key = |channel, key| PostingKey { channel, key };
+        let key = |channel, key| PostingKey { channel: ChannelPosition(channel), key };
         IndexEntry {
             digest_key: 0x0102,
             fingerprint: Some(Fingerprint(3)),
@@ -414,7 +415,8 @@ mod tests {
 
     #[test]
     fn as_many_keys_as_the_settings_allow_come_back() {
-        let keys = (0..8u8).flat_map(|channel| (0..=65_536u64).map(move |key| PostingKey { channel, key }));
+        let keys = (0..8u8)
+            .flat_map(|channel| (0..=65_536u64).map(move |key| PostingKey { channel: ChannelPosition(channel), key }));
         let entry = IndexEntry { keys: keys.collect(), ..entry() };
         assert!(decode_entry(&encode_entry(&entry)).expect("a known layout") == Some(entry));
     }

@@ -40,7 +40,7 @@ pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::{IndexFull, Via};
+use doppel_core::index::{Ball, IndexFull, Via};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
@@ -290,8 +290,8 @@ pub struct Query {
     pub generation: GenerationId,
     /// The digest, unless only a fingerprint is asked about.
     pub digest: Option<Digest>,
-    /// Fingerprint, radius and position of the `simhash` channel.
-    pub fingerprint: Option<(Fingerprint, u8, u8)>,
+    /// Fingerprints near one.
+    pub ball: Option<Ball>,
     /// Posting keys.
     pub signed: Option<Arc<Signed>>,
     /// A record that is not to be found: the one asked about.

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt};
 
 use crate::cli::progress::Progress;
-use doppel_core::index::Via;
+use doppel_core::index::{Ball, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
@@ -174,14 +174,11 @@ impl Ward {
 
     /// What is wrong when the live index does not find a record by its own signatures.
     async fn lost(&self, record: &StoredRecord, signed: Signed) -> anyhow::Result<Option<&'static str>> {
-        let simhash = self.generations[0].profile.iter().flat_map(Profile::schemes);
-        let channel = simhash.into_iter().position(|scheme| scheme.name() == "simhash").unwrap_or(0) as u8;
-        let radius = self.state.settings.simhash_radius().unwrap_or(0);
         let query = Query {
             collection: self.state.name.clone(),
             generation: self.state.generation,
             digest: Some(signed.digest),
-            fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, radius, channel)),
+            ball: Ball::of(&signed, self.state.settings.simhash()),
             signed: Some(Arc::new(signed)),
             except: None,
             confirmed: Vec::new(),

@@ -22,7 +22,7 @@ use super::block::{BlockIndex, Tuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
-use super::{CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
+use super::{Ball, CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
 use crate::schemes::profile::PostingKey;
 use crate::verdict::Fingerprint;
 
@@ -129,11 +129,11 @@ impl GenerationIndex {
     /// in (most of) the digest key; whoever needs certainty compares digests.
     pub fn propose(&self, probe: &Probe<'_>) -> Proposals {
         Scratch::with(|scratch| {
-            if let Some((fingerprint, radius, channel)) = probe.fingerprint {
+            if let Some(Ball { centre, within }) = probe.ball {
                 let end = self.end.load(Ordering::Acquire);
                 let limit = POSTINGS_PER_KEY + 1;
-                self.blocks.search(fingerprint, radius, &self.slots, end, limit, &mut scratch.near);
-                scratch.take_near(Via::channel(channel));
+                self.blocks.search(centre, within.radius.0, &self.slots, end, limit, &mut scratch.near);
+                scratch.take_near(Via::channel(within.position));
             }
             let digest = probe.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
             let (keys, cut) = looked_up(probe.keys);

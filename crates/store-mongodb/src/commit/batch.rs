@@ -19,7 +19,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::earlier::Earlier;
 use super::plan::{Old, Plan};
-use super::{Change, Changed, Member, simhash_channel};
+use super::{Change, Changed, Member};
 use crate::Shared;
 use crate::documents::{
     self, BLOCKS, BucketNumber, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content,
@@ -31,7 +31,7 @@ use crate::propose::{Hits, Ranked, judge_together};
 use crate::read::{Buckets, Place, among, next};
 use crate::retry::{End, Trouble, Work};
 use crate::write::{Highest, take_pages};
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Fingerprint;
@@ -206,22 +206,20 @@ impl<'a> Batch<'a> {
             .collect();
         let mut question = Question::default();
         signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
-        let Some(settings) = self.settings() else {
+        let Some(simhash) = self.simhash() else {
             return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         };
         if signed.iter().all(Option::is_none) {
             return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         }
         let answer = self.shared.filed(session, place, &question).await?;
-        let (radius, channel) = settings;
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
-        let buckets = self.shared.buckets(session, place, &fingerprints, radius).await?;
+        let buckets = self.shared.buckets(session, place, &fingerprints, simhash.radius).await?;
         let mut earlier = Earlier::of(answer);
         buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
         // All texts that will be compared, but for what the members themselves change in that.
         let asked = signed.iter().zip(&buckets).filter_map(|(signed, buckets)| Some(((*signed)?, buckets)));
-        let mut hits: Vec<_> =
-            asked.map(|(signed, own)| earlier.hits(signed, own.clone(), (radius, channel))).collect();
+        let mut hits: Vec<_> = asked.map(|(signed, own)| earlier.hits(signed, own.clone(), simhash)).collect();
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
         let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
@@ -253,17 +251,13 @@ impl<'a> Batch<'a> {
 
     /// What is to be judged for a registration, best first.
     fn ranked(&self, hits: Hits, registration: &Registration, judge: &dyn Judge) -> Ranked {
-        let mut ranked = hits.rank();
-        ranked.confirm(&registration.confirmed);
-        ranked.items.retain(|item| item.id != registration.id.as_str());
-        ranked.dismiss(judge, self.confirmed);
-        ranked
+        hits.to_judge(&registration.confirmed, Some(&registration.id), (judge, self.confirmed))
     }
 
-    /// Radius and position of the `simhash` channel, as the registrations know them.
-    fn settings(&self) -> Option<(u8, u8)> {
+    /// The `simhash` channel, as the registrations know it; with `None` there are none.
+    fn simhash(&self) -> Option<SimhashChannel> {
         let found = self.members.iter().find(|member| member.registration().is_some());
-        found.map(|member| simhash_channel(&member.known.state.settings))
+        found.map(|member| member.known.state.settings.simhash().unwrap_or_default())
     }
 
     /// What becomes of a member, from what it matches.
@@ -279,8 +273,8 @@ impl<'a> Batch<'a> {
         let Change::Register { judge, .. } = &member.change else {
             return Err(StoreError::Internal("only registrations are judged".into()).into());
         };
-        let settings = simhash_channel(&member.known.state.settings);
-        let mut hits = [earlier.hits(&registration.signed, buckets, settings)];
+        let simhash = member.known.state.settings.simhash().unwrap_or_default();
+        let mut hits = [earlier.hits(&registration.signed, buckets, simhash)];
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
         let [hits] = hits;

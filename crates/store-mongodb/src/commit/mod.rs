@@ -21,7 +21,7 @@ use super::admin::Known;
 use super::documents::Number;
 use super::latch::busy;
 use super::retry::Deadline;
-use doppel_core::collection::{Channel, CollectionName, Settings};
+use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::Moment;
 use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
@@ -31,15 +31,6 @@ use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
 const MOST: usize = 64;
 /// Their rows together, bytes: a transaction may write 16 MB in one entry of the log, and signatures come on top.
 const MOST_BYTES: usize = 1 << 20;
-
-/// Radius and position of the `simhash` channel.
-pub(super) fn simhash_channel(settings: &Settings) -> (u8, u8) {
-    let found = settings.channels.iter().enumerate().find_map(|(position, channel)| match channel {
-        Channel::Simhash(params) => Some((params.radius, position as u8)),
-        _ => None,
-    });
-    found.unwrap_or((0, 0))
-}
 
 /// A change of the index.
 #[derive(Clone)]

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::samples::{RADIUS, Sample, SampleJudge, Signing};
+use super::samples::{SIMHASH, Sample, SampleJudge, Signing};
 use crate::generations::{Filed, Filing, GenerationSpec, GenerationState};
 use crate::{
     CollectionSpec, CollectionState, Found, GenerationId, Mode, Query, Registered, Registration, Result, Seq,
     SequencedNotifier, Store, StoreError, StoredRecord, Until,
 };
 use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::index::Ball;
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Fingerprint, Match};
 
@@ -44,7 +45,7 @@ impl Desk {
     /// Settings with a `simhash` and a `shingle` channel.
     pub fn spec(&self, profile: &str) -> CollectionSpec {
         let settings = Settings::preset(Preset::Default);
-        assert_eq!(settings.simhash_radius(), Some(RADIUS), "samples are made for the default preset");
+        assert_eq!(settings.simhash(), Some(SIMHASH), "samples are made for the default preset");
         CollectionSpec {
             name: self.name.clone(),
             settings,
@@ -93,7 +94,7 @@ impl Desk {
             collection: self.name.clone(),
             generation: 1,
             digest: Some(signed.digest),
-            fingerprint: sample.fingerprint.map(|bits| (Fingerprint(bits), RADIUS, 0)),
+            ball: sample.fingerprint.map(|bits| Ball { centre: Fingerprint(bits), within: SIMHASH }),
             signed: Some(signed),
             except: except.map(id),
             confirmed: Vec::new(),
@@ -177,7 +178,7 @@ impl Desk {
             let query = Query {
                 generation: state.generation,
                 digest: Some(signed.digest),
-                fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, RADIUS, 0)),
+                ball: Ball::of(&signed, Some(SIMHASH)),
                 signed: Some(signed),
                 confirmed: confirmed.iter().map(|text| id(text)).collect(),
                 ..self.query(sample, except)

@@ -25,11 +25,11 @@ use crate::{
     Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Query, Registered,
     Registration, Result, Seq, Store, StoreError, StoredRecord, Until, Usage,
 };
-use doppel_core::collection::{Channel, CollectionName, Settings};
-use doppel_core::index::Via;
+use doppel_core::collection::CollectionName;
+use doppel_core::index::{Ball, Via};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::{Digest, Signed};
-use doppel_core::verdict::{Fingerprint, Match};
+use doppel_core::verdict::Match;
 
 /// See the module.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl plan::Standing for Standing {
 /// What is looked for.
 struct Wanted<'a> {
     digest: Option<Digest>,
-    fingerprint: Option<(Fingerprint, u8, u8)>,
+    ball: Option<Ball>,
     signed: Option<&'a Signed>,
     confirmed: &'a [RecordId],
 }
@@ -97,10 +97,10 @@ impl Wanted<'_> {
         if self.digest == Some(other.digest) {
             via = via.with(Via::EXACT);
         }
-        if let Some(((mine, radius, channel), theirs)) = self.fingerprint.zip(other.fingerprint())
-            && mine.distance(theirs) <= radius
+        if let Some((ball, theirs)) = self.ball.zip(other.fingerprint())
+            && ball.contains(theirs)
         {
-            via = via.with(Via::channel(channel));
+            via = via.with(Via::channel(ball.within.position));
         }
         for key in self.signed.iter().flat_map(|signed| &signed.keys) {
             if other.keys.contains(key) {
@@ -179,7 +179,7 @@ impl Collection {
         let Registration { id, signed, others, confirmed, mode, .. } = registration;
         let wanted = Wanted {
             digest: Some(signed.digest),
-            fingerprint: signed.fingerprint().zip(simhash(&self.state.settings)).map(|(f, (r, c))| (f, r, c)),
+            ball: Ball::of(signed, self.state.settings.simhash()),
             signed: Some(signed),
             confirmed,
         };
@@ -207,12 +207,6 @@ impl Collection {
     fn file(&mut self, generation: GenerationId, seq: Seq, signed: &Arc<Signed>) {
         self.generations.entry(generation).or_default().signed.insert(seq, Arc::clone(signed));
     }
-}
-
-/// Radius and position of the `simhash` channel.
-fn simhash(settings: &Settings) -> Option<(u8, u8)> {
-    let position = settings.channels.iter().position(|channel| matches!(channel, Channel::Simhash(_)))?;
-    Some((settings.simhash_radius()?, position as u8))
 }
 
 impl ModelStore {
@@ -296,8 +290,8 @@ impl Store for ModelStore {
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
         self.with(&query.collection, |collection| {
             check_live(query.generation, collection.state.generation)?;
-            let (digest, fingerprint, signed) = (query.digest, query.fingerprint, query.signed.as_deref());
-            let wanted = Wanted { digest, fingerprint, signed, confirmed: &query.confirmed };
+            let (digest, ball, signed) = (query.digest, query.ball, query.signed.as_deref());
+            let wanted = Wanted { digest, ball, signed, confirmed: &query.confirmed };
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());
             if until == Until::FirstMatch {
                 matches.truncate(1);

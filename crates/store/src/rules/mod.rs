@@ -3,3 +3,4 @@
 pub mod conclude;
 pub mod generation_life;
 pub mod plan;
+pub mod proposals;
