@@ -50,7 +50,7 @@ impl Generation {
 
     /// Files a record; its seq is above all filed before.
     pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), IndexFull> {
-        self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys).map(drop)
+        self.index.insert_signed(seq, signed).map(drop)
     }
 
     /// Takes a record out; no harm if it is not there.

@@ -28,7 +28,8 @@ use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use super::sweep::{self, Swept};
 use doppel_core::collection::CollectionName;
-use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use doppel_core::index::Entry;
+use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
 use doppel_store::{CollectionState, GenerationId, Result, Seq};
 
 /// Records filed, or lists of pairs put, in one batch: looking up so many takes the committer a few milliseconds.
@@ -119,7 +120,7 @@ impl SharedState {
         self.change_generations(&collection, state, ops, then).map(Some)
     }
 
-    fn filed(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Filed>> {
+    fn filed(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Entry>> {
         let entries = self.of_generation(collection, Space::Signatures, id, after);
         let filed = entries.map(|entry| {
             let (key, value) = entry?;
@@ -128,7 +129,7 @@ impl SharedState {
             let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(&value)? else {
                 return Ok(None);
             };
-            Ok(Some(Filed { seq, digest_key, fingerprint, keys }))
+            Ok(Some(Entry { seq, digest_key, fingerprint, keys }))
         });
         filed.filter_map(Result::transpose).take(limit).collect()
     }
@@ -291,7 +292,7 @@ impl Generations for EmbeddedStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>> {
+    ) -> Result<Vec<Entry>> {
         let shared = self.shared()?;
         let collection = shared.collection(name)?;
         blocking(|| shared.filed(&collection, generation, after, limit))

@@ -250,8 +250,9 @@ mod tests {
     use doppel_core::schemes::profile::PostingKey;
 
     fn entry(seq: Seq, keys: u64) -> IndexEntry {
-        let keys =
-            (0..keys).map(|key| PostingKey { channel: doppel_core::collection::ChannelPosition(1), key: seq * 1_000_003 + key }).collect();
+        let keys = (0..keys)
+            .map(|key| PostingKey { channel: doppel_core::collection::ChannelPosition(1), key: seq * 1_000_003 + key })
+            .collect();
         IndexEntry { digest_key: seq, fingerprint: None, keys, signatures: Vec::new() }
     }
 

@@ -20,7 +20,8 @@ use super::documents::{
 use super::retry::{End, Trouble, Work, check_reply};
 use super::{MongoStore, Shared, server, sweep};
 use doppel_core::collection::CollectionName;
-use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs};
+use doppel_core::index::Entry;
+use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// Pairs written by one command.
@@ -79,7 +80,7 @@ impl Generations for MongoStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>> {
+    ) -> Result<Vec<Entry>> {
         let asked = (documents::filed_projection(), doc! {}, "order");
         self.shared.listed(name, generation, (after, limit), asked, documents::filed_of).await
     }

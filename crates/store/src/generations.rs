@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{CollectionState, GenerationId, Result, Seq};
 use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::index::Entry;
 use doppel_core::record::RecordId;
-use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
-use doppel_core::verdict::Fingerprint;
+use doppel_core::schemes::profile::Signed;
 
 pub use super::rules::generation_life::{MAX_GENERATIONS, check_number};
 
@@ -75,26 +75,6 @@ pub struct Filing {
     pub seq: Seq,
     /// Its signatures under the generation's profile.
     pub signed: Arc<Signed>,
-}
-
-/// A record as a generation has it filed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Filed {
-    /// The record's seq.
-    pub seq: Seq,
-    /// The key of its digest, see [`Digest::key`].
-    pub digest_key: u64,
-    /// Its fingerprint, if it has one.
-    pub fingerprint: Option<Fingerprint>,
-    /// Its posting keys.
-    pub keys: Vec<PostingKey>,
-}
-
-impl Filed {
-    /// As `signed` says.
-    pub fn of(seq: Seq, digest: Digest, signed: &Signed) -> Self {
-        Self { seq, digest_key: digest.key(), fingerprint: signed.fingerprint(), keys: signed.keys.clone() }
-    }
 }
 
 /// The matches of a record in a generation, as registering or reindexing found them. A seq names one content for ever,
@@ -166,7 +146,7 @@ pub trait Generations {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>>;
+    ) -> Result<Vec<Entry>>;
 
     /// Records the matches of records in a generation, live or standby, replacing what was recorded for them; none
     /// removes that. Records that are not filed in it are left out, and what is recorded of a record is deleted with it.

@@ -11,12 +11,12 @@ use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt};
 
 use crate::cli::progress::Progress;
-use doppel_core::index::{Ball, Via};
+use doppel_core::index::{Ball, Entry, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::generations::{Filed, Phase};
+use doppel_store::generations::Phase;
 use doppel_store::{
     Candidate, CollectionState, ExaminationReport, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until,
 };
@@ -159,7 +159,7 @@ impl Ward {
         &self,
         generation: GenerationId,
         (mut after, end): (Seq, Seq),
-    ) -> anyhow::Result<BTreeMap<Seq, Filed>> {
+    ) -> anyhow::Result<BTreeMap<Seq, Entry>> {
         let mut all = BTreeMap::new();
         loop {
             let page = self.store.filed(&self.state.name, generation, after, PAGE).await?;
@@ -196,7 +196,7 @@ impl Generation {
     }
 
     /// What is wrong with what is filed of a record.
-    fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Filed>) -> Option<&'static str> {
+    fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Entry>) -> Option<&'static str> {
         let filed = match filed {
             Some(filed) => filed,
             None if self.is_complete => return Some("the record is not filed"),
@@ -207,7 +207,7 @@ impl Generation {
             Some(signed) if record.digest_generation == self.id && record.digest != signed.digest => {
                 Some("the digest is not that of the row")
             }
-            Some(signed) if filed != Filed::of(record.seq, signed.digest, signed) => {
+            Some(signed) if filed != Entry::of(record.seq, signed) => {
                 Some("what is filed is not what the row is signed as")
             }
             _ => None,

@@ -23,7 +23,7 @@ use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
 use super::{Ball, CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
-use crate::schemes::profile::PostingKey;
+use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
 /// The index has given out all its slots.
@@ -105,6 +105,11 @@ impl GenerationIndex {
             self.postings.insert(key, slot);
         }
         Ok(Slot(slot))
+    }
+
+    /// Files a signed record, see [`GenerationIndex::insert`].
+    pub fn insert_signed(&self, seq: u64, signed: &Signed) -> Result<Slot, IndexFull> {
+        self.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys)
     }
 
     /// Takes a record out, given as it was inserted; whether it was there.

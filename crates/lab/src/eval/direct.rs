@@ -125,7 +125,7 @@ pub fn look_up(
         keys += signed.keys.len() + if signed.fingerprint().is_some() { 4 } else { 0 };
         signed.signatures.iter().for_each(|signature| put_signature(&mut bytes, signature.as_ref()));
         // Room for 2^31 records; a labelled set is read into memory before.
-        let _ = index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
+        let _ = index.insert_signed(seq, signed);
     }
     let mut looked = Looked::default();
     let begun = Instant::now();

@@ -5,11 +5,12 @@ use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
 use super::{Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, signature_key};
 use doppel_core::collection::ChannelPosition;
+use doppel_core::index::Entry;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::Fingerprint;
-use doppel_store::generations::{Filed, Pairs};
+use doppel_store::generations::Pairs;
 use doppel_store::{GenerationId, Result, Seq};
 
 /// A signature as stored.
@@ -120,15 +121,15 @@ pub(in super::super) fn signed_of(raw: &RawDocument) -> Result<Option<Signed>> {
     Signed::decode(binary.bytes).map(Some).ok_or_else(|| damaged("the signatures of a record cannot be read"))
 }
 
-/// What of a signature makes a [`Filed`].
+/// What of a signature makes an [`Entry`].
 pub(in super::super) fn filed_projection() -> Document {
     // Signatures of before the counts were kept say by themselves which channel has keys.
     let without_counts = doc! { "$cond": [{ "$ifNull": ["$key_counts", false] }, "$$REMOVE", "$signed"] };
     doc! { "_id": 0, "seq": 1, "digest": 1, "fingerprint": 1, "keys": 1, "key_counts": 1, "signed": without_counts }
 }
 
-pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Filed> {
-    Ok(Filed {
+pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Entry> {
+    Ok(Entry {
         seq: raw.get_i64("seq").map_err(damaged)? as Seq,
         digest_key: digest_of(raw)?.key(),
         fingerprint: fingerprint_of(raw)?,

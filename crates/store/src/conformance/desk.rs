@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::samples::{SIMHASH, Sample, SampleJudge, Signing};
-use crate::generations::{Filed, Filing, GenerationSpec, GenerationState};
+use crate::generations::{Filing, GenerationSpec, GenerationState};
 use crate::{
     CollectionSpec, CollectionState, Found, GenerationId, Mode, Query, Registered, Registration, Result, Seq,
     SequencedNotifier, Store, StoreError, StoredRecord, Until,
 };
 use doppel_core::collection::{CollectionName, Preset, Settings};
-use doppel_core::index::Ball;
+use doppel_core::index::{Ball, Entry};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Fingerprint, Match};
 
@@ -250,8 +250,8 @@ impl Desk {
     }
 
     /// All that a generation has filed, read some at a time.
-    pub async fn filed(&self, generation: GenerationId) -> Vec<Filed> {
-        let (mut after, mut all): (Seq, Vec<Filed>) = (0, Vec::new());
+    pub async fn filed(&self, generation: GenerationId) -> Vec<Entry> {
+        let (mut after, mut all): (Seq, Vec<Entry>) = (0, Vec::new());
         loop {
             let mut page = self.store.filed(&self.name, generation, after, 5).await.expect("a page");
             let Some(last) = page.last() else { break };
@@ -264,11 +264,11 @@ impl Desk {
     }
 
     /// What a complete generation of this profile has filed: every record, signed so.
-    pub async fn should_be_filed(&self, profile: &str) -> Vec<Filed> {
+    pub async fn should_be_filed(&self, profile: &str) -> Vec<Entry> {
         let signing = Signing::of(profile);
         let filed = |record: &StoredRecord| {
             let signed = Sample::of_record(record).signed_as(signing);
-            let mut filed = Filed::of(record.seq, signed.digest, &signed);
+            let mut filed = Entry::of(record.seq, &signed);
             filed.keys.sort();
             filed
         };

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Collection, Generation, ModelStore};
-use crate::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs};
+use crate::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
 use crate::{CollectionState, GenerationId, Result, Seq};
 use doppel_core::collection::CollectionName;
+use doppel_core::index::Entry;
 
 impl Collection {
     /// A number that no generation of the collection has had.
@@ -102,11 +103,11 @@ impl Generations for ModelStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>> {
+    ) -> Result<Vec<Entry>> {
         self.with(name, |collection| {
             let Some(generation) = collection.generations.get(&generation) else { return Ok(Vec::new()) };
             let later = generation.signed.range(after.saturating_add(1)..).take(limit);
-            Ok(later.map(|(seq, signed)| Filed::of(*seq, signed.digest, signed)).collect())
+            Ok(later.map(|(seq, signed)| Entry::of(*seq, signed)).collect())
         })
     }
 
