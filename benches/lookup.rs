@@ -11,7 +11,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use doppel::cli::bench::synthetic::{self, KEYS, entry, fingerprint};
-use doppel_core::index::{Entry, GenerationIndex, Probe, Slot};
+use doppel_core::collection::SimhashChannel;
+use doppel_core::index::{Ball, Entry, GenerationIndex, Probe, Slot};
 use doppel_core::verdict::Fingerprint;
 
 const LOOKUPS: u64 = 40_000;
@@ -45,13 +46,14 @@ fn measure(records: u64, skewed_percent: u64) {
     for radius in [3, 7, 11] {
         let queries = queries(records, skewed_percent, if radius == 3 { LOOKUPS } else { 512 });
         timed(&format!("lookup, radius {radius}"), &queries, |&query| {
-            black_box(index.propose(&Probe { digest_key: None, fingerprint: Some((query, radius, 0)), keys: &[] }));
+            let ball = Ball { centre: query, within: SimhashChannel::first(radius) };
+            black_box(index.propose(&Probe { digest_key: None, ball: Some(ball), keys: &[] }));
         });
     }
     let new: Vec<Entry> = (0..LOOKUPS).map(|n| entry(records + n, skewed_percent, KEYS)).collect();
     timed("lookup, whole record", &new, |entry| {
-        let fingerprint = entry.fingerprint.map(|f| (f, 3, 0));
-        black_box(index.propose(&Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys }));
+        let ball = entry.fingerprint.map(|centre| Ball { centre, within: SimhashChannel::first(3) });
+        black_box(index.propose(&Probe { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }));
     });
     timed("insert", &new, |e| {
         black_box(index.insert(e.seq, e.digest_key, e.fingerprint, &e.keys).expect("room for it"));

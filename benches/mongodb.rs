@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use doppel_core::collection::{Channel, CollectionName, Preset, Settings};
+use doppel_core::collection::{Channel, CollectionName, Preset, Settings, SimhashChannel};
+use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
@@ -148,7 +149,7 @@ impl Bench {
             collection: self.name.clone(),
             generation: 1,
             digest: Some(signed(fingerprint, u64::MAX).digest),
-            fingerprint: Some((Fingerprint(fingerprint), RADIUS, 0)),
+            ball: Some(Ball { centre: Fingerprint(fingerprint), within: SimhashChannel::first(RADIUS) }),
             signed: None,
             except: None,
             confirmed: Vec::new(),

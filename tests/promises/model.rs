@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use doppel_core::index::Entry;
 use doppel_core::verdict::{Match, Verdict};
 use doppel_store::conformance::{Desk, Sample, Signing, id};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
-use doppel_store::generations::{Filed, Filing, Pairs, Phase};
+use doppel_store::generations::{Filing, Pairs, Phase};
 use doppel_store::model::ModelStore;
 use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -202,7 +203,7 @@ async fn beside(desk: &Desk) -> Vec<String> {
     assert_eq!(desk.store.sample(&desk.name, all.len()).await.expect("a sample"), all);
     for generation in 1..8 {
         for filed in desk.filed(generation).await {
-            let Filed { seq, digest_key, fingerprint, keys } = filed;
+            let Entry { seq, digest_key, fingerprint, keys } = filed;
             shown.push(format!("{generation} {} {digest_key} {fingerprint:?} {keys:?}", id_of(seq)));
         }
         for pairs in desk.store.pairs(&desk.name, generation, 0, usize::MAX).await.expect("a page") {

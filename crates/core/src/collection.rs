@@ -379,10 +379,12 @@ impl Settings {
         source
     }
 
-    /// The radius of the `simhash` channel, if there is one.
-    pub fn simhash_radius(&self) -> Option<u8> {
-        self.channels.iter().find_map(|channel| match channel {
-            Channel::Simhash(params) => Some(params.radius),
+    /// The `simhash` channel, if there is one.
+    pub fn simhash(&self) -> Option<SimhashChannel> {
+        (0..).zip(&self.channels).find_map(|(position, channel)| match channel {
+            Channel::Simhash(params) => {
+                Some(SimhashChannel { position: ChannelPosition(position), radius: Radius(params.radius) })
+            }
             _ => None,
         })
     }

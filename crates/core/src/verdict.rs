@@ -222,7 +222,20 @@ pub struct Verdict {
 /// Most matches a verdict lists. `similar` lists more.
 pub const VERDICT_SIMILAR: usize = 10;
 
+impl VerdictKind {
+    /// Whether the record repeats one before it.
+    pub fn is_duplicate(self) -> bool {
+        matches!(self, Self::ExactDuplicate | Self::NearDuplicate)
+    }
+}
+
 impl Verdict {
+    /// Says nothing yet: of a record that is not judged, or whose verdict is not asked for.
+    pub fn blank() -> Self {
+        let facts = Facts { too_short: false, fingerprint: None, generation: 0, statistics: 0, truncated: false };
+        Self::conclude(Vec::new(), facts)
+    }
+
     /// Draws the verdict from `matches`: exact before near before too short before original; `duplicate_of` is the match
     /// with the lowest seq.
     pub fn conclude(mut matches: Vec<Match>, facts: Facts) -> Self {

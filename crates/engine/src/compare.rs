@@ -11,8 +11,8 @@ use crate::{Engine, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::RecordPair;
-use doppel_store::generations::{Pairs, Phase};
-use doppel_store::{CollectionState, GenerationId, Seq, StoreError};
+use doppel_store::generations::Pairs;
+use doppel_store::{CollectionState, GenerationId, Seq};
 
 /// Lists of pairs read at once.
 const PIECE: usize = 1000;
@@ -146,10 +146,8 @@ impl Comparison {
 
 fn check_comparable(state: &CollectionState, generation: GenerationId) -> Result<()> {
     state.check_not_live(generation)?;
-    match state.standby(generation)?.phase {
-        Phase::Building => Err(StoreError::GenerationBuilding(generation).into()),
-        Phase::Ready => Ok(()),
-    }
+    state.ready(generation)?;
+    Ok(())
 }
 
 /// The pairs of a generation in seq order, a piece at a time.

@@ -13,14 +13,13 @@ use crate::growth::Growth;
 use crate::read_records::ReadRecords;
 use crate::{Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
-use doppel_core::index::Probe;
+use doppel_core::index::{Ball, Probe};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::similarity::{Named, Sketches, Verifier};
 use doppel_core::text::Document;
-use doppel_core::verdict::Fingerprint;
 use doppel_core::violation::Violation;
 use doppel_store::generations::Phase;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, StoreError};
@@ -212,21 +211,14 @@ impl Context {
         Ok(Subject { document, signed })
     }
 
-    /// Position and radius of the `simhash` channel.
-    pub(super) fn simhash_channel(&self) -> Option<(u8, u8)> {
-        let position = self.state.settings.channels.iter().position(|channel| channel.scheme() == "simhash")?;
-        Some((position as u8, self.state.settings.simhash_radius()?))
-    }
-
-    /// What the index is asked for a record's fingerprint: within which radius, by which channel.
-    pub(super) fn ball(&self, signed: &Signed) -> Option<(Fingerprint, u8, u8)> {
-        let fingerprint = signed.fingerprint().zip(self.simhash_channel());
-        fingerprint.map(|(fingerprint, (channel, radius))| (fingerprint, radius, channel))
+    /// What the index is asked for a record's fingerprint.
+    pub(super) fn ball(&self, signed: &Signed) -> Option<Ball> {
+        Ball::of(signed, self.state.settings.simhash())
     }
 
     /// What the index is asked for a record.
     pub(super) fn probe<'a>(&self, signed: &'a Signed) -> Probe<'a> {
-        Probe { digest_key: Some(signed.digest.key()), fingerprint: self.ball(signed), keys: &signed.keys }
+        Probe::of(signed, self.state.settings.simhash())
     }
 
     /// Whether judging needs the candidates' signatures. Decided by the channels alone: `verify` may change while records stay

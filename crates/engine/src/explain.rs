@@ -107,7 +107,7 @@ fn agreeing_channels(context: &Context, a: &Signed, b: &Signed) -> Vec<String> {
     for (position, scheme) in context.profile.schemes().iter().enumerate() {
         let (Some(ours), Some(theirs)) = (&a.signatures[position], &b.signatures[position]) else { continue };
         let keys = |signed: &Signed| -> Vec<u64> {
-            signed.keys.iter().filter(|key| usize::from(key.channel) == position).map(|key| key.key).collect()
+            signed.keys.iter().filter(|key| key.channel.index() == position).map(|key| key.key).collect()
         };
         let (keys_a, keys_b) = (keys(a), keys(b));
         // A channel without posting keys (simhash) is complete: its comparison alone decides.

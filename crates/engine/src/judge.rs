@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use crate::context::{Context, Subject};
 use crate::decisions::Rulings;
 use crate::read_records::ReadRecord;
-use doppel_core::index::Via;
+use doppel_core::collection::ChannelPosition;
+use doppel_core::index::{Ball, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::frequencies::Frequencies;
@@ -16,9 +17,7 @@ use doppel_core::similarity::{
     Contrast, Named, Naming, Occupied, Overlap, Sieve, Sifted, Verifier, add_names, contrast, sketch,
 };
 use doppel_core::text::Document;
-use doppel_core::verdict::{
-    Difference, Facts, Fingerprint, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict,
-};
+use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
 use doppel_store::{Candidate, Judge, Seq, StoredRecord};
 
 /// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
@@ -108,7 +107,7 @@ impl RecordJudge {
         let mut accepting = Vec::new();
         for (position, scheme) in self.context.profile.schemes().iter().enumerate() {
             let Some(ours) = &self.subject.signed.signatures[position] else { continue };
-            if !candidate.via.contains(Via::channel(position as u8)) {
+            if !candidate.via.contains(Via::channel(ChannelPosition(position as u8))) {
                 continue;
             }
             if scheme.name() == VIA_URL {
@@ -330,7 +329,7 @@ impl Judge for RecordJudge {
         let Some(verifier) = &self.context.verifier else { return false };
         // What was found by its digest or address, or was decided by a person, needs no resemblance.
         let addresses = self.context.profile.schemes().iter().position(|scheme| scheme.name() == VIA_URL);
-        let by_address = addresses.is_some_and(|position| via.contains(Via::channel(position as u8)));
+        let by_address = addresses.is_some_and(|position| via.contains(Via::channel(ChannelPosition(position as u8))));
         if self.templates || by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
@@ -384,27 +383,23 @@ impl Judge for RecordJudge {
 /// Judges by fingerprint alone: nothing is verified, so a match claims no similarity.
 pub(super) struct FingerprintJudge {
     context: Arc<Context>,
-    fingerprint: Fingerprint,
-    radius: u8,
+    ball: Ball,
 }
 
 impl FingerprintJudge {
-    pub(super) fn new(context: Arc<Context>, fingerprint: Fingerprint, radius: u8) -> Self {
-        Self { context, fingerprint, radius }
+    pub(super) fn new(context: Arc<Context>, ball: Ball) -> Self {
+        Self { context, ball }
     }
 }
 
 impl Judge for FingerprintJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
-        let distance = self.fingerprint.distance(candidate.fingerprint?);
-        if distance > self.radius {
-            return None;
-        }
+        let fingerprint = candidate.fingerprint.filter(|fingerprint| self.ball.contains(*fingerprint))?;
         let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
         let other = self.context.profile.read(&row).ok()?;
         Some(Match {
             via: vec!["simhash".into()],
-            distance: Some(distance),
+            distance: Some(self.ball.centre.distance(fingerprint)),
             time: other.time.map(|time| time.to_string()),
             ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
         })
@@ -417,7 +412,7 @@ impl Judge for FingerprintJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         let generation = self.context.state.generation;
         let statistics = self.context.statistics();
-        let facts = Facts { too_short: false, fingerprint: Some(self.fingerprint), generation, statistics, truncated };
+        let facts = Facts { too_short: false, fingerprint: Some(self.ball.centre), generation, statistics, truncated };
         Verdict::conclude(matches, facts)
     }
 }

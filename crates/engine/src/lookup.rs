@@ -7,7 +7,8 @@ use crate::context::{Context, Subject};
 use crate::decisions::Rulings;
 use crate::judge::{FingerprintJudge, RecordJudge};
 use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
+use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Fingerprint, sort_best_first};
 use doppel_core::violation::Violation;
@@ -126,7 +127,7 @@ impl Engine {
         &self,
         collection: &CollectionName,
         fingerprint: Fingerprint,
-        radius: Option<u8>,
+        radius: Option<Radius>,
         limit: usize,
     ) -> Result<SimilarList> {
         self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, limit)).await
@@ -136,25 +137,26 @@ impl Engine {
         &self,
         collection: &CollectionName,
         fingerprint: Fingerprint,
-        radius: Option<u8>,
+        radius: Option<Radius>,
         limit: usize,
     ) -> Result<SimilarList> {
         let context = self.context(collection).await?;
-        let Some((channel, own_radius)) = context.simhash_channel() else {
+        let Some(own) = context.state.settings.simhash() else {
             let detail = "the collection has no simhash channel, so its records have no fingerprints";
             return Err(Error::Invalid(vec![Violation::new("?fingerprint", "no_fingerprints", detail)]));
         };
-        let radius = radius.unwrap_or(own_radius);
+        let within = SimhashChannel { radius: radius.unwrap_or(own.radius), ..own };
+        let ball = Ball { centre: fingerprint, within };
         let query = Query {
             collection: collection.clone(),
             generation: context.state.generation,
             digest: None,
-            fingerprint: Some((fingerprint, radius, channel)),
+            ball: Some(ball),
             signed: None,
             except: None,
             confirmed: Vec::new(),
         };
-        let judge = Arc::new(FingerprintJudge::new(context, fingerprint, radius));
+        let judge = Arc::new(FingerprintJudge::new(context, ball));
         self.list(query, judge, Some(fingerprint), limit).await
     }
 
@@ -203,7 +205,7 @@ fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, ruli
         collection: context.state.name.clone(),
         generation: context.state.generation,
         digest: Some(subject.signed.digest),
-        fingerprint: context.ball(&subject.signed),
+        ball: context.ball(&subject.signed),
         signed: Some(subject.signed.clone()),
         except,
         confirmed: rulings.confirmed(),

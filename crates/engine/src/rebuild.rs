@@ -25,7 +25,7 @@ use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
-use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Pairs, Phase};
+use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Pairs, Phase};
 use doppel_store::{Candidate, GenerationId, Judge, Seq, StoredRecord};
 
 /// Records of one step: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
@@ -168,9 +168,8 @@ impl Engine {
     }
 }
 
-fn load(index: &GenerationIndex, filed: Vec<Filed>) -> Result<()> {
-    let entry = |Filed { seq, digest_key, fingerprint, keys }| Entry { seq, digest_key, fingerprint, keys };
-    index.load(filed.into_iter().map(entry), |_| ()).map(drop).map_err(full)
+fn load(index: &GenerationIndex, filed: Vec<Entry>) -> Result<()> {
+    index.load(filed, |_| ()).map(drop).map_err(full)
 }
 
 fn full(error: IndexFull) -> Error {
@@ -262,9 +261,7 @@ impl Rebuild {
         for item in &mut items {
             self.last = item.record.seq;
             item.proposals = self.index.propose(&self.context.probe(&item.signed)).items;
-            let Signed { digest, keys, .. } = &*item.signed;
-            let filed = self.index.insert(item.record.seq, digest.key(), item.signed.fingerprint(), keys);
-            filed.map_err(full)?;
+            self.index.insert_signed(item.record.seq, &item.signed).map_err(full)?;
         }
         Ok(items)
     }

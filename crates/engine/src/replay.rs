@@ -19,7 +19,7 @@ use doppel_core::schemes::frequencies::{Counter, Frequencies};
 use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
-use doppel_core::verdict::{Facts, Verdict};
+use doppel_core::verdict::Verdict;
 use doppel_store::{
     Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, Judge, Seq, StoreError, StoredRecord,
 };
@@ -156,7 +156,8 @@ impl Replay {
                 row,
                 digest,
                 digest_generation: self.context.state.generation,
-                verdict: blank_verdict(),
+                // No rule looks at the verdict of a candidate.
+                verdict: Verdict::blank(),
                 duplicate_of_seq: None,
                 stored_at: String::new(),
             };
@@ -175,14 +176,6 @@ impl Subjected {
     pub fn signed(&self) -> &Signed {
         &self.0.signed
     }
-}
-
-/// No rule looks at the verdict of a candidate.
-fn blank_verdict() -> Verdict {
-    Verdict::conclude(
-        Vec::new(),
-        Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated: false },
-    )
 }
 
 #[cfg(test)]

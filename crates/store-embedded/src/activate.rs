@@ -55,12 +55,8 @@ impl EmbeddedStore {
             let shared = self.writable(Reserve::Last)?;
             let collection = shared.collection(name)?;
             let state = collection.state();
-            if state.generation == id {
-                return Ok(state);
-            }
-            let other = state.standby(id)?;
-            state.with_live(other)?;
-            let generation = Arc::new(Generation::new(id, &other.settings, GenerationIndex::new()));
+            let Some(after) = state.activate(id)? else { return Ok(state) };
+            let generation = Arc::new(Generation::new(id, &after.settings, GenerationIndex::new()));
             let (disk, committer) = (Arc::clone(&shared.disk), shared.committer.clone());
             let name = name.clone();
             let activating = Activating { disk, committer, collection, generation, name, done: 0, _guard: guard };
@@ -176,7 +172,7 @@ impl Activating {
         let id = self.generation.id;
         let state = self.collection.state();
         // Dropped meanwhile, or all of them with a new profile.
-        let state = Arc::new(state.with_live(state.standby(id)?)?);
+        let state = Arc::new(state.activate(id)?.ok_or_else(|| state.lacks(id))?);
         let (end, next_generation) = {
             let sequencer = self.collection.sequencer.lock();
             (sequencer.settled_below(), sequencer.next_generation)
@@ -203,7 +199,7 @@ impl Activating {
             }
         }
         sequencer.live = generation.id;
-        sequencer.standby = state.others.iter().map(|other| other.id).collect();
+        sequencer.standby = state.standby_ids();
         let old = collection.shown.swap(Arc::new(Shown { state, live: Arc::clone(generation) }));
         *collection.activation.lock() = None;
         drop(sequencer);

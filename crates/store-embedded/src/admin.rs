@@ -65,23 +65,16 @@ impl SharedState {
         self.check_writable()?;
         let collection = self.collection(&spec.name)?;
         let old = collection.state();
-        let mut state = CollectionState { settings: spec.settings, profile: spec.profile, ..(*old).clone() };
         let mut sequencer = collection.sequencer.lock();
-        let mut gone = Vec::new();
-        if old.profile != state.profile {
-            if collection.count.load(Ordering::Acquire) > 0 || !sequencer.is_quiet() {
-                return Err(StoreError::ProfileConflict(spec.name));
-            }
-            // Without records standby generations are worth nothing.
-            gone = sequencer.generations();
-            (state.generation, state.live_since, state.scan_end) = (sequencer.next_generation, None, 0);
-            state.others.clear();
+        let has_records = collection.count.load(Ordering::Acquire) > 0 || !sequencer.is_quiet();
+        let (state, gone) = old.with_settings(spec, sequencer.next_generation, has_records)?;
+        if !gone.is_empty() {
             // At once and under the sequencer's lock: a registration signed with the old profile is refused from here on,
             // so none can slip in before the change is on disk.
             (sequencer.live, sequencer.next_generation) = (state.generation, state.generation + 1);
             sequencer.standby.clear();
             let live = Arc::new(Generation::new(state.generation, &state.settings, GenerationIndex::new()));
-            collection.shown.store(Arc::new(Shown { state: Arc::clone(&old), live }));
+            collection.shown.store(Arc::new(Shown { state: old, live }));
         }
         let mut ops = vec![put_state(collection.number, sequencer.next_generation, &state)?];
         drop(sequencer);

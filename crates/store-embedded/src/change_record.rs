@@ -18,6 +18,7 @@ use super::sequencer;
 use super::shared_state::SharedState;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
+use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing, plan};
 use doppel_store::{GenerationId, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 
 /// A change of one record, as it is asked for.
@@ -58,7 +59,7 @@ pub(super) enum Begun {
 enum Plan<'a> {
     Nothing(Answer),
     Store { registration: &'a Registration, judge: &'a Arc<dyn Judge>, replaced: Option<PendingRemoval> },
-    Update { registration: &'a Registration, record: StoredRecord, filings: Vec<(GenerationId, Vec<u8>)> },
+    Update { registration: &'a Registration, record: StoredRecord, missing: Vec<GenerationId> },
     Remove { id: &'a RecordId, removal: PendingRemoval },
 }
 
@@ -78,8 +79,11 @@ impl SharedState {
         let (ticket, effect) = match plan {
             Plan::Nothing(answer) => return Ok(Begun::Answered(Ok(answer))),
             Plan::Store { registration, judge, replaced } => self.store(&collection, registration, judge, replaced)?,
-            Plan::Update { registration, record, filings } => {
+            Plan::Update { registration, record, missing } => {
                 let value = layout::encode_record(&record)?;
+                let filed = registration.generations().filter(|(generation, _)| missing.contains(generation));
+                let entry = |signed| layout::encode_entry(&IndexEntry::of(signed, true));
+                let filings = filed.map(|(generation, signed)| (generation, entry(signed))).collect();
                 let ticket = sequencer::update(&collection, &self.committer, registration)?;
                 registration.sequenced.notify();
                 (ticket, Effect::Update { record, value, filings })
@@ -111,16 +115,30 @@ impl SharedState {
     }
 
     fn plan<'a>(&self, collection: &Collection, request: &Request<'a>) -> Result<Plan<'a>> {
-        let (live, generations) = {
+        let (live, standby) = {
             let state = collection.sequencer.lock();
             if let Request::Register(registration, _) = request {
                 state.check(registration)?;
             }
-            (state.live, state.generations())
+            (state.live, state.standby.clone())
         };
-        let stored = self.stored(collection, request.id(), &generations)?;
+        let generations = std::iter::once(live).chain(standby.iter().copied());
+        let stored = self.stored(collection, request.id(), generations)?;
         match *request {
-            Request::Register(registration, judge) => plan_registration(stored, registration, judge),
+            Request::Register(registration, judge) => {
+                Ok(match plan(registration, Moment { live, standby: &standby, decided: 0 }, stored)? {
+                    rules::Plan::Create => Plan::Store { registration, judge, replaced: None },
+                    rules::Plan::Replace(stored) => {
+                        Plan::Store { registration, judge, replaced: Some(stored.removal(live)) }
+                    }
+                    rules::Plan::Unchanged(Stored { record, .. }) => {
+                        Plan::Nothing(Answer::Registered(Registered::Unchanged(record)))
+                    }
+                    rules::Plan::Update(stored, missing) => {
+                        Plan::Update { registration, record: registration.updated(stored.record), missing }
+                    }
+                })
+            }
             Request::Remove { id, only, .. } => {
                 let stored = stored.filter(|stored| only.is_none_or(|seq| stored.record.seq == seq));
                 let removal = stored.map(|stored| stored.removal(live));
@@ -131,41 +149,24 @@ impl SharedState {
 
     /// What is stored under `id`, and how the generations have it filed. The caller holds the claim, so it stays true; but one
     /// that is being built may file it yet.
-    fn stored(&self, collection: &Collection, id: &RecordId, generations: &[GenerationId]) -> Result<Option<Stored>> {
+    fn stored(
+        &self,
+        collection: &Collection,
+        id: &RecordId,
+        generations: impl Iterator<Item = GenerationId>,
+    ) -> Result<Option<Stored>> {
         let view = self.disk.view();
         let number = collection.number;
         let Some(seq) = self.disk.seq_of(&view, number, id)? else { return Ok(None) };
         let missing = || StoreError::Internal("an id on disk names a record that is not there".into());
         let record = self.disk.record(&view, number, seq, true)?.ok_or_else(missing)?;
-        let mut entries = Vec::with_capacity(generations.len());
+        let mut entries = Vec::new();
         for generation in generations {
-            let entry = self.disk.entry(&view, number, *generation, seq)?;
-            entries.extend(entry.map(|entry| (*generation, entry)));
+            let entry = self.disk.entry(&view, number, generation, seq)?;
+            entries.extend(entry.map(|entry| (generation, entry)));
         }
         Ok(Some(Stored { record, entries }))
     }
-}
-
-fn plan_registration<'a>(
-    stored: Option<Stored>,
-    registration: &'a Registration,
-    judge: &'a Arc<dyn Judge>,
-) -> Result<Plan<'a>> {
-    let Some(stored) = stored else { return Ok(Plan::Store { registration, judge, replaced: None }) };
-    registration.check_content(&stored.record.row)?;
-    let Some(filings) = stored.same_text(registration) else {
-        let replaced = Some(stored.removal(registration.generation));
-        return Ok(Plan::Store { registration, judge, replaced });
-    };
-    let mut record = stored.record;
-    // The same text: other fields may still differ.
-    if registration.is_of(&record.row) {
-        return Ok(Plan::Nothing(Answer::Registered(Registered::Unchanged(record))));
-    }
-    record.row = Arc::clone(registration.row.json());
-    (record.digest, record.digest_generation) = (registration.signed.digest, registration.generation);
-    record.stored_at.clone_from(&registration.now);
-    Ok(Plan::Update { registration, record, filings })
 }
 
 /// What is stored under an id.
@@ -180,27 +181,6 @@ impl Stored {
         self.entries.iter().find(|(id, _)| *id == generation).map(|(_, entry)| entry)
     }
 
-    /// Whether every generation that has it filed reads the same text in the new content: then the index entries of those that
-    /// do not have it filed yet. Texts are told apart by the keys of their digests, all that is filed of them; where the
-    /// record's digest is this generation's, by that.
-    fn same_text(&self, registration: &Registration) -> Option<Vec<(GenerationId, Vec<u8>)>> {
-        let signed = &registration.signed;
-        let own = self.record.digest_generation == registration.generation;
-        let live = self.entry(registration.generation)?;
-        if live.digest_key != signed.digest.key() || (own && self.record.digest != signed.digest) {
-            return None;
-        }
-        let mut filings = Vec::new();
-        for (generation, signed) in &registration.others {
-            match self.entry(*generation) {
-                Some(entry) if entry.digest_key != signed.digest.key() => return None,
-                Some(_) => {}
-                None => filings.push((*generation, layout::encode_entry(&IndexEntry::of(signed, true)))),
-            }
-        }
-        Some(filings)
-    }
-
     /// What its removal needs to know. A damaged entry was left out of the index, so there is little to take out of it.
     fn removal(self, live: GenerationId) -> PendingRemoval {
         let digest_key = self.record.digest.key();
@@ -208,5 +188,21 @@ impl Stored {
         let damaged = self.entry(live).is_none().then(|| (live, bare()));
         let entries = self.entries.into_iter().chain(damaged).collect();
         PendingRemoval { seq: self.record.seq, outcome: Arc::default(), entries }
+    }
+}
+
+impl Standing for Stored {
+    fn record(&self) -> &StoredRecord {
+        &self.record
+    }
+
+    /// All that is filed of a digest is its key; the record has the digest of one generation.
+    fn text_in(&self, generation: GenerationId) -> Option<FiledText> {
+        let entry = self.entry(generation)?;
+        let digest = match self.record.digest_generation == generation {
+            true => FiledDigest::Whole(self.record.digest),
+            false => FiledDigest::Key(entry.digest_key),
+        };
+        Some(FiledText { seq: self.record.seq, digest })
     }
 }

@@ -12,6 +12,7 @@ use super::generation::Generation;
 use super::layout::{CollectionEntry, IndexEntry};
 use super::pending::{CommitOutcome, PendingRegistration};
 use doppel_core::collection::CollectionName;
+use doppel_store::rules::plan::Moment;
 use doppel_store::{CollectionState, GenerationId, Registration, Result, Seq, StoreError};
 
 /// What a lookup sees of a collection: changed as one, so that none mixes two generations.
@@ -74,7 +75,7 @@ impl Collection {
             activating: Arc::default(),
             sequencer: Mutex::new(SequencerState {
                 live: state.generation,
-                standby: state.others.iter().map(|other| other.id).collect(),
+                standby: state.standby_ids(),
                 next_generation,
                 next_seq,
                 next_position: 0,
@@ -141,12 +142,6 @@ impl SequencerState {
         if self.dropped {
             return Err(StoreError::UnknownCollection(registration.collection.clone()));
         }
-        let (given, live) = (registration.generation, self.live);
-        let standby = registration.others.iter().map(|(id, _)| id);
-        if given == live && standby.eq(&self.standby) {
-            Ok(())
-        } else {
-            Err(StoreError::StaleGeneration { given, live })
-        }
+        Moment { live: self.live, standby: &self.standby, decided: 0 }.check(registration)
     }
 }

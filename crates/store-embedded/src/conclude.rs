@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::layout;
 use super::pipeline::{Conclusion, JudgedRegistration};
-use doppel_core::verdict::{Match, VerdictKind};
-use doppel_store::{Mode, Seq, StoreError};
+use doppel_core::verdict::Match;
+use doppel_store::rules::conclude as rules;
+use doppel_store::{StoreError, StoredRecord};
 
 /// Concludes at once where no match depends on another change, so that the committer only has to write.
 pub(super) fn conclude_early(mut judged: JudgedRegistration) -> JudgedRegistration {
@@ -25,19 +26,14 @@ fn verdict_of(judged: &JudgedRegistration) -> Conclusion {
     let holds =
         judged.matches.iter().filter(|found| found.condition.as_ref().is_none_or(|condition| condition.holds()));
     let matches: Vec<Match> = holds.map(|found| found.found.clone()).collect();
-    let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
-    earlier.sort_unstable();
-    earlier.dedup();
-    let verdict = judged.judge.conclude(matches, judged.truncated);
-    let duplicate = matches!(verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
-    if judged.mode == Mode::SkipDuplicate && duplicate {
-        return Conclusion::Skip(verdict);
-    }
-    let mut record = judged.pending.record.clone();
-    record.duplicate_of_seq = verdict.duplicate_of.as_ref().and(earlier.first().copied());
-    record.verdict = verdict;
-    match layout::encode_record(&record) {
-        Ok(value) => Conclusion::Store { record, value, earlier },
-        Err(error) => Conclusion::Fail(error),
+    match rules::conclude(judged.judge.as_ref(), judged.mode, matches, judged.truncated) {
+        rules::Conclusion::Skip(verdict) => Conclusion::Skip(verdict),
+        rules::Conclusion::Store { verdict, duplicate_of_seq, earlier } => {
+            let record = StoredRecord { verdict, duplicate_of_seq, ..judged.pending.record.clone() };
+            match layout::encode_record(&record) {
+                Ok(value) => Conclusion::Store { record, value, earlier },
+                Err(error) => Conclusion::Fail(error),
+            }
+        }
     }
 }

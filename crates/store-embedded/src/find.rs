@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::collection::Collection;
 use super::generation::Generation;
-use super::judging::{blocking, for_each, judge_stored};
+use super::judging::{blocking, confirmed_proposal, for_each, judge_stored};
 use super::keyspaces::Space;
 use super::layout;
 use super::shared_state::SharedState;
-use doppel_core::index::{Probe, Proposal, Proposals, Via};
-use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
+use doppel_core::index::{Probe, Proposals};
+use doppel_store::rules::plan::check_live;
+use doppel_store::rules::proposals::confirmed_first;
+use doppel_store::{Found, Judge, Query, Result, Seq, StoredRecord, Until};
 
 /// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
 /// and publications are a sync apart, so the second try nearly always succeeds.
@@ -28,20 +30,9 @@ impl SharedState {
             None => None,
         };
         let mut items = proposals.items;
-        for id in &query.confirmed {
-            let Some(seq) = self.disk.seq_of(&view, collection.number, id)? else { continue };
-            let found = items.iter().position(|item| item.seq == seq);
-            let mut item = match found {
-                Some(at) => items.remove(at),
-                None => {
-                    let fingerprint = self.disk.fingerprint(&view, keys, seq)?;
-                    Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint }
-                }
-            };
-            item.via = item.via.with(Via::DECISION);
-            // Before all others: no limit cuts them off.
-            items.insert(0, item);
-        }
+        let confirmed = query.confirmed.iter().map(|id| confirmed_proposal(&self.disk, &view, keys, &live, id));
+        let confirmed: Vec<_> = confirmed.filter_map(Result::transpose).collect::<Result<_>>()?;
+        confirmed_first(&mut items, confirmed);
         items.retain(|item| Some(item.seq) != except);
         let mut matches = Vec::new();
         let cut = for_each(&items, |item| {
@@ -64,12 +55,10 @@ impl SharedState {
         loop {
             let shown = collection.shown.load_full();
             let live = &shown.live;
-            if query.generation != live.id {
-                return Err(StoreError::StaleGeneration { given: query.generation, live: live.id });
-            }
+            check_live(query.generation, live.id)?;
             let probe = Probe {
                 digest_key: query.digest.map(|digest| digest.key()),
-                fingerprint: query.fingerprint,
+                ball: query.ball,
                 keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
             };
             let view = self.disk.view();

@@ -1,7 +1,7 @@
 //! The index of one generation in memory.
 
 use super::layout::IndexEntry;
-use doppel_core::collection::{Channel, Settings};
+use doppel_core::collection::{Channel, Settings, SimhashChannel};
 use doppel_core::index::{GenerationIndex, IndexFull, Probe, Proposals, Slot};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Seq};
@@ -35,30 +35,22 @@ pub(super) fn keeps_signatures(settings: &Settings) -> bool {
 pub(super) struct Generation {
     pub(super) id: GenerationId,
     pub(super) index: GenerationIndex,
-    /// Position and radius of the `simhash` channel.
-    simhash: Option<(u8, u8)>,
+    simhash: Option<SimhashChannel>,
 }
 
 impl Generation {
     pub(super) fn new(id: GenerationId, settings: &Settings, index: GenerationIndex) -> Self {
-        let position = settings.channels.iter().position(|channel| matches!(channel, Channel::Simhash(_)));
-        let simhash = position.zip(settings.simhash_radius()).map(|(position, radius)| (position as u8, radius));
-        Self { id, index, simhash }
+        Self { id, index, simhash: settings.simhash() }
     }
 
     /// What the index proposes for a record signed so.
     pub(super) fn propose(&self, signed: &Signed) -> Proposals {
-        let fingerprint = signed.fingerprint().zip(self.simhash);
-        self.index.propose(&Probe {
-            digest_key: Some(signed.digest.key()),
-            fingerprint: fingerprint.map(|(fingerprint, (position, radius))| (fingerprint, radius, position)),
-            keys: &signed.keys,
-        })
+        self.index.propose(&Probe::of(signed, self.simhash))
     }
 
     /// Files a record; its seq is above all filed before.
     pub(super) fn insert(&self, seq: Seq, signed: &Signed) -> Result<(), IndexFull> {
-        self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys).map(drop)
+        self.index.insert_signed(seq, signed).map(drop)
     }
 
     /// Takes a record out; no harm if it is not there.

@@ -28,7 +28,8 @@ use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use super::sweep::{self, Swept};
 use doppel_core::collection::CollectionName;
-use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use doppel_core::index::Entry;
+use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
 use doppel_store::{CollectionState, GenerationId, Result, Seq};
 
 /// Records filed, or lists of pairs put, in one batch: looking up so many takes the committer a few milliseconds.
@@ -36,26 +37,21 @@ const MAX_FILED: usize = 256;
 /// ... or so many bytes of them.
 const MAX_FILED_BYTES: usize = 1 << 20;
 
-/// The same state with other standby generations.
-fn with_standby(state: &CollectionState, others: Vec<GenerationState>) -> Arc<CollectionState> {
-    Arc::new(CollectionState { others, ..state.clone() })
-}
-
 impl SharedState {
     /// Writes and then shows `state`, when all that is sequenced so far is published.
     fn change_generations(
         &self,
         collection: &Arc<Collection>,
-        state: Arc<CollectionState>,
+        state: CollectionState,
         mut ops: Vec<Op>,
         then: impl FnOnce() + Send + 'static,
     ) -> Result<AnswerReceiver> {
         let mut sequencer = collection.sequencer.lock();
         ops.push(put_state(collection.number, sequencer.next_generation, &state)?);
-        sequencer.standby = state.others.iter().map(|other| other.id).collect();
+        sequencer.standby = state.standby_ids();
         let ticket = Ticket::next(&mut sequencer, Rollback::nothing(collection), &self.committer);
         drop(sequencer);
-        let shown = Arc::clone(collection);
+        let (shown, state) = (Arc::clone(collection), Arc::new(state));
         let on_published = Box::new(move || {
             shown.show(state);
             then();
@@ -72,22 +68,19 @@ impl SharedState {
 
     fn begin_generation(&self, spec: GenerationSpec, guard: DdlGuard) -> Result<(GenerationState, AnswerReceiver)> {
         let collection = self.collection(&spec.collection)?;
-        let state = collection.state();
-        state.check_room()?;
-        let GenerationSpec { settings, profile, statistics, now, .. } = spec;
-        let mut sequencer = collection.sequencer.lock();
-        let id = sequencer.next_generation;
-        sequencer.next_generation += 1;
-        // From here on registrations are refused that are not signed for it, so the end of the scan is at most one that is.
-        sequencer.standby.push(id);
-        let scan_end = sequencer.next_seq;
-        drop(sequencer);
-        let phase = Phase::Building;
-        let begun = GenerationState { id, settings, profile, phase, created_at: now, scan_end };
-        let others = state.others.iter().cloned().chain([begun.clone()]).collect();
+        let (begun, state) = {
+            let mut sequencer = collection.sequencer.lock();
+            let id = sequencer.next_generation;
+            let begun = collection.state().begin(id, &spec, sequencer.next_seq)?;
+            sequencer.next_generation += 1;
+            // From here on registrations are refused that are not signed for it, so the end of the scan is at most one that is.
+            sequencer.standby.push(id);
+            begun
+        };
+        let (id, statistics) = (begun.id, spec.statistics);
         let put = |value| Op::Put(Space::Meta, keys::statistics_key(collection.number, id), value);
         let ops = (!statistics.is_empty()).then(|| put(statistics)).into_iter().collect();
-        let answer = self.change_generations(&collection, with_standby(&state, others), ops, move || {
+        let answer = self.change_generations(&collection, state, ops, move || {
             point("generation::announced");
             drop(guard);
         })?;
@@ -101,17 +94,12 @@ impl SharedState {
         guard: DdlGuard,
     ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
-        let state = collection.state();
-        if state.standby(id)?.phase == Phase::Ready {
-            return Ok(None);
-        }
-        let mut others = state.others.clone();
-        others.iter_mut().filter(|other| other.id == id).for_each(|other| other.phase = Phase::Ready);
+        let Some(state) = collection.state().complete(id)? else { return Ok(None) };
         let then = move || {
             point("generation::completed");
             drop(guard);
         };
-        self.change_generations(&collection, with_standby(&state, others), Vec::new(), then).map(Some)
+        self.change_generations(&collection, state, Vec::new(), then).map(Some)
     }
 
     fn drop_generation(
@@ -121,12 +109,7 @@ impl SharedState {
         guard: DdlGuard,
     ) -> Result<Option<AnswerReceiver>> {
         let collection = self.collection(name)?;
-        let state = collection.state();
-        state.check_not_live(id)?;
-        if state.standby(id).is_err() {
-            return Ok(None);
-        }
-        let others = state.others.iter().filter(|other| other.id != id).cloned().collect();
+        let Some(state) = collection.state().without(id)? else { return Ok(None) };
         let (disk, committer, number) = (Arc::clone(&self.disk), self.committer.clone(), collection.number);
         let then = move || {
             point("generation::dropped");
@@ -134,10 +117,10 @@ impl SharedState {
             drop(guard);
         };
         let ops = vec![tombstone(number, id)];
-        self.change_generations(&collection, with_standby(&state, others), ops, then).map(Some)
+        self.change_generations(&collection, state, ops, then).map(Some)
     }
 
-    fn filed(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Filed>> {
+    fn filed(&self, collection: &Collection, id: GenerationId, after: Seq, limit: usize) -> Result<Vec<Entry>> {
         let entries = self.of_generation(collection, Space::Signatures, id, after);
         let filed = entries.map(|entry| {
             let (key, value) = entry?;
@@ -146,7 +129,7 @@ impl SharedState {
             let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(&value)? else {
                 return Ok(None);
             };
-            Ok(Some(Filed { seq, digest_key, fingerprint, keys }))
+            Ok(Some(Entry { seq, digest_key, fingerprint, keys }))
         });
         filed.filter_map(Result::transpose).take(limit).collect()
     }
@@ -309,7 +292,7 @@ impl Generations for EmbeddedStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>> {
+    ) -> Result<Vec<Entry>> {
         let shared = self.shared()?;
         let collection = shared.collection(name)?;
         blocking(|| shared.filed(&collection, generation, after, limit))

@@ -10,10 +10,13 @@ use std::sync::Arc;
 
 use super::collection::Collection;
 use super::disk::Disk;
+use super::generation::Generation;
 use super::pending::PendingRegistration;
 use super::pipeline::{ConditionalMatch, Proposals, Proposed};
 use doppel_core::index::{Proposal, Via};
+use doppel_core::record::RecordId;
 use doppel_core::verdict::Match;
+use doppel_store::rules::proposals::confirmed_first;
 use doppel_store::{Candidate, GenerationId, Judge, Registration, Result, StoreError, StoredRecord};
 
 /// Candidates of this many bytes are read for a query, best first. Those behind are not verified, and the answer is truncated.
@@ -110,31 +113,39 @@ fn put_confirmed_first(
     }
     // Taken after the position: what is not under way by then is in it, and nothing later is.
     let view = disk.view();
-    let live = collection.live();
+    let (live, keys) = (collection.live(), (collection.number, registration.generation));
     let Proposals { items, confirmed_registrations, removals, .. } = proposals;
+    let mut confirmed = Vec::new();
     for id in registration.confirmed.iter().filter(|id| **id != registration.id) {
         let unpublished: Vec<_> = confirmed_registrations.iter().filter(|pending| pending.record.id == *id).collect();
-        let stored = disk.seq_of(&view, collection.number, id)?;
-        if let Some(seq) = stored.filter(|seq| unpublished.iter().all(|pending| pending.record.seq != *seq)) {
-            let fingerprint = disk.fingerprint(&view, (collection.number, registration.generation), seq)?;
-            let proposal = Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint };
-            put_first(items, Proposed { proposal, registration: None, removal: removals.get(&seq).cloned() });
-        }
-        for pending in unpublished {
+        let stored = confirmed_proposal(disk, &view, keys, &live, id)?;
+        let stored = stored.filter(|stored| unpublished.iter().all(|pending| pending.record.seq != stored.seq));
+        confirmed.extend(stored.map(|proposal| Proposed {
+            proposal,
+            registration: None,
+            removal: removals.get(&proposal.seq).cloned(),
+        }));
+        confirmed.extend(unpublished.into_iter().map(|pending| {
             let (seq, fingerprint) = (pending.record.seq, pending.signed.fingerprint());
             let proposal = Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint };
-            put_first(items, Proposed { proposal, registration: Some(Arc::clone(pending)), removal: None });
-        }
+            Proposed { proposal, registration: Some(Arc::clone(pending)), removal: None }
+        }));
     }
+    confirmed_first(items, confirmed);
     Ok(())
 }
 
-/// Puts a record that matches by decision in front; if the index proposes it, too, as one proposal.
-fn put_first(items: &mut Vec<Proposed>, confirmed: Proposed) {
-    let found = items.iter().position(|item| item.proposal.seq == confirmed.proposal.seq);
-    let mut item = found.map_or(confirmed, |at| items.remove(at));
-    item.proposal.via = item.proposal.via.with(Via::DECISION);
-    items.insert(0, item);
+/// What proposes a published record that matches by decision.
+pub(super) fn confirmed_proposal(
+    disk: &Disk,
+    view: &fjall::Snapshot,
+    keys: (u32, GenerationId),
+    live: &Generation,
+    id: &RecordId,
+) -> Result<Option<Proposal>> {
+    let Some(seq) = disk.seq_of(view, keys.0, id)? else { return Ok(None) };
+    let fingerprint = disk.fingerprint(view, keys, seq)?;
+    Ok(Some(Proposal { slot: live.slot(seq), seq, via: Via::DECISION, fingerprint }))
 }
 
 /// Calls `visit` for each of `items` in order. It says how many bytes it has read, or that it has had enough. Whether the budget

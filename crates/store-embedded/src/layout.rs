@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use doppel_core::collection::ChannelPosition;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::encoding::{put_signature, take_signature};
@@ -183,23 +184,9 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     let length = reader.u32()? as usize;
     let verdict = reader.take(length)?;
     let verdict =
-        if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { blank_verdict() };
+        if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { Verdict::blank() };
     let row = Arc::from(reader.text(reader.0.len())?);
     Ok(StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
-}
-
-/// Used where a verdict is not known or not wanted.
-pub(super) fn blank_verdict() -> Verdict {
-    let kind = doppel_core::verdict::VerdictKind::Original;
-    Verdict {
-        kind,
-        duplicate_of: None,
-        fingerprint: None,
-        generation: 0,
-        statistics: 0,
-        similar: Vec::new(),
-        truncated: false,
-    }
 }
 
 const HAS_FINGERPRINT: u8 = 1;
@@ -221,7 +208,7 @@ pub(super) fn encode_entry(entry: &IndexEntry) -> Vec<u8> {
     }
     value.extend_from_slice(&(entry.keys.len() as u32).to_le_bytes());
     for run in entry.keys.chunk_by(|a, b| a.channel == b.channel) {
-        value.push(run[0].channel);
+        value.push(run[0].channel.0);
         value.extend_from_slice(&(run.len() as u32).to_le_bytes());
         value.extend(run.iter().flat_map(|key| key.key.to_le_bytes()));
     }
@@ -272,7 +259,7 @@ fn read_entry(mut reader: Reader<'_>, short_counts: bool) -> Result<IndexEntry> 
     // A damaged count must not ask for memory that the value cannot fill.
     let mut keys = Vec::with_capacity(total.min(reader.0.len() / 8));
     while keys.len() < total {
-        let channel = reader.u8()?;
+        let channel = ChannelPosition(reader.u8()?);
         let length = count(&mut reader)?;
         for _ in 0..length {
             keys.push(PostingKey { channel, key: reader.u64()? });
@@ -362,7 +349,7 @@ mod tests {
     use doppel_core::schemes::terms::{Term, Terms};
 
     fn entry() -> IndexEntry {
-        let key = |channel, key| PostingKey { channel, key };
+        let key = |channel, key| PostingKey { channel: ChannelPosition(channel), key };
         IndexEntry {
             digest_key: 0x0102,
             fingerprint: Some(Fingerprint(3)),
@@ -387,7 +374,7 @@ mod tests {
             row: "{\"title\":\"路灯不亮\"}".into(),
             digest: Digest([7; 32]),
             digest_generation: 4,
-            verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..blank_verdict() },
+            verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..Verdict::blank() },
             duplicate_of_seq: Some(2),
             stored_at: "2026-01-01T00:00:00Z".into(),
         }
@@ -402,7 +389,7 @@ mod tests {
         let decoded = decode_record(5, &value, true).expect("a record");
         assert_eq!(format!("{decoded:?}"), format!("{:?}", record()));
         let candidate = decode_record(5, &value, false).expect("a record");
-        assert_eq!((candidate.row, candidate.verdict), (record().row, blank_verdict()));
+        assert_eq!((candidate.row, candidate.verdict), (record().row, Verdict::blank()));
     }
 
     #[test]
@@ -428,7 +415,8 @@ mod tests {
 
     #[test]
     fn as_many_keys_as_the_settings_allow_come_back() {
-        let keys = (0..8u8).flat_map(|channel| (0..=65_536u64).map(move |key| PostingKey { channel, key }));
+        let keys = (0..8u8)
+            .flat_map(|channel| (0..=65_536u64).map(move |key| PostingKey { channel: ChannelPosition(channel), key }));
         let entry = IndexEntry { keys: keys.collect(), ..entry() };
         assert!(decode_entry(&encode_entry(&entry)).expect("a known layout") == Some(entry));
     }

@@ -250,7 +250,9 @@ mod tests {
     use doppel_core::schemes::profile::PostingKey;
 
     fn entry(seq: Seq, keys: u64) -> IndexEntry {
-        let keys = (0..keys).map(|key| PostingKey { channel: 1, key: seq * 1_000_003 + key }).collect();
+        let keys = (0..keys)
+            .map(|key| PostingKey { channel: doppel_core::collection::ChannelPosition(1), key: seq * 1_000_003 + key })
+            .collect();
         IndexEntry { digest_key: seq, fingerprint: None, keys, signatures: Vec::new() }
     }
 
@@ -273,7 +275,7 @@ mod tests {
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
             let last = entry(seq, if seq < 4 { large } else { 3 }).keys.last().copied();
-            let probe = Probe { digest_key: None, fingerprint: None, keys: last.as_slice() };
+            let probe = Probe { digest_key: None, ball: None, keys: last.as_slice() };
             let found: Vec<Seq> = index.propose(&probe).items.iter().map(|proposal| proposal.seq).collect();
             assert_eq!(found, [seq]);
         }

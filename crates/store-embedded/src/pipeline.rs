@@ -33,7 +33,7 @@ use super::collection::{Collection, SequencerState};
 use super::disk::Disk;
 use super::keyspaces::Op;
 use super::pending::{CommitOutcome, Condition, PendingRegistration, PendingRemoval};
-use doppel_core::index::Proposal;
+use doppel_core::index::{Proposal, Via};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Verdict};
 use doppel_store::{GenerationId, Judge, Mode, Registered, Result, Seq, StoreError, StoredRecord};
@@ -119,6 +119,16 @@ pub(super) struct Proposed {
     pub(super) proposal: Proposal,
     pub(super) registration: Option<Arc<PendingRegistration>>,
     pub(super) removal: Option<Arc<CommitOutcome>>,
+}
+
+impl doppel_store::rules::proposals::Proposed for Proposed {
+    fn is_same(&self, other: &Self) -> bool {
+        self.proposal.is_same(&other.proposal)
+    }
+
+    fn via(&mut self) -> &mut Via {
+        &mut self.proposal.via
+    }
 }
 
 impl Proposed {

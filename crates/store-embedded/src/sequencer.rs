@@ -9,11 +9,11 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use super::collection::{Collection, SequencerState};
-use super::layout;
 use super::pending::{PendingRegistration, PendingRemoval};
 use super::pipeline::{Message, Proposals, Proposed, Rollback, Ticket};
 use doppel_core::index::Proposal;
-use doppel_store::{Registration, Result, Seq, StoredRecord};
+use doppel_core::verdict::Verdict;
+use doppel_store::{Registration, Result, Seq};
 
 /// Sequences a record to be stored: gives it a seq, asks the index for proposals, and files it. `replaced` is what is stored
 /// under its id: never among the proposals, since a record does not match itself.
@@ -104,19 +104,9 @@ fn proposals(
 
 /// The record as it is before there is a verdict. The two halves of a replacement share one outcome.
 fn pending(registration: &Registration, seq: Seq, replaced: Option<&PendingRemoval>) -> PendingRegistration {
-    let record = StoredRecord {
-        id: registration.id.clone(),
-        seq,
-        row: Arc::clone(registration.row.json()),
-        digest: registration.signed.digest,
-        digest_generation: registration.generation,
-        verdict: layout::blank_verdict(),
-        duplicate_of_seq: None,
-        stored_at: registration.now.clone(),
-    };
     PendingRegistration {
         outcome: replaced.map_or_else(Arc::default, |removal| Arc::clone(&removal.outcome)),
-        record,
+        record: registration.record(seq, Verdict::blank(), None),
         generation: registration.generation,
         signed: Arc::clone(&registration.signed),
         standby: registration.others.clone(),

@@ -134,10 +134,8 @@ impl Shared {
     pub(super) async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.known(&spec.name).await?.number;
         let mut work = Update { shared: self, spec: &spec };
-        match self.transact_in_turn(number, &mut work).await? {
-            Some(document) => Ok(Arc::clone(&self.cache.put(document).state)),
-            None => Err(StoreError::ProfileConflict(spec.name)),
-        }
+        let document = self.transact_in_turn(number, &mut work).await?;
+        Ok(Arc::clone(&self.cache.put(document).state))
     }
 
     pub(super) async fn count(&self, name: &CollectionName) -> Result<u64> {
@@ -180,13 +178,9 @@ struct Update<'a> {
 
 #[async_trait]
 impl Work for Update<'_> {
-    /// `None` where its records forbid it.
-    type Answer = Option<CollectionDocument>;
+    type Answer = CollectionDocument;
 
-    async fn attempt(
-        &mut self,
-        session: &mut ClientSession,
-    ) -> std::result::Result<End<Option<CollectionDocument>>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<CollectionDocument>, Trouble> {
         let Self { shared, spec } = self;
         let collections = shared.documents(COLLECTIONS);
         let filter = doc! { "_id": spec.name.as_str() };
@@ -194,26 +188,21 @@ impl Work for Update<'_> {
             return Err(StoreError::UnknownCollection(spec.name.clone()).into());
         };
         let mut document = CollectionDocument::decode(&document)?;
-        let renewed = document.state.profile != spec.profile;
-        if renewed {
+        let has_records = document.state.profile != spec.profile && {
             let records = shared.documents(RECORDS);
             let any = records.find_one(records_of(document.number));
-            if any.projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some() {
-                return Ok(End::Abort(None));
-            }
-            // Without records those beside it are worth nothing.
-            for other in std::mem::take(&mut document.state.others) {
-                let note = sweep::note(document.number, Some(other.id));
-                shared.documents(DROPPED).insert_one(note).session(&mut *session).await?;
-            }
-            document.last_generation += 1;
-            document.state.generation = document.last_generation;
-            (document.state.live_since, document.state.scan_end) = (None, 0);
+            any.projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some()
+        };
+        let next = document.last_generation + 1;
+        let (state, gone) = document.state.with_settings((*spec).clone(), next, has_records)?;
+        for id in gone {
+            let note = sweep::note(document.number, Some(id));
+            shared.documents(DROPPED).insert_one(note).session(&mut *session).await?;
         }
+        document.last_generation = document.last_generation.max(state.generation);
         document.commits += 1;
-        document.state.settings = spec.settings.clone();
-        document.state.profile.clone_from(&spec.profile);
+        document.state = state;
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
-        Ok(End::Commit(Some(document)))
+        Ok(End::Commit(document))
     }
 }

@@ -15,7 +15,7 @@ use super::retry;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
-use doppel_core::verdict::Fingerprint;
+use doppel_core::verdict::{Fingerprint, Verdict};
 use doppel_store::{Result, Seq, StoreError};
 
 /// Documents of one insert.
@@ -46,7 +46,7 @@ impl MongoStore {
             let seq = last;
             let mut document = doc! { "_id": record_key(number, &id) };
             document.extend(record_content(generation, &signed, &row, &now));
-            document.extend(verdict_content(seq, &documents::blank_verdict(), None)?);
+            document.extend(verdict_content(seq, &Verdict::blank(), None)?);
             rows.push(document);
             let pages = signed.fingerprint().map(|fingerprint| {
                 documents::buckets(fingerprint).map(|bucket| {

@@ -10,8 +10,9 @@ use super::postings::{Filed, Question};
 use super::propose::{Hits, Signatures, Texts};
 use super::read::{Buckets, Place};
 use super::retry::Trouble;
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
+use doppel_store::rules::plan::check_live;
 use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
 /// How many texts are fetched at a time when any one match will do.
@@ -41,23 +42,24 @@ impl Shared {
         let mut question = Question::default();
         question.add(query.digest.as_ref(), keys);
         let pointer = self.pointer(session, &query.collection).await?;
-        Self::check_pointer(pointer.as_ref(), place, None, &query.collection)?;
+        let pointer = pointer.filter(|pointer| pointer.number == place.number);
+        let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(query.collection.clone()))?;
+        check_live(place.generation, pointer.generation)?;
         let answer = self.filed(session, place, &question).await?;
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest, ..Filed::default() };
-            let hits = Hits::gather(exact, &[], Buckets::default(), 0);
+            let hits = Hits::gather(exact, &[], Buckets::default(), ChannelPosition::default());
             let found = self.judge_hits(session, place, query, (hits, &[]), judge, until).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
             }
         }
-        let (fingerprint, radius, channel) = query
-            .fingerprint
-            .map_or((None, 0, 0), |(fingerprint, radius, channel)| (Some(fingerprint), radius, channel));
-        let buckets = self.buckets(session, place, &[fingerprint], radius).await?.pop().unwrap_or_default();
-        let hits = Hits::gather(filed, keys, buckets, channel);
+        let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
+        let SimhashChannel { position, radius } = within.unwrap_or_default();
+        let buckets = self.buckets(session, place, &[centre], radius).await?.pop().unwrap_or_default();
+        let hits = Hits::gather(filed, keys, buckets, position);
         self.judge_hits(session, place, query, (hits, &query.confirmed), judge, until).await
     }
 
@@ -72,12 +74,8 @@ impl Shared {
     ) -> std::result::Result<Found, Trouble> {
         let mut texts = Texts::new();
         self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts).await?;
-        let mut ranked = hits.rank();
-        ranked.confirm(confirmed);
-        let except = query.except.as_ref().map(RecordId::as_str);
-        ranked.items.retain(|item| Some(&*item.id) != except);
         // What a majority has is never rolled back.
-        ranked.dismiss(judge, Seq::MAX);
+        let ranked = hits.shortlist(confirmed, query.except.as_ref(), (judge, Seq::MAX));
         let mut signatures = Signatures::new();
         let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
         let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };

@@ -20,7 +20,8 @@ use super::documents::{
 use super::retry::{End, Trouble, Work, check_reply};
 use super::{MongoStore, Shared, server, sweep};
 use doppel_core::collection::CollectionName;
-use doppel_store::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use doppel_core::index::Entry;
+use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// Pairs written by one command.
@@ -79,7 +80,7 @@ impl Generations for MongoStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>> {
+    ) -> Result<Vec<Entry>> {
         let asked = (documents::filed_projection(), doc! {}, "order");
         self.shared.listed(name, generation, (after, limit), asked, documents::filed_of).await
     }
@@ -105,41 +106,34 @@ impl Generations for MongoStore {
 impl Shared {
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         let begun = self.change(&spec.collection, |document| {
-            document.state.check_room()?;
             document.last_generation += 1;
             let id = document.last_generation;
-            let (settings, profile, created_at) = (spec.settings.clone(), spec.profile.clone(), spec.now.clone());
             // Whatever is committed later is filed in it by its own transaction.
-            let scan_end = document.commits + 1;
-            let state = GenerationState { id, settings, profile, phase: Phase::Building, created_at, scan_end };
-            document.state.others.push(state.clone());
+            let (begun, state) = document.state.begin(id, &spec, document.commits + 1)?;
+            document.state = state;
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
             let chunks = chunks.map(|(n, bytes)| (STATISTICS, statistics_chunk(document.number, id, n as i32, bytes)));
-            Ok(Change { answer: state, put: true, gone: Vec::new(), also: chunks.collect() })
+            Ok(Change { answer: begun, put: true, gone: Vec::new(), also: chunks.collect() })
         });
         begun.await
     }
 
     /// The number of a collection that has `generation` beside the live one.
     pub(super) async fn beside(&self, name: &CollectionName, generation: GenerationId) -> Result<Number> {
-        for _ in 0..2 {
-            let known = self.known(name).await?;
-            if known.state.others.iter().any(|other| other.id == generation) {
-                return Ok(known.number);
-            }
-            // Announced by another instance a moment ago?
-            self.cache.forget(name);
+        let known = self.known(name).await?;
+        if known.state.standby(generation).is_ok() {
+            return Ok(known.number);
         }
-        Err(StoreError::UnknownGeneration { collection: name.clone(), generation })
+        // Announced by another instance a moment ago?
+        self.cache.forget(name);
+        let known = self.known(name).await?;
+        known.state.standby(generation).map(|_| known.number)
     }
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         self.beside(name, generation).await?;
         let completed = self.change(name, |document| {
-            let missing = document.state.lacks(generation);
-            let other = document.state.others.iter_mut().find(|other| other.id == generation).ok_or(missing)?;
-            let put = other.phase != Phase::Ready;
-            other.phase = Phase::Ready;
+            let put = document.show(document.state.complete(generation)?);
             Ok(Change { answer: (), put, gone: Vec::new(), also: Vec::new() })
         });
         completed.await
@@ -151,10 +145,7 @@ impl Shared {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>> {
         let activated = self.change(name, |document| {
-            let put = document.state.generation != generation;
-            if put {
-                document.state = document.state.with_live(document.state.standby(generation)?)?;
-            }
+            let put = document.show(document.state.activate(generation)?);
             Ok(Change { answer: document.clone(), put, gone: Vec::new(), also: Vec::new() })
         });
         Ok(Arc::clone(&self.cache.put(activated.await?).state))
@@ -249,10 +240,7 @@ impl Shared {
 
 async fn drop_generation(shared: Arc<Shared>, name: &CollectionName, generation: GenerationId) -> Result<bool> {
     let dropped = shared.change(name, |document| {
-        document.state.check_not_live(generation)?;
-        let before = document.state.others.len();
-        document.state.others.retain(|other| other.id != generation);
-        let put = document.state.others.len() < before;
+        let put = document.show(document.state.without(generation)?);
         let note = put.then(|| (DROPPED, sweep::note(document.number, Some(generation))));
         Ok(Change { answer: put.then_some(document.number), put, gone: Vec::new(), also: note.into_iter().collect() })
     });

@@ -13,12 +13,14 @@ use super::documents::RecordDocument;
 use super::postings::{Filed, Posting};
 use super::read::{Buckets, Place};
 use super::retry::Trouble;
+use doppel_core::collection::ChannelPosition;
 use doppel_core::index::rank::{Hit, Scratch};
 use doppel_core::index::{CommonKeys, MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::PostingKey;
 use doppel_core::verdict::{Fingerprint, Match};
+use doppel_store::rules::proposals::{Proposed, confirmed_first};
 use doppel_store::{Candidate, Judge, Seq};
 
 /// More candidates than this, and the judging is announced to the runtime as blocking.
@@ -34,7 +36,7 @@ pub(super) struct Hits {
     /// Position, what proposed it, its weight.
     keyed: Vec<(usize, Via, u64)>,
     near: Vec<usize>,
-    channel: u8,
+    simhash: ChannelPosition,
     truncated: bool,
 }
 
@@ -62,9 +64,9 @@ pub(super) type Texts = HashMap<Arc<str>, RecordDocument>;
 pub(super) type Signatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
 
 impl Hits {
-    /// Adds up what was found. `channel` is the position of the `simhash` channel.
-    pub(super) fn gather(filed: Filed<'_>, keys: &[PostingKey], buckets: Buckets, channel: u8) -> Self {
-        let mut hits = Self { channel, ..Self::default() };
+    /// Adds up what was found.
+    pub(super) fn gather(filed: Filed<'_>, keys: &[PostingKey], buckets: Buckets, simhash: ChannelPosition) -> Self {
+        let mut hits = Self { simhash, ..Self::default() };
         for (id, fingerprint) in buckets.near {
             let at = hits.position(&id);
             hits.fingerprints[at] = Some(fingerprint);
@@ -126,8 +128,29 @@ impl Hits {
         }
     }
 
+    /// What is to be judged, best first: the records that match by decision before all others, and none that is `except`. Left out is
+    /// what `judge` need not read to rule it out, of records up to the seq `immutable`: see [`Shared::judged`]. A confirmed one that is
+    /// not there is found missing with its text.
+    pub(super) fn shortlist(
+        self,
+        confirmed: &[RecordId],
+        except: Option<&RecordId>,
+        (judge, immutable): (&dyn Judge, Seq),
+    ) -> Ranked {
+        let mut ranked = self.rank();
+        let decided = confirmed.iter().map(|id| {
+            let (id, via) = (Arc::from(id.as_str()), Via::DECISION);
+            Proposal { id, seq: None, via, fingerprint: None }
+        });
+        confirmed_first(&mut ranked.items, decided);
+        let dismisses =
+            |item: &Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
+        ranked.items.retain(|item| except.is_none_or(|except| *item.id != *except.as_str()) && !dismisses(item));
+        ranked
+    }
+
     /// The order of `index::rank`. Records whose seq is unknown are not there (any more).
-    pub(super) fn rank(self) -> Ranked {
+    fn rank(self) -> Ranked {
         let mut order: Vec<usize> = (0..self.ids.len()).filter(|&at| self.seqs[at].is_some()).collect();
         order.sort_unstable_by(|&a, &b| self.seqs[a].cmp(&self.seqs[b]).then_with(|| self.ids[a].cmp(&self.ids[b])));
         let mut slots = vec![None; self.ids.len()];
@@ -137,7 +160,7 @@ impl Hits {
         let (items, truncated) = Scratch::with(|scratch| {
             scratch.truncated = self.truncated;
             scratch.near.extend(self.near.iter().filter_map(|&at| slots[at]));
-            scratch.take_near(Via::channel(self.channel));
+            scratch.take_near(Via::channel(self.simhash));
             let keyed = self.keyed.iter();
             let keyed = keyed.filter_map(|&(at, via, weight)| Some(Hit { slot: slots[at]?, via, weight }));
             scratch.hits.extend(keyed);
@@ -230,29 +253,13 @@ impl Shared {
     }
 }
 
-impl Ranked {
-    /// Leaves out what `judge` need not read to rule it out, of records up to the seq `immutable`: see [`Shared::judged`].
-    pub(super) fn dismiss(&mut self, judge: &dyn Judge, immutable: Seq) {
-        let dismisses =
-            |item: &Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
-        self.items.retain(|item| !dismisses(item));
+impl Proposed for Proposal {
+    fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id
     }
 
-    /// Puts the records that match by decision before all others, those proposed already with what proposed them. No limit
-    /// leaves one out; one that is not there is found missing with its text.
-    pub(super) fn confirm(&mut self, confirmed: &[RecordId]) {
-        let mut first: Vec<Proposal> = Vec::with_capacity(confirmed.len() + self.items.len());
-        for id in confirmed.iter().map(RecordId::as_str) {
-            if first.iter().all(|item| *item.id != *id) {
-                let proposed = self.items.iter().find(|item| *item.id == *id);
-                let (seq, via, fingerprint) =
-                    proposed.map_or_else(Default::default, |item| (item.seq, item.via, item.fingerprint));
-                first.push(Proposal { id: id.into(), seq, via: via.with(Via::DECISION), fingerprint });
-            }
-        }
-        self.items.retain(|item| first.iter().all(|confirmed| confirmed.id != item.id));
-        first.append(&mut self.items);
-        self.items = first;
+    fn via(&mut self) -> &mut Via {
+        &mut self.via
     }
 }
 
@@ -309,7 +316,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use doppel_core::index::{GenerationIndex, Probe};
+    use doppel_core::collection::SimhashChannel;
+    use doppel_core::index::{Ball, GenerationIndex, Probe};
 
     fn postings(seqs: &[u64]) -> Vec<Posting> {
         let postings = seqs.iter().map(|&seq| Posting { id: format!("r{seq}").into(), seq });
@@ -326,7 +334,8 @@ mod tests {
         ) {
             let index = GenerationIndex::new();
             let target = Fingerprint(0);
-            let key = |key: u64| PostingKey { channel: 1, key: key.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 };
+            let within = SimhashChannel::first(3);
+            let key = |key: u64| PostingKey { channel: ChannelPosition(1), key: key.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 };
             let digest = |digest: u64| digest.wrapping_mul(0xD1B5_4A32_D192_ED03) | 2;
             let (mut exact, mut lists) = (Vec::new(), vec![Vec::new(); asked.len()]);
             let mut buckets = Buckets::default();
@@ -344,11 +353,11 @@ mod tests {
             }
             let keys: Vec<PostingKey> = asked.iter().map(|&k| key(k)).collect();
             let expected = index.propose(&Probe {
-                digest_key: Some(digest(0)), fingerprint: Some((target, 3, 0)), keys: &keys,
+                digest_key: Some(digest(0)), ball: Some(Ball { centre: target, within }), keys: &keys,
             });
             let (exact, lists) = (postings(&exact), lists.iter().map(|list| postings(list)).collect::<Vec<_>>());
             let filed = Filed { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
-            let mut hits = Hits::gather(filed, &keys, buckets, 0);
+            let mut hits = Hits::gather(filed, &keys, buckets, within.position);
             let all: Vec<Arc<str>> = hits.ids.clone();
             hits.learn(all.iter().map(|id| (&**id, id[1..].parse().unwrap())));
             let ranked = hits.rank();

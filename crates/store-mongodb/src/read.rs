@@ -16,11 +16,12 @@ use super::documents::{
 use super::propose::{Signatures, Texts};
 use super::retry::Trouble;
 use super::write::Highest;
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, Radius};
 use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::probes::{self, Probe};
 use doppel_core::verdict::Fingerprint;
+use doppel_store::rules::plan::Moment;
 use doppel_store::{GenerationId, Seq};
 
 /// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
@@ -45,6 +46,11 @@ pub(super) struct Pointer {
 }
 
 impl Pointer {
+    /// What a change must rest on.
+    pub(super) fn moment(&self) -> Moment<'_> {
+        Moment { live: self.generation, standby: &self.others, decided: self.decided }
+    }
+
     /// What of a collection's document it is read from.
     pub(super) fn projection() -> Document {
         doc! { "number": 1, "generation": 1, "others.id": 1, "decided": 1 }
@@ -123,7 +129,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         fingerprints: &[Option<Fingerprint>],
-        radius: u8,
+        radius: Radius,
     ) -> Result<Vec<Buckets>, Trouble> {
         let mut looking: Vec<Looking> = fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint)).collect();
         let mut probed: Vec<(BucketNumber, usize)> = Vec::new();
@@ -230,8 +236,8 @@ impl Shared {
 }
 
 /// The buckets of what may lie within `radius` of a fingerprint, and its own.
-fn probed_buckets(fingerprint: Fingerprint, radius: u8) -> impl Iterator<Item = BucketNumber> {
-    let probed = probes::probes(radius).iter();
+fn probed_buckets(fingerprint: Fingerprint, radius: Radius) -> impl Iterator<Item = BucketNumber> {
+    let probed = probes::probes(radius.0).iter();
     let probed = probed.map(move |probe: &Probe| documents::bucket(probe.block, probe.value(fingerprint.0)));
     probed.chain(documents::buckets(fingerprint))
 }
@@ -251,7 +257,7 @@ impl Looking {
     }
 
     /// Reads a page; those of a bucket come ascending, one bucket after the other.
-    fn read(&mut self, page: &PageDocument<'_>, radius: u8) -> doppel_store::Result<()> {
+    fn read(&mut self, page: &PageDocument<'_>, radius: Radius) -> doppel_store::Result<()> {
         let Some(fingerprint) = self.fingerprint else { return Ok(()) };
         // The last one seen is the highest.
         self.found.highest.insert(page.bucket, (page.page, page.pushed));
@@ -259,7 +265,7 @@ impl Looking {
             self.taken = (page.bucket, 0);
         }
         page.walk(|entry| {
-            if self.taken.1 <= POSTINGS_PER_KEY && fingerprint.distance(entry.fingerprint) <= radius {
+            if self.taken.1 <= POSTINGS_PER_KEY && fingerprint.distance(entry.fingerprint) <= radius.0 {
                 self.taken.1 += 1;
                 if !self.seen.contains(entry.id) {
                     let id = Arc::<str>::from(entry.id);

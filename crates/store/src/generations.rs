@@ -14,15 +14,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{CollectionState, GenerationId, Result, Seq, StoreError};
+use super::{CollectionState, GenerationId, Result, Seq};
 use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::index::Entry;
 use doppel_core::record::RecordId;
-use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
-use doppel_core::verdict::Fingerprint;
+use doppel_core::schemes::profile::Signed;
 
-/// Most generations of a collection, the live one included: each costs every registration another signing and another
-/// index entry on disk.
-pub const MAX_GENERATIONS: usize = 3;
+pub use super::rules::generation_life::{MAX_GENERATIONS, check_number};
 
 /// How far a standby generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,90 +51,6 @@ pub struct GenerationState {
     pub scan_end: Seq,
 }
 
-impl CollectionState {
-    /// The same collection with `other`, one of [`CollectionState::others`], live instead of the one that is.
-    ///
-    /// # Errors
-    /// `GenerationBuilding` while it is being built.
-    pub fn with_live(&self, other: &GenerationState) -> Result<Self> {
-        match other.phase {
-            Phase::Ready => Ok(self.seen_from(other)),
-            Phase::Building => Err(StoreError::GenerationBuilding(other.id)),
-        }
-    }
-
-    /// The generation `id` beside the live one.
-    ///
-    /// # Errors
-    /// `UnknownGeneration`, also for the live one.
-    pub fn standby(&self, id: GenerationId) -> Result<&GenerationState> {
-        self.others.iter().find(|other| other.id == id).ok_or_else(|| self.lacks(id))
-    }
-
-    /// What to answer to who names `generation`, which is not beside the live one.
-    pub fn lacks(&self, generation: GenerationId) -> StoreError {
-        StoreError::UnknownGeneration { collection: self.name.clone(), generation }
-    }
-
-    /// Whether a further generation can be begun.
-    ///
-    /// # Errors
-    /// `GenerationBuilding` while one is being built; `TooManyGenerations` when there are [`MAX_GENERATIONS`].
-    pub fn check_room(&self) -> Result<()> {
-        if let Some(building) = self.others.iter().find(|other| other.phase == Phase::Building) {
-            return Err(StoreError::GenerationBuilding(building.id));
-        }
-        check_number(self.others.len() + 1)
-    }
-
-    /// Whether the generation `id` answers.
-    ///
-    /// # Errors
-    /// `GenerationLive` if it does.
-    pub fn check_not_live(&self, id: GenerationId) -> Result<()> {
-        if self.generation == id { Err(StoreError::GenerationLive(id)) } else { Ok(()) }
-    }
-
-    /// The same collection as it would be if `other` were live.
-    #[must_use]
-    pub fn seen_from(&self, other: &GenerationState) -> Self {
-        let before = GenerationState {
-            id: self.generation,
-            settings: self.settings.clone(),
-            profile: self.profile.clone(),
-            phase: Phase::Ready,
-            created_at: self.generation_created_at().to_owned(),
-            scan_end: self.scan_end,
-        };
-        let mut others: Vec<_> = self.others.iter().filter(|kept| kept.id != other.id).cloned().collect();
-        others.push(before);
-        others.sort_by_key(|kept| kept.id);
-        Self {
-            settings: other.settings.clone(),
-            generation: other.id,
-            profile: other.profile.clone(),
-            live_since: Some(other.created_at.clone()),
-            scan_end: other.scan_end,
-            others,
-            ..self.clone()
-        }
-    }
-
-    /// When the live generation was begun: with the collection, unless it was built later.
-    pub fn generation_created_at(&self) -> &str {
-        self.live_since.as_deref().unwrap_or(&self.created_at)
-    }
-}
-
-/// Whether a collection with so many generations may have another one.
-///
-/// # Errors
-/// `TooManyGenerations` from [`MAX_GENERATIONS`] on.
-pub fn check_number(generations: usize) -> Result<()> {
-    let most = MAX_GENERATIONS;
-    if generations >= most { Err(StoreError::TooManyGenerations { most }) } else { Ok(()) }
-}
-
 /// A generation to begin.
 #[derive(Clone, Debug)]
 pub struct GenerationSpec {
@@ -161,26 +75,6 @@ pub struct Filing {
     pub seq: Seq,
     /// Its signatures under the generation's profile.
     pub signed: Arc<Signed>,
-}
-
-/// A record as a generation has it filed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Filed {
-    /// The record's seq.
-    pub seq: Seq,
-    /// The key of its digest, see [`Digest::key`].
-    pub digest_key: u64,
-    /// Its fingerprint, if it has one.
-    pub fingerprint: Option<Fingerprint>,
-    /// Its posting keys.
-    pub keys: Vec<PostingKey>,
-}
-
-impl Filed {
-    /// As `signed` says.
-    pub fn of(seq: Seq, digest: Digest, signed: &Signed) -> Self {
-        Self { seq, digest_key: digest.key(), fingerprint: signed.fingerprint(), keys: signed.keys.clone() }
-    }
 }
 
 /// The matches of a record in a generation, as registering or reindexing found them. A seq names one content for ever,
@@ -252,7 +146,7 @@ pub trait Generations {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>>;
+    ) -> Result<Vec<Entry>>;
 
     /// Records the matches of records in a generation, live or standby, replacing what was recorded for them; none
     /// removes that. Records that are not filed in it are left out, and what is recorded of a record is deleted with it.
@@ -281,50 +175,4 @@ pub trait Generations {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Pairs>>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{CollectionNumber, CollectionSpec};
-
-    /// A collection whose generation 2 is live, with others in these phases from 3 on.
-    fn with(phases: &[Phase]) -> CollectionState {
-        let (name, profile, now) = (CollectionName::new("letters").unwrap(), "p".to_owned(), "2026-01-01".to_owned());
-        let first = CollectionState::first(
-            CollectionNumber(1),
-            CollectionSpec { name, settings: Settings::default(), profile, now },
-        );
-        let other = |(id, phase): (GenerationId, &Phase)| {
-            let (settings, created_at) = (Settings::default(), "2026-01-02".to_owned());
-            GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: 9 }
-        };
-        CollectionState { generation: 2, others: (3..).zip(phases).map(other).collect(), ..first }
-    }
-
-    #[test]
-    fn every_refusal_names_its_reason() {
-        use Phase::{Building, Ready};
-        let table: [(&[Phase], Result<()>); 5] = [
-            (&[], Ok(())),
-            (&[Ready], Ok(())),
-            (&[Building], Err(StoreError::GenerationBuilding(3))),
-            // What would make room first is said first.
-            (&[Ready, Building], Err(StoreError::GenerationBuilding(4))),
-            (&[Ready, Ready], Err(StoreError::TooManyGenerations { most: 3 })),
-        ];
-        for (phases, expected) in table {
-            assert_eq!(format!("{:?}", with(phases).check_room()), format!("{expected:?}"), "{phases:?}");
-        }
-        let state = with(&[Ready, Building]);
-        assert!(matches!(state.check_not_live(2), Err(StoreError::GenerationLive(2))));
-        assert!(state.check_not_live(3).is_ok() && state.check_not_live(7).is_ok());
-        for unknown in [1, 2, 7] {
-            let refused = state.standby(unknown).map(|other| other.id);
-            assert!(matches!(refused, Err(StoreError::UnknownGeneration { generation, .. }) if generation == unknown));
-        }
-        assert_eq!(state.with_live(state.standby(3).unwrap()).unwrap().generation, 3);
-        let refused = state.with_live(state.standby(4).unwrap());
-        assert!(matches!(refused, Err(StoreError::GenerationBuilding(4))));
-    }
 }

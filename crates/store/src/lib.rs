@@ -24,6 +24,7 @@ pub mod frequencies;
 pub mod generations;
 #[cfg(feature = "testkit")]
 pub mod model;
+pub mod rules;
 pub mod tasks;
 
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::{IndexFull, Via};
+use doppel_core::index::{Ball, IndexFull, Via};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
@@ -188,19 +189,6 @@ impl Registration {
     pub fn standby(&self) -> Vec<GenerationId> {
         self.others.iter().map(|(generation, _)| *generation).collect()
     }
-
-    /// Whether a row stored under the id has this content, as far as anybody reads it.
-    pub fn is_of(&self, stored: &str) -> bool {
-        Row::parse(stored.as_bytes()).is_ok_and(|row| row.same_content(&self.row))
-    }
-
-    /// Refuses to write over other content where that is not wanted.
-    ///
-    /// # Errors
-    /// [`StoreError::IdTaken`].
-    pub fn check_content(&self, stored: &str) -> Result<()> {
-        if self.write_once && !self.is_of(stored) { Err(StoreError::IdTaken(self.id.clone())) } else { Ok(()) }
-    }
 }
 
 /// Notifies a waiter that a registration is sequenced: of those begun later, none that could match it precedes it in commit
@@ -302,8 +290,8 @@ pub struct Query {
     pub generation: GenerationId,
     /// The digest, unless only a fingerprint is asked about.
     pub digest: Option<Digest>,
-    /// Fingerprint, radius and position of the `simhash` channel.
-    pub fingerprint: Option<(Fingerprint, u8, u8)>,
+    /// Fingerprints near one.
+    pub ball: Option<Ball>,
     /// Posting keys.
     pub signed: Option<Arc<Signed>>,
     /// A record that is not to be found: the one asked about.

@@ -7,7 +7,9 @@ use super::report::{Better, Figure, Latency, Round};
 use super::synthetic::{KEYS, entry, fingerprint, query};
 use super::{ROUNDS, Setup, tell};
 use crate::cli::progress::Progress;
-use doppel_core::index::{Entry, GenerationIndex, Probe};
+use doppel_core::collection::SimhashChannel;
+use doppel_core::index::{Ball, Entry, GenerationIndex, Probe};
+use doppel_core::verdict::Fingerprint;
 
 const RADII: [u8; 4] = [3, 7, 11, 15];
 const BASELINE: &str = "flat scan, radius 3";
@@ -44,7 +46,7 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
             let Some((asked, rounds)) = variants.next() else { break };
             let query = |n| query(n, records, skewed_percent);
             rounds.push(timed(slice, asked, query, |&query| {
-                let probe = Probe { digest_key: None, fingerprint: Some((query, radius, 0)), keys: &[] };
+                let probe = Probe { digest_key: None, ball: Some(ball(query, radius)), keys: &[] };
                 drop(black_box(index.propose(&probe)));
             }));
         }
@@ -52,8 +54,8 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
             let made =
                 |n| Entry { fingerprint: Some(query(n, records, skewed_percent)), ..entry(records + n, 0, KEYS) };
             rounds.push(timed(slice, asked, made, |entry| {
-                let fingerprint = entry.fingerprint.map(|fingerprint| (fingerprint, 3, 0));
-                let probe = Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys };
+                let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, 3));
+                let probe = Probe { digest_key: Some(entry.digest_key), ball, keys: &entry.keys };
                 drop(black_box(index.propose(&probe)));
             }));
         }
@@ -95,4 +97,8 @@ fn timed<Q>(slice: Duration, asked: &mut u64, question: impl Fn(u64) -> Q, ask: 
     }
     let value = nanos as f64 / together as f64;
     Round { value, latency: Some(Latency::of(&mut each, "ns")) }
+}
+
+fn ball(centre: Fingerprint, radius: u8) -> Ball {
+    Ball { centre, within: SimhashChannel::first(radius) }
 }

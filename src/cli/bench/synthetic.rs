@@ -2,6 +2,7 @@
 //!
 //! Everything is a function of a number, so that nothing need be kept.
 
+use doppel_core::collection::ChannelPosition;
 use doppel_core::index::Entry;
 use doppel_core::schemes::profile::PostingKey;
 use doppel_core::verdict::Fingerprint;
@@ -43,6 +44,6 @@ pub fn entry(n: u64, skewed_percent: u64, keys: u64) -> Entry {
         seq: n + 1,
         digest_key: random(n ^ 1 << 60),
         fingerprint: Some(fingerprint(n, skewed_percent)),
-        keys: (0..keys).map(|i| PostingKey { channel: 1, key: key(i) }).collect(),
+        keys: (0..keys).map(|i| PostingKey { channel: ChannelPosition(1), key: key(i) }).collect(),
     }
 }

@@ -11,12 +11,12 @@ use anyhow::Context as _;
 use futures_util::stream::{self, StreamExt};
 
 use crate::cli::progress::Progress;
-use doppel_core::index::Via;
+use doppel_core::index::{Ball, Entry, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::generations::{Filed, Phase};
+use doppel_store::generations::Phase;
 use doppel_store::{
     Candidate, CollectionState, ExaminationReport, GenerationId, Judge, Query, Seq, Store, StoredRecord, Until,
 };
@@ -159,7 +159,7 @@ impl Ward {
         &self,
         generation: GenerationId,
         (mut after, end): (Seq, Seq),
-    ) -> anyhow::Result<BTreeMap<Seq, Filed>> {
+    ) -> anyhow::Result<BTreeMap<Seq, Entry>> {
         let mut all = BTreeMap::new();
         loop {
             let page = self.store.filed(&self.state.name, generation, after, PAGE).await?;
@@ -174,14 +174,11 @@ impl Ward {
 
     /// What is wrong when the live index does not find a record by its own signatures.
     async fn lost(&self, record: &StoredRecord, signed: Signed) -> anyhow::Result<Option<&'static str>> {
-        let simhash = self.generations[0].profile.iter().flat_map(Profile::schemes);
-        let channel = simhash.into_iter().position(|scheme| scheme.name() == "simhash").unwrap_or(0) as u8;
-        let radius = self.state.settings.simhash_radius().unwrap_or(0);
         let query = Query {
             collection: self.state.name.clone(),
             generation: self.state.generation,
             digest: Some(signed.digest),
-            fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, radius, channel)),
+            ball: Ball::of(&signed, self.state.settings.simhash()),
             signed: Some(Arc::new(signed)),
             except: None,
             confirmed: Vec::new(),
@@ -199,7 +196,7 @@ impl Generation {
     }
 
     /// What is wrong with what is filed of a record.
-    fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Filed>) -> Option<&'static str> {
+    fn fault(&self, record: &StoredRecord, signed: Option<&Signed>, filed: Option<Entry>) -> Option<&'static str> {
         let filed = match filed {
             Some(filed) => filed,
             None if self.is_complete => return Some("the record is not filed"),
@@ -210,7 +207,7 @@ impl Generation {
             Some(signed) if record.digest_generation == self.id && record.digest != signed.digest => {
                 Some("the digest is not that of the row")
             }
-            Some(signed) if filed != Filed::of(record.seq, signed.digest, signed) => {
+            Some(signed) if filed != Entry::of(record.seq, signed) => {
                 Some("what is filed is not what the row is signed as")
             }
             _ => None,

@@ -14,7 +14,7 @@ use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
 use crate::http::routes::Timed;
 use crate::http::state::App;
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, Radius};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
 use doppel_engine::Wanted;
@@ -153,6 +153,7 @@ pub async fn similar_to_fingerprint(
 ) -> Result<Json<Timed<SimilarList>>, Problem> {
     let started = Instant::now();
     let FingerprintParams { fingerprint, radius, limit } = params;
-    let answer = app.engine.similar_to_fingerprint(&collection, fingerprint, radius, limit as usize).await?;
+    let answer =
+        app.engine.similar_to_fingerprint(&collection, fingerprint, radius.map(Radius), limit as usize).await?;
     Ok(Json(Timed::since(started, answer)))
 }

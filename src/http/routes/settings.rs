@@ -261,7 +261,11 @@ mod tests {
         assert_eq!(mixed.verify.unwrap().containment, Verify::default().containment);
         assert_eq!(read(br#"{"verify":null}"#).unwrap().verify, None);
         let whole = read(br#"{"channels":[{"scheme":"simhash","radius":4.0}],"verify":{"jaccard":1.0}}"#).unwrap();
-        assert_eq!((whole.simhash_radius(), whole.verify.unwrap().jaccard), (Some(4), 1.0), "4.0 is a whole number");
+        assert_eq!(
+            (whole.simhash().unwrap().radius.0, whole.verify.unwrap().jaccard),
+            (4, 1.0),
+            "4.0 is a whole number"
+        );
     }
 
     #[test]

@@ -395,3 +395,34 @@ impl Channel {
         matches!(self, Self::Segments(SegmentsParams { split: Split::Lines(_), .. }))
     }
 }
+
+/// The position of a channel in the settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChannelPosition(pub u8);
+
+impl ChannelPosition {
+    /// As an index into what there is one of for each channel.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Greatest Hamming distance at which fingerprints are near, 0 to 15 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Radius(pub u8);
+
+/// What of the `simhash` channel a lookup needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SimhashChannel {
+    /// Its position.
+    pub position: ChannelPosition,
+    /// Its radius.
+    pub radius: Radius,
+}
+
+impl SimhashChannel {
+    /// The first channel of the settings, with a radius of so many bits.
+    pub const fn first(bits: u8) -> Self {
+        Self { position: ChannelPosition(0), radius: Radius(bits) }
+    }
+}

@@ -22,8 +22,8 @@ use super::block::{BlockIndex, Tuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
-use super::{CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
-use crate::schemes::profile::PostingKey;
+use super::{Ball, CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
+use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
 /// The index has given out all its slots.
@@ -107,6 +107,11 @@ impl GenerationIndex {
         Ok(Slot(slot))
     }
 
+    /// Files a signed record, see [`GenerationIndex::insert`].
+    pub fn insert_signed(&self, seq: u64, signed: &Signed) -> Result<Slot, IndexFull> {
+        self.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys)
+    }
+
     /// Takes a record out, given as it was inserted; whether it was there.
     pub fn remove(&self, slot: Slot, digest_key: u64, fingerprint: Option<Fingerprint>, keys: &[PostingKey]) -> bool {
         let _turn = self.writer.lock();
@@ -129,11 +134,11 @@ impl GenerationIndex {
     /// in (most of) the digest key; whoever needs certainty compares digests.
     pub fn propose(&self, probe: &Probe<'_>) -> Proposals {
         Scratch::with(|scratch| {
-            if let Some((fingerprint, radius, channel)) = probe.fingerprint {
+            if let Some(Ball { centre, within }) = probe.ball {
                 let end = self.end.load(Ordering::Acquire);
                 let limit = POSTINGS_PER_KEY + 1;
-                self.blocks.search(fingerprint, radius, &self.slots, end, limit, &mut scratch.near);
-                scratch.take_near(Via::channel(channel));
+                self.blocks.search(centre, within.radius.0, &self.slots, end, limit, &mut scratch.near);
+                scratch.take_near(Via::channel(within.position));
             }
             let digest = probe.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
             let (keys, cut) = looked_up(probe.keys);

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 
 use super::generation::{GenerationIndex, IndexFull, filed};
 use super::posting::SHARDS;
-use crate::schemes::profile::PostingKey;
+use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
-/// A record as the index knows it.
+/// A record as a generation has it filed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its seq.
@@ -27,6 +27,13 @@ pub struct Entry {
     pub fingerprint: Option<Fingerprint>,
     /// Its posting keys.
     pub keys: Vec<PostingKey>,
+}
+
+impl Entry {
+    /// As `signed` says.
+    pub fn of(seq: u64, signed: &Signed) -> Self {
+        Self { seq, digest_key: signed.digest.key(), fingerprint: signed.fingerprint(), keys: signed.keys.clone() }
+    }
 }
 
 /// Records a batch: with 13 keys each, 1,700 keys a shard, and 55 MB beside the index (twice that when vectors have grown).

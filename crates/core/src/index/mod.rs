@@ -47,7 +47,8 @@ mod together;
 pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
 pub use load::Entry;
 
-use crate::schemes::profile::PostingKey;
+use crate::collection::{ChannelPosition, SimhashChannel};
+use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
 /// A key proposes its this many earliest records: beyond that it is common. The same in every store.
@@ -112,10 +113,10 @@ impl Via {
     /// A person's decision.
     pub const DECISION: Self = Self(1 << 14);
 
-    /// The channel at position `channel` of the settings.
-    pub fn channel(channel: u8) -> Self {
-        debug_assert!(channel < 14, "channels are few");
-        Self(1 << channel)
+    /// The channel at a position of the settings.
+    pub fn channel(ChannelPosition(position): ChannelPosition) -> Self {
+        debug_assert!(position < 14, "channels are few");
+        Self(1 << position)
     }
 
     /// Both together.
@@ -135,10 +136,38 @@ impl Via {
 pub struct Probe<'a> {
     /// Key of the digest, for the exact stage.
     pub digest_key: Option<u64>,
-    /// Fingerprint, radius and position of the `simhash` channel.
-    pub fingerprint: Option<(Fingerprint, u8, u8)>,
+    /// Fingerprints near one.
+    pub ball: Option<Ball>,
     /// Posting keys.
     pub keys: &'a [PostingKey],
+}
+
+impl<'a> Probe<'a> {
+    /// What is looked up for a signed record.
+    pub fn of(signed: &'a Signed, simhash: Option<SimhashChannel>) -> Self {
+        Self { digest_key: Some(signed.digest.key()), ball: Ball::of(signed, simhash), keys: &signed.keys }
+    }
+}
+
+/// The fingerprints near one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ball {
+    /// The one.
+    pub centre: Fingerprint,
+    /// How near, and which channel says so.
+    pub within: SimhashChannel,
+}
+
+impl Ball {
+    /// Around the fingerprint of a signed record, if it has one.
+    pub fn of(signed: &Signed, simhash: Option<SimhashChannel>) -> Option<Self> {
+        Some(Self { centre: signed.fingerprint()?, within: simhash? })
+    }
+
+    /// Whether a fingerprint lies in it.
+    pub fn contains(&self, fingerprint: Fingerprint) -> bool {
+        self.centre.distance(fingerprint) <= self.within.radius.0
+    }
 }
 
 /// A record proposed by the index.

@@ -37,11 +37,11 @@ impl Model {
         if let Some(digest) = probe.digest_key {
             key(Via::EXACT, false, POSTINGS_PER_KEY, slots_where(&|entry| entry.digest_key == digest));
         }
-        if let Some((fingerprint, radius, channel)) = probe.fingerprint {
-            let near = |entry: &Entry| entry.fingerprint.is_some_and(|f| f.distance(fingerprint) <= radius);
-            key(Via::channel(channel), true, POSTINGS_PER_KEY, slots_where(&near));
+        if let Some(ball) = probe.ball {
+            let near = |entry: &Entry| entry.fingerprint.is_some_and(|f| ball.contains(f));
+            key(Via::channel(ball.within.position), true, POSTINGS_PER_KEY, slots_where(&near));
         }
-        let mut proposing: Vec<(u8, Vec<u32>)> = Vec::new();
+        let mut proposing: Vec<(ChannelPosition, Vec<u32>)> = Vec::new();
         for own in probe.keys {
             let slots = slots_where(&|entry| entry.keys.contains(own));
             proposing.push((own.channel, slots));
@@ -80,14 +80,22 @@ fn remove(index: &GenerationIndex, model: &mut Model, slot: usize) {
 }
 
 fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> Entry {
-    let keys = keys.iter().map(|&key| PostingKey { channel: 1, key }).collect();
+    let keys = keys.iter().map(|&key| posting(1, key)).collect();
     Entry { seq, digest_key, fingerprint: fingerprint.map(Fingerprint), keys }
 }
 
 /// The keys of the exact stage and the channels, and the fingerprint, all at once.
 fn probe(entry: &Entry, radius: u8) -> Probe<'_> {
-    let fingerprint = entry.fingerprint.map(|fingerprint| (fingerprint, radius, 0));
-    Probe { digest_key: Some(entry.digest_key), fingerprint, keys: &entry.keys }
+    let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, radius));
+    Probe { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }
+}
+
+fn ball(centre: Fingerprint, radius: u8) -> Ball {
+    Ball { centre, within: SimhashChannel::first(radius) }
+}
+
+fn posting(channel: u8, key: u64) -> PostingKey {
+    PostingKey { channel: ChannelPosition(channel), key }
 }
 
 /// A fingerprint near one of three centres, so that neighbours at every distance, twins and full buckets are common.
@@ -198,8 +206,8 @@ fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
     }
     for n in (0..5_000).step_by(7) {
         for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
-            let query = (Fingerprint(fingerprint(n) ^ flips), 3, 0);
-            let found = index.propose(&Probe { digest_key: None, fingerprint: Some(query), keys: &[] });
+            let query = ball(Fingerprint(fingerprint(n) ^ flips), 3);
+            let found = index.propose(&Probe { digest_key: None, ball: Some(query), keys: &[] });
             assert!(found.items.iter().any(|item| item.seq == n + 1), "{n} with {flips:x}");
         }
     }
@@ -212,13 +220,13 @@ fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
 #[test]
 fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
     let index = GenerationIndex::new();
-    let (twin, key) = (Fingerprint(42), [PostingKey { channel: 1, key: 7 }]);
+    let (twin, key) = (Fingerprint(42), [posting(1, 7)]);
     for seq in 1..=256 {
         index.insert(seq, 5, Some(twin), &key).unwrap();
     }
-    let by = |digest_key, fingerprint, keys| index.propose(&Probe { digest_key, fingerprint, keys });
+    let by = |digest_key, ball, keys| index.propose(&Probe { digest_key, ball, keys });
     let ways: [(Option<u64>, Option<_>, &[PostingKey]); 3] =
-        [(Some(5), None, &[]), (None, Some((twin, 3, 0)), &[]), (None, None, &key)];
+        [(Some(5), None, &[]), (None, Some(ball(twin, 3)), &[]), (None, None, &key)];
     for (digest, fingerprint, keys) in ways {
         let found = by(digest, fingerprint, keys);
         assert_eq!((found.items.len(), found.truncated), (256, false));
@@ -240,12 +248,12 @@ fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
 #[test]
 fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
     let index = GenerationIndex::new();
-    let key = |channel, key| PostingKey { channel, key };
+    let key = posting;
     for seq in 1..=300 {
         index.insert(seq, seq, None, &[key(1, 1), key(2, 1), key(1, 100 + seq / 2)]).unwrap();
     }
     let found = |keys: &[PostingKey]| {
-        let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys });
+        let found = index.propose(&Probe { digest_key: None, ball: None, keys });
         assert!(found.truncated);
         found.items.iter().map(|item| item.seq).collect::<Vec<_>>()
     };
@@ -260,7 +268,7 @@ fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
 #[test]
 fn exact_proposals_come_first_and_do_not_count_as_candidates() {
     let index = GenerationIndex::new();
-    let key = |key| PostingKey { channel: 2, key };
+    let key = |key| posting(2, key);
     for seq in 1..=200 {
         index.insert(seq, 9, None, &[key(1)]).unwrap();
     }
@@ -269,11 +277,11 @@ fn exact_proposals_come_first_and_do_not_count_as_candidates() {
         index.insert(seq, seq, None, &[key(1_000 + seq / 2)]).unwrap();
     }
     let keys: Vec<PostingKey> = (1_100..=1_250).map(key).chain([key(1)]).collect();
-    let found = index.propose(&Probe { digest_key: Some(9), fingerprint: None, keys: &keys });
+    let found = index.propose(&Probe { digest_key: Some(9), ball: None, keys: &keys });
     assert!(found.truncated, "300 candidates are more than 256");
     assert_eq!(found.items.len(), 200 + 256);
-    assert!(found.items[..200].iter().all(|item| item.via == Via::EXACT.with(Via::channel(2))));
-    assert!(found.items[200..].iter().all(|item| item.via == Via::channel(2) && item.seq > 200));
+    assert!(found.items[..200].iter().all(|item| item.via == Via::EXACT.with(Via::channel(ChannelPosition(2)))));
+    assert!(found.items[200..].iter().all(|item| item.via == Via::channel(ChannelPosition(2)) && item.seq > 200));
 }
 
 #[test]
@@ -283,10 +291,10 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
     let entries = (1..=100_000).map(|seq| entry(seq, seq, Some(twin.0), &[]));
     index.load(entries, |_| ()).unwrap();
     assert_eq!(index.blocks.counts(), (4, 1));
-    let found = index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[] });
+    let found = index.propose(&Probe { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
     assert!(found.truncated && found.items.iter().map(|item| item.seq).eq(1..=256));
     (0..1_000).for_each(|slot| assert!(index.remove(Slot(slot), u64::from(slot) + 1, Some(twin), &[])));
-    let found = index.propose(&Probe { digest_key: None, fingerprint: Some((twin, 3, 0)), keys: &[] });
+    let found = index.propose(&Probe { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
     assert!(found.items.iter().map(|item| item.seq).eq(1_001..=1_256));
 }
 
@@ -294,8 +302,8 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
 fn a_digest_does_not_meet_a_channels_equal_key() {
     let index = GenerationIndex::new();
     index.insert(1, 77, None, &[]).unwrap();
-    let keys = [PostingKey { channel: 0, key: 77 }];
-    assert_eq!(index.propose(&Probe { digest_key: None, fingerprint: None, keys: &keys }), Proposals::default());
+    let keys = [posting(0, 77)];
+    assert_eq!(index.propose(&Probe { digest_key: None, ball: None, keys: &keys }), Proposals::default());
 }
 
 #[test]
@@ -328,9 +336,9 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
             }
             let query = of(low + (random >> 33) % (high - low));
             let ways = [
-                Probe { digest_key: Some(query.digest_key), fingerprint: None, keys: &[] },
-                Probe { digest_key: None, fingerprint: Some((query.fingerprint.unwrap(), 3, 0)), keys: &[] },
-                Probe { digest_key: None, fingerprint: None, keys: &query.keys },
+                Probe { digest_key: Some(query.digest_key), ball: None, keys: &[] },
+                Probe { digest_key: None, ball: Some(ball(query.fingerprint.unwrap(), 3)), keys: &[] },
+                Probe { digest_key: None, ball: None, keys: &query.keys },
             ];
             for way in ways {
                 let found = index.propose(&way);
@@ -362,8 +370,7 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
 
 #[test]
 fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
-    let keys =
-        |count: u64, channel| (0..count).map(move |key| PostingKey { channel, key: key + (u64::from(channel) << 32) });
+    let keys = |count: u64, channel| (0..count).map(move |key| posting(channel, key + (u64::from(channel) << 32)));
     let many: Vec<PostingKey> = keys(65_536, 1).chain(keys(100, 2)).chain(keys(65_536, 3)).collect();
     let (taken, cut) = looked_up(&many);
     let share = MAX_KEYS as u64 / 3;
@@ -374,7 +381,7 @@ fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
     let index = GenerationIndex::new();
     index.insert(1, 1, None, &many[share as usize..MAX_KEYS]).unwrap();
     index.insert(2, 2, None, &many[..1]).unwrap();
-    let found = index.propose(&Probe { digest_key: None, fingerprint: None, keys: &many });
+    let found = index.propose(&Probe { digest_key: None, ball: None, keys: &many });
     assert!(found.truncated);
     assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [2]);
 }

@@ -30,7 +30,7 @@ use super::tianwang::{Abstract, Keywords};
 use super::url::{self, EqualUrl};
 use super::vsm::Vsm;
 use super::{MisplacedKeys, Scheme, Signature};
-use crate::collection::{Channel, Field, Prefer, Role, Settings, TextFormat};
+use crate::collection::{Channel, ChannelPosition, Field, Prefer, Role, Settings, TextFormat};
 use crate::record::{RecordId, Row};
 use crate::text::objects::NamedObject;
 use crate::text::words::Words;
@@ -196,9 +196,9 @@ impl Profile {
             let Some(signature) = signature else { continue };
             own.clear();
             scheme.keys(signature, &mut own);
-            let channel = channel as u8;
+            let channel = ChannelPosition(channel as u8);
             keys.extend(own.iter().map(|key| {
-                let mut bytes = [channel; 9];
+                let mut bytes = [channel.0; 9];
                 bytes[1..].copy_from_slice(&key.to_le_bytes());
                 PostingKey { channel, key: city64_bytes(&bytes) }
             }));
@@ -353,7 +353,7 @@ impl Digest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostingKey {
     /// Position of the channel in the settings.
-    pub channel: u8,
+    pub channel: ChannelPosition,
     /// The key, channel already mixed in, so that keys of two channels never meet.
     pub key: u64,
 }
@@ -505,7 +505,7 @@ mod tests {
         let signed = sign(&profile, ROW);
         let decoded = Signed::decode(&signed.encode()).unwrap();
         assert_eq!(profile.keys(&decoded.signatures), signed.keys);
-        let of = |channel| signed.keys.iter().filter(move |key| key.channel == channel).map(|key| key.key);
+        let of = |channel| signed.keys.iter().filter(move |key| key.channel.0 == channel).map(|key| key.key);
         assert_eq!((of(0).count(), of(1).count()), (12, 12));
         assert!(of(0).all(|key| of(1).all(|other| key != other)));
     }

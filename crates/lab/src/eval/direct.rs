@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::dataset::Dataset;
 use super::metrics::{FoundPair, FoundPairs, Pair};
-use doppel_core::collection::{Settings, Verify};
+use doppel_core::collection::{ChannelPosition, Settings, Verify};
 use doppel_core::index::{GenerationIndex, Probe, Proposal, Via};
 use doppel_core::schemes::encoding::put_signature;
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -125,16 +125,13 @@ pub fn look_up(
         keys += signed.keys.len() + if signed.fingerprint().is_some() { 4 } else { 0 };
         signed.signatures.iter().for_each(|signature| put_signature(&mut bytes, signature.as_ref()));
         // Room for 2^31 records; a labelled set is read into memory before.
-        let _ = index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
+        let _ = index.insert_signed(seq, signed);
     }
-    let simhash = settings.channels.iter().position(|channel| channel.scheme() == "simhash");
-    let simhash = simhash.zip(settings.simhash_radius());
     let mut looked = Looked::default();
     let begun = Instant::now();
     for (at, own) in signed.iter().enumerate() {
-        let fingerprint = own.fingerprint().zip(simhash).map(|(bits, (channel, radius))| (bits, radius, channel as u8));
         let digest_key = stages.exact.then(|| own.digest.key());
-        let proposals = index.propose(&Probe { digest_key, fingerprint, keys: &own.keys });
+        let proposals = index.propose(&Probe { digest_key, ..Probe::of(own, settings.simhash()) });
         looked.truncated += usize::from(proposals.truncated);
         for proposal in &proposals.items {
             let other = proposal.seq as usize - 1;
@@ -165,7 +162,7 @@ fn judge(
             (Some(a), Some(b)) => scheme.compare(a, b),
             _ => false,
         };
-        proposal.via.contains(Via::channel(*position as u8)) && accepts()
+        proposal.via.contains(Via::channel(ChannelPosition(*position as u8))) && accepts()
     });
     let exact = stages.exact && a.digest == b.digest;
     let names = channels.map(|(_, scheme)| scheme.name().to_owned());

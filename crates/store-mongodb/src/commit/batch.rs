@@ -19,7 +19,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::earlier::Earlier;
 use super::plan::{Old, Plan};
-use super::{Change, Changed, Member, simhash_channel};
+use super::{Change, Changed, Member};
 use crate::Shared;
 use crate::documents::{
     self, BLOCKS, BucketNumber, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content,
@@ -31,12 +31,13 @@ use crate::propose::{Hits, Ranked, judge_together};
 use crate::read::{Buckets, Place, among, next};
 use crate::retry::{End, Trouble, Work};
 use crate::write::{Highest, take_pages};
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
-use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictKind};
+use doppel_core::verdict::Fingerprint;
+use doppel_store::rules::conclude::{Conclusion, conclude};
 use doppel_store::{
-    GenerationId, Judge, Mode, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord,
+    GenerationId, Judge, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord,
 };
 
 type Result<T> = std::result::Result<T, Trouble>;
@@ -124,9 +125,10 @@ impl<'a> Batch<'a> {
             let outcome = match plan {
                 Plan::Settled(outcome) => outcome,
                 Plan::Put(registration, old) => {
-                    let judged = self.judged(session, place, (at, member), registration, &mut earlier, buckets).await?;
+                    let conclusion =
+                        self.concluded(session, place, (at, member), registration, &mut earlier, buckets).await?;
                     let put = Put { registration, old, seq };
-                    let outcome = put.conclude(judged, place, near, &mut earlier, &mut writes)?;
+                    let outcome = put.put(conclusion, place, near, &mut earlier, &mut writes)?;
                     if !matches!(outcome, Registered::Skipped(_)) {
                         standby.push(Standby { registration, seq, generations: registration.standby() });
                     }
@@ -204,22 +206,20 @@ impl<'a> Batch<'a> {
             .collect();
         let mut question = Question::default();
         signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
-        let Some(settings) = self.settings() else {
+        let Some(simhash) = self.simhash() else {
             return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         };
         if signed.iter().all(Option::is_none) {
             return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         }
         let answer = self.shared.filed(session, place, &question).await?;
-        let (radius, channel) = settings;
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
-        let buckets = self.shared.buckets(session, place, &fingerprints, radius).await?;
+        let buckets = self.shared.buckets(session, place, &fingerprints, simhash.radius).await?;
         let mut earlier = Earlier::of(answer);
         buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
         // All texts that will be compared, but for what the members themselves change in that.
         let asked = signed.iter().zip(&buckets).filter_map(|(signed, buckets)| Some(((*signed)?, buckets)));
-        let mut hits: Vec<_> =
-            asked.map(|(signed, own)| earlier.hits(signed, own.clone(), (radius, channel))).collect();
+        let mut hits: Vec<_> = asked.map(|(signed, own)| earlier.hits(signed, own.clone(), simhash)).collect();
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
         let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
@@ -251,21 +251,17 @@ impl<'a> Batch<'a> {
 
     /// What is to be judged for a registration, best first.
     fn ranked(&self, hits: Hits, registration: &Registration, judge: &dyn Judge) -> Ranked {
-        let mut ranked = hits.rank();
-        ranked.confirm(&registration.confirmed);
-        ranked.items.retain(|item| *item.id != *registration.id.as_str());
-        ranked.dismiss(judge, self.confirmed);
-        ranked
+        hits.shortlist(&registration.confirmed, Some(&registration.id), (judge, self.confirmed))
     }
 
-    /// Radius and position of the `simhash` channel, as the registrations know them.
-    fn settings(&self) -> Option<(u8, u8)> {
+    /// The `simhash` channel, as the registrations know it; with `None` there are none.
+    fn simhash(&self) -> Option<SimhashChannel> {
         let found = self.members.iter().find(|member| member.registration().is_some());
-        found.map(|member| simhash_channel(&member.known.state.settings))
+        found.map(|member| member.known.state.settings.simhash().unwrap_or_default())
     }
 
-    /// What a member matches.
-    async fn judged(
+    /// What becomes of a member, from what it matches.
+    async fn concluded(
         &self,
         session: &mut ClientSession,
         place: Place,
@@ -273,12 +269,12 @@ impl<'a> Batch<'a> {
         registration: &Registration,
         earlier: &mut Earlier,
         buckets: Buckets,
-    ) -> Result<Judged> {
+    ) -> Result<Conclusion> {
         let Change::Register { judge, .. } = &member.change else {
             return Err(StoreError::Internal("only registrations are judged".into()).into());
         };
-        let settings = simhash_channel(&member.known.state.settings);
-        let mut hits = [earlier.hits(&registration.signed, buckets, settings)];
+        let simhash = member.known.state.settings.simhash().unwrap_or_default();
+        let mut hits = [earlier.hits(&registration.signed, buckets, simhash)];
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, &mut texts).await?;
         let [hits] = hits;
@@ -291,7 +287,7 @@ impl<'a> Batch<'a> {
         matches.extend(self.shared.judged(session, place, &others, known, compared).await?);
         matches.sort_by_key(|found| order.get(found.id.as_str()));
         earlier.texts = texts;
-        Ok(Judged::of(judge.as_ref(), matches, ranked.truncated))
+        Ok(conclude(judge.as_ref(), registration.mode, matches, ranked.truncated))
     }
 
     /// Lays out what is filed in standby generations. One round trip for each.
@@ -359,25 +355,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What was concluded of a member's matches.
-struct Judged {
-    verdict: Verdict,
-    /// The seqs of all matches, ascending.
-    earlier: Vec<Seq>,
-}
-
-impl Judged {
-    fn of(judge: &dyn Judge, matches: Vec<Match>, truncated: bool) -> Self {
-        let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
-        earlier.sort_unstable();
-        Self { verdict: judge.conclude(matches, truncated), earlier }
-    }
-
-    fn is_duplicate(&self) -> bool {
-        matches!(self.verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate)
-    }
-}
-
 /// A record to be put.
 struct Put<'a> {
     registration: &'a Registration,
@@ -387,23 +364,23 @@ struct Put<'a> {
 
 impl Put<'_> {
     /// Adds to `writes` what is to be written, and says the outcome.
-    fn conclude(
+    fn put(
         self,
-        judged: Judged,
+        conclusion: Conclusion,
         place: Place,
         near: usize,
         earlier: &mut Earlier,
         writes: &mut Writes,
     ) -> Result<Registered> {
         let Self { registration, old, seq } = self;
-        if registration.mode == Mode::SkipDuplicate && judged.is_duplicate() {
-            return Ok(Registered::Skipped(judged.verdict));
-        }
+        let (verdict, duplicate_of_seq, pairs) = match conclusion {
+            Conclusion::Skip(verdict) => return Ok(Registered::Skipped(verdict)),
+            Conclusion::Store { verdict, duplicate_of_seq, earlier } => (verdict, duplicate_of_seq, earlier),
+        };
         let Registration { id, signed, row, now, .. } = registration;
-        let duplicate_of_seq = judged.verdict.duplicate_of.as_ref().and(judged.earlier.first().copied());
         let mut document = doc! { "_id": record_key(place.number, id) };
         document.extend(record_content(place.generation, signed, row.json(), now));
-        document.extend(verdict_content(seq, &judged.verdict, duplicate_of_seq)?);
+        document.extend(verdict_content(seq, &verdict, duplicate_of_seq)?);
         if let Some(old) = &old {
             earlier.remove(id.as_str(), near);
             writes.take_away(place, id, old);
@@ -412,17 +389,8 @@ impl Put<'_> {
         } else {
             writes.new_records.push(document);
         }
-        writes.file((id, seq, signed), place.generation, judged.earlier, &mut earlier.highest);
-        let record = StoredRecord {
-            id: id.clone(),
-            seq,
-            row: row.json().clone(),
-            digest: signed.digest,
-            digest_generation: registration.generation,
-            verdict: judged.verdict,
-            duplicate_of_seq,
-            stored_at: now.clone(),
-        };
+        writes.file((id, seq, signed), place.generation, pairs, &mut earlier.highest);
+        let record = registration.record(seq, verdict, duplicate_of_seq);
         earlier.put(registration, record.clone());
         Ok(if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) })
     }
@@ -443,10 +411,7 @@ fn update(
         change.insert("$unset", doc! { "fingerprint": "" });
     }
     writes.changed_records.push(doc! { "q": { "_id": record_key(place.number, id) }, "u": change });
-    let mut record = old.record.record;
-    (record.digest, record.digest_generation) = (signed.digest, registration.generation);
-    record.row = row.json().clone();
-    record.stored_at.clone_from(now);
+    let record = registration.updated(old.record.record);
     let filed = old.signatures.iter().find(|filed| filed.generation == place.generation);
     earlier.update(record.clone(), filed);
     record

@@ -11,6 +11,7 @@ use crate::postings::{Answer, Posting};
 use crate::propose::{Hits, Proposal, Signatures, Texts};
 use crate::read::Buckets;
 use crate::write::Highest;
+use doppel_core::collection::SimhashChannel;
 use doppel_core::index::{POSTINGS_PER_KEY, Via};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Match};
@@ -78,13 +79,13 @@ impl Earlier {
     }
 
     /// What may match a member of which `buckets` were read.
-    pub(super) fn hits(&self, signed: &Signed, mut buckets: Buckets, (radius, channel): (u8, u8)) -> Hits {
+    pub(super) fn hits(&self, signed: &Signed, mut buckets: Buckets, simhash: SimhashChannel) -> Hits {
         buckets.near.retain(|(id, _)| !self.gone.contains(id));
         if let Some(own) = signed.fingerprint() {
-            let near = self.near.iter().filter(|(_, other)| own.distance(*other) <= radius);
+            let near = self.near.iter().filter(|(_, other)| own.distance(*other) <= simhash.radius.0);
             buckets.near.extend(near.cloned());
         }
-        Hits::gather(self.answer.of(Some(&signed.digest), &signed.keys), &signed.keys, buckets, channel)
+        Hits::gather(self.answer.of(Some(&signed.digest), &signed.keys), &signed.keys, buckets, simhash.position)
     }
 
     /// Notes that a member is put.

@@ -20,26 +20,17 @@ use super::Shared;
 use super::admin::Known;
 use super::documents::Number;
 use super::latch::busy;
-use super::read::{Place, Pointer};
 use super::retry::Deadline;
-use doppel_core::collection::{Channel, CollectionName, Settings};
+use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::{GenerationId, Judge, Registered, Registration, Result, Seq, StoreError};
+use doppel_store::rules::plan::Moment;
+use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
 
 /// Changes of one transaction. What a transaction costs by itself is spread thin by then, and one that is longer holds the latch
 /// longer than others like to wait.
 const MOST: usize = 64;
 /// Their rows together, bytes: a transaction may write 16 MB in one entry of the log, and signatures come on top.
 const MOST_BYTES: usize = 1 << 20;
-
-/// Radius and position of the `simhash` channel.
-pub(super) fn simhash_channel(settings: &Settings) -> (u8, u8) {
-    let found = settings.channels.iter().enumerate().find_map(|(position, channel)| match channel {
-        Channel::Simhash(params) => Some((params.radius, position as u8)),
-        _ => None,
-    });
-    found.unwrap_or((0, 0))
-}
 
 /// A change of the index.
 #[derive(Clone)]
@@ -288,38 +279,17 @@ impl Shared {
 
     /// The collection, if its generations are those that signed the record.
     async fn current(&self, registration: &Registration) -> Result<Arc<Known>> {
-        let beside = registration.standby();
-        let fits = |known: &Known| {
-            let others = known.state.others.iter().map(|other| other.id);
-            known.state.generation == registration.generation && others.eq(beside.iter().copied())
+        let check = |known: &Known| {
+            let standby = known.state.standby_ids();
+            Moment { live: known.state.generation, standby: &standby, decided: 0 }.check(registration)
         };
         let known = self.known(&registration.collection).await?;
-        if fits(&known) {
+        if check(&known).is_ok() {
             return Ok(known);
         }
         self.cache.forget(&registration.collection);
         let known = self.known(&registration.collection).await?;
-        if fits(&known) {
-            return Ok(known);
-        }
-        Err(StoreError::StaleGeneration { given: registration.generation, live: known.state.generation })
-    }
-
-    /// Refuses when the collection is gone, or another generation is live, or others stand beside it than `beside` where
-    /// that matters.
-    pub(super) fn check_pointer<'a>(
-        pointer: Option<&'a Pointer>,
-        place: Place,
-        beside: Option<&[GenerationId]>,
-        name: &CollectionName,
-    ) -> Result<&'a Pointer> {
-        let Some(pointer) = pointer.filter(|pointer| pointer.number == place.number) else {
-            return Err(StoreError::UnknownCollection(name.clone()));
-        };
-        if pointer.generation == place.generation && beside.is_none_or(|beside| beside == pointer.others) {
-            return Ok(pointer);
-        }
-        Err(StoreError::StaleGeneration { given: place.generation, live: pointer.generation })
+        check(&known).map(|()| known)
     }
 }
 

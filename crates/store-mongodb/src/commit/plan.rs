@@ -1,10 +1,10 @@
-//! What is to be done with a record, from what stands under its id: the same in every store.
+//! What is to be done for a member, from what stands under its id.
 
 use super::{Change, Member};
 use crate::documents::{RecordDocument, SignatureDocument};
 use crate::read::Pointer;
-use doppel_core::schemes::profile::Signed;
-use doppel_store::{GenerationId, Registered, Registration, Result, StoreError};
+use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Standing};
+use doppel_store::{GenerationId, Registered, Registration, Result, StoredRecord};
 
 /// What stands under an id already.
 #[derive(Clone, Debug)]
@@ -40,36 +40,25 @@ impl<'a> Plan<'a> {
     }
 
     fn of_registration(registration: &'a Registration, pointer: &Pointer, old: Option<Old>) -> Result<Self> {
-        if pointer.generation != registration.generation || pointer.others != registration.standby() {
-            return Err(StoreError::StaleGeneration { given: registration.generation, live: pointer.generation });
-        }
-        if registration.decisions_as_of.is_some_and(|known| known < pointer.decided) {
-            // Somebody decided meanwhile, and it may be about this record.
-            return Err(StoreError::StaleGeneration { given: registration.generation, live: pointer.generation });
-        }
-        let Some(old) = old else { return Ok(Self::Put(registration, None)) };
-        let stored = &old.record.record;
-        registration.check_content(&stored.row)?;
-        if !reads_the_same(&old, registration) {
-            return Ok(Self::Put(registration, Some(old)));
-        }
-        if registration.is_of(&stored.row) {
-            let unchanged = Registered::Unchanged(old.record.record);
-            return Ok(Self::Settled(Ok(super::Changed::Registered(Box::new(unchanged)))));
-        }
-        let filed = |generation: GenerationId| old.signatures.iter().any(|filed| filed.generation == generation);
-        let missing = registration.generations().map(|(generation, _)| generation);
-        let missing = missing.filter(|generation| !filed(*generation)).collect();
-        Ok(Self::Update(registration, old, missing))
+        Ok(match rules::plan(registration, pointer.moment(), old)? {
+            rules::Plan::Create => Self::Put(registration, None),
+            rules::Plan::Replace(old) => Self::Put(registration, Some(old)),
+            rules::Plan::Unchanged(old) => {
+                let unchanged = Registered::Unchanged(old.record.record);
+                Self::Settled(Ok(super::Changed::Registered(Box::new(unchanged))))
+            }
+            rules::Plan::Update(old, missing) => Self::Update(registration, old, missing),
+        })
     }
 }
 
-/// Whether every generation that has the record filed reads the same text in it as before.
-fn reads_the_same(old: &Old, registration: &Registration) -> bool {
-    let filed = |generation| old.signatures.iter().find(|filed| filed.generation == generation);
-    let same = |filed: &SignatureDocument, signed: &Signed| {
-        filed.seq == old.record.record.seq && filed.digest == signed.digest
-    };
-    filed(registration.generation).is_some_and(|live| same(live, &registration.signed))
-        && registration.generations().all(|(generation, signed)| filed(generation).is_none_or(|it| same(it, signed)))
+impl Standing for Old {
+    fn record(&self) -> &StoredRecord {
+        &self.record.record
+    }
+
+    fn text_in(&self, generation: GenerationId) -> Option<FiledText> {
+        let filed = self.signatures.iter().find(|filed| filed.generation == generation)?;
+        Some(FiledText { seq: filed.seq, digest: FiledDigest::Whole(filed.digest) })
+    }
 }

@@ -21,6 +21,13 @@ pub(in super::super) struct CollectionDocument {
 }
 
 impl CollectionDocument {
+    /// Shows `state`, if it is another; whether it is.
+    pub(in super::super) fn show(&mut self, state: Option<CollectionState>) -> bool {
+        let changed = state.is_some();
+        self.state = state.unwrap_or_else(|| self.state.clone());
+        changed
+    }
+
     pub(in super::super) fn encode(&self) -> Result<Document> {
         let Self { number, state, last_generation, commits, decided } = self;
         let CollectionState {

@@ -43,7 +43,7 @@ pub(super) use self::beside::{
 };
 pub(super) use self::collection::CollectionDocument;
 pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
-pub(super) use self::record::{RecordDocument, blank_verdict, record_content, verdict_content};
+pub(super) use self::record::{RecordDocument, record_content, verdict_content};
 pub(super) use self::signature::{SignatureDocument, filed_of, filed_projection, pairs_of, seqs_value, signed_of};
 
 pub(super) const COLLECTIONS: &str = "collections";

@@ -5,7 +5,7 @@ use mongodb::bson::{Document, RawBsonRef, RawDocument, doc, serialize_to_bson};
 use super::{damaged, digest_of, digest_value, fingerprint_of, optional_i64};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
-use doppel_core::verdict::{Fingerprint, Verdict, VerdictKind};
+use doppel_core::verdict::{Fingerprint, Verdict};
 use doppel_store::{GenerationId, Result, Seq, StoredRecord};
 
 /// What of a record changes when it is registered anew, but for seq and verdict.
@@ -28,20 +28,6 @@ pub(in super::super) fn verdict_content(seq: Seq, verdict: &Verdict, original: O
     Ok(content)
 }
 
-/// A verdict that says nothing yet.
-pub(in super::super) fn blank_verdict() -> Verdict {
-    let kind = VerdictKind::Original;
-    Verdict {
-        kind,
-        duplicate_of: None,
-        fingerprint: None,
-        generation: 0,
-        statistics: 0,
-        similar: Vec::new(),
-        truncated: false,
-    }
-}
-
 /// A record, and the fingerprint that the generation of its digest gave it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RecordDocument {
@@ -56,7 +42,7 @@ impl RecordDocument {
             Some(RawBsonRef::Document(verdict)) => {
                 mongodb::bson::deserialize_from_slice(verdict.as_bytes()).map_err(damaged)?
             }
-            _ => blank_verdict(),
+            _ => Verdict::blank(),
         };
         let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
         let record = StoredRecord {

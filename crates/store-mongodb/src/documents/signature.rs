@@ -4,11 +4,13 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
 use super::{Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, signature_key};
+use doppel_core::collection::ChannelPosition;
+use doppel_core::index::Entry;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::Fingerprint;
-use doppel_store::generations::{Filed, Pairs};
+use doppel_store::generations::Pairs;
 use doppel_store::{GenerationId, Result, Seq};
 
 /// A signature as stored.
@@ -56,9 +58,9 @@ impl SignatureDocument {
         let mut keys = keys.clone();
         // By channel, as profiles make them, so that counts tell whose they are.
         keys.sort_by_key(|key| key.channel);
-        let channels = keys.last().map_or(0, |key| usize::from(key.channel) + 1);
+        let channels = keys.last().map_or(0, |key| key.channel.index() + 1);
         let mut counts = vec![0_i32; channels];
-        keys.iter().for_each(|key| counts[usize::from(key.channel)] += 1);
+        keys.iter().for_each(|key| counts[key.channel.index()] += 1);
         let mut document = doc! {
             "_id": signature_key(number, *generation, id), "seq": *seq as i64, "digest": digest_value(digest),
             "keys": keys.iter().map(|key| Bson::Int64(key.key as i64)).collect::<Vec<_>>(), "key_counts": counts,
@@ -119,15 +121,15 @@ pub(in super::super) fn signed_of(raw: &RawDocument) -> Result<Option<Signed>> {
     Signed::decode(binary.bytes).map(Some).ok_or_else(|| damaged("the signatures of a record cannot be read"))
 }
 
-/// What of a signature makes a [`Filed`].
+/// What of a signature makes an [`Entry`].
 pub(in super::super) fn filed_projection() -> Document {
     // Signatures of before the counts were kept say by themselves which channel has keys.
     let without_counts = doc! { "$cond": [{ "$ifNull": ["$key_counts", false] }, "$$REMOVE", "$signed"] };
     doc! { "_id": 0, "seq": 1, "digest": 1, "fingerprint": 1, "keys": 1, "key_counts": 1, "signed": without_counts }
 }
 
-pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Filed> {
-    Ok(Filed {
+pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Entry> {
+    Ok(Entry {
         seq: raw.get_i64("seq").map_err(damaged)? as Seq,
         digest_key: digest_of(raw)?.key(),
         fingerprint: fingerprint_of(raw)?,
@@ -161,7 +163,10 @@ fn keys_of(raw: &RawDocument, signed: Option<&Signed>) -> Result<Vec<PostingKey>
             counts
         }
     };
-    let channels = counts.iter().enumerate().flat_map(|(channel, count)| std::iter::repeat_n(channel as u8, *count));
+    let channels = counts
+        .iter()
+        .enumerate()
+        .flat_map(|(channel, count)| std::iter::repeat_n(ChannelPosition(channel as u8), *count));
     let keys: Vec<_> = channels.zip(&keys).map(|(channel, key)| PostingKey { channel, key: *key }).collect();
     if keys.len() == counts.iter().sum::<usize>() { Ok(keys) } else { Err(damaged("posting keys are missing")) }
 }

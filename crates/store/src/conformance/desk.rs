@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::samples::{RADIUS, Sample, SampleJudge, Signing};
-use crate::generations::{Filed, Filing, GenerationSpec, GenerationState};
+use super::samples::{SIMHASH, Sample, SampleJudge, Signing};
+use crate::generations::{Filing, GenerationSpec, GenerationState};
 use crate::{
     CollectionSpec, CollectionState, Found, GenerationId, Mode, Query, Registered, Registration, Result, Seq,
     SequencedNotifier, Store, StoreError, StoredRecord, Until,
 };
 use doppel_core::collection::{CollectionName, Preset, Settings};
+use doppel_core::index::{Ball, Entry};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Fingerprint, Match};
 
@@ -44,7 +45,7 @@ impl Desk {
     /// Settings with a `simhash` and a `shingle` channel.
     pub fn spec(&self, profile: &str) -> CollectionSpec {
         let settings = Settings::preset(Preset::Default);
-        assert_eq!(settings.simhash_radius(), Some(RADIUS), "samples are made for the default preset");
+        assert_eq!(settings.simhash(), Some(SIMHASH), "samples are made for the default preset");
         CollectionSpec {
             name: self.name.clone(),
             settings,
@@ -93,7 +94,7 @@ impl Desk {
             collection: self.name.clone(),
             generation: 1,
             digest: Some(signed.digest),
-            fingerprint: sample.fingerprint.map(|bits| (Fingerprint(bits), RADIUS, 0)),
+            ball: sample.fingerprint.map(|bits| Ball { centre: Fingerprint(bits), within: SIMHASH }),
             signed: Some(signed),
             except: except.map(id),
             confirmed: Vec::new(),
@@ -177,7 +178,7 @@ impl Desk {
             let query = Query {
                 generation: state.generation,
                 digest: Some(signed.digest),
-                fingerprint: signed.fingerprint().map(|fingerprint| (fingerprint, RADIUS, 0)),
+                ball: Ball::of(&signed, Some(SIMHASH)),
                 signed: Some(signed),
                 confirmed: confirmed.iter().map(|text| id(text)).collect(),
                 ..self.query(sample, except)
@@ -249,8 +250,8 @@ impl Desk {
     }
 
     /// All that a generation has filed, read some at a time.
-    pub async fn filed(&self, generation: GenerationId) -> Vec<Filed> {
-        let (mut after, mut all): (Seq, Vec<Filed>) = (0, Vec::new());
+    pub async fn filed(&self, generation: GenerationId) -> Vec<Entry> {
+        let (mut after, mut all): (Seq, Vec<Entry>) = (0, Vec::new());
         loop {
             let mut page = self.store.filed(&self.name, generation, after, 5).await.expect("a page");
             let Some(last) = page.last() else { break };
@@ -263,11 +264,11 @@ impl Desk {
     }
 
     /// What a complete generation of this profile has filed: every record, signed so.
-    pub async fn should_be_filed(&self, profile: &str) -> Vec<Filed> {
+    pub async fn should_be_filed(&self, profile: &str) -> Vec<Entry> {
         let signing = Signing::of(profile);
         let filed = |record: &StoredRecord| {
             let signed = Sample::of_record(record).signed_as(signing);
-            let mut filed = Filed::of(record.seq, signed.digest, &signed);
+            let mut filed = Entry::of(record.seq, &signed);
             filed.keys.sort();
             filed
         };

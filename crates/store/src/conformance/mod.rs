@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use self::desk::{Desk, id, stored};
-pub use self::samples::{RADIUS, SHARED_KEYS, Sample, SampleJudge, Signing};
+pub use self::samples::{RADIUS, SHARED_KEYS, SIMHASH, Sample, SampleJudge, Signing};
 use super::Store;
 
 /// A check.

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::id;
 use crate::{Candidate, GenerationId, Judge, StoredRecord};
+use doppel_core::collection::{ChannelPosition, SimhashChannel};
 use doppel_core::index::Via;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
@@ -17,6 +18,8 @@ use doppel_core::verdict::{Facts, Fingerprint, Match, VIA_EXACT, Verdict};
 pub const SHARED_KEYS: usize = 2;
 /// Radius of the samples' `simhash` channel.
 pub const RADIUS: u8 = 3;
+/// The `simhash` channel that samples are made for.
+pub const SIMHASH: SimhashChannel = SimhashChannel::first(RADIUS);
 /// [`Match::via`] of a candidate that a decision proposed.
 const VIA_DECISION: &str = "decision";
 /// Sets the keys and fingerprints of one way of signing apart from the other's.
@@ -114,7 +117,7 @@ impl Sample {
             features: self.keys.len() as u32,
             too_short: false,
             signatures: vec![fingerprint, hashes],
-            keys: keys.into_iter().map(|key| PostingKey { channel: 1, key }).collect(),
+            keys: keys.into_iter().map(|key| PostingKey { channel: ChannelPosition(1), key }).collect(),
         })
     }
 

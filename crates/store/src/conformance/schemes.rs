@@ -8,8 +8,8 @@ use super::desk::{Desk, id};
 use crate::{
     Candidate, CollectionSpec, Found, Judge, Mode, Query, Registered, Registration, SequencedNotifier, Store, Until,
 };
-use doppel_core::collection::{Channel, Field, Preset, Role, Settings};
-use doppel_core::index::{POSTINGS_PER_KEY, Via};
+use doppel_core::collection::{Channel, ChannelPosition, Field, Preset, Role, Settings};
+use doppel_core::index::{Ball, POSTINGS_PER_KEY, Via};
 use doppel_core::record::Row;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -40,7 +40,7 @@ impl Judge for SchemeJudge {
             _ => candidate.signatures.first().cloned().flatten(),
         };
         let accepted = self.profile.schemes()[0].compare(self.signed.signatures[0].as_ref()?, &theirs?);
-        let proposed = accepted && candidate.via.contains(Via::channel(0));
+        let proposed = accepted && candidate.via.contains(Via::channel(ChannelPosition(0)));
         proposed.then(|| Match::unmeasured(candidate.record.id.clone(), candidate.record.seq))
     }
 
@@ -100,7 +100,7 @@ async fn looked_up(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge
         collection: desk.name.clone(),
         generation: 1,
         digest: None,
-        fingerprint: signed.fingerprint().zip(settings.simhash_radius()).map(|(bits, radius)| (bits, radius, 0)),
+        ball: Ball::of(signed, settings.simhash()),
         signed: Some(signed.clone()),
         except: None,
         confirmed: Vec::new(),

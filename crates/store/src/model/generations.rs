@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Collection, Generation, ModelStore};
-use crate::generations::{Filed, Filing, GenerationSpec, GenerationState, Generations, Pairs, Phase};
+use crate::generations::{Filing, GenerationSpec, GenerationState, Generations, Pairs};
 use crate::{CollectionState, GenerationId, Result, Seq};
 use doppel_core::collection::CollectionName;
+use doppel_core::index::Entry;
 
 impl Collection {
     /// A number that no generation of the collection has had.
@@ -21,11 +22,11 @@ impl Collection {
         self.generations.get_mut(&id).ok_or_else(|| self.state.lacks(id))
     }
 
-    /// Changes what is shown of the collection.
-    fn change(&mut self, change: impl FnOnce(&mut CollectionState)) {
-        let mut state = (*self.state).clone();
-        change(&mut state);
-        self.state = Arc::new(state);
+    /// Shows `state`, if it is another; whether it is.
+    fn show(&mut self, state: Option<CollectionState>) -> bool {
+        let changed = state.is_some();
+        self.state = state.map_or_else(|| Arc::clone(&self.state), Arc::new);
+        changed
     }
 }
 
@@ -37,19 +38,11 @@ impl Generations for ModelStore {
 
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         self.with(&spec.collection, |collection| {
-            collection.state.check_room()?;
-            let state = GenerationState {
-                id: collection.next_generation(),
-                settings: spec.settings.clone(),
-                profile: spec.profile.clone(),
-                phase: Phase::Building,
-                created_at: spec.now.clone(),
-                scan_end: collection.next_seq,
-            };
+            let (begun, state) = collection.state.begin(collection.next_generation(), &spec, collection.next_seq)?;
             let statistics = (!spec.statistics.is_empty()).then(|| spec.statistics.clone());
-            collection.generations.insert(state.id, Generation { statistics, ..Generation::default() });
-            collection.change(|shown| shown.others.push(state.clone()));
-            Ok(state)
+            collection.generations.insert(begun.id, Generation { statistics, ..Generation::default() });
+            collection.show(Some(state));
+            Ok(begun)
         })
     }
 
@@ -71,12 +64,7 @@ impl Generations for ModelStore {
 
     async fn complete_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<()> {
         self.with(name, |collection| {
-            collection.standby(generation)?;
-            collection.change(|shown| {
-                for other in shown.others.iter_mut().filter(|other| other.id == generation) {
-                    other.phase = Phase::Ready;
-                }
-            });
+            collection.show(collection.state.complete(generation)?);
             Ok(())
         })
     }
@@ -87,23 +75,17 @@ impl Generations for ModelStore {
         generation: GenerationId,
     ) -> Result<Arc<CollectionState>> {
         self.with(name, |collection| {
-            if collection.state.generation != generation {
-                let state = &collection.state;
-                let state = state.with_live(state.standby(generation)?)?;
-                collection.state = Arc::new(state);
-            }
+            collection.show(collection.state.activate(generation)?);
             Ok(Arc::clone(&collection.state))
         })
     }
 
     async fn drop_generation(&self, name: &CollectionName, generation: GenerationId) -> Result<bool> {
         self.with(name, |collection| {
-            collection.state.check_not_live(generation)?;
-            let there = collection.standby(generation).is_ok();
+            let there = collection.show(collection.state.without(generation)?);
             if there {
                 // Emptied, not removed: its number is not to be given again.
                 collection.generations.insert(generation, Generation::default());
-                collection.change(|shown| shown.others.retain(|other| other.id != generation));
             }
             Ok(there)
         })
@@ -121,11 +103,11 @@ impl Generations for ModelStore {
         generation: GenerationId,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Filed>> {
+    ) -> Result<Vec<Entry>> {
         self.with(name, |collection| {
             let Some(generation) = collection.generations.get(&generation) else { return Ok(Vec::new()) };
             let later = generation.signed.range(after.saturating_add(1)..).take(limit);
-            Ok(later.map(|(seq, signed)| Filed::of(*seq, signed.digest, signed)).collect())
+            Ok(later.map(|(seq, signed)| Entry::of(*seq, signed)).collect())
         })
     }
 

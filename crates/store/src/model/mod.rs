@@ -18,16 +18,18 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use crate::decisions::{RecordPair, Ruling};
+use crate::rules::conclude::{Conclusion, conclude};
+use crate::rules::plan::{self, FiledDigest, FiledText, Moment, Plan, check_live, plan};
 use crate::tasks::TaskState;
 use crate::{
-    Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Mode, Query, Registered,
+    Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Query, Registered,
     Registration, Result, Seq, Store, StoreError, StoredRecord, Until, Usage,
 };
-use doppel_core::collection::{Channel, CollectionName, Settings};
-use doppel_core::index::Via;
-use doppel_core::record::{RecordId, Row};
-use doppel_core::schemes::profile::Signed;
-use doppel_core::verdict::{Fingerprint, Match, VerdictKind};
+use doppel_core::collection::CollectionName;
+use doppel_core::index::{Ball, Via};
+use doppel_core::record::RecordId;
+use doppel_core::schemes::profile::{Digest, Signed};
+use doppel_core::verdict::Match;
 
 /// See the module.
 #[derive(Default)]
@@ -58,10 +60,29 @@ struct Generation {
     pairs: BTreeMap<Seq, Vec<Seq>>,
 }
 
+/// A record that stands under an id.
+struct Standing {
+    /// Its position among the records.
+    at: usize,
+    record: StoredRecord,
+    filed: BTreeMap<GenerationId, Digest>,
+}
+
+impl plan::Standing for Standing {
+    fn record(&self) -> &StoredRecord {
+        &self.record
+    }
+
+    fn text_in(&self, generation: GenerationId) -> Option<FiledText> {
+        let digest = self.filed.get(&generation)?;
+        Some(FiledText { seq: self.record.seq, digest: FiledDigest::Whole(*digest) })
+    }
+}
+
 /// What is looked for.
 struct Wanted<'a> {
-    digest: Option<doppel_core::schemes::profile::Digest>,
-    fingerprint: Option<(Fingerprint, u8, u8)>,
+    digest: Option<Digest>,
+    ball: Option<Ball>,
     signed: Option<&'a Signed>,
     confirmed: &'a [RecordId],
 }
@@ -76,10 +97,10 @@ impl Wanted<'_> {
         if self.digest == Some(other.digest) {
             via = via.with(Via::EXACT);
         }
-        if let Some(((mine, radius, channel), theirs)) = self.fingerprint.zip(other.fingerprint())
-            && mine.distance(theirs) <= radius
+        if let Some((ball, theirs)) = self.ball.zip(other.fingerprint())
+            && ball.contains(theirs)
         {
-            via = via.with(Via::channel(channel));
+            via = via.with(Via::channel(ball.within.position));
         }
         for key in self.signed.iter().flat_map(|signed| &signed.keys) {
             if other.keys.contains(key) {
@@ -104,15 +125,15 @@ impl Collection {
         }
     }
 
-    /// Whether every generation that has the record filed reads the same text in it as before.
-    fn reads_the_same(&self, seq: Seq, signed: &Arc<Signed>, others: &[(GenerationId, Arc<Signed>)]) -> bool {
-        let filed = |id: GenerationId| self.generations.get(&id).and_then(|generation| generation.signed.get(&seq));
-        filed(self.state.generation).is_some_and(|filed| filed.digest == signed.digest)
-            && others.iter().all(|(id, signed)| filed(*id).is_none_or(|filed| filed.digest == signed.digest))
-    }
-
-    fn live(&mut self) -> &mut Generation {
-        self.generations.entry(self.state.generation).or_default()
+    /// What stands under `id`.
+    fn standing(&self, id: &RecordId) -> Option<Standing> {
+        let at = self.position(id)?;
+        let record = self.records[at].clone();
+        let filed = self
+            .generations
+            .iter()
+            .filter_map(|(id, generation)| Some((*id, generation.signed.get(&record.seq)?.digest)));
+        Some(Standing { at, filed: filed.collect(), record })
     }
 
     fn matches(&self, wanted: &Wanted<'_>, except: Option<&RecordId>, judge: &dyn Judge) -> Vec<Match> {
@@ -134,64 +155,58 @@ impl Collection {
         judged.collect()
     }
 
-    fn register(&mut self, registration: Registration, judge: &dyn Judge) -> Registered {
-        let Registration { id, row, signed, others, confirmed, mode, now, .. } = registration;
-        let old = self.position(&id);
-        if let Some(at) = old
-            && self.reads_the_same(self.records[at].seq, &signed, &others)
-        {
-            let record = &mut self.records[at];
-            if Row::parse(record.row.as_bytes()).is_ok_and(|stored| stored.same_content(&row)) {
-                return Registered::Unchanged(record.clone());
-            }
-            (record.row, record.stored_at) = (Arc::clone(row.json()), now);
-            (record.digest, record.digest_generation) = (signed.digest, self.state.generation);
-            for (generation, signed) in others {
-                self.generations.entry(generation).or_default().signed.entry(record.seq).or_insert(signed);
-            }
-            return Registered::Updated(record.clone());
+    fn register(&mut self, registration: &Registration, judge: &dyn Judge) -> Result<Registered> {
+        let standby = self.state.standby_ids();
+        let now = Moment { live: self.state.generation, standby: &standby, decided: 0 };
+        match plan(registration, now, self.standing(&registration.id))? {
+            Plan::Unchanged(standing) => Ok(Registered::Unchanged(standing.record)),
+            Plan::Update(standing, missing) => Ok(Registered::Updated(self.update(registration, standing, &missing))),
+            Plan::Create => Ok(self.store(registration, None, judge)),
+            Plan::Replace(standing) => Ok(self.store(registration, Some(standing.at), judge)),
         }
+    }
+
+    fn update(&mut self, registration: &Registration, standing: Standing, missing: &[GenerationId]) -> StoredRecord {
+        let record = registration.updated(standing.record);
+        for (generation, signed) in registration.others.iter().filter(|(id, _)| missing.contains(id)) {
+            self.file(*generation, record.seq, signed);
+        }
+        self.records[standing.at] = record.clone();
+        record
+    }
+
+    fn store(&mut self, registration: &Registration, old: Option<usize>, judge: &dyn Judge) -> Registered {
+        let Registration { id, signed, others, confirmed, mode, .. } = registration;
         let wanted = Wanted {
             digest: Some(signed.digest),
-            fingerprint: signed.fingerprint().zip(simhash(&self.state.settings)).map(|(f, (r, c))| (f, r, c)),
-            signed: Some(&signed),
-            confirmed: &confirmed,
+            ball: Ball::of(signed, self.state.settings.simhash()),
+            signed: Some(signed),
+            confirmed,
         };
-        let matches = self.matches(&wanted, Some(&id), judge);
-        let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
-        earlier.sort_unstable();
-        let duplicate_of_seq = earlier.first().copied();
-        let verdict = judge.conclude(matches, false);
-        let duplicate = matches!(verdict.kind, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
-        if mode == Mode::SkipDuplicate && duplicate {
-            return Registered::Skipped(verdict);
-        }
+        let matches = self.matches(&wanted, Some(id), judge);
+        let (verdict, duplicate_of_seq, earlier) = match conclude(judge, *mode, matches, false) {
+            Conclusion::Skip(verdict) => return Registered::Skipped(verdict),
+            Conclusion::Store { verdict, duplicate_of_seq, earlier } => (verdict, duplicate_of_seq, earlier),
+        };
         if let Some(at) = old {
             self.take_out(at);
         }
-        let row = Arc::clone(row.json());
-        let (seq, digest) = (self.next_seq, signed.digest);
-        let digest_generation = self.state.generation;
-        let record =
-            StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at: now };
+        let record = registration.record(self.next_seq, verdict, duplicate_of_seq);
         self.next_seq += 1;
         self.records.push(record.clone());
-        let live = self.live();
-        live.signed.insert(seq, signed);
+        self.file(self.state.generation, record.seq, signed);
         if !earlier.is_empty() {
-            live.pairs.insert(seq, earlier);
+            self.generations.entry(self.state.generation).or_default().pairs.insert(record.seq, earlier);
         }
         for (generation, signed) in others {
-            self.generations.entry(generation).or_default().signed.insert(seq, signed);
+            self.file(*generation, record.seq, signed);
         }
         if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) }
     }
-}
 
-/// Radius and position of the `simhash` channel.
-fn simhash(settings: &Settings) -> Option<(u8, u8)> {
-    let position = settings.channels.iter().position(|channel| matches!(channel, Channel::Simhash(_)))?;
-    Some((settings.simhash_radius()?, position as u8))
+    fn file(&mut self, generation: GenerationId, seq: Seq, signed: &Arc<Signed>) {
+        self.generations.entry(generation).or_default().signed.insert(seq, Arc::clone(signed));
+    }
 }
 
 impl ModelStore {
@@ -199,20 +214,6 @@ impl ModelStore {
         let mut collections = self.collections.lock();
         work(collections.get_mut(name).ok_or_else(|| StoreError::UnknownCollection(name.clone()))?)
     }
-}
-
-fn check_generation(collection: &Collection, given: GenerationId) -> Result<()> {
-    let live = collection.state.generation;
-    if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
-}
-
-/// Refuses a registration that was signed for other generations than there are.
-fn check_generations(collection: &Collection, registration: &Registration) -> Result<()> {
-    check_generation(collection, registration.generation)?;
-    let (given, live) = (registration.generation, collection.state.generation);
-    let beside = collection.state.others.iter().map(|other| other.id);
-    let same = beside.eq(registration.others.iter().map(|(id, _)| *id));
-    if same { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
 }
 
 #[async_trait]
@@ -239,19 +240,13 @@ impl Store for ModelStore {
 
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         self.with(&spec.name, |collection| {
-            let mut state = (*collection.state).clone();
-            if state.profile != spec.profile {
-                if !collection.records.is_empty() {
-                    return Err(StoreError::ProfileConflict(spec.name.clone()));
-                }
-                // Without records standby generations are worth nothing. Emptied, not removed: numbers are not given twice.
-                state.generation = collection.next_generation();
-                state.others.clear();
-                (state.live_since, state.scan_end) = (None, 0);
-                collection.generations.values_mut().for_each(|generation| *generation = Generation::default());
-                collection.generations.insert(state.generation, Generation::default());
+            let (next, has_records) = (collection.next_generation(), !collection.records.is_empty());
+            let (state, gone) = collection.state.with_settings(spec.clone(), next, has_records)?;
+            // Emptied, not removed: numbers are not given twice.
+            let emptied = gone.into_iter().chain([state.generation]).map(|id| (id, Generation::default()));
+            if state.generation == next {
+                collection.generations.extend(emptied);
             }
-            (state.settings, state.profile) = (spec.settings.clone(), spec.profile.clone());
             collection.state = Arc::new(state);
             Ok(Arc::clone(&collection.state))
         })
@@ -275,13 +270,7 @@ impl Store for ModelStore {
 
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
         let name = registration.collection.clone();
-        self.with(&name, |collection| {
-            check_generations(collection, &registration)?;
-            if let Some(at) = collection.position(&registration.id) {
-                registration.check_content(&collection.records[at].row)?;
-            }
-            Ok(collection.register(registration, judge.as_ref()))
-        })
+        self.with(&name, |collection| collection.register(&registration, judge.as_ref()))
     }
 
     async fn remove(&self, name: &CollectionName, id: &RecordId) -> Result<bool> {
@@ -300,9 +289,9 @@ impl Store for ModelStore {
 
     async fn find(&self, query: Query, judge: Arc<dyn Judge>, until: Until) -> Result<Found> {
         self.with(&query.collection, |collection| {
-            check_generation(collection, query.generation)?;
-            let (digest, fingerprint, signed) = (query.digest, query.fingerprint, query.signed.as_deref());
-            let wanted = Wanted { digest, fingerprint, signed, confirmed: &query.confirmed };
+            check_live(query.generation, collection.state.generation)?;
+            let (digest, ball, signed) = (query.digest, query.ball, query.signed.as_deref());
+            let wanted = Wanted { digest, ball, signed, confirmed: &query.confirmed };
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());
             if until == Until::FirstMatch {
                 matches.truncate(1);

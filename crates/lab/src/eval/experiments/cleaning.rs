@@ -216,7 +216,7 @@ fn alike(
 ) -> (Vec<usize>, bool) {
     let signature = |at: usize| signed[among[at] as usize].signatures[scheme].as_ref();
     let Some(mine) = signature(own) else { return (vec![own], false) };
-    let proposals = index.propose(&Probe { digest_key: None, fingerprint: None, keys });
+    let proposals = index.propose(&Probe { digest_key: None, ball: None, keys });
     let others = proposals.items.iter().map(|proposal| proposal.seq as usize - 1).filter(|at| *at != own);
     let matching =
         others.filter(|at| signature(*at).is_some_and(|other| profile.schemes()[scheme].compare(mine, other)));

@@ -14,10 +14,10 @@ use super::{Error, Progress, Report, Result, Setup};
 use crate::eval::plot::{Axis, Scale, plot};
 use crate::eval::svg::Line;
 use crate::sample::{Options, Sample};
-use doppel_core::collection::{Channel, Settings, SimhashParams};
+use doppel_core::collection::{Channel, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::join::{AllPairs, Distinct, NearPair, join};
 use doppel_core::index::single_pass::{Clusters, single_pass};
-use doppel_core::index::{GenerationIndex, Probe};
+use doppel_core::index::{Ball, GenerationIndex, Probe};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::Fingerprint;
@@ -123,8 +123,8 @@ fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
     let (seconds, found) = timed(|| {
         let mut found = 0;
         for (print, seq) in prints.iter().zip(1..) {
-            let fingerprint = Some((*print, RADIUS, 0));
-            let probe = Probe { digest_key: None, fingerprint, keys: &[] };
+            let ball = Ball { centre: *print, within: SimhashChannel::first(RADIUS) };
+            let probe = Probe { digest_key: None, ball: Some(ball), keys: &[] };
             found += index.propose(&probe).items.len() as u64;
             index.insert(seq, seq, Some(*print), &[]).map_err(|error| Error::Failed(error.to_string()))?;
         }

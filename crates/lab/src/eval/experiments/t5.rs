@@ -17,7 +17,8 @@ use super::{Error, Progress, Report, Result, Setup};
 use crate::eval::baselines::mysql::{BlockTable, MysqlError};
 use crate::eval::plot::{Axis, Scale, plot};
 use crate::eval::svg::Line;
-use doppel_core::collection::{Channel, CollectionName, Settings, SimhashParams};
+use doppel_core::collection::{Channel, CollectionName, Settings, SimhashChannel, SimhashParams};
+use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
@@ -231,7 +232,7 @@ fn query(name: &CollectionName, item: &Item) -> Query {
         collection: name.clone(),
         generation: 1,
         digest: None,
-        fingerprint: Some((item.fingerprint, RADIUS, 0)),
+        ball: Some(Ball { centre: item.fingerprint, within: SimhashChannel::first(RADIUS) }),
         signed: None,
         except: None,
         confirmed: Vec::new(),

@@ -1,0 +1,89 @@
+//! What becomes of a registration, from the matches that hold.
+
+use doppel_core::verdict::{Match, Verdict};
+
+use crate::{Judge, Mode, Seq};
+
+/// What becomes of a registration.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Conclusion {
+    /// The record is stored.
+    Store {
+        /// With this verdict.
+        verdict: Verdict,
+        /// See [`StoredRecord::duplicate_of_seq`](crate::StoredRecord::duplicate_of_seq).
+        duplicate_of_seq: Option<Seq>,
+        /// All that it matches, ascending, each once.
+        earlier: Vec<Seq>,
+    },
+    /// Nothing is stored: [`Mode::SkipDuplicate`], and it is one.
+    Skip(Verdict),
+}
+
+/// Draws the verdict from `matches`, and what follows from it. `truncated` says whether a limit cut the search short.
+pub fn conclude(judge: &dyn Judge, mode: Mode, matches: Vec<Match>, truncated: bool) -> Conclusion {
+    let mut earlier: Vec<Seq> = matches.iter().map(|found| found.seq).collect();
+    earlier.sort_unstable();
+    earlier.dedup();
+    let verdict = judge.conclude(matches, truncated);
+    if mode == Mode::SkipDuplicate && verdict.kind.is_duplicate() {
+        return Conclusion::Skip(verdict);
+    }
+    let duplicate_of_seq = verdict.duplicate_of.as_ref().and(earlier.first().copied());
+    Conclusion::Store { verdict, duplicate_of_seq, earlier }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Candidate;
+    use doppel_core::record::RecordId;
+    use doppel_core::verdict::{Facts, VIA_EXACT, VerdictKind};
+
+    struct Rules;
+
+    impl Judge for Rules {
+        fn judge(&self, _: &Candidate<'_>) -> Option<Match> {
+            None
+        }
+
+        fn needs_signatures(&self) -> bool {
+            false
+        }
+
+        fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
+            let facts = Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated };
+            Verdict::conclude(matches, facts)
+        }
+    }
+
+    /// The record `r3` has the seq 3.
+    fn found(seq: Seq, exact: bool) -> Match {
+        let via = if exact { vec![VIA_EXACT.to_owned()] } else { Vec::new() };
+        Match { via, ..Match::unmeasured(RecordId::new(&format!("r{seq}")).unwrap(), seq) }
+    }
+
+    #[test]
+    fn a_record_is_stored_with_all_its_matches_unless_it_is_a_duplicate_to_be_skipped() {
+        use VerdictKind::{ExactDuplicate, NearDuplicate, Original};
+        type Row<'a> = (&'a [(Seq, bool)], VerdictKind, Option<Seq>, &'a [Seq]);
+        let table: [Row<'_>; 4] = [
+            (&[], Original, None, &[]),
+            (&[(4, false)], NearDuplicate, Some(4), &[4]),
+            (&[(9, false), (4, true)], ExactDuplicate, Some(4), &[4, 9]),
+            (&[(9, false), (2, false), (9, false)], NearDuplicate, Some(2), &[2, 9]),
+        ];
+        for (matches, kind, original, earlier) in table {
+            let matches: Vec<Match> = matches.iter().map(|(seq, exact)| found(*seq, *exact)).collect();
+            let verdict = Rules.conclude(matches.clone(), true);
+            assert_eq!((verdict.kind, verdict.truncated), (kind, true));
+            let id = original.map(|seq| format!("r{seq}"));
+            assert_eq!(verdict.duplicate_of.as_ref().map(|id| id.as_str().to_owned()), id);
+            let earlier = earlier.to_vec();
+            let stored = Conclusion::Store { verdict: verdict.clone(), duplicate_of_seq: original, earlier };
+            assert_eq!(conclude(&Rules, Mode::Put, matches.clone(), true), stored);
+            let skipped = if kind == Original { stored } else { Conclusion::Skip(verdict) };
+            assert_eq!(conclude(&Rules, Mode::SkipDuplicate, matches, true), skipped);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The life of a generation: begun, complete, live, dropped; and how a collection begins anew with other settings.
+//!
+//! Each transition takes what is shown of a collection and gives what is to be shown instead, or says why it may not be; where
+//! nothing is to be changed, it gives none.
+
+use crate::generations::{GenerationSpec, GenerationState, Phase};
+use crate::{CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
+
+/// Most generations of a collection, the live one included: each costs every registration another signing and another
+/// index entry on disk.
+pub const MAX_GENERATIONS: usize = 3;
+
+/// Whether a collection with so many generations may have another one.
+///
+/// # Errors
+/// `TooManyGenerations` from [`MAX_GENERATIONS`] on.
+pub fn check_number(generations: usize) -> Result<()> {
+    let most = MAX_GENERATIONS;
+    if generations >= most { Err(StoreError::TooManyGenerations { most }) } else { Ok(()) }
+}
+
+impl CollectionState {
+    /// Begins the generation `id`, a number that none of the collection has had. See [`GenerationState::scan_end`].
+    ///
+    /// # Errors
+    /// `GenerationBuilding` while one is being built; `TooManyGenerations` when there are [`MAX_GENERATIONS`].
+    pub fn begin(&self, id: GenerationId, spec: &GenerationSpec, scan_end: Seq) -> Result<(GenerationState, Self)> {
+        if let Some(building) = self.others.iter().find(|other| other.phase == Phase::Building) {
+            return Err(StoreError::GenerationBuilding(building.id));
+        }
+        check_number(self.others.len() + 1)?;
+        let begun = GenerationState {
+            id,
+            settings: spec.settings.clone(),
+            profile: spec.profile.clone(),
+            phase: Phase::Building,
+            created_at: spec.now.clone(),
+            scan_end,
+        };
+        let others = self.others.iter().chain([&begun]).cloned().collect();
+        Ok((begun, Self { others, ..self.clone() }))
+    }
+
+    /// Says that a standby generation is complete.
+    ///
+    /// # Errors
+    /// `UnknownGeneration`, also for the live one.
+    pub fn complete(&self, id: GenerationId) -> Result<Option<Self>> {
+        if self.standby(id)?.phase == Phase::Ready {
+            return Ok(None);
+        }
+        let mut completed = self.clone();
+        completed.others.iter_mut().filter(|other| other.id == id).for_each(|other| other.phase = Phase::Ready);
+        Ok(Some(completed))
+    }
+
+    /// Makes a complete standby generation the live one, and the live one a standby one.
+    ///
+    /// # Errors
+    /// As [`CollectionState::ready`].
+    pub fn activate(&self, id: GenerationId) -> Result<Option<Self>> {
+        if self.generation == id { Ok(None) } else { self.ready(id).map(|other| Some(self.seen_from(other))) }
+    }
+
+    /// Drops a standby generation.
+    ///
+    /// # Errors
+    /// `GenerationLive`.
+    pub fn without(&self, id: GenerationId) -> Result<Option<Self>> {
+        self.check_not_live(id)?;
+        let others: Vec<_> = self.others.iter().filter(|other| other.id != id).cloned().collect();
+        Ok((others.len() < self.others.len()).then(|| Self { others, ..self.clone() }))
+    }
+
+    /// Gives it new settings. With another profile it begins anew with the generation `next`, a number that none of it has had: then
+    /// the generations that are gone with it, which without records are worth nothing.
+    ///
+    /// # Errors
+    /// `ProfileConflict` where the profile is another and it has records.
+    pub fn with_settings(
+        &self,
+        spec: CollectionSpec,
+        next: GenerationId,
+        has_records: bool,
+    ) -> Result<(Self, Vec<GenerationId>)> {
+        let CollectionSpec { settings, profile, name, .. } = spec;
+        let kept = Self { settings, profile, ..self.clone() };
+        if kept.profile == self.profile {
+            return Ok((kept, Vec::new()));
+        }
+        if has_records {
+            return Err(StoreError::ProfileConflict(name));
+        }
+        let gone = std::iter::once(self.generation).chain(self.standby_ids()).collect();
+        Ok((Self { generation: next, live_since: None, scan_end: 0, others: Vec::new(), ..kept }, gone))
+    }
+
+    /// The generation `id` beside the live one.
+    ///
+    /// # Errors
+    /// `UnknownGeneration`, also for the live one.
+    pub fn standby(&self, id: GenerationId) -> Result<&GenerationState> {
+        self.others.iter().find(|other| other.id == id).ok_or_else(|| self.lacks(id))
+    }
+
+    /// The generation `id` beside the live one, complete.
+    ///
+    /// # Errors
+    /// `UnknownGeneration`, also for the live one; `GenerationBuilding` while it is being built.
+    pub fn ready(&self, id: GenerationId) -> Result<&GenerationState> {
+        match self.standby(id)? {
+            building if building.phase == Phase::Building => Err(StoreError::GenerationBuilding(id)),
+            ready => Ok(ready),
+        }
+    }
+
+    /// The standby generations, ascending.
+    pub fn standby_ids(&self) -> Vec<GenerationId> {
+        self.others.iter().map(|other| other.id).collect()
+    }
+
+    /// What to answer to who names `generation`, which is not beside the live one.
+    pub fn lacks(&self, generation: GenerationId) -> StoreError {
+        StoreError::UnknownGeneration { collection: self.name.clone(), generation }
+    }
+
+    /// Whether the generation `id` answers.
+    ///
+    /// # Errors
+    /// `GenerationLive` if it does.
+    pub fn check_not_live(&self, id: GenerationId) -> Result<()> {
+        if self.generation == id { Err(StoreError::GenerationLive(id)) } else { Ok(()) }
+    }
+
+    /// The same collection as it would be if `other`, one beside the live one, were live.
+    #[must_use]
+    pub fn seen_from(&self, other: &GenerationState) -> Self {
+        let before = GenerationState {
+            id: self.generation,
+            settings: self.settings.clone(),
+            profile: self.profile.clone(),
+            phase: Phase::Ready,
+            created_at: self.generation_created_at().to_owned(),
+            scan_end: self.scan_end,
+        };
+        let mut others: Vec<_> = self.others.iter().filter(|kept| kept.id != other.id).cloned().collect();
+        others.push(before);
+        others.sort_by_key(|kept| kept.id);
+        Self {
+            settings: other.settings.clone(),
+            generation: other.id,
+            profile: other.profile.clone(),
+            live_since: Some(other.created_at.clone()),
+            scan_end: other.scan_end,
+            others,
+            ..self.clone()
+        }
+    }
+
+    /// When the live generation was begun: with the collection, unless it was built later.
+    pub fn generation_created_at(&self) -> &str {
+        self.live_since.as_deref().unwrap_or(&self.created_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CollectionNumber;
+    use Phase::{Building, Ready};
+    use doppel_core::collection::{CollectionName, Settings};
+
+    fn spec(profile: &str) -> CollectionSpec {
+        let (name, now) = (CollectionName::new("letters").unwrap(), "2026-01-01".to_owned());
+        CollectionSpec { name, settings: Settings::default(), profile: profile.to_owned(), now }
+    }
+
+    /// A collection whose generation 2 is live, with others in these phases from 3 on.
+    fn with(phases: &[Phase]) -> CollectionState {
+        let other = |(id, phase): (GenerationId, &Phase)| {
+            let (settings, created_at) = (Settings::default(), "2026-01-02".to_owned());
+            GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: 9 }
+        };
+        let others = (3..).zip(phases).map(other).collect();
+        CollectionState { generation: 2, others, ..CollectionState::first(CollectionNumber(1), spec("p")) }
+    }
+
+    /// The live generation, the others with their phases; or the error in words.
+    fn shown(changed: Result<Option<CollectionState>>) -> String {
+        match changed {
+            Ok(None) => "as it was".to_owned(),
+            Ok(Some(state)) => {
+                let others = state.others.iter().map(|other| format!(" {} {:?}", other.id, other.phase));
+                format!("{} live{}", state.generation, others.collect::<String>())
+            }
+            Err(error) => format!("{error:?}").split('{').next().unwrap_or_default().trim().to_owned(),
+        }
+    }
+
+    #[test]
+    fn each_transition_gives_what_is_to_be_shown_or_its_refusal() {
+        let begin = |phases: &[Phase]| {
+            let CollectionSpec { name: collection, settings, profile, now } = spec("r");
+            let spec = GenerationSpec { collection, settings, profile, statistics: Vec::new(), now };
+            with(phases).begin(7, &spec, 12).map(|(begun, state)| {
+                assert_eq!((begun.id, begun.phase, begun.scan_end, begun.profile.as_str()), (7, Building, 12, "r"));
+                Some(state)
+            })
+        };
+        let both = || with(&[Ready, Building]);
+        let table = [
+            (begin(&[]), "2 live 7 Building"),
+            (begin(&[Ready]), "2 live 3 Ready 7 Building"),
+            (begin(&[Building]), "GenerationBuilding(3)"),
+            // What would make room first is said first.
+            (begin(&[Ready, Building]), "GenerationBuilding(4)"),
+            (begin(&[Ready, Ready]), "TooManyGenerations"),
+            (both().complete(4), "2 live 3 Ready 4 Ready"),
+            (both().complete(3), "as it was"),
+            (both().complete(2), "UnknownGeneration"),
+            (both().complete(7), "UnknownGeneration"),
+            (both().activate(3), "3 live 2 Ready 4 Building"),
+            (both().activate(2), "as it was"),
+            (both().activate(4), "GenerationBuilding(4)"),
+            (both().activate(1), "UnknownGeneration"),
+            (both().without(3), "2 live 4 Building"),
+            (both().without(4), "2 live 3 Ready"),
+            (both().without(7), "as it was"),
+            (both().without(2), "GenerationLive(2)"),
+        ];
+        for (at, (changed, expected)) in table.into_iter().enumerate() {
+            assert_eq!(shown(changed), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn going_back_restores_what_was_shown_but_for_when_the_generation_was_begun() {
+        let before = with(&[Ready]);
+        let there = before.activate(3).unwrap().unwrap();
+        assert_eq!((there.profile.as_str(), there.scan_end, there.generation_created_at()), ("q", 9, "2026-01-02"));
+        let back = there.activate(2).unwrap().unwrap();
+        assert_eq!(back, CollectionState { live_since: Some("2026-01-01".into()), ..before });
+    }
+
+    #[test]
+    fn another_profile_begins_anew_and_only_without_records() {
+        let state = CollectionState { live_since: Some("2026-01-02".into()), scan_end: 9, ..with(&[Ready, Building]) };
+        let (kept, gone) = state.with_settings(spec("p"), 5, true).unwrap();
+        assert_eq!((kept, gone), (state.clone(), vec![]));
+        let refused = state.with_settings(spec("other"), 5, true);
+        assert!(matches!(refused, Err(StoreError::ProfileConflict(_))));
+        let (anew, gone) = state.with_settings(spec("other"), 5, false).unwrap();
+        assert_eq!((anew.generation, anew.profile.as_str(), gone), (5, "other", vec![2, 3, 4]));
+        assert_eq!((anew.live_since, anew.scan_end, anew.others), (None, 0, vec![]));
+    }
+}

@@ -1,0 +1,280 @@
+//! What is to be done for a registration, from what stands under its id.
+
+use std::sync::Arc;
+
+use doppel_core::record::Row;
+use doppel_core::schemes::profile::Digest;
+use doppel_core::verdict::Verdict;
+
+use crate::{GenerationId, Registration, Result, Seq, StoreError, StoredRecord};
+
+/// What a collection says of the moment: what a registration must rest on.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The live generation.
+    pub live: GenerationId,
+    /// The standby generations, ascending.
+    pub standby: &'a [GenerationId],
+    /// The commit that changed a decision last; 0 where none did, or where the store asks for no [`Registration::decisions_as_of`].
+    pub decided: Seq,
+}
+
+impl Moment<'_> {
+    /// Refuses a registration that is signed for other generations, or rests on decisions of before.
+    ///
+    /// # Errors
+    /// [`StoreError::StaleGeneration`].
+    pub fn check(&self, registration: &Registration) -> Result<()> {
+        let signed = registration.others.iter().map(|(id, _)| id).eq(self.standby);
+        // Somebody decided meanwhile, and it may be about this record.
+        let decided = registration.decisions_as_of.is_some_and(|known| known < self.decided);
+        match signed && !decided {
+            true => check_live(registration.generation, self.live),
+            false => Err(StoreError::StaleGeneration { given: registration.generation, live: self.live }),
+        }
+    }
+}
+
+/// Refuses what is signed for another generation than the live one.
+///
+/// # Errors
+/// [`StoreError::StaleGeneration`].
+pub fn check_live(given: GenerationId, live: GenerationId) -> Result<()> {
+    if given == live { Ok(()) } else { Err(StoreError::StaleGeneration { given, live }) }
+}
+
+/// The text of a record as a generation has it filed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FiledText {
+    /// Under which seq.
+    pub seq: Seq,
+    /// Its digest, as far as it is known.
+    pub digest: FiledDigest,
+}
+
+/// As much of a digest as is filed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FiledDigest {
+    /// All of it.
+    Whole(Digest),
+    /// Its key, see [`Digest::key`].
+    Key(u64),
+}
+
+impl FiledDigest {
+    fn is(self, digest: Digest) -> bool {
+        match self {
+            Self::Whole(filed) => filed == digest,
+            Self::Key(key) => key == digest.key(),
+        }
+    }
+}
+
+/// A record that stands under an id.
+pub trait Standing {
+    /// The record.
+    fn record(&self) -> &StoredRecord;
+
+    /// Its text as `generation` has it filed; `None` where it has not, or what it has cannot be read.
+    fn text_in(&self, generation: GenerationId) -> Option<FiledText>;
+}
+
+/// What is to be done for a registration.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Plan<T> {
+    /// Nothing stands under the id: a new record, to be judged.
+    Create,
+    /// The same content stands there: nothing.
+    Unchanged(T),
+    /// The same text stands there with other fields: new content under the same seq, to be filed in those generations that have not
+    /// got it yet, ascending.
+    Update(T, Vec<GenerationId>),
+    /// Another text stands there: a new record in its place, to be judged.
+    Replace(T),
+}
+
+/// What is to be done for `registration`, given what the collection says now and what stands under the id.
+///
+/// # Errors
+/// [`StoreError::StaleGeneration`], [`StoreError::IdTaken`].
+pub fn plan<T: Standing>(registration: &Registration, now: Moment<'_>, standing: Option<T>) -> Result<Plan<T>> {
+    now.check(registration)?;
+    let Some(standing) = standing else { return Ok(Plan::Create) };
+    let row = &standing.record().row;
+    if registration.write_once && !registration.is_of(row) {
+        return Err(StoreError::IdTaken(registration.id.clone()));
+    }
+    Ok(match missing(registration, &standing) {
+        None => Plan::Replace(standing),
+        Some(_) if registration.is_of(row) => Plan::Unchanged(standing),
+        Some(missing) => Plan::Update(standing, missing),
+    })
+}
+
+/// The standby generations that have not got the record filed; `None` unless the live one and all others that have read the same text
+/// in the new content.
+fn missing(registration: &Registration, standing: &impl Standing) -> Option<Vec<GenerationId>> {
+    let seq = standing.record().seq;
+    let mut missing = Vec::new();
+    for (generation, signed) in registration.generations() {
+        match standing.text_in(generation) {
+            Some(filed) if filed.seq == seq && filed.digest.is(signed.digest) => {}
+            None if generation != registration.generation => missing.push(generation),
+            _ => return None,
+        }
+    }
+    Some(missing)
+}
+
+impl Registration {
+    /// Whether a row stored under the id has this content, as far as anybody reads it.
+    fn is_of(&self, stored: &str) -> bool {
+        Row::parse(stored.as_bytes()).is_ok_and(|row| row.same_content(&self.row))
+    }
+
+    /// The record that it stores.
+    pub fn record(&self, seq: Seq, verdict: Verdict, duplicate_of_seq: Option<Seq>) -> StoredRecord {
+        StoredRecord {
+            id: self.id.clone(),
+            seq,
+            row: Arc::clone(self.row.json()),
+            digest: self.signed.digest,
+            digest_generation: self.generation,
+            verdict,
+            duplicate_of_seq,
+            stored_at: self.now.clone(),
+        }
+    }
+
+    /// A record of the same text with its content: seq and verdict stay.
+    pub fn updated(&self, record: StoredRecord) -> StoredRecord {
+        self.record(record.seq, record.verdict, record.duplicate_of_seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mode, SequencedNotifier};
+    use doppel_core::collection::CollectionName;
+    use doppel_core::record::RecordId;
+    use doppel_core::schemes::profile::Signed;
+
+    const SEQ: Seq = 5;
+
+    /// What a text is signed as. `Signed::unreadable` makes another digest of every name.
+    fn signed(text: &str) -> Arc<Signed> {
+        Arc::new(Signed::unreadable(0, text))
+    }
+
+    /// Of the same content wherever the row is the same, signed for generation 2 and the standby ones 1 and 3.
+    fn registration(row: &str, [first, live, third]: [&str; 3]) -> Registration {
+        Registration {
+            collection: CollectionName::new("letters").unwrap(),
+            generation: 2,
+            id: RecordId::new("a").unwrap(),
+            row: Row::parse(row.as_bytes()).unwrap(),
+            signed: signed(live),
+            others: vec![(1, signed(first)), (3, signed(third))],
+            confirmed: Vec::new(),
+            decisions_as_of: Some(7),
+            mode: Mode::Put,
+            write_once: false,
+            now: "2026-01-02".to_owned(),
+            sequenced: SequencedNotifier::default(),
+        }
+    }
+
+    struct Stands(StoredRecord, Vec<(GenerationId, FiledText)>);
+
+    impl Standing for Stands {
+        fn record(&self) -> &StoredRecord {
+            &self.0
+        }
+
+        fn text_in(&self, generation: GenerationId) -> Option<FiledText> {
+            self.1.iter().find(|(id, _)| *id == generation).map(|(_, filed)| *filed)
+        }
+    }
+
+    const ROW: &str = r#"{"content":"路灯不亮","user":"张某"}"#;
+    const OTHER_USER: &str = r#"{"content":"路灯不亮","user":"李某"}"#;
+    const NOW: Moment<'_> = Moment { live: 2, standby: &[1, 3], decided: 7 };
+
+    /// What stands there: signed as "old" in the generations of which a text is given.
+    fn standing(filed: &[(GenerationId, &str)]) -> Option<Stands> {
+        let digest = |text: &str| signed(text).digest;
+        let by_key = |generation, text| match generation {
+            3 => FiledDigest::Key(digest(text).key()),
+            _ => FiledDigest::Whole(digest(text)),
+        };
+        let filed = filed.iter().map(|(id, text)| (*id, FiledText { seq: SEQ, digest: by_key(*id, text) }));
+        let record = registration(ROW, ["old"; 3]).record(SEQ, Verdict::blank(), Some(2));
+        Some(Stands(record, filed.collect()))
+    }
+
+    fn planned(row: &str, texts: [&str; 3], standing: Option<Stands>) -> Plan<Seq> {
+        match plan(&registration(row, texts), NOW, standing).unwrap() {
+            Plan::Create => Plan::Create,
+            Plan::Unchanged(standing) => Plan::Unchanged(standing.record().seq),
+            Plan::Update(standing, missing) => Plan::Update(standing.record().seq, missing),
+            Plan::Replace(standing) => Plan::Replace(standing.record().seq),
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_done_follows_from_the_texts_that_generations_have_filed_and_then_from_the_content() {
+        type Case = (&'static str, [&'static str; 3], Option<Stands>, Plan<Seq>);
+        let (same, whole) = (["old"; 3], &[(1, "old"), (2, "old"), (3, "old")][..]);
+        let table: [Case; 10] = [
+            (ROW, same, None, Plan::Create),
+            (ROW, same, standing(whole), Plan::Unchanged(SEQ)),
+            (OTHER_USER, same, standing(whole), Plan::Update(SEQ, vec![])),
+            (OTHER_USER, ["old", "new", "old"], standing(whole), Plan::Replace(SEQ)),
+            // One standby generation reads another text, by digest or by key.
+            (OTHER_USER, ["new", "old", "old"], standing(whole), Plan::Replace(SEQ)),
+            (OTHER_USER, ["old", "old", "new"], standing(whole), Plan::Replace(SEQ)),
+            // What is not filed yet says nothing, but in the live generation.
+            (OTHER_USER, ["new", "old", "new"], standing(&[(2, "old")]), Plan::Update(SEQ, vec![1, 3])),
+            (OTHER_USER, same, standing(&[(2, "old"), (1, "old")]), Plan::Update(SEQ, vec![3])),
+            (ROW, same, standing(&[(2, "old")]), Plan::Unchanged(SEQ)),
+            (ROW, same, standing(&[(1, "old"), (3, "old")]), Plan::Replace(SEQ)),
+        ];
+        for (at, (row, texts, standing, expected)) in table.into_iter().enumerate() {
+            assert_eq!(planned(row, texts, standing), expected, "{at}");
+        }
+        let mut elsewhere = standing(whole).unwrap();
+        elsewhere.1[1].1.seq = SEQ - 1;
+        assert_eq!(planned(ROW, same, Some(elsewhere)), Plan::Replace(SEQ), "filed of another content");
+    }
+
+    #[test]
+    fn a_registration_that_rests_on_another_moment_is_refused_and_so_is_other_content_under_an_id_for_one() {
+        let stale = [
+            Moment { live: 1, standby: &[2, 3], ..NOW },
+            Moment { live: 3, ..NOW },
+            Moment { standby: &[1], ..NOW },
+            Moment { standby: &[1, 3, 4], ..NOW },
+            Moment { decided: 8, ..NOW },
+        ];
+        for moment in stale {
+            let refused = plan(&registration(ROW, ["old"; 3]), moment, standing(&[(2, "old")])).map(drop);
+            assert!(matches!(refused, Err(StoreError::StaleGeneration { given: 2, .. })), "{moment:?}");
+        }
+        let before = Moment { decided: 3, ..NOW };
+        assert!(plan(&registration(ROW, ["old"; 3]), before, standing(&[(2, "old")])).is_ok());
+        for (row, refused) in [(ROW, false), (OTHER_USER, true)] {
+            let once = Registration { write_once: true, ..registration(row, ["old"; 3]) };
+            let planned = plan(&once, NOW, standing(&[(2, "old")])).map(drop);
+            assert_eq!(matches!(planned, Err(StoreError::IdTaken(_))), refused, "{row}");
+        }
+    }
+
+    #[test]
+    fn an_update_takes_the_content_and_keeps_seq_and_verdict() {
+        let Stands(old, _) = standing(&[]).unwrap();
+        let new = registration(OTHER_USER, ["old"; 3]).updated(old.clone());
+        assert_eq!((&*new.row, new.stored_at.as_str(), new.digest_generation), (OTHER_USER, "2026-01-02", 2));
+        assert_eq!((new.seq, new.verdict, new.duplicate_of_seq), (old.seq, old.verdict, old.duplicate_of_seq));
+    }
+}
