@@ -132,6 +132,7 @@ impl Bench {
             now: "2026-01-01T00:00:00Z".into(),
             others: second.map(other).into_iter().collect(),
             confirmed: Vec::new(),
+            refused: Vec::new(),
             decisions_as_of: None,
             sequenced: SequencedNotifier::default(),
         };

@@ -32,9 +32,9 @@ impl Rulings {
         if self.0.is_empty() { None } else { self.0.get(other).copied() }
     }
 
-    /// The records that match by decision.
-    pub(super) fn confirmed(&self) -> Vec<RecordId> {
-        self.0.iter().filter(|(_, same)| **same).map(|(id, _)| id.clone()).collect()
+    /// The records that were said to be the same matter, or not to be it.
+    pub(super) fn that_are(&self, same: bool) -> Vec<RecordId> {
+        self.0.iter().filter(|(_, is_same)| **is_same == same).map(|(id, _)| id.clone()).collect()
     }
 }
 

@@ -307,7 +307,8 @@ impl Engine {
             write_once: named.write_once,
             now: (self.options.now)(),
             others,
-            confirmed: rulings.confirmed(),
+            confirmed: rulings.that_are(true),
+            refused: rulings.that_are(false),
             decisions_as_of,
             sequenced: turn.sequenced(),
         };

@@ -208,6 +208,6 @@ fn query_of(context: &Context, subject: &Subject, except: Option<RecordId>, ruli
         ball: context.ball(&subject.signed),
         signed: Some(subject.signed.clone()),
         except,
-        confirmed: rulings.confirmed(),
+        confirmed: rulings.that_are(true),
     }
 }

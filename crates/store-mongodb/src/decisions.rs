@@ -3,6 +3,8 @@
 //! A change takes the collection's latch, so that it has its place in the order of commits, and none is written under the number of
 //! a collection that was dropped and made again.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
@@ -16,7 +18,7 @@ use super::{MongoStore, Shared, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
-use doppel_store::{Result, Seq};
+use doppel_store::{Registration, Result, Seq};
 
 #[async_trait]
 impl Decisions for MongoStore {
@@ -99,6 +101,35 @@ impl Shared {
             Ok(found)
         });
         reading.await
+    }
+
+    /// Those of `registrations` that rest on decisions of which one was changed, by their ids. One round trip.
+    pub(super) async fn overruled(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        registrations: &[&Registration],
+    ) -> std::result::Result<HashSet<RecordId>, Trouble> {
+        let about = registrations.iter().flat_map(|it| [naming_first(number, &it.id), naming_second(number, &it.id)]);
+        let about = doc! { "$or": about.collect::<Vec<_>>() };
+        let mut cursor = self.in_session(DECISIONS).find(about).session(&mut *session).await?;
+        let mut stand: HashMap<RecordId, BTreeMap<RecordId, bool>> = HashMap::new();
+        while cursor.advance(session).await? {
+            let decision: Document =
+                mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
+            let decision = decode_decision(&decision)?;
+            let Some(same) = decision.same() else { continue };
+            let (a, b) = (decision.pair.a(), decision.pair.b());
+            stand.entry(a.clone()).or_default().insert(b.clone(), same);
+            stand.entry(b.clone()).or_default().insert(a.clone(), same);
+        }
+        let none = BTreeMap::new();
+        let overruled = registrations.iter().filter(|registration| {
+            let confirmed = registration.confirmed.iter().map(|id| (id, &true));
+            let known: BTreeMap<_, _> = confirmed.chain(registration.refused.iter().map(|id| (id, &false))).collect();
+            !known.into_iter().eq(stand.get(&registration.id).unwrap_or(&none))
+        });
+        Ok(overruled.map(|registration| registration.id.clone()).collect())
     }
 
     /// Takes the latch for a change of a decision, and notes that as the last one.

@@ -46,9 +46,10 @@ pub(super) struct Pointer {
 }
 
 impl Pointer {
-    /// What a change must rest on.
-    pub(super) fn moment(&self) -> Moment<'_> {
-        Moment { live: self.generation, standby: &self.others, decided: self.decided }
+    /// What a change must rest on, where decisions about its record were changed since, or none was.
+    pub(super) fn moment(&self, is_overruled: bool) -> Moment<'_> {
+        let decided = if is_overruled { self.decided } else { 0 };
+        Moment { live: self.generation, standby: &self.others, decided }
     }
 
     /// What of a collection's document it is read from.

@@ -164,7 +164,9 @@ pub struct Registration {
     pub others: Vec<(GenerationId, Arc<Signed>)>,
     /// Records that match by decision, whatever the index says: candidates by [`Via::DECISION`].
     pub confirmed: Vec<RecordId>,
-    /// As of when the decisions are that it rests on (see [`Decisions::decisions_as_of`]); a later change of one gives
+    /// Records that do not match by decision: the judge knows.
+    pub refused: Vec<RecordId>,
+    /// As of when the decisions are that it rests on (see [`Decisions::decisions_as_of`]); a later change of one about it gives
     /// [`StoreError::StaleGeneration`].
     pub decisions_as_of: Option<Seq>,
     /// What to do when the id is taken or a duplicate is found.

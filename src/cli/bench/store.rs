@@ -146,6 +146,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         now: crate::clock::now(),
         others: Vec::new(),
         confirmed: Vec::new(),
+        refused: Vec::new(),
         decisions_as_of: None,
         sequenced: doppel_store::SequencedNotifier::default(),
     })

@@ -10,7 +10,7 @@
 //!
 //! Where a member takes away what a list needs that was read only in part, the batch ends before the next one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -28,7 +28,7 @@ use crate::documents::{
 use crate::latch::Latched;
 use crate::postings::Question;
 use crate::propose::{Hits, Ranked, judge_together};
-use crate::read::{Buckets, Place, among, next};
+use crate::read::{Buckets, Place, Pointer, among, next};
 use crate::retry::{End, Trouble, Work};
 use crate::write::{Highest, take_pages};
 use doppel_core::collection::{CollectionName, SimhashChannel};
@@ -109,9 +109,11 @@ impl<'a> Batch<'a> {
         }
         let place = Place { number: pointer.number, generation: pointer.generation };
         let mut old = self.old(session, place, &pointer.others).await?;
+        let overruled = self.overruled(session, pointer).await?;
         let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
         for member in self.members {
-            plans.push(Plan::of(member, pointer, old.remove(member.id().as_str())));
+            let now = pointer.moment(overruled.contains(member.id()));
+            plans.push(Plan::of(member, now, old.remove(member.id().as_str())));
         }
         let (mut earlier, buckets) = self.look_up(session, place, &plans).await?;
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
@@ -152,6 +154,17 @@ impl<'a> Batch<'a> {
         self.file_standby(session, place, standby, &mut writes).await?;
         self.write(session, place, latched, writes).await?;
         Ok(outcomes)
+    }
+
+    /// Those whose record people have decided about since they were begun. One round trip if anything was decided since.
+    async fn overruled(&self, session: &mut ClientSession, pointer: &Pointer) -> Result<HashSet<RecordId>> {
+        let registrations = self.members.iter().filter_map(|member| member.registration());
+        let outdated = |it: &&Registration| it.decisions_as_of.is_some_and(|known| known < pointer.decided);
+        let outdated: Vec<&Registration> = registrations.filter(outdated).collect();
+        match outdated.is_empty() {
+            true => Ok(HashSet::new()),
+            false => self.shared.overruled(session, pointer.number, &outdated).await,
+        }
     }
 
     /// What stands under the ids. One round trip, and one more where there is something.

@@ -2,8 +2,7 @@
 
 use super::{Change, Member};
 use crate::documents::{RecordDocument, SignatureDocument};
-use crate::read::Pointer;
-use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Standing};
+use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing};
 use doppel_store::{GenerationId, Registered, Registration, Result, StoredRecord};
 
 /// What stands under an id already.
@@ -26,11 +25,11 @@ pub(super) enum Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// `pointer` is what the collection's document says, `old` what stands under the id.
-    pub(super) fn of(member: &'a Member, pointer: &Pointer, old: Option<Old>) -> Self {
+    /// `now` is what the collection's document says, `old` what stands under the id.
+    pub(super) fn of(member: &'a Member, now: Moment<'_>, old: Option<Old>) -> Self {
         match &member.change {
             Change::Register { registration, .. } => {
-                Self::of_registration(registration, pointer, old).unwrap_or_else(|error| Self::Settled(Err(error)))
+                Self::of_registration(registration, now, old).unwrap_or_else(|error| Self::Settled(Err(error)))
             }
             Change::Remove { only, .. } => match old {
                 Some(old) if only.is_none_or(|seq| seq == old.record.record.seq) => Self::Remove(old),
@@ -39,8 +38,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn of_registration(registration: &'a Registration, pointer: &Pointer, old: Option<Old>) -> Result<Self> {
-        Ok(match rules::plan(registration, pointer.moment(), old)? {
+    fn of_registration(registration: &'a Registration, now: Moment<'_>, old: Option<Old>) -> Result<Self> {
+        Ok(match rules::plan(registration, now, old)? {
             rules::Plan::Create => Self::Put(registration, None),
             rules::Plan::Replace(old) => Self::Put(registration, Some(old)),
             rules::Plan::Unchanged(old) => {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::pair::{Pair, near, patient_put, spread};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::conformance::{Desk, Sample};
-use doppel_store::{Candidate, Judge, Mode, Registered, Store, StoreError, Until};
+use doppel_store::conformance::{Desk, Sample, SampleJudge};
+use doppel_store::decisions::{Judgement, RecordPair, Ruling};
+use doppel_store::{Candidate, Judge, Mode, Registered, Registration, Store, StoreError, Until};
 use doppel_store_mongodb::{MongoStore, Options};
 
 /// How registering a sample must end.
@@ -413,5 +414,55 @@ async fn pages_that_hold_nothing_any_more_go() {
     }
     let report = pair.stores[0].examine(false, false).await.expect("it can be examined");
     assert_eq!((report.records, report.entries, report.faults.len()), (200, 800, 0));
+    pair.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_decision_holds_up_those_registrations_alone_that_it_is_about() {
+    let pair = Pair::start("decided").await;
+    let [desk, other] = pair.desks("decided").await;
+    for (at, id) in ["a", "b", "c"].into_iter().enumerate() {
+        desk.put(&near(id, spread(at as u64))).await;
+    }
+    let ids = |ids: &[&str]| ids.iter().map(|id| RecordId::new(id).expect("an id")).collect::<Vec<_>>();
+    let known = desk.store.decisions_as_of(&desk.name).await.expect("it is there");
+    let put = |id: &str, matter: u64, confirmed: &[&str], refused: &[&str]| {
+        let sample = near(id, spread(matter));
+        let (confirmed, refused) = (ids(confirmed), ids(refused));
+        let registration =
+            Registration { confirmed, refused, decisions_as_of: known, ..desk.registration(&sample, Mode::Put) };
+        (registration, SampleJudge::of(&sample, false))
+    };
+    let rule = |judgement: Judgement| {
+        let (a, b) = (RecordId::new("a").expect("an id"), RecordId::new("b").expect("an id"));
+        let ruling = Ruling { judgement, by: None, note: None, at: "2026-01-01T00:00:00Z".into() };
+        other.store.decide(&other.name, RecordPair::new(a, b).expect("two ids"), ruling)
+    };
+    // What the registrations know, and whether that holds.
+    let rounds: [(Judgement, &[&str], &[&str], bool); 5] = [
+        (Judgement::Same, &[], &[], false),
+        (Judgement::Same, &["b"], &[], true),
+        (Judgement::NotSame, &["b"], &[], false),
+        (Judgement::NotSame, &[], &["b"], true),
+        (Judgement::Withdrawn, &[], &[], true),
+    ];
+    for (matter, (judgement, confirmed, refused, holds)) in (100..).zip(rounds) {
+        rule(judgement).await.expect("a decision");
+        let (registration, judge) = put("a", matter, confirmed, refused);
+        match desk.store.register(registration, judge).await {
+            Ok(Registered::Replaced(_)) => assert!(holds, "{judgement:?} {confirmed:?} {refused:?}"),
+            Err(StoreError::StaleGeneration { .. }) => assert!(!holds, "{judgement:?} {confirmed:?} {refused:?}"),
+            outcome => panic!("{outcome:?}"),
+        }
+        let (registration, judge) = put("c", 10 * matter, &[], &[]);
+        let outcome = desk.store.register(registration, judge).await.expect("nobody decided about it");
+        assert!(matches!(outcome, Registered::Replaced(_)), "{outcome:?}");
+    }
+    // What was decided goes with a record of it.
+    rule(Judgement::Same).await.expect("a decision");
+    assert!(other.remove("b").await);
+    let (registration, judge) = put("a", 200, &["b"], &[]);
+    let outcome = desk.store.register(registration, judge).await;
+    assert!(matches!(outcome, Err(StoreError::StaleGeneration { .. })), "{outcome:?}");
     pair.end().await;
 }

@@ -67,6 +67,7 @@ impl Desk {
             now: "2026-01-02T00:00:00Z".into(),
             others: Vec::new(),
             confirmed: Vec::new(),
+            refused: Vec::new(),
             decisions_as_of: None,
             sequenced: SequencedNotifier::default(),
         }

@@ -79,6 +79,7 @@ async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc
         signed: signed.clone(),
         others: Vec::new(),
         confirmed: Vec::new(),
+        refused: Vec::new(),
         decisions_as_of: None,
         mode: Mode::Put,
         write_once: false,

@@ -15,7 +15,8 @@ pub struct Moment<'a> {
     pub live: GenerationId,
     /// The standby generations, ascending.
     pub standby: &'a [GenerationId],
-    /// The commit that changed a decision last; 0 where none did, or where the store asks for no [`Registration::decisions_as_of`].
+    /// The commit that changed a decision last; 0 where none did that concerns the registration, or where the store asks for no
+    /// [`Registration::decisions_as_of`].
     pub decided: Seq,
 }
 
@@ -177,6 +178,7 @@ mod tests {
             signed: signed(live),
             others: vec![(1, signed(first)), (3, signed(third))],
             confirmed: Vec::new(),
+            refused: Vec::new(),
             decisions_as_of: Some(7),
             mode: Mode::Put,
             write_once: false,

@@ -248,6 +248,7 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
         signed: item.signed.clone(),
         others: Vec::new(),
         confirmed: Vec::new(),
+        refused: Vec::new(),
         decisions_as_of: None,
         mode: Mode::Put,
         write_once: false,
