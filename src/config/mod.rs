@@ -81,7 +81,7 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 pub struct Collections {
     /// Whether a write to an unknown collection creates it with preset `default`.
     pub auto_create: bool,
-    /// ... unless there are so many collections. Each takes half a megabyte of memory, so that names made up by mistake would fill
+    /// ... unless there are so many collections. Each takes up to half a megabyte of memory, so that names made up by mistake would fill
     /// it; who may administer creates more.
     pub max_auto_created: usize,
     /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.

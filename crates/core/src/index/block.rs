@@ -21,6 +21,7 @@ use hashbrown::HashMap;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::bucket::{Bucket, Shape};
+use super::locks::Locks;
 use super::run::Remainder;
 use super::slots::SlotTable;
 use super::table::insert_sorted;
@@ -54,7 +55,7 @@ impl Tuning {
 
 /// See the module.
 pub(super) struct BlockIndex {
-    stripes: Box<[RwLock<Stripe>]>,
+    stripes: Locks<Stripe>,
     twins: Box<[RwLock<Twins>]>,
     tuning: Tuning,
 }
@@ -62,7 +63,7 @@ pub(super) struct BlockIndex {
 impl BlockIndex {
     pub(super) fn new(tuning: Tuning) -> Self {
         Self {
-            stripes: (0..STRIPES * BLOCKS as usize).map(|_| RwLock::default()).collect(),
+            stripes: Locks::new(STRIPES * BLOCKS as usize),
             twins: (0..TWIN_SHARDS).map(|_| RwLock::default()).collect(),
             tuning,
         }
@@ -110,7 +111,7 @@ impl BlockIndex {
     pub(super) fn push_run(&self, block: u8, run: &[(Fingerprint, u32)]) {
         let stripe_of = |entry: &(Fingerprint, u32)| place(block, entry.0).0;
         for run in run.chunk_by(|a, b| stripe_of(a) == stripe_of(b)) {
-            let mut stripe = self.stripes[stripe_of(&run[0])].write();
+            let mut stripe = self.stripes.make(stripe_of(&run[0])).write();
             make_buckets(&mut stripe);
             let bucket_of = |entry: &(Fingerprint, u32)| place(block, entry.0).1;
             for run in run.chunk_by(|a, b| bucket_of(a) == bucket_of(b)) {
@@ -196,9 +197,9 @@ impl BlockIndex {
             let shard = shard.read();
             shard.allocation_size() + shard.values().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>()
         };
-        size_of_val(&*self.stripes)
+        self.stripes.memory_usage()
             + size_of_val(&*self.twins)
-            + self.stripes.iter().map(stripe).sum::<usize>()
+            + self.stripes.iter().map(|(_, lock)| stripe(lock)).sum::<usize>()
             + self.twins.iter().map(twins).sum::<usize>()
     }
 
@@ -206,7 +207,7 @@ impl BlockIndex {
     #[cfg(test)]
     pub(super) fn entries(&self, slots: &SlotTable) -> Vec<(u8, u64, u32)> {
         let mut all = Vec::new();
-        for (number, stripe) in self.stripes.iter().enumerate() {
+        for (number, stripe) in self.stripes.iter() {
             let mut found = Vec::new();
             for bucket in stripe.read().iter() {
                 bucket.search(Remainder(0), 48, &mut |slot| self.resolve(slot, slots, usize::MAX, &mut found));
@@ -222,14 +223,14 @@ impl BlockIndex {
     /// Number of entries in the buckets and of lists of twins.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
-        let entries = self.stripes.iter().map(|s| s.read().iter().map(Bucket::len).sum::<usize>()).sum();
+        let entries = self.stripes.iter().map(|(_, s)| s.read().iter().map(Bucket::len).sum::<usize>()).sum();
         (entries, self.twins.iter().map(|shard| shard.read().len()).sum())
     }
 
     /// The slot that stands for the fingerprint in the buckets.
     fn representative(&self, fingerprint: Fingerprint) -> Option<u32> {
         let (stripe, bucket, remainder) = place(0, fingerprint);
-        self.stripes[stripe].read().get(bucket)?.find(remainder)
+        self.stripes.get(stripe)?.read().get(bucket)?.find(remainder)
     }
 
     /// Takes `slot` from its list of twins; the new first one and how many are left, or `None` if it has no twins.
@@ -262,7 +263,8 @@ impl BlockIndex {
     /// one writer changes buckets, so nothing happens between the two locks.
     fn change<T>(&self, block: u8, fingerprint: Fingerprint, change: impl FnOnce(&mut Bucket, Remainder) -> T) {
         let (at, bucket, remainder) = place(block, fingerprint);
-        let mut stripe = self.stripes[at].write();
+        let lock = self.stripes.make(at);
+        let mut stripe = lock.write();
         make_buckets(&mut stripe);
         change(&mut stripe[bucket], remainder);
         if stripe[bucket].len() == 0 && stripe.iter().all(|bucket| bucket.len() == 0) {
@@ -271,7 +273,7 @@ impl BlockIndex {
             let stripe = RwLockWriteGuard::downgrade(stripe);
             let reshaped = stripe[bucket].reshaped(self.tuning.shape);
             drop(stripe);
-            let old = std::mem::replace(&mut self.stripes[at].write()[bucket], reshaped);
+            let old = std::mem::replace(&mut lock.write()[bucket], reshaped);
             drop(old);
         }
     }

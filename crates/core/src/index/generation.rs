@@ -71,7 +71,7 @@ impl Default for GenerationIndex {
 }
 
 impl GenerationIndex {
-    /// An empty index: about half a megabyte.
+    /// An empty index: about twenty kilobytes. With the first records come up to half a megabyte, in pieces.
     pub fn new() -> Self {
         Self::with_tuning(Tuning::DEFAULT)
     }

@@ -34,6 +34,7 @@ mod generation;
 pub mod groups;
 pub mod join;
 mod load;
+mod locks;
 mod posting;
 pub mod rank;
 mod run;

@@ -12,8 +12,9 @@
 //!
 //! Cost: 9 to 12 bytes a posting, about one cache miss a key and lookup.
 
-use parking_lot::{RwLock, RwLockWriteGuard};
+use parking_lot::RwLockWriteGuard;
 
+use super::locks::Locks;
 use super::table::Table;
 use super::together::{Together, touch};
 
@@ -63,17 +64,17 @@ fn mix(mut key: u64) -> u64 {
 
 /// See the module.
 pub(super) struct PostingIndex {
-    shards: Box<[RwLock<Table>]>,
+    shards: Locks<Table>,
 }
 
 impl PostingIndex {
     pub(super) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect() }
+        Self { shards: Locks::new(SHARDS) }
     }
 
     /// Files `slot` under `key`; filing twice is filing once.
     pub(super) fn insert(&self, key: FiledKey, slot: u32) {
-        let mut table = self.shards[key.shard()].write();
+        let mut table = self.shards.make(key.shard()).write();
         table.insert(key.tag(), slot);
         settle(table);
     }
@@ -86,7 +87,7 @@ impl PostingIndex {
     /// Files cells (see [`FiledKey::cell`]) of one shard, sorting them first. For loading: readers may wait.
     pub(super) fn insert_cells(&self, shard: usize, cells: &mut [u64]) {
         cells.sort_unstable();
-        let mut table = self.shards[shard].write();
+        let mut table = self.shards.make(shard).write();
         // Merging passes over the whole table, inserting searches for every posting.
         if cells.len() * 8 >= table.len() {
             table.merge(cells);
@@ -102,7 +103,8 @@ impl PostingIndex {
 
     /// Takes `slot` from `key`; whether it was there.
     pub(super) fn remove(&self, key: FiledKey, slot: u32) -> bool {
-        let mut table = self.shards[key.shard()].write();
+        let Some(table) = self.shards.get(key.shard()) else { return false };
+        let mut table = table.write();
         let found = table.remove(key.tag(), slot);
         settle(table);
         found
@@ -146,13 +148,19 @@ impl PostingIndex {
 
     /// Bytes allocated.
     pub(super) fn memory_usage(&self) -> usize {
-        size_of_val(&*self.shards) + self.shards.iter().map(|shard| shard.read().memory_usage()).sum::<usize>()
+        self.shards.memory_usage() + self.shards.iter().map(|(_, shard)| shard.read().memory_usage()).sum::<usize>()
+    }
+
+    /// Bytes of the locks alone.
+    #[cfg(test)]
+    pub(super) fn locks_memory_usage(&self) -> usize {
+        self.shards.memory_usage()
     }
 
     /// All postings, for comparing two indexes.
     #[cfg(test)]
     pub(super) fn postings(&self) -> Vec<(usize, u32, u32)> {
-        let shards = self.shards.iter().enumerate();
+        let shards = self.shards.iter();
         shards.flat_map(|(i, s)| s.read().postings().into_iter().map(move |(tag, slot)| (i, tag, slot))).collect()
     }
 }

@@ -189,8 +189,9 @@ proptest! {
         let left = index.memory_usage();
         prop_assert!(index.is_empty());
         prop_assert_eq!(index.blocks.counts(), (0, 0));
-        prop_assert_eq!(left.postings, empty.postings);
-        // Maps of twins keep their room; the buckets do not.
+        prop_assert!(index.postings.postings().is_empty());
+        // Locks stay, and maps of twins keep their room; tables and buckets do not.
+        prop_assert_eq!(left.postings, index.postings.locks_memory_usage());
         prop_assert!(left.blocks < empty.blocks + 64 * 8_192, "{} {}", left.blocks, empty.blocks);
     }
 }
@@ -384,4 +385,10 @@ fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
     let found = index.propose(&Probe { digest_key: None, ball: None, keys: &many });
     assert!(found.truncated);
     assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn an_index_without_records_costs_next_to_nothing() {
+    let empty = GenerationIndex::new().memory_usage();
+    assert!(empty.total() < 20_000, "{empty:?}");
 }

@@ -11,16 +11,18 @@
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-/// At most `N` locks of one slice, held for reading.
+use super::locks::Locks;
+
+/// At most `N` of some locks, held for reading.
 pub(super) struct Together<'a, T, const N: usize> {
-    locks: &'a [RwLock<T>],
+    locks: &'a Locks<T>,
     numbers: [usize; N],
     guards: [Option<RwLockReadGuard<'a, T>>; N],
     len: usize,
 }
 
-impl<'a, T, const N: usize> Together<'a, T, N> {
-    pub(super) fn new(locks: &'a [RwLock<T>]) -> Self {
+impl<'a, T: Default, const N: usize> Together<'a, T, N> {
+    pub(super) fn new(locks: &'a Locks<T>) -> Self {
         Self { locks, numbers: [0; N], guards: [const { None }; N], len: 0 }
     }
 
@@ -32,12 +34,12 @@ impl<'a, T, const N: usize> Together<'a, T, N> {
         }
         let at = self.len;
         self.numbers[at] = number;
-        self.guards[at] = Some(self.locks[number].read());
+        self.guards[at] = self.locks.get(number).map(RwLock::read);
         self.len += 1;
         at
     }
 
-    /// What the lock at `at` protects.
+    /// What the lock at `at` protects; `None` where nothing was written yet.
     #[inline]
     pub(super) fn get(&self, at: usize) -> Option<&T> {
         self.guards.get(at)?.as_deref()
