@@ -22,7 +22,7 @@ use doppel_core::similarity::{Named, Sketches, Verifier};
 use doppel_core::text::Document;
 use doppel_core::violation::Violation;
 use doppel_store::generations::Phase;
-use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, StoreError};
+use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, StoreError, StoredRecord};
 
 /// A collection with its profile compiled.
 pub(super) struct Context {
@@ -209,6 +209,14 @@ impl Context {
         let document = self.read(row)?;
         let signed = Arc::new(self.profile.sign(&document));
         Ok(Subject { document, signed })
+    }
+
+    /// Reads and signs a stored record; where it cannot be read, it matches nothing.
+    pub(super) fn sign_stored(&self, record: &StoredRecord) -> (Option<Document>, Signed) {
+        match Row::parse(record.row.as_bytes()) {
+            Ok(row) => self.profile.sign_stored(&record.id, &row),
+            Err(_) => (None, Signed::unreadable(self.profile.schemes().len(), record.id.as_str())),
+        }
     }
 
     /// What the index is asked for a record's fingerprint.

@@ -21,6 +21,7 @@ pub mod hosts;
 pub mod idempotency;
 mod judge;
 mod lookup;
+mod matcher;
 pub mod purge;
 mod read_records;
 pub mod rebuild;

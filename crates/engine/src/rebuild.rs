@@ -16,17 +16,16 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
 use crate::context::{Context, Subject};
-use crate::decisions::Rulings;
-use crate::judge::RecordJudge;
+use crate::matcher::{Case, Matcher};
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::{Entry, GenerationIndex, IndexFull, Proposal};
+use doppel_core::index::{Proposal, Proposals};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_store::generations::{Filing, GenerationSpec, GenerationState, Pairs, Phase};
-use doppel_store::{Candidate, GenerationId, Judge, Seq, StoredRecord};
+use doppel_store::{GenerationId, Seq, StoredRecord};
 
 /// Records of one step: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
 const PIECE: usize = 128;
@@ -55,10 +54,9 @@ pub struct Rebuild {
     engine: Engine,
     collection: CollectionName,
     generation: GenerationId,
-    context: Arc<Context>,
-    index: Arc<GenerationIndex>,
+    matcher: Arc<Matcher>,
     pool: &'static ThreadPool,
-    /// Everything up to here is in `index`.
+    /// Everything up to here is in the matcher's index.
     last: Seq,
 }
 
@@ -150,7 +148,7 @@ impl Engine {
             Some(seen) => Arc::new(seen),
             None => return Err(Error::UnknownGeneration(collection.clone(), generation)),
         };
-        let index = Arc::new(GenerationIndex::new());
+        let matcher = Arc::new(Matcher::new(context));
         let mut last = 0;
         let mut loaded = 0;
         while last < filed_to {
@@ -159,21 +157,13 @@ impl Engine {
             let Some(end) = filed.last() else { break };
             last = end.seq;
             loaded += filed.len() as u64;
-            let index = Arc::clone(&index);
-            off_thread(move || load(&index, filed)).await?;
+            let matcher = Arc::clone(&matcher);
+            off_thread(move || matcher.load(filed)).await?;
             told(loaded);
         }
         let (engine, collection, last) = (self.clone(), collection.clone(), filed_to);
-        Ok(Rebuild { engine, collection, generation, context, index, pool: pool()?, last })
+        Ok(Rebuild { engine, collection, generation, matcher, pool: pool()?, last })
     }
-}
-
-fn load(index: &GenerationIndex, filed: Vec<Entry>) -> Result<()> {
-    index.load(filed, |_| ()).map(drop).map_err(full)
-}
-
-fn full(error: IndexFull) -> Error {
-    Error::Store(error.into())
 }
 
 /// Adds the words of `records` to `statistics`.
@@ -191,7 +181,7 @@ struct Item {
     record: StoredRecord,
     document: Option<Document>,
     signed: Arc<Signed>,
-    proposals: Vec<Proposal>,
+    proposals: Proposals,
 }
 
 impl Rebuild {
@@ -201,7 +191,7 @@ impl Rebuild {
     /// # Errors
     /// `OutdatedGeneration`.
     pub fn check_rules(&self) -> Result<()> {
-        match self.context.is_outdated() {
+        match self.matcher.context.is_outdated() {
             true => Err(Error::OutdatedGeneration(self.collection.clone(), self.generation)),
             false => Ok(()),
         }
@@ -249,19 +239,18 @@ impl Rebuild {
 
     /// Bytes of its index.
     pub fn memory_usage(&self) -> usize {
-        self.index.memory_usage().total()
+        self.matcher.memory_usage()
     }
 
     /// Reads and signs the next records below `end`, and puts them through the index.
     async fn next(&mut self, end: Seq) -> Result<Vec<Item>> {
         let mut records = self.engine.store.records(&self.collection, self.last, PIECE).await?;
         records.retain(|record| record.seq < end);
-        let context = Arc::clone(&self.context);
+        let context = Arc::clone(&self.matcher.context);
         let mut items = on_pool(self.pool, move || sign(&context, records)).await?;
         for item in &mut items {
             self.last = item.record.seq;
-            item.proposals = self.index.propose(&self.context.probe(&item.signed)).items;
-            self.index.insert_signed(item.record.seq, &item.signed).map_err(full)?;
+            item.proposals = self.matcher.place(self.last, &item.signed)?;
         }
         Ok(items)
     }
@@ -271,7 +260,11 @@ impl Rebuild {
         let here: BTreeMap<Seq, StoredRecord> =
             items.iter().map(|item| (item.record.seq, item.record.clone())).collect();
         let here = Arc::new(here);
-        let cases: Vec<Case> = items.into_iter().filter_map(|item| Case::new(&self.context, item)).collect();
+        // Where a record cannot be read there is nothing to compare.
+        let case = |Item { record, document, signed, proposals }: Item| {
+            Some(self.matcher.case(record.seq, Subject { document: document?, signed }, proposals))
+        };
+        let cases: Vec<Case> = items.into_iter().filter_map(case).collect();
         let mut found = Vec::new();
         let mut cases = cases.into_iter().peekable();
         while cases.peek().is_some() {
@@ -286,9 +279,13 @@ impl Rebuild {
     }
 
     async fn judge(&self, cases: Vec<Case>, here: &Arc<BTreeMap<Seq, StoredRecord>>) -> Result<Vec<Pairs>> {
-        let cases = on_pool(self.pool, move || cases.into_par_iter().map(Case::without_dismissed).collect()).await?;
-        let cases: Vec<Case> = cases;
-        let wanted = cases.iter().flat_map(|case| case.proposals.iter().map(|proposal| proposal.seq));
+        let mut cases = cases;
+        let cases = on_pool(self.pool, move || {
+            cases.par_iter_mut().for_each(Case::dismiss);
+            cases
+        });
+        let cases = cases.await?;
+        let wanted = cases.iter().flat_map(|case| case.proposals.items.iter().map(|proposal| proposal.seq));
         let missing: BTreeSet<Seq> = wanted.filter(|seq| !here.contains_key(seq)).collect();
         let mut read: HashMap<Seq, StoredRecord> = HashMap::new();
         let keep = |record: StoredRecord| drop(read.insert(record.seq, record));
@@ -296,55 +293,26 @@ impl Rebuild {
         let here = Arc::clone(here);
         on_pool(self.pool, move || {
             let candidate = |seq: &Seq| here.get(seq).or_else(|| read.get(seq));
-            cases.par_iter().filter_map(|case| case.pairs(candidate)).collect()
+            cases.par_iter().filter_map(|case| pairs(case, candidate)).collect()
         })
         .await
     }
 }
 
-/// A record with what is proposed for it.
-struct Case {
-    seq: Seq,
-    judge: RecordJudge,
-    proposals: Vec<Proposal>,
-}
-
-impl Case {
-    /// `None` where there is nothing to compare.
-    fn new(context: &Arc<Context>, item: Item) -> Option<Self> {
-        let Item { record, document, signed, proposals } = item;
-        // What people decided is no property of a generation: pairs are recorded as the scores have them.
-        let judge = RecordJudge::new(Arc::clone(context), Subject { document: document?, signed }, Rulings::default());
-        Some(Self { seq: record.seq, judge, proposals })
-    }
-
-    fn without_dismissed(mut self) -> Self {
-        let judge = &self.judge;
-        // So that lookups in the generation need not read it to rule it out.
-        judge.stored(self.seq);
-        self.proposals.retain(|proposal| !judge.dismisses(proposal.seq, proposal.via));
-        self
-    }
-
-    fn pairs<'a>(&self, candidate: impl Fn(&Seq) -> Option<&'a StoredRecord>) -> Option<Pairs> {
-        let matches = |proposal: &&Proposal| {
-            let Some(record) = candidate(&proposal.seq) else { return false };
-            let Proposal { via, fingerprint, .. } = **proposal;
-            self.judge.judge(&Candidate { record, via, fingerprint, signatures: &[], seq_is_immutable: true }).is_some()
-        };
-        let mut earlier: Vec<Seq> = self.proposals.iter().filter(matches).map(|proposal| proposal.seq).collect();
-        earlier.sort_unstable();
-        (!earlier.is_empty()).then_some(Pairs { seq: self.seq, earlier })
-    }
+/// The matches of a record; `None` where it has none.
+fn pairs<'a>(case: &Case, candidate: impl Fn(&Seq) -> Option<&'a StoredRecord>) -> Option<Pairs> {
+    let matches = |proposal: &&Proposal| {
+        candidate(&proposal.seq).is_some_and(|record| case.judge(proposal, record, &[]).is_some())
+    };
+    let mut earlier: Vec<Seq> = case.proposals.items.iter().filter(matches).map(|proposal| proposal.seq).collect();
+    earlier.sort_unstable();
+    (!earlier.is_empty()).then_some(Pairs { seq: case.seq, earlier })
 }
 
 fn sign(context: &Context, records: Vec<StoredRecord>) -> Vec<Item> {
     let sign = |record: StoredRecord| {
-        let (document, signed) = match Row::parse(record.row.as_bytes()) {
-            Ok(row) => context.profile.sign_stored(&record.id, &row),
-            Err(_) => (None, Signed::unreadable(context.profile.schemes().len(), record.id.as_str())),
-        };
-        Item { record, document, signed: Arc::new(signed), proposals: Vec::new() }
+        let (document, signed) = context.sign_stored(&record);
+        Item { record, document, signed: Arc::new(signed), proposals: Proposals::default() }
     };
     records.into_par_iter().map(sign).collect()
 }

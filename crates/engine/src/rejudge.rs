@@ -11,17 +11,15 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use crate::context::{Context, Subject};
-use crate::decisions::Rulings;
-use crate::judge::{RecordJudge, contrasted};
+use crate::judge::contrasted;
+use crate::matcher::Matcher;
 use crate::read_records::ReadRecord;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
-use doppel_core::index::{GenerationIndex, Proposal};
-use doppel_core::record::Row;
 use doppel_core::similarity::Weighed;
 use doppel_store::generations::Pairs;
-use doppel_store::{Candidate, Judge, Seq, StoredRecord};
+use doppel_store::{Seq, StoredRecord};
 
 /// Records whose pairs are judged again together.
 const PAIRS_AT_ONCE: usize = 16;
@@ -149,19 +147,15 @@ impl RecordedPairs<'_> {
 /// Whether two stored records match by the scores, where the index holds nothing else.
 pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
     let sign = |record: &StoredRecord| {
-        let row = Row::parse(record.row.as_bytes()).ok()?;
-        let (document, signed) = context.profile.sign_stored(&record.id, &row);
-        Some((document?, Arc::new(signed)))
+        let (document, signed) = context.sign_stored(record);
+        Some(Subject { document: document?, signed: Arc::new(signed) })
     };
-    let (Some((document, signed)), Some((_, theirs))) = (sign(record), sign(earlier)) else { return false };
-    let index = GenerationIndex::new();
-    let alone = index.insert(earlier.seq, theirs.digest.key(), theirs.fingerprint(), &theirs.keys);
-    let Some(proposal) = alone.ok().and_then(|_| index.propose(&context.probe(&signed)).items.pop()) else {
+    let (Some(ours), Some(theirs)) = (sign(record), sign(earlier)) else { return false };
+    let alone = Matcher::new(Arc::clone(context));
+    if alone.place(earlier.seq, &theirs.signed).is_err() {
         return false;
-    };
-    let judge = RecordJudge::new(Arc::clone(context), Subject { document, signed }, Rulings::default());
-    let Proposal { via, fingerprint, .. } = proposal;
-    let candidate =
-        Candidate { record: earlier, via, fingerprint, signatures: &theirs.signatures, seq_is_immutable: true };
-    judge.judge(&candidate).is_some()
+    }
+    let proposals = alone.propose(&ours.signed);
+    let case = alone.case(record.seq, ours, proposals);
+    case.proposals.items.iter().any(|proposal| case.judge(proposal, earlier, &theirs.signed.signatures).is_some())
 }

@@ -8,11 +8,10 @@
 use std::sync::Arc;
 
 use crate::context::{Context, Subject};
-use crate::decisions::Rulings;
-use crate::judge::RecordJudge;
+use crate::matcher::Matcher;
 use crate::{Error, Result};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::index::{GenerationIndex, Proposals};
+use doppel_core::index::Proposals;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::frequencies::{Counter, Frequencies};
@@ -20,17 +19,14 @@ use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::Verdict;
-use doppel_store::{
-    Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, Judge, Seq, StoreError, StoredRecord,
-};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, Found, Seq, StoreError, StoredRecord};
 
 /// Records whose pieces of text are in memory together while they are counted.
 const COUNTED_AT_ONCE: usize = 256;
 
 /// Records on their way through an index of their own. Safe to share.
 pub struct Replay {
-    context: Arc<Context>,
-    index: GenerationIndex,
+    matcher: Matcher,
 }
 
 /// A record read and signed.
@@ -74,22 +70,22 @@ impl Replay {
             CollectionSpec { name, settings, profile: digest, now: String::new() },
         );
         let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), frequencies, sketch_bytes));
-        Ok(Self { context, index: GenerationIndex::new() })
+        Ok(Self { matcher: Matcher::new(context) })
     }
 
     /// Whether a channel wants to know how often words occur in the batch.
     pub fn needs_statistics(&self) -> bool {
-        self.context.profile.needs_statistics()
+        self.matcher.context.profile.needs_statistics()
     }
 
     /// Whether judging wants [`Earlier::signatures`].
     pub fn needs_signatures(&self) -> bool {
-        self.context.needs_signatures()
+        self.matcher.context.needs_signatures()
     }
 
     /// Channels that cannot run, and why.
     pub fn inactive_channels(&self) -> Vec<(String, String)> {
-        self.context.inactive_channels().into_iter().map(|channel| (channel.scheme, channel.reason)).collect()
+        self.matcher.context.inactive_channels().into_iter().map(|channel| (channel.scheme, channel.reason)).collect()
     }
 
     /// Reads a row as registration would.
@@ -97,18 +93,18 @@ impl Replay {
     /// # Errors
     /// [`Error::Invalid`] with all that is wrong.
     pub fn read(&self, row: &Row) -> Result<Document> {
-        self.context.read(row)
+        self.matcher.context.read(row)
     }
 
     /// Counts the words of `document`.
     pub fn observe(&self, document: &Document, statistics: &mut Statistics) {
-        statistics.observe(&self.context.profile.cut(document));
+        statistics.observe(&self.matcher.context.profile.cut(document));
     }
 
     /// How common pieces of text are in `rows`, a sample of a batch of `records`, for [`Statistics::with_text`]; `None` where
     /// nothing goes by that.
     pub fn count_text(&self, rows: &[Arc<str>], records: u64) -> Option<Vec<u8>> {
-        let counted = self.context.counted()?;
+        let counted = self.matcher.context.counted()?;
         let mut counter = Counter::default();
         rows.chunks(COUNTED_AT_ONCE).for_each(|rows| counted.count(rows, &mut counter));
         Some(counter.encode(records))
@@ -119,7 +115,7 @@ impl Replay {
     /// # Errors
     /// As [`Replay::read`].
     pub fn sign(&self, row: &Row) -> Result<Subjected> {
-        self.context.subject(row).map(Subjected)
+        self.matcher.context.subject(row).map(Subjected)
     }
 
     /// Looks a record up among those placed before, and places it. One call at a time, `seq` ascending from 1.
@@ -127,10 +123,7 @@ impl Replay {
     /// # Errors
     /// When the index is full: at 2^31 records.
     pub fn place(&self, seq: Seq, Subjected(subject): Subjected) -> Result<Placed> {
-        let signed = &subject.signed;
-        let proposals = self.index.propose(&self.context.probe(signed));
-        let filed = self.index.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys);
-        filed.map_err(StoreError::from)?;
+        let proposals = self.matcher.place(seq, &subject.signed)?;
         Ok(Placed { seq, subject, proposals })
     }
 
@@ -143,31 +136,25 @@ impl Replay {
         Placed { seq, subject, proposals }: Placed,
         mut earlier: impl FnMut(Seq) -> std::result::Result<Earlier, E>,
     ) -> std::result::Result<Found, E> {
-        let judge = RecordJudge::new(self.context.clone(), subject, Rulings::default());
+        let mut case = self.matcher.case(seq, subject, proposals);
+        case.dismiss();
         let mut matches = Vec::new();
-        for proposal in &proposals.items {
-            if judge.dismisses(proposal.seq, proposal.via) {
-                continue;
-            }
+        for proposal in &case.proposals.items {
             let Earlier { id, row, digest, signatures } = earlier(proposal.seq)?;
             let record = StoredRecord {
                 id,
                 seq: proposal.seq,
                 row,
                 digest,
-                digest_generation: self.context.state.generation,
+                digest_generation: self.matcher.context.state.generation,
                 // No rule looks at the verdict of a candidate.
                 verdict: Verdict::blank(),
                 duplicate_of_seq: None,
                 stored_at: String::new(),
             };
-            let (via, fingerprint) = (proposal.via, proposal.fingerprint);
-            let candidate =
-                Candidate { record: &record, via, fingerprint, signatures: &signatures, seq_is_immutable: true };
-            matches.extend(judge.judge(&candidate));
+            matches.extend(case.judge(proposal, &record, &signatures));
         }
-        judge.stored(seq);
-        Ok(Found { matches, truncated: proposals.truncated })
+        Ok(Found { matches, truncated: case.proposals.truncated })
     }
 }
 

@@ -36,12 +36,12 @@ impl SharedState {
             return Err(StoreError::CollectionExists(spec.name));
         }
         let next = self.disk.get(&self.disk.view(), Space::Meta, layout::KEY_NEXT_COLLECTION)?;
-        let number = next.map(|bytes| layout::decode_u32(&bytes, "collection number")).transpose()?.unwrap_or(1);
-        let state = CollectionState::first(CollectionNumber(number), spec);
-        let after = number + 1;
+        let next = next.map(|bytes| layout::decode_u32(&bytes, "collection number")).transpose()?;
+        let number = CollectionNumber(next.unwrap_or(1));
+        let state = CollectionState::first(number, spec);
         let ops = vec![
             put_state(number, 2, &state)?,
-            Op::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), after.to_le_bytes().to_vec()),
+            Op::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), number.next().0.to_le_bytes().to_vec()),
             Op::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(1, 0).to_vec()),
         ];
         let generation = Generation::new(1, &state.settings, GenerationIndex::new());
@@ -121,12 +121,16 @@ impl SharedState {
 }
 
 /// Says that a generation's ranges are to be deleted.
-pub(super) fn tombstone(number: u32, generation: GenerationId) -> Op {
+pub(super) fn tombstone(number: CollectionNumber, generation: GenerationId) -> Op {
     Op::Put(Space::Meta, keys::generation_tombstone_key(number, generation), Vec::new())
 }
 
 /// Writes what is shown of a collection.
-pub(super) fn put_state(number: u32, next_generation: GenerationId, state: &CollectionState) -> Result<Op> {
+pub(super) fn put_state(
+    number: CollectionNumber,
+    next_generation: GenerationId,
+    state: &CollectionState,
+) -> Result<Op> {
     let entry = CollectionEntry { number, next_generation, state: state.clone() };
     let value = serde_json::to_vec(&entry).map_err(|error| StoreError::Internal(error.to_string()))?;
     Ok(Op::Put(Space::Meta, layout::collection_key(state.name.as_str()), value))

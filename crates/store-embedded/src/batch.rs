@@ -20,7 +20,7 @@ use super::pipeline::{
     Rollback,
 };
 use doppel_core::record::RecordId;
-use doppel_store::{GenerationId, Registered, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, GenerationId, Registered, Result, Seq, StoreError};
 
 /// A batch is closed when it holds this much: one sync of 8 MiB takes about as long as writing it, and a memtable of
 /// 64 MiB holds several.
@@ -47,7 +47,7 @@ pub(super) struct Batch {
     ops: Vec<Op>,
     bytes: usize,
     after: Vec<After>,
-    numbers: HashMap<u32, Numbers>,
+    numbers: HashMap<CollectionNumber, Numbers>,
 }
 
 impl Batch {
@@ -225,7 +225,7 @@ impl Batch {
 }
 
 /// What deletes the decisions about a record, and what leads to them.
-fn delete_decisions(disk: &Disk, number: u32, id: &RecordId) -> Result<Vec<Op>> {
+fn delete_decisions(disk: &Disk, number: CollectionNumber, id: &RecordId) -> Result<Vec<Op>> {
     let mut ops = Vec::new();
     let view = disk.view();
     for prefix in keys::decisions_naming(number, id) {

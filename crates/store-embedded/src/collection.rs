@@ -13,7 +13,7 @@ use super::layout::{CollectionEntry, IndexEntry};
 use super::pending::{CommitOutcome, PendingRegistration};
 use doppel_core::collection::CollectionName;
 use doppel_store::rules::plan::Moment;
-use doppel_store::{CollectionState, GenerationId, Registration, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, CollectionState, GenerationId, Registration, Result, Seq, StoreError};
 
 /// What a lookup sees of a collection: changed as one, so that none mixes two generations.
 pub(super) struct Shown {
@@ -24,7 +24,7 @@ pub(super) struct Shown {
 /// A collection.
 pub(super) struct Collection {
     /// Names its key ranges.
-    pub(super) number: u32,
+    pub(super) number: CollectionNumber,
     /// Changed by the committer only, but for a profile that is changed while there are no records.
     pub(super) shown: ArcSwap<Shown>,
     /// Published live records.

@@ -21,6 +21,7 @@ use super::keyspaces::Op;
 use super::options::Workers;
 use super::pipeline::{Change, Message};
 use super::write_watchdog::WriteWatchdog;
+use doppel_store::CollectionNumber;
 
 /// How often the bytes on disk are looked up, and whether the storage engine is well.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ struct Waiting {
 pub(super) struct Committer {
     disk: Arc<Disk>,
     messages: Receiver<Message>,
-    waiting: HashMap<u32, Waiting>,
+    waiting: HashMap<CollectionNumber, Waiting>,
     ready: VecDeque<Change>,
     /// Called once, when a commit has failed.
     on_failure: Option<OnFailure>,

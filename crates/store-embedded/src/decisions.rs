@@ -15,8 +15,8 @@ use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::Result;
 use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
+use doppel_store::{CollectionNumber, Result};
 
 /// Puts the rulings about a pair.
 fn put(collection: &Collection, decision: &Decision) -> Result<Vec<Op>> {
@@ -29,7 +29,7 @@ fn put(collection: &Collection, decision: &Decision) -> Result<Vec<Op>> {
 
 impl SharedState {
     /// What is ruled about a pair in `view`.
-    fn decided(&self, view: &fjall::Snapshot, number: u32, pair: RecordPair) -> Result<Option<Decision>> {
+    fn decided(&self, view: &fjall::Snapshot, number: CollectionNumber, pair: RecordPair) -> Result<Option<Decision>> {
         let found = self.disk.get(view, Space::Decisions, &keys::decision_key(number, &pair))?;
         found.map(|bytes| Ok(Decision { pair, rulings: keys::decode_rulings(&bytes)? })).transpose()
     }

@@ -30,7 +30,7 @@ use super::options::{EmbeddedOptions, Opening, Workers};
 use super::scan::{Damages, Scan};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Fingerprint;
-use doppel_store::{GenerationId, Result, Seq, StoreError, StoredRecord};
+use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError, StoredRecord};
 
 /// The engine blocks a commit, for ever if its workers have failed, at somewhat more tables written and not merged, or memtables
 /// full and not written. Commits wait here before that, where the wait can be ended.
@@ -138,7 +138,7 @@ impl Disk {
         let format = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT);
         let format =
             format.and_then(|bytes| bytes.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose());
-        let Some(format) = self.tolerate((Space::Meta, 0, 0), format)? else { return Ok(()) };
+        let Some(format) = self.tolerate((Space::Meta, CollectionNumber::default(), 0), format)? else { return Ok(()) };
         match format {
             Some(FORMAT) => Ok(()),
             // Nothing in it need be written anew.
@@ -243,7 +243,7 @@ impl Disk {
     }
 
     /// Skips what cannot be read, if the store was opened so. Seq 0 stands for none.
-    pub(super) fn tolerate<T>(&self, at: (Space, u32, Seq), read: Result<T>) -> Result<Option<T>> {
+    pub(super) fn tolerate<T>(&self, at: (Space, CollectionNumber, Seq), read: Result<T>) -> Result<Option<T>> {
         match (read, &self.damages) {
             (Err(_), Some(damages)) => {
                 damages.note(at.0, at.1, Some(at.2).filter(|seq| *seq > 0));
@@ -315,7 +315,7 @@ impl Disk {
     }
 
     /// The seq under which `id` is stored.
-    pub(super) fn seq_of(&self, view: &Snapshot, number: u32, id: &RecordId) -> Result<Option<Seq>> {
+    pub(super) fn seq_of(&self, view: &Snapshot, number: CollectionNumber, id: &RecordId) -> Result<Option<Seq>> {
         let found = self.get(view, Space::Ids, &layout::id_key(number, id))?;
         found.map(|bytes| layout::decode_seq(&bytes)).transpose()
     }
@@ -324,7 +324,7 @@ impl Disk {
     pub(super) fn record(
         &self,
         view: &Snapshot,
-        number: u32,
+        number: CollectionNumber,
         seq: Seq,
         with_verdict: bool,
     ) -> Result<Option<StoredRecord>> {
@@ -336,7 +336,7 @@ impl Disk {
     pub(super) fn entry(
         &self,
         view: &Snapshot,
-        number: u32,
+        number: CollectionNumber,
         generation: GenerationId,
         seq: Seq,
     ) -> Result<Option<layout::IndexEntry>> {
@@ -348,7 +348,7 @@ impl Disk {
     pub(super) fn fingerprint(
         &self,
         view: &Snapshot,
-        (number, generation): (u32, GenerationId),
+        (number, generation): (CollectionNumber, GenerationId),
         seq: Seq,
     ) -> Result<Option<Fingerprint>> {
         Ok(self.entry(view, number, generation, seq)?.and_then(|entry| entry.fingerprint))
@@ -385,7 +385,7 @@ impl Disk {
 
     fn scan(&self, view: &Arc<Snapshot>, space: Space, keys: (&[u8], &[u8]), found: fjall::Iter) -> Scan {
         let Some(damages) = &self.damages else { return Scan::strict(found) };
-        let number = keys.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
+        let number = layout::number_of_key(keys.0).unwrap_or_default();
         let numbers = self.get(view, Space::Meta, &layout::numbers_key(number)).ok().flatten();
         let end = numbers.and_then(|bytes| layout::decode_numbers(&bytes).ok()).map(|(next, _)| next);
         let source = (Arc::clone(view), self.keyspace(space).clone());

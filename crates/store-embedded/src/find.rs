@@ -93,7 +93,7 @@ impl SharedState {
     ) -> Result<Vec<StoredRecord>> {
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
         let view = self.disk.view();
-        let (from, to) = (layout::record_key(collection.number, first), (collection.number + 1).to_be_bytes());
+        let (from, to) = (layout::record_key(collection.number, first), collection.number.next().0.to_be_bytes());
         let read = || {
             let entries = self.disk.range(&view, Space::Records, &from, &to);
             let records = entries.map(|entry| {

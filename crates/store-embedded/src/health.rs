@@ -7,7 +7,7 @@ use super::layout;
 use super::scan::{Damaged, Damages};
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
-use doppel_store::{ExaminationReport, Result, Seq, Store as _, StoreError};
+use doppel_store::{CollectionNumber, ExaminationReport, Result, Seq, Store as _, StoreError};
 
 const NAMELESS: &str = "its name and settings cannot be read: damaged on disk; it is named by its number and given the settings of a \
                         new collection";
@@ -45,7 +45,7 @@ impl EmbeddedStore {
     /// When the store is closed.
     pub fn report_damages(&self, report: &mut ExaminationReport) -> Result<()> {
         let shared = self.shared()?;
-        let names: Vec<(u32, String)> = {
+        let names: Vec<(CollectionNumber, String)> = {
             let collections = shared.collections.read();
             collections.iter().map(|(name, collection)| (collection.number, name.to_string())).collect()
         };
@@ -102,7 +102,7 @@ impl Examined<'_> {
             }
         }
         let mut all = 0;
-        for entry in disk.prefix(&view, Space::Ids, &number.to_be_bytes()) {
+        for entry in disk.prefix(&view, Space::Ids, &number.0.to_be_bytes()) {
             match entry.and_then(|(_, value)| layout::decode_seq(&value)) {
                 Ok(_) => all += 1,
                 Err(_) => self.fault("*".to_owned(), "an entry of an id cannot be read: damaged on disk"),

@@ -17,7 +17,7 @@ use doppel_core::index::{Proposal, Via};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::Match;
 use doppel_store::rules::proposals::confirmed_first;
-use doppel_store::{Candidate, GenerationId, Judge, Registration, Result, StoreError, StoredRecord};
+use doppel_store::{Candidate, CollectionNumber, GenerationId, Judge, Registration, Result, StoreError, StoredRecord};
 
 /// Candidates of this many bytes are read for a query, best first. Those behind are not verified, and the answer is truncated.
 const MAX_CANDIDATE_BYTES: usize = 32 << 20;
@@ -46,7 +46,7 @@ pub(super) fn judge(
 
 fn judge_all(
     disk: &Disk,
-    keys: (u32, GenerationId),
+    keys: (CollectionNumber, GenerationId),
     items: &[Proposed],
     judge: &dyn Judge,
 ) -> Result<(Vec<ConditionalMatch>, bool)> {
@@ -80,7 +80,7 @@ fn judge_pending(pending: &PendingRegistration, proposal: &Proposal, judge: &dyn
 pub(super) fn judge_stored(
     disk: &Disk,
     view: &fjall::Snapshot,
-    (number, generation): (u32, GenerationId),
+    (number, generation): (CollectionNumber, GenerationId),
     proposal: &Proposal,
     judge: &dyn Judge,
 ) -> Result<(usize, Option<Match>)> {
@@ -139,7 +139,7 @@ fn put_confirmed_first(
 pub(super) fn confirmed_proposal(
     disk: &Disk,
     view: &fjall::Snapshot,
-    keys: (u32, GenerationId),
+    keys: (CollectionNumber, GenerationId),
     live: &Generation,
     id: &RecordId,
 ) -> Result<Option<Proposal>> {

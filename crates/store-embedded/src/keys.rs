@@ -16,7 +16,7 @@
 
 use doppel_core::record::RecordId;
 use doppel_store::decisions::{RecordPair, Ruling};
-use doppel_store::{GenerationId, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError};
 
 pub(super) const PREFIX_GENERATION_TOMBSTONE: &[u8] = b"g/";
 const PREFIX_STATISTICS: &[u8] = b"s/";
@@ -25,45 +25,48 @@ const PAIRS: u8 = 1;
 const BY_LOWER: u8 = 0;
 const BY_HIGHER: u8 = 1;
 
-fn numbered(prefix: &[u8], number: u32, of: u32) -> Vec<u8> {
-    [prefix, &number.to_be_bytes(), &of.to_be_bytes()].concat()
+fn numbered(prefix: &[u8], number: CollectionNumber, of: u32) -> Vec<u8> {
+    [prefix, &number.0.to_be_bytes(), &of.to_be_bytes()].concat()
 }
 
-pub(super) fn statistics_key(number: u32, generation: GenerationId) -> Vec<u8> {
+pub(super) fn statistics_key(number: CollectionNumber, generation: GenerationId) -> Vec<u8> {
     numbered(PREFIX_STATISTICS, number, generation)
 }
 
-pub(super) fn generation_tombstone_key(number: u32, generation: GenerationId) -> Vec<u8> {
+pub(super) fn generation_tombstone_key(number: CollectionNumber, generation: GenerationId) -> Vec<u8> {
     numbered(PREFIX_GENERATION_TOMBSTONE, number, generation)
 }
 
 /// Where a version of a collection's document frequencies is.
-pub(super) fn frequencies_key(number: u32, version: u32) -> Vec<u8> {
+pub(super) fn frequencies_key(number: CollectionNumber, version: u32) -> Vec<u8> {
     numbered(PREFIX_FREQUENCIES, number, version)
 }
 
 /// What the keys of all versions begin with.
-pub(super) fn frequencies_prefix(number: u32) -> Vec<u8> {
-    [PREFIX_FREQUENCIES, &number.to_be_bytes()].concat()
+pub(super) fn frequencies_prefix(number: CollectionNumber) -> Vec<u8> {
+    [PREFIX_FREQUENCIES, &number.0.to_be_bytes()].concat()
 }
 
 /// What all such keys of a collection begin with.
-pub(super) fn meta_prefixes(number: u32) -> [Vec<u8>; 3] {
+pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 3] {
     [PREFIX_STATISTICS, PREFIX_GENERATION_TOMBSTONE, PREFIX_FREQUENCIES]
-        .map(|prefix| [prefix, &number.to_be_bytes()].concat())
+        .map(|prefix| [prefix, &number.0.to_be_bytes()].concat())
 }
 
 /// The collection and the generation of a tombstone; `None` for anything else.
-pub(super) fn of_tombstone(key: &[u8]) -> Option<(u32, GenerationId)> {
+pub(super) fn of_tombstone(key: &[u8]) -> Option<(CollectionNumber, GenerationId)> {
     let rest = key.strip_prefix(PREFIX_GENERATION_TOMBSTONE)?;
     let (number, generation) = rest.split_at_checked(4)?;
-    Some((u32::from_be_bytes(number.try_into().ok()?), GenerationId::from_be_bytes(generation.try_into().ok()?)))
+    Some((
+        CollectionNumber(u32::from_be_bytes(number.try_into().ok()?)),
+        GenerationId::from_be_bytes(generation.try_into().ok()?),
+    ))
 }
 
 /// What the keys of a generation begin with, in `signatures` and in `pairs`.
-pub(super) fn generation_prefix(number: u32, generation: GenerationId) -> [u8; 8] {
+pub(super) fn generation_prefix(number: CollectionNumber, generation: GenerationId) -> [u8; 8] {
     let mut key = [0; 8];
-    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[..4].copy_from_slice(&number.0.to_be_bytes());
     key[4..].copy_from_slice(&generation.to_be_bytes());
     key
 }
@@ -87,27 +90,27 @@ pub(super) fn decode_pairs(bytes: &[u8]) -> Result<Vec<Seq>> {
 }
 
 /// Where the rulings about a pair are.
-pub(super) fn decision_key(number: u32, pair: &RecordPair) -> Vec<u8> {
+pub(super) fn decision_key(number: CollectionNumber, pair: &RecordPair) -> Vec<u8> {
     pair_key(number, BY_LOWER, pair.a(), pair.b())
 }
 
 /// What leads to them from the higher id.
-pub(super) fn decision_backlink(number: u32, pair: &RecordPair) -> Vec<u8> {
+pub(super) fn decision_backlink(number: CollectionNumber, pair: &RecordPair) -> Vec<u8> {
     pair_key(number, BY_HIGHER, pair.b(), pair.a())
 }
 
-fn pair_key(number: u32, kind: u8, first: &RecordId, second: &RecordId) -> Vec<u8> {
-    [&number.to_be_bytes()[..], &[kind], first.as_str().as_bytes(), &[0], second.as_str().as_bytes()].concat()
+fn pair_key(number: CollectionNumber, kind: u8, first: &RecordId, second: &RecordId) -> Vec<u8> {
+    [&number.0.to_be_bytes()[..], &[kind], first.as_str().as_bytes(), &[0], second.as_str().as_bytes()].concat()
 }
 
 /// From the first decision of a collection to behind the last.
-pub(super) fn all_decisions(number: u32) -> [Vec<u8>; 2] {
-    [BY_LOWER, BY_HIGHER].map(|kind| [&number.to_be_bytes()[..], &[kind]].concat())
+pub(super) fn all_decisions(number: CollectionNumber) -> [Vec<u8>; 2] {
+    [BY_LOWER, BY_HIGHER].map(|kind| [&number.0.to_be_bytes()[..], &[kind]].concat())
 }
 
 /// What the keys begin with of decisions in which `id` is the lower one, and of backlinks in which it is the higher one.
-pub(super) fn decisions_naming(number: u32, id: &RecordId) -> [Vec<u8>; 2] {
-    let prefix = |kind| [&number.to_be_bytes()[..], &[kind], id.as_str().as_bytes(), &[0]].concat();
+pub(super) fn decisions_naming(number: CollectionNumber, id: &RecordId) -> [Vec<u8>; 2] {
+    let prefix = |kind| [&number.0.to_be_bytes()[..], &[kind], id.as_str().as_bytes(), &[0]].concat();
     [prefix(BY_LOWER), prefix(BY_HIGHER)]
 }
 
@@ -137,6 +140,8 @@ fn damaged(what: &str) -> StoreError {
 mod tests {
     use super::*;
 
+    const OURS: CollectionNumber = CollectionNumber(7);
+
     fn pair(one: &str, other: &str) -> RecordPair {
         RecordPair::new(RecordId::new(one).expect("an id"), RecordId::new(other).expect("an id")).expect("two ids")
     }
@@ -145,13 +150,13 @@ mod tests {
     fn keys_of_pairs_are_in_the_order_of_pairs_and_lead_back_to_them() {
         let mut pairs = [pair("a", "b"), pair("a", "编"), pair("a b", "c"), pair("ab", "b"), pair("b", "c")];
         pairs.sort();
-        let keys: Vec<_> = pairs.iter().map(|pair| decision_key(7, pair)).collect();
+        let keys: Vec<_> = pairs.iter().map(|pair| decision_key(OURS, pair)).collect();
         assert!(keys.is_sorted());
         for (key, pair) in keys.iter().zip(&pairs) {
             assert_eq!(pair_of_key(key).expect("a pair"), *pair);
-            assert_eq!(pair_of_key(&decision_backlink(7, pair)).expect("a pair"), *pair);
-            let [lower, higher] = all_decisions(7);
-            assert!(key.starts_with(&lower) && decision_backlink(7, pair).starts_with(&higher) && *key < higher);
+            assert_eq!(pair_of_key(&decision_backlink(OURS, pair)).expect("a pair"), *pair);
+            let [lower, higher] = all_decisions(OURS);
+            assert!(key.starts_with(&lower) && decision_backlink(OURS, pair).starts_with(&higher) && *key < higher);
         }
         assert!(pair_of_key(&keys[0][..6]).is_err());
     }
@@ -160,12 +165,15 @@ mod tests {
     fn the_prefixes_of_a_collection_cover_its_own_keys_in_meta_and_no_others() {
         let covered =
             |number, key: &[u8]| meta_prefixes(number).iter().filter(|prefix| key.starts_with(prefix)).count();
-        for key in [statistics_key(7, 1), generation_tombstone_key(7, 1), frequencies_key(7, 1)] {
-            assert_eq!((covered(7, &key), covered(6, &key), covered(8, &key)), (1, 0, 0));
+        for key in [statistics_key(OURS, 1), generation_tombstone_key(OURS, 1), frequencies_key(OURS, 1)] {
+            assert_eq!(
+                (covered(OURS, &key), covered(CollectionNumber(6), &key), covered(CollectionNumber(8), &key)),
+                (1, 0, 0)
+            );
         }
-        let all = frequencies_prefix(7);
-        assert!(frequencies_key(7, u32::MAX).starts_with(&all) && !statistics_key(7, 1).starts_with(&all));
-        assert!(frequencies_key(7, 255) < frequencies_key(7, 256));
+        let all = frequencies_prefix(OURS);
+        assert!(frequencies_key(OURS, u32::MAX).starts_with(&all) && !statistics_key(OURS, 1).starts_with(&all));
+        assert!(frequencies_key(OURS, 255) < frequencies_key(OURS, 256));
     }
 
     #[test]
@@ -174,6 +182,6 @@ mod tests {
         assert!(decode_pairs(&encode_pairs(&[])).expect("a list").is_empty());
         assert!(decode_pairs(&[]).is_err() && decode_pairs(&[1, 2, 3]).is_err());
         assert!(decode_pairs(&[9]).expect_err("a later layout").to_string().contains("layout 9"));
-        assert_eq!(of_tombstone(&generation_tombstone_key(3, 4)), Some((3, 4)));
+        assert_eq!(of_tombstone(&generation_tombstone_key(CollectionNumber(3), 4)), Some((CollectionNumber(3), 4)));
     }
 }

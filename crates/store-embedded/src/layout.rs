@@ -26,7 +26,7 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::encoding::{put_signature, take_signature};
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::{Fingerprint, Verdict};
-use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
+use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
 
 /// Version of the whole directory. Raised when an older program could misread it.
 pub(super) const FORMAT: u32 = 2;
@@ -50,7 +50,7 @@ const PREFIX_NUMBERS: &[u8] = b"n/";
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CollectionEntry {
     /// Names its key ranges; never used twice.
-    pub(super) number: u32,
+    pub(super) number: CollectionNumber,
     /// The number of the next generation, never used before; 0 where only the live one was ever begun.
     #[serde(default)]
     pub(super) next_generation: GenerationId,
@@ -87,32 +87,37 @@ impl IndexEntry {
     }
 }
 
+/// The collection whose key it is, among keys that begin with its number; `None` where it is cut off.
+pub(super) fn number_of_key(key: &[u8]) -> Option<CollectionNumber> {
+    key.first_chunk().map(|number| CollectionNumber(u32::from_be_bytes(*number)))
+}
+
 pub(super) fn collection_key(name: &str) -> Vec<u8> {
     [PREFIX_COLLECTION, name.as_bytes()].concat()
 }
 
-pub(super) fn numbers_key(number: u32) -> Vec<u8> {
-    [PREFIX_NUMBERS, &number.to_be_bytes()].concat()
+pub(super) fn numbers_key(number: CollectionNumber) -> Vec<u8> {
+    [PREFIX_NUMBERS, &number.0.to_be_bytes()].concat()
 }
 
-pub(super) fn tombstone_key(number: u32) -> Vec<u8> {
-    [PREFIX_TOMBSTONE, &number.to_be_bytes()].concat()
+pub(super) fn tombstone_key(number: CollectionNumber) -> Vec<u8> {
+    [PREFIX_TOMBSTONE, &number.0.to_be_bytes()].concat()
 }
 
-pub(super) fn id_key(number: u32, id: &RecordId) -> Vec<u8> {
-    [&number.to_be_bytes(), id.as_str().as_bytes()].concat()
+pub(super) fn id_key(number: CollectionNumber, id: &RecordId) -> Vec<u8> {
+    [&number.0.to_be_bytes(), id.as_str().as_bytes()].concat()
 }
 
-pub(super) fn record_key(number: u32, seq: Seq) -> [u8; 12] {
+pub(super) fn record_key(number: CollectionNumber, seq: Seq) -> [u8; 12] {
     let mut key = [0; 12];
-    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[..4].copy_from_slice(&number.0.to_be_bytes());
     key[4..].copy_from_slice(&seq.to_be_bytes());
     key
 }
 
-pub(super) fn signature_key(number: u32, generation: GenerationId, seq: Seq) -> [u8; 16] {
+pub(super) fn signature_key(number: CollectionNumber, generation: GenerationId, seq: Seq) -> [u8; 16] {
     let mut key = [0; 16];
-    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[..4].copy_from_slice(&number.0.to_be_bytes());
     key[4..8].copy_from_slice(&generation.to_be_bytes());
     key[8..].copy_from_slice(&seq.to_be_bytes());
     key
@@ -434,8 +439,11 @@ mod tests {
 
     #[test]
     fn keys_sort_as_their_numbers_do() {
-        assert!(record_key(1, 255) < record_key(1, 256) && record_key(1, u64::MAX) < record_key(2, 0));
-        assert!(signature_key(1, 1, u64::MAX) < signature_key(1, 2, 0));
-        assert_eq!(seq_of_key(&signature_key(1, 2, 77)).expect("a key"), 77);
+        assert!(
+            record_key(CollectionNumber(1), 255) < record_key(CollectionNumber(1), 256)
+                && record_key(CollectionNumber(1), u64::MAX) < record_key(CollectionNumber(2), 0)
+        );
+        assert!(signature_key(CollectionNumber(1), 1, u64::MAX) < signature_key(CollectionNumber(1), 2, 0));
+        assert_eq!(seq_of_key(&signature_key(CollectionNumber(1), 2, 77)).expect("a key"), 77);
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
         let (_, value) = entry?;
         let task = serde_json::from_slice(&value)
             .map_err(|error| StoreError::Internal(format!("a task on disk cannot be read: {error}")));
-        let task: Option<TaskState> = disk.tolerate((Space::Tasks, 0, 0), task)?;
+        let task: Option<TaskState> = disk.tolerate((Space::Tasks, CollectionNumber::default(), 0), task)?;
         tasks.extend(task.map(|task| (task.id.clone(), task)));
     }
     Ok(Arc::new(Mutex::new(tasks)))
@@ -61,13 +61,13 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
         let (_, value) = entry?;
         let entry = serde_json::from_slice(&value)
             .map_err(|error| StoreError::Internal(format!("the settings of a collection cannot be read: {error}")));
-        let entry: Option<CollectionEntry> = disk.tolerate((Space::Meta, 0, 0), entry)?;
+        let entry: Option<CollectionEntry> = disk.tolerate((Space::Meta, CollectionNumber::default(), 0), entry)?;
         entries.extend(entry);
     }
     nameless::add(disk, &view, &mut entries)?;
     let mut found = Vec::new();
     for mut entry in entries {
-        entry.state.number = CollectionNumber(entry.number);
+        entry.state.number = entry.number;
         let numbers = numbers(disk, &view, entry.number)?;
         found.push((entry, numbers));
     }
@@ -99,7 +99,7 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
 }
 
 /// Next seq and live records of a collection.
-fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: u32) -> Result<(Seq, u64)> {
+fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: CollectionNumber) -> Result<(Seq, u64)> {
     let stored = disk.get(view, Space::Meta, &layout::numbers_key(number));
     let stored = stored.and_then(|bytes| bytes.map(|bytes| layout::decode_numbers(&bytes)).transpose());
     match (stored, disk.damages()) {
@@ -111,7 +111,7 @@ fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: u32) -> Result<(Seq, u64)>
 /// Builds one generation's index; `on_progress` is called now and then with the number of records in it.
 pub(super) fn rebuild(
     disk: &Disk,
-    number: u32,
+    number: CollectionNumber,
     generation: GenerationId,
     next_seq: Seq,
     on_progress: &mut dyn FnMut(u64),
@@ -126,7 +126,7 @@ pub(super) fn rebuild(
 /// Also when the store is being closed meanwhile.
 pub(super) fn fill(
     disk: &Disk,
-    (number, generation): (u32, GenerationId),
+    (number, generation): (CollectionNumber, GenerationId),
     next_seq: Seq,
     index: &GenerationIndex,
     on_progress: &mut dyn FnMut(u64),
@@ -153,7 +153,7 @@ pub(super) fn fill(
     let damaged = damaged.into_inner();
     if damaged > 0 {
         tracing::error!(
-            collection = number,
+            collection = number.0,
             damaged,
             "index entries are damaged; lookups do not find these records until each is registered again under its id"
         );
@@ -187,7 +187,7 @@ fn in_order(
 /// Reads every so many-th range.
 struct Reader<'a> {
     disk: &'a Disk,
-    number: u32,
+    number: CollectionNumber,
     generation: GenerationId,
     next_seq: Seq,
     damaged: &'a AtomicU64,
@@ -232,7 +232,7 @@ impl Reader<'_> {
         let seq = layout::seq_of_key(key)?;
         let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(value)? else {
             if self.damaged.fetch_add(1, Ordering::Relaxed) < NAMED {
-                let (collection, generation) = (self.number, self.generation);
+                let (collection, generation) = (self.number.0, self.generation);
                 tracing::error!(collection, generation, seq, "an index entry is damaged");
             }
             return Ok(None);
@@ -263,14 +263,16 @@ mod tests {
         // In one range, in several, at their edges; the large ones fill a piece each.
         let seqs = [1, 2, 3, RANGE - 1, RANGE, 2 * RANGE + 7, 5 * RANGE, 9 * RANGE - 1];
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
-        let put = |seq, value| Op::Put(Space::Signatures, layout::signature_key(1, 1, seq).to_vec(), value);
+        let put =
+            |seq, value| Op::Put(Space::Signatures, layout::signature_key(CollectionNumber(1), 1, seq).to_vec(), value);
         let value = |seq| layout::encode_entry(&entry(seq, if seq < 4 { large } else { 3 }));
         let mut ops: Vec<Op> = seqs.iter().map(|seq| put(*seq, value(*seq))).collect();
         ops.push(put(RANGE + 1, value(9)[..20].to_vec()));
         disk.commit(ops).expect("a commit");
         disk.publish();
         let mut filed = 0;
-        let index = rebuild(&disk, 1, 1, 9 * RANGE, &mut |records| filed = records).expect("it loads");
+        let index =
+            rebuild(&disk, CollectionNumber(1), 1, 9 * RANGE, &mut |records| filed = records).expect("it loads");
         assert_eq!((filed, index.len()), (8, 8));
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
@@ -285,10 +287,10 @@ mod tests {
     fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
-        let key = layout::signature_key(1, 1, 1).to_vec();
+        let key = layout::signature_key(CollectionNumber(1), 1, 1).to_vec();
         disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
         disk.publish();
-        let error = rebuild(&disk, 1, 1, 2, &mut |_| ()).err().expect("it does not load").to_string();
+        let error = rebuild(&disk, CollectionNumber(1), 1, 2, &mut |_| ()).err().expect("it does not load").to_string();
         assert!(error.contains("layout 200") && error.contains("program version"), "{error}");
     }
 }

@@ -22,7 +22,7 @@ const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 /// Reads a block or two for each collection, and what is damaged.
 pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<CollectionEntry>) -> Result<()> {
     let Some(damages) = disk.damages() else { return Ok(()) };
-    let mut known: BTreeSet<u32> = entries.iter().map(|entry| entry.number).collect();
+    let mut known: BTreeSet<CollectionNumber> = entries.iter().map(|entry| entry.number).collect();
     // Who read them in order ended at the first damage.
     let behind = disk.last_first(view, Space::Meta, layout::PREFIX_COLLECTION);
     let behind = behind.filter_map(|value| serde_json::from_slice::<CollectionEntry>(&value).ok());
@@ -39,46 +39,51 @@ pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<Collectio
         // Which rules signed its records is not known either.
         let (settings, profile) = (Settings::default(), String::new());
         let spec = CollectionSpec { name, settings, profile, now: UNKNOWN_TIME.to_owned() };
-        let state = CollectionState::first(CollectionNumber(number), spec);
+        let state = CollectionState::first(number, spec);
         entries.push(CollectionEntry { number, next_generation: 0, state });
     }
     Ok(())
 }
 
 /// Next seq and number of the records of a collection that are there: one pass over them.
-pub(super) fn count(disk: &Disk, view: &Arc<Snapshot>, number: u32, damages: &Damages) -> Result<(Seq, u64)> {
+pub(super) fn count(
+    disk: &Disk,
+    view: &Arc<Snapshot>,
+    number: CollectionNumber,
+    damages: &Damages,
+) -> Result<(Seq, u64)> {
     damages.note_collection(Damaged::Count, number);
     let mut counted = (1, 0);
-    for entry in disk.prefix(view, Space::Records, &number.to_be_bytes()) {
+    for entry in disk.prefix(view, Space::Records, &number.0.to_be_bytes()) {
         counted = (layout::seq_of_key(&entry?.0)?.saturating_add(1), counted.1 + 1);
     }
     Ok(counted)
 }
 
 /// All other numbers under which there is a record or an id that can be read.
-fn numbers(disk: &Disk, view: &Arc<Snapshot>, known: &BTreeSet<u32>) -> BTreeSet<u32> {
+fn numbers(disk: &Disk, view: &Arc<Snapshot>, known: &BTreeSet<CollectionNumber>) -> BTreeSet<CollectionNumber> {
     let mut numbers = BTreeSet::new();
     for space in [Space::Records, Space::Ids] {
-        let mut next = Some(0_u32);
-        while let Some(number) = next {
-            let number = match disk.first_from(view, space, &number.to_be_bytes()) {
+        let mut next = Some(0);
+        while let Some(number) = next.map(CollectionNumber) {
+            let number = match disk.first_from(view, space, &number.0.to_be_bytes()) {
                 Ok(None) => break,
-                Ok(Some(key)) => key.first_chunk().copied().map_or(number, u32::from_be_bytes),
+                Ok(Some(key)) => layout::number_of_key(&key).unwrap_or(number),
                 // Whether it is this one that begins there cannot be told.
                 Err(_) => number,
             };
-            let has_any = || matches!(disk.prefix(view, space, &number.to_be_bytes()).next(), Some(Ok(_)));
+            let has_any = || matches!(disk.prefix(view, space, &number.0.to_be_bytes()).next(), Some(Ok(_)));
             if !known.contains(&number) && has_any() {
                 numbers.insert(number);
             }
-            next = number.checked_add(1);
+            next = number.0.checked_add(1);
         }
     }
     numbers
 }
 
 /// A name for it that no other collection has.
-fn free_name(number: u32, taken: &BTreeSet<CollectionName>) -> Result<CollectionName> {
+fn free_name(number: CollectionNumber, taken: &BTreeSet<CollectionName>) -> Result<CollectionName> {
     let first = format!("collection-{number}");
     let names = std::iter::once(first.clone()).chain((2..).map(|turn| format!("{first}-{turn}")));
     let mut free = names.filter_map(|name| CollectionName::new(&name).ok()).filter(|name| !taken.contains(name));
@@ -100,10 +105,10 @@ mod tests {
     /// Of twenty records.
     const BLOCK_BYTES: u64 = 4_229;
 
-    fn entry(number: u32, name: &str) -> CollectionEntry {
+    fn entry(number: CollectionNumber, name: &str) -> CollectionEntry {
         let name = CollectionName::new(name).expect("a name");
         let spec = CollectionSpec { name, settings: Settings::default(), profile: String::new(), now: String::new() };
-        let state = CollectionState::first(CollectionNumber(number), spec);
+        let state = CollectionState::first(number, spec);
         CollectionEntry { number, next_generation: 2, state }
     }
 
@@ -111,15 +116,21 @@ mod tests {
     fn directory(dir: &Path) {
         let disk = Disk::open(dir, &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
         let meta = |key: Vec<u8>, value: Vec<u8>| Op::Put(Space::Meta, key, value);
-        let mut ops = vec![meta(layout::tombstone_key(2), Vec::new())];
+        let mut ops = vec![meta(layout::tombstone_key(CollectionNumber(2)), Vec::new())];
         for (number, name) in [(1, "lamps"), (3, "trees")] {
-            let value = serde_json::to_vec(&entry(number, name)).expect("JSON");
+            let value = serde_json::to_vec(&entry(CollectionNumber(number), name)).expect("JSON");
             ops.push(meta(layout::collection_key(name), value));
         }
         for number in 1..=3_u32 {
             let numbers = layout::encode_numbers(RECORDS + 1, RECORDS).to_vec();
-            ops.push(meta(layout::numbers_key(number), numbers));
-            let put = |seq| Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), vec![seq as u8; 200]);
+            ops.push(meta(layout::numbers_key(CollectionNumber(number)), numbers));
+            let put = |seq| {
+                Op::Put(
+                    Space::Records,
+                    layout::record_key(CollectionNumber(number), seq).to_vec(),
+                    vec![seq as u8; 200],
+                )
+            };
             ops.extend((1..=RECORDS).map(put));
         }
         disk.commit(ops).expect("a commit");
@@ -164,7 +175,7 @@ mod tests {
         found.map(|(name, (next, count))| (name, next, count)).collect()
     }
 
-    fn by_number(number: u32, next: Seq, count: u64) -> (String, Seq, u64) {
+    fn by_number(number: CollectionNumber, next: Seq, count: u64) -> (String, Seq, u64) {
         (format!("collection-{number}"), next, count)
     }
 
@@ -182,10 +193,16 @@ mod tests {
         assert!(strict.is_err(), "not without being asked to");
         let (disk, options) = open(dir.path());
         // That the second was dropped can no more be read than the names of the others.
-        assert_eq!(found(&disk, &options), [1, 2, 3].map(|number| by_number(number, RECORDS + 1, RECORDS)));
+        assert_eq!(
+            found(&disk, &options),
+            [1, 2, 3].map(|number| by_number(CollectionNumber(number), RECORDS + 1, RECORDS))
+        );
         let noted = options.damages.expect("set").all();
         for number in 1..=3 {
-            assert!(noted.iter().any(|damage| damage.number == number && damage.what == Damaged::Name), "{number}");
+            assert!(
+                noted.iter().any(|damage| damage.number == CollectionNumber(number) && damage.what == Damaged::Name),
+                "{number}"
+            );
         }
     }
 
@@ -200,7 +217,8 @@ mod tests {
         let found = found(&disk, &options);
         let noted = options.damages.expect("set").all();
         [1, 2, 3].map(|number| {
-            let named = |damage: &&crate::scan::Damage| damage.number == number && damage.seq.is_some();
+            let named =
+                |damage: &&crate::scan::Damage| damage.number == CollectionNumber(number) && damage.seq.is_some();
             let (name, _, count) = &found[number as usize - 1];
             assert_eq!(*name, format!("collection-{number}"));
             (*count, noted.iter().filter(named).count() as u64)
@@ -220,8 +238,9 @@ mod tests {
         // In the order of the names; one is that of a collection without a name.
         let name = |number| if number == 1 { "collection-10".to_owned() } else { format!("n{number:02}") };
         let ops = (1..=20).flat_map(|number| {
-            let value = serde_json::to_vec(&entry(number, &name(number))).expect("JSON");
-            let record = Op::Put(Space::Records, layout::record_key(number, 1).to_vec(), vec![0; 200]);
+            let value = serde_json::to_vec(&entry(CollectionNumber(number), &name(number))).expect("JSON");
+            let record =
+                Op::Put(Space::Records, layout::record_key(CollectionNumber(number), 1).to_vec(), vec![0; 200]);
             [Op::Put(Space::Meta, layout::collection_key(&name(number)), value), record]
         });
         disk.commit(ops.collect()).expect("a commit");

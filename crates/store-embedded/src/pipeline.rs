@@ -36,12 +36,12 @@ use super::pending::{CommitOutcome, Condition, PendingRegistration, PendingRemov
 use doppel_core::index::{Proposal, Via};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Verdict};
-use doppel_store::{GenerationId, Judge, Mode, Registered, Result, Seq, StoreError, StoredRecord};
+use doppel_store::{CollectionNumber, GenerationId, Judge, Mode, Registered, Result, Seq, StoreError, StoredRecord};
 
 /// What is sent to the committer.
 pub(super) enum Message {
     /// A change with a position among those of its collection.
-    Ordered { collection: u32, position: u64, change: Change },
+    Ordered { collection: CollectionNumber, position: u64, change: Change },
     /// A change without: of collections, of what nobody can see any more, or one that reads before it writes.
     Unordered(Change),
 }
@@ -226,7 +226,7 @@ impl Ticket {
         answer
     }
 
-    fn send(&self, collection: u32, change: Change) {
+    fn send(&self, collection: CollectionNumber, change: Change) {
         // A committer that is gone has a store that is gone: the change's answer channel closes with it.
         let _ = self.committer.send(Message::Ordered { collection, position: self.position, change });
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::errors::io;
 use super::keyspaces::Space;
 use super::layout;
-use doppel_store::{Result, Seq};
+use doppel_store::{CollectionNumber, Result, Seq};
 
 /// Seqs that are tried where nothing says how far the damage goes: more than a block of a table has.
 const TRIED: Seq = 1_024;
@@ -21,7 +21,7 @@ pub struct Damages(Arc<Mutex<BTreeSet<Damage>>>);
 /// Something that cannot be read: its collection and, where it is known, its seq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Damage {
-    pub(super) number: u32,
+    pub(super) number: CollectionNumber,
     pub(super) what: Damaged,
     pub(super) seq: Option<Seq>,
 }
@@ -38,12 +38,12 @@ pub(super) enum Damaged {
 }
 
 impl Damages {
-    pub(super) fn note(&self, space: Space, number: u32, seq: Option<Seq>) {
+    pub(super) fn note(&self, space: Space, number: CollectionNumber, seq: Option<Seq>) {
         self.0.lock().insert(Damage { number, what: Damaged::In(space), seq });
     }
 
     /// Notes what cannot be read of a collection as a whole.
-    pub(super) fn note_collection(&self, what: Damaged, number: u32) {
+    pub(super) fn note_collection(&self, what: Damaged, number: CollectionNumber) {
         self.0.lock().insert(Damage { number, what, seq: None });
     }
 
@@ -65,7 +65,7 @@ struct Skipping {
     keyspace: Keyspace,
     space: Space,
     damages: Damages,
-    number: u32,
+    number: CollectionNumber,
     /// Where keys end with a seq.
     by_seq: Option<BySeq>,
 }
@@ -107,7 +107,7 @@ impl Scan {
             let next = rest.first_chunk().copied().map_or(1, Seq::from_be_bytes).max(1);
             Some(BySeq { before: before.to_vec(), next, end, to: to.to_vec() })
         });
-        let number = by_seq.as_ref().and_then(|_| from.first_chunk().copied()).map_or(0, u32::from_be_bytes);
+        let number = by_seq.as_ref().and_then(|_| layout::number_of_key(from)).unwrap_or_default();
         Self { found: Some(found), skipping: Some(Skipping { view, keyspace, space, damages, number, by_seq }) }
     }
 }

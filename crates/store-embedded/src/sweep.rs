@@ -15,7 +15,7 @@ use super::keys;
 use super::keyspaces::{Op, Space};
 use super::layout;
 use super::pipeline::{Barrier, Change, Message};
-use doppel_store::{GenerationId, Result, StoreError};
+use doppel_store::{CollectionNumber, GenerationId, Result, StoreError};
 
 /// Keys deleted in one batch: some 50 KB of journal, a fraction of a millisecond besides its sync.
 const KEYS_PER_BATCH: usize = 2_000;
@@ -23,8 +23,8 @@ const KEYS_PER_BATCH: usize = 2_000;
 /// What is dropped, by its numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Swept {
-    Collection(u32),
-    Generation(u32, GenerationId),
+    Collection(CollectionNumber),
+    Generation(CollectionNumber, GenerationId),
 }
 
 impl Swept {
@@ -33,7 +33,7 @@ impl Swept {
         match self {
             Self::Collection(number) => {
                 let own = [Space::Signatures, Space::Pairs, Space::Decisions, Space::Ids, Space::Records];
-                let own = own.map(|space| (space, number.to_be_bytes().to_vec()));
+                let own = own.map(|space| (space, number.0.to_be_bytes().to_vec()));
                 own.into_iter().chain(keys::meta_prefixes(number).map(|prefix| (Space::Meta, prefix))).collect()
             }
             Self::Generation(number, generation) => {
@@ -59,7 +59,8 @@ pub(super) fn finish_drops(disk: &Arc<Disk>, committer: &Sender<Message>) -> Res
     let view = disk.view();
     for entry in disk.prefix(&view, Space::Meta, layout::PREFIX_TOMBSTONE) {
         let (key, _) = entry?;
-        let number = key.get(2..6).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+        let number =
+            key.get(2..6).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes).map(CollectionNumber);
         if let Some(number) = number {
             start(Arc::clone(disk), committer.clone(), Swept::Collection(number))?;
         }
@@ -143,8 +144,10 @@ mod tests {
             Arc::new(Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens"));
         let seqs = 0..2 * KEYS_PER_BATCH as u64 + 10;
         let put = |number| move |seq| Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), vec![0; 8]);
-        disk.commit([6, 7, 8].into_iter().flat_map(|number| seqs.clone().map(put(number))).collect())
-            .expect("a commit");
+        disk.commit(
+            [6, 7, 8].map(CollectionNumber).into_iter().flat_map(|number| seqs.clone().map(put(number))).collect(),
+        )
+        .expect("a commit");
         disk.publish();
         let (sender, messages) = crossbeam_channel::unbounded();
         let committer = std::thread::spawn({
@@ -160,11 +163,12 @@ mod tests {
                 }
             }
         });
-        sweep(&disk, &sender, Swept::Collection(7)).expect("a sweep");
+        sweep(&disk, &sender, Swept::Collection(CollectionNumber(7))).expect("a sweep");
         drop(sender);
         committer.join().expect("no panic");
         let view = disk.view();
-        let left = |number: u32| disk.prefix(&view, Space::Records, &number.to_be_bytes()).count() as u64;
-        assert_eq!([6, 7, 8].map(left), [seqs.end, 0, seqs.end]);
+        let left =
+            |number: CollectionNumber| disk.prefix(&view, Space::Records, &number.0.to_be_bytes()).count() as u64;
+        assert_eq!([6, 7, 8].map(CollectionNumber).map(left), [seqs.end, 0, seqs.end]);
     }
 }

@@ -27,6 +27,7 @@ pub mod model;
 pub mod rules;
 pub mod tasks;
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -56,6 +57,20 @@ pub type GenerationId = u32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CollectionNumber(pub u32);
+
+impl CollectionNumber {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for CollectionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// A collection as the store knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
