@@ -72,7 +72,7 @@ pub fn mongodb_options(config: &config::Store) -> mongo::Options {
         mongo::Clock { micros: crate::clock::micros, now: crate::clock::now, unique_id: crate::clock::unique_id };
     mongo::Options {
         deadline: Duration::from_millis(config.deadline_ms),
-        patience: Duration::from_millis(config.connect_timeout_ms),
+        connect_timeout: Duration::from_millis(config.connect_timeout_ms),
         pool: config.max_connections,
         migrate: config.migrate,
         ..mongo::Options::new(clock)

@@ -1,4 +1,4 @@
-//! Around every request: its id, its turn, its deadline, a net under panics, one log line, its numbers.
+//! Around every request: its id, its permit, its deadline, a net under panics, one log line, its numbers.
 //!
 //! The route's template is logged and counted, never the path: ids may be personal.
 
@@ -47,53 +47,53 @@ impl CallerSlot {
     }
 }
 
-/// A turn: one of the `max_in_flight`. Held while a request, or a line of a stream, is worked on, and by writes that outlive
+/// A permit: one of the `max_in_flight`. Held while a request, or a line of a stream, is worked on, and by writes that outlive
 /// it until they end; not while a body is awaited ([`arrival`]).
 #[derive(Clone, Debug)]
-pub struct Turn(Arc<Held>);
+pub struct Permit(Arc<Held>);
 
-/// What a turn holds.
+/// What a permit holds.
 #[derive(Debug)]
 struct Held {
-    _turn: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     /// Of the bytes in work.
     work: OnceLock<OwnedSemaphorePermit>,
 }
 
-impl Turn {
-    fn new(turn: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Held { _turn: turn, work: OnceLock::new() }))
+impl Permit {
+    fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(Held { _permit: permit, work: OnceLock::new() }))
     }
 }
 
-/// Waits until `bytes`, which have been read, may be worked on, within the request's time; the turn holds them until it ends.
+/// Waits until `bytes`, which have been read, may be worked on, within the request's time; the permit holds them until it ends.
 ///
 /// # Errors
 /// 503 when the service has drained.
 pub async fn work_on(app: &App, bytes: usize) -> Result<(), Problem> {
-    let Some(Turn(held)) = current_turn() else { return Ok(()) };
+    let Some(Permit(held)) = current_permit() else { return Ok(()) };
     let work = app.work_on(bytes).await.ok_or_else(Problem::shutting_down)?;
     let _ = held.work.set(work);
     Ok(())
 }
 
 tokio::task_local! {
-    /// The request's turn, while it holds one.
-    static TURN: Cell<Option<Turn>>;
+    /// The request's permit, while it holds one.
+    static PERMIT: Cell<Option<Permit>>;
 }
 
-/// Waits for what the client still has to send. What is there already is taken at once; while it is not, the request gives its turn
+/// Waits for what the client still has to send. What is there already is taken at once; while it is not, the request gives its permit
 /// back, so that clients which dawdle keep nobody from being served. Of bodies that are still arriving there are as many as there
-/// are turns: the oldest is given up for the next.
+/// are permits: the oldest is given up for the next.
 ///
 /// # Errors
-/// Those of `arrives`; 408 for the oldest of too many; 503 when too many requests wait for a turn.
+/// Those of `arrives`; 408 for the oldest of too many; 503 when too many requests wait for a permit.
 pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
     let mut arrives = pin!(arrives);
     if let Poll::Ready(arrived) = poll!(arrives.as_mut()) {
         return arrived;
     }
-    let held = TURN.try_with(Cell::take).ok().flatten();
+    let held = PERMIT.try_with(Cell::take).ok().flatten();
     if held.is_none() {
         return arrives.await;
     }
@@ -112,19 +112,19 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
         }
     }?;
     drop(given_back);
-    let turn = turn(app).await?;
-    TURN.with(|slot| slot.set(Some(turn)));
+    let permit = permit(app).await?;
+    PERMIT.with(|slot| slot.set(Some(permit)));
     Ok(arrived)
 }
 
-/// A turn for a piece of a stream, of `bytes`, after those who wait already; also while the service drains, `None` after that.
-pub async fn next_turn(app: App, bytes: usize) -> Option<Turn> {
-    let turn = Turn::new(app.turns.clone().acquire_owned().await.ok()?);
-    let _ = turn.0.work.set(app.work_on(bytes).await?);
-    Some(turn)
+/// A permit for a piece of a stream, of `bytes`, after those who wait already; also while the service drains, `None` after that.
+pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
+    let permit = Permit::new(app.permits.clone().acquire_owned().await.ok()?);
+    let _ = permit.0.work.set(app.work_on(bytes).await?);
+    Some(permit)
 }
 
-/// A place for a stream, which lasts as long as its client likes and so holds no turn.
+/// A place for a stream, which lasts as long as its client likes and so holds no permit.
 ///
 /// # Errors
 /// 503 when there are as many as may be.
@@ -136,15 +136,16 @@ pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
     })
 }
 
-/// The turn of the request that this task works on, for work that outlives it.
-pub fn current_turn() -> Option<Turn> {
-    TURN.try_with(|slot| {
-        let turn = slot.take();
-        slot.set(turn.clone());
-        turn
-    })
-    .ok()
-    .flatten()
+/// The permit of the request that this task works on, for work that outlives it.
+pub fn current_permit() -> Option<Permit> {
+    PERMIT
+        .try_with(|slot| {
+            let permit = slot.take();
+            slot.set(permit.clone());
+            permit
+        })
+        .ok()
+        .flatten()
 }
 
 /// Marks requests on a connection beyond the limit: only probes and numbers are answered there, one a connection.
@@ -216,9 +217,9 @@ async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<
     check_accept(request.headers())?;
     let deadline = app.limits.request_timeout();
     let in_time = tokio::time::timeout(deadline, async {
-        let turn = turn(app).await?;
+        let permit = permit(app).await?;
         let _counted = InFlight::count();
-        Ok(TURN.scope(Cell::new(Some(turn)), next.run(request)).await)
+        Ok(PERMIT.scope(Cell::new(Some(permit)), next.run(request)).await)
     });
     in_time.await.unwrap_or_else(|_| {
         let detail = format!(
@@ -267,10 +268,10 @@ impl Drop for InFlight {
     }
 }
 
-/// Waits for a turn, unless too many wait already.
-async fn turn(app: &App) -> Result<Turn, Problem> {
-    match app.turns.clone().try_acquire_owned() {
-        Ok(permit) => return Ok(Turn::new(permit)),
+/// Waits for a permit, unless too many wait already.
+async fn permit(app: &App) -> Result<Permit, Problem> {
+    match app.permits.clone().try_acquire_owned() {
+        Ok(permit) => return Ok(Permit::new(permit)),
         Err(TryAcquireError::Closed) => return Err(Problem::shutting_down()),
         Err(TryAcquireError::NoPermits) => (),
     }
@@ -283,8 +284,8 @@ async fn turn(app: &App) -> Result<Turn, Problem> {
     let waiting = metrics::gauge!("doppel_http_requests_waiting");
     waiting.increment(1.0);
     let _waiting = Waiting(app, waiting);
-    let permit = app.turns.clone().acquire_owned().await.map_err(|_| Problem::shutting_down())?;
-    Ok(Turn::new(permit))
+    let permit = app.permits.clone().acquire_owned().await.map_err(|_| Problem::shutting_down())?;
+    Ok(Permit::new(permit))
 }
 
 /// Counts down also when the client hangs up while waiting.

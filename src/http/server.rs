@@ -67,7 +67,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
     drop(listener);
     connections.drain(drain).await;
     // Whoever still waits begins nothing more, also where the connection of another is closed before its own.
-    app.turns.close();
+    app.permits.close();
     app.work.close();
     connections.cut().await;
     upkeep.abort();

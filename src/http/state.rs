@@ -33,15 +33,15 @@ pub struct Shared {
     pub origins: Origins,
     /// How much at once.
     pub limits: Limits,
-    /// Turns for requests.
-    pub turns: Arc<Semaphore>,
+    /// Permits for requests.
+    pub permits: Arc<Semaphore>,
     /// Kibibytes that may be worked on.
     pub work: Arc<Semaphore>,
     /// Places for streams.
     pub streams: Arc<Semaphore>,
-    /// Places for bodies that are still arriving, as many as there are turns.
+    /// Places for bodies that are still arriving, as many as there are permits.
     pub arriving: EvictingPlaces,
-    /// Requests waiting for a turn.
+    /// Requests waiting for a permit.
     pub waiting: AtomicUsize,
     /// State-changing work under way.
     pub writes: TaskTracker,
@@ -80,7 +80,7 @@ impl App {
             engine,
             origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
-            turns: Arc::new(Semaphore::new(limits.max_in_flight)),
+            permits: Arc::new(Semaphore::new(limits.max_in_flight)),
             work: Arc::new(Semaphore::new(work_units(&limits))),
             streams: Arc::new(Semaphore::new(limits.max_streams)),
             arriving: EvictingPlaces::new(limits.max_in_flight),
@@ -94,16 +94,16 @@ impl App {
     }
 
     /// Runs state-changing work apart from the request: a client that hangs up, or a request that runs out of time, does
-    /// not stop it half-way, and the service does not exit before it is done. The work keeps the request's turn, so
+    /// not stop it half-way, and the service does not exit before it is done. The work keeps the request's permit, so
     /// that clients which hang up and try again cannot pile up more of it than `max_in_flight`.
     pub async fn detached<T, F>(&self, work: F) -> Result<T, Problem>
     where
         F: Future<Output = Result<T, doppel_engine::Error>> + Send + 'static,
         T: Send + 'static,
     {
-        let turn = super::observe::current_turn();
+        let permit = super::observe::current_permit();
         let work = async move {
-            let _turn = turn;
+            let _turn = permit;
             work.await
         };
         match self.writes.spawn(work).await {

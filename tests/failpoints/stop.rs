@@ -65,17 +65,17 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     let row = r#"{"id":"begun","content":"幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上出行十分不便"}"#;
     let line = row.replace("begun", "waiting") + "\n";
     let mut waiting = send_head(address, &format!("POST {RECORDS}/_bulk"), "application/x-ndjson", line.len());
-    until(|| app.streams.available_permits() < streams && app.turns.available_permits() == 1).await;
+    until(|| app.streams.available_permits() < streams && app.permits.available_permits() == 1).await;
     let (arrived, go) = gate("store::before_append");
     let mut begun = send_head(address, &format!("PUT {RECORDS}/begun"), "application/json", row.len());
     begun.write_all(row.as_bytes()).expect("sent");
     tokio::task::block_in_place(|| arrived.recv().expect("a write begins"));
-    until(|| app.turns.available_permits() == 0).await;
+    until(|| app.permits.available_permits() == 0).await;
     // The only turn is taken.
     waiting.write_all(line.as_bytes()).expect("sent");
     tokio::time::sleep(Duration::from_millis(200)).await;
     shutdown.enter(Phase::Draining);
-    until(|| app.turns.is_closed()).await;
+    until(|| app.permits.is_closed()).await;
     fail::remove("store::before_append");
     drop(go);
     serving.await.expect("no panic").expect("it ends in order");

@@ -25,7 +25,7 @@ fn begin_post(server: &TestServer, length: usize, body: &str) -> TcpStream {
     stream
 }
 
-/// Whether the service closes the connection, rather than leaving it open until our patience ends.
+/// Whether the service closes the connection, rather than leaving it open until our connect_timeout ends.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut piece = [0; 1024];
     loop {

@@ -28,8 +28,9 @@ pub mod rebuild;
 mod rejudge;
 pub mod replay;
 pub mod runner;
+mod series;
 pub mod tasks;
-mod turns;
+
 mod unused;
 mod view;
 mod warm;
@@ -46,7 +47,7 @@ use crate::groups::AllGroups;
 use crate::idempotency::Under;
 use crate::judge::RecordJudge;
 pub use crate::lookup::Wanted;
-pub use crate::turns::{Turn, Turns};
+pub use crate::series::{Position, Series};
 use crate::unused::unused_members;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
@@ -232,24 +233,24 @@ impl Engine {
         row: Row,
         if_duplicate: IfDuplicate,
     ) -> Result<Registration> {
-        self.register_in_turn(collection, under, row, if_duplicate, Turn::default()).await
+        self.register_in_series(collection, under, row, if_duplicate, Position::default()).await
     }
 
     /// As [`Engine::register`], with a place in a series: takes its place in commit order after the one before it has taken
     /// its own, however long either takes to sign.
     ///
     /// # Errors
-    /// As [`Engine::register`]. Whatever comes of it, the turn passes to the next.
-    pub async fn register_in_turn(
+    /// As [`Engine::register`]. Whatever comes of it, the next one may take its place.
+    pub async fn register_in_series(
         &self,
         collection: &CollectionName,
         under: impl Into<Under>,
         row: Row,
         if_duplicate: IfDuplicate,
-        mut turn: Turn,
+        mut position: Position,
     ) -> Result<Registration> {
-        let result = self.register_after(collection, under.into(), row, if_duplicate, &mut turn).await;
-        turn.pass().await;
+        let result = self.register_after(collection, under.into(), row, if_duplicate, &mut position).await;
+        position.pass().await;
         result
     }
 
@@ -259,7 +260,7 @@ impl Engine {
         under: Under,
         row: Row,
         if_duplicate: IfDuplicate,
-        turn: &mut Turn,
+        position: &mut Position,
     ) -> Result<Registration> {
         let named = self.name(collection, under, &row)?;
         let mode = match if_duplicate {
@@ -269,7 +270,7 @@ impl Engine {
         let mut attempts = 0;
         let (registered, warnings) = loop {
             let context = self.context_or_create(collection, &row).await?;
-            match self.register_in(context, &named, &row, mode, turn).await {
+            match self.register_in(context, &named, &row, mode, position).await {
                 Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
                 // Dropped between looking and writing: the next attempt creates it again, if it may.
                 Err(Error::UnknownCollection(_)) if attempts < DROP_RETRIES => attempts += 1,
@@ -286,7 +287,7 @@ impl Engine {
         named: &Named,
         row: &Row,
         mode: Mode,
-        turn: &mut Turn,
+        position: &mut Position,
     ) -> Result<(Registered, Vec<Violation>)> {
         let id = &named.id;
         let collection = &context.state.name;
@@ -311,10 +312,10 @@ impl Engine {
             confirmed: rulings.that_are(true),
             refused: rulings.that_are(false),
             decisions_as_of,
-            sequenced: turn.sequenced(),
+            sequenced: position.sequenced(),
         };
         let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
-        turn.come().await;
+        position.wait().await;
         let registered = self.store.register(registration, judge).await?;
         if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
             if context.growth.is_first() {
@@ -494,11 +495,11 @@ impl Engine {
 static LONG_TEXTS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
 
-/// As [`off_thread`], for work on a text that is long: it waits for its turn.
+/// As [`off_thread`], for work on a text that is long: it waits until a permit is free.
 async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let turn = LONG_TEXTS.acquire().await.map_err(|_| Error::Crashed)?;
+    let permit = LONG_TEXTS.acquire().await.map_err(|_| Error::Crashed)?;
     off_thread(move || {
-        let _turn = turn;
+        let _permit = permit;
         work()
     })
     .await

@@ -43,7 +43,7 @@ struct Signed4 {
 type Suspects = HashMap<String, BTreeSet<Page>>;
 
 /// A generation under examination.
-pub(super) struct Ward<'a> {
+pub(super) struct Examined<'a> {
     pub(super) place: Place,
     pub(super) settings: &'a Settings,
     /// Not all records are filed in it yet.
@@ -54,7 +54,7 @@ pub(super) struct Ward<'a> {
     prefix: String,
 }
 
-impl Ward<'_> {
+impl Examined<'_> {
     /// Whether posting keys are compared with what the profile makes of the signatures.
     pub(super) fn checks_keys(&self) -> bool {
         self.profile.is_some()
@@ -62,20 +62,24 @@ impl Ward<'_> {
 }
 
 /// All generations of a collection, the live one first.
-async fn wards<'a>(shared: &Shared, collection: &'a CollectionDocument, keys: bool) -> Result<Vec<Ward<'a>>> {
+async fn examined_generations<'a>(
+    shared: &Shared,
+    collection: &'a CollectionDocument,
+    keys: bool,
+) -> Result<Vec<Examined<'a>>> {
     let CollectionDocument { number, state, .. } = collection;
     let live = (state.generation, &state.settings, false, String::new());
     let others = state
         .others
         .iter()
         .map(|other| (other.id, &other.settings, other.phase == Phase::Building, format!("generation {}: ", other.id)));
-    let mut wards = Vec::new();
+    let mut examined_generations = Vec::new();
     for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
         let place = Place { number: *number, generation };
         let profile = if keys { Some(shared.profile(place, settings).await?) } else { None };
-        wards.push(Ward { place, settings, is_building, profile, prefix });
+        examined_generations.push(Examined { place, settings, is_building, profile, prefix });
     }
-    Ok(wards)
+    Ok(examined_generations)
 }
 
 impl MongoStore {
@@ -92,8 +96,8 @@ impl MongoStore {
             for raw in collections {
                 let document = Document::try_from(raw).map_err(documents::damaged)?;
                 let collection = CollectionDocument::decode(&document)?;
-                for ward in wards(shared, &collection, keys).await? {
-                    shared.examine(&collection.state.name, &ward, repair, &mut report).await?;
+                for examined in examined_generations(shared, &collection, keys).await? {
+                    shared.examine(&collection.state.name, &examined, repair, &mut report).await?;
                 }
             }
             Ok(report)
@@ -105,27 +109,27 @@ impl Shared {
     async fn examine(
         &self,
         name: &CollectionName,
-        ward: &Ward<'_>,
+        examined: &Examined<'_>,
         repair: bool,
         report: &mut ExaminationReport,
     ) -> Result<()> {
         let before = report.records;
-        let suspects = self.suspects(ward, report).await?;
-        if !ward.prefix.is_empty() {
+        let suspects = self.suspects(examined, report).await?;
+        if !examined.prefix.is_empty() {
             // They were counted with the live generation.
             report.records = before;
         }
         for (id, pages) in suspects {
             let id = RecordId::new(&id).map_err(documents::damaged)?;
-            let faults = self.read(self.deadline(), || self.look_again(ward, &id, &pages)).await?;
+            let faults = self.read(self.deadline(), || self.look_again(examined, &id, &pages)).await?;
             if faults.is_empty() {
                 continue;
             }
             let faults =
-                faults.into_iter().map(|fault| (name.to_string(), id.to_string(), ward.prefix.clone() + &fault));
+                faults.into_iter().map(|fault| (name.to_string(), id.to_string(), examined.prefix.clone() + &fault));
             report.faults.extend(faults);
             if repair {
-                self.mend(name, ward, &id, pages).await?;
+                self.mend(name, examined, &id, pages).await?;
                 report.mended += 1;
             }
         }
@@ -133,8 +137,8 @@ impl Shared {
     }
 
     /// One pass over signatures, pages and records.
-    async fn suspects(&self, ward: &Ward<'_>, report: &mut ExaminationReport) -> Result<Suspects> {
-        let place = ward.place;
+    async fn suspects(&self, examined: &Examined<'_>, report: &mut ExaminationReport) -> Result<Suspects> {
+        let place = examined.place;
         let mut seen: HashMap<String, Seen> = HashMap::new();
         let mut suspects = Suspects::new();
         let mut suspect = |id: &str, page: Option<Page>| {
@@ -144,7 +148,7 @@ impl Shared {
         let mut cursor = self.raw(SIGNATURES).find(filter).await.map_err(|error| super::retry::fatal(&error))?;
         while cursor.advance().await.map_err(|error| super::retry::fatal(&error))? {
             let signature = SignatureDocument::decode(cursor.current())?;
-            if !keys_agree(&signature, ward.profile.as_ref()) {
+            if !keys_agree(&signature, examined.profile.as_ref()) {
                 suspect(signature.id.as_str(), None);
             }
             let places = signature.places();
@@ -178,7 +182,7 @@ impl Shared {
             // A digest that another profile made says nothing here.
             let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation as i32);
             let digest = own.then(|| documents::digest_of(raw)).transpose()?;
-            if ward.is_building && !seen.contains_key(id) {
+            if examined.is_building && !seen.contains_key(id) {
                 continue;
             }
             let known = seen.entry(id.to_owned()).or_default();
@@ -202,22 +206,22 @@ impl Shared {
     /// What is wrong with one record, all read in one snapshot; in words.
     async fn look_again(
         &self,
-        ward: &Ward<'_>,
+        examined: &Examined<'_>,
         id: &RecordId,
         pages: &BTreeSet<Page>,
     ) -> std::result::Result<Vec<String>, Trouble> {
-        let place = ward.place;
+        let place = examined.place;
         let mut session = self.snapshot().await?;
         let (record, signature) = self.both(&mut session, place, id).await?;
         let mut faults = Vec::new();
         match (&record, &signature) {
-            (Some(_), None) if !ward.is_building => faults.push("the record has no signature".to_owned()),
+            (Some(_), None) if !examined.is_building => faults.push("the record has no signature".to_owned()),
             (None, Some(_)) => faults.push("the signature has no record".to_owned()),
             (Some(record), Some(signature)) => {
                 if !is_of(signature, record) {
                     faults.push("the signature is of another version of the record".to_owned());
                 }
-                if !keys_agree(signature, ward.profile.as_ref()) {
+                if !keys_agree(signature, examined.profile.as_ref()) {
                     faults.push("the posting keys are not those of the signatures".to_owned());
                 }
             }

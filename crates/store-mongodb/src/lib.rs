@@ -90,7 +90,7 @@ pub struct Options {
     /// How long a collection's settings may be answered from memory. Registrations check the generation anyway.
     pub staleness: Duration,
     /// How long to wait for a server when connecting, and for another instance that is migrating.
-    pub patience: Duration,
+    pub connect_timeout: Duration,
     /// Most connections to each server.
     pub pool: u32,
     /// Whether posting keys may be read in one joined command. Clusters never do; elsewhere it only saves time.
@@ -106,7 +106,7 @@ impl Options {
             clock,
             deadline: Duration::from_secs(5),
             staleness: Duration::from_secs(1),
-            patience: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(60),
             pool: 64,
             joins: true,
             migrate: true,
@@ -260,11 +260,11 @@ fn migrator<'a>(
     options: &Options,
 ) -> migrate::Migrator<'a> {
     let on_cluster = topology == Topology::Cluster;
-    migrate::Migrator { client, database, on_cluster, clock: options.clock, patience: options.patience }
+    migrate::Migrator { client, database, on_cluster, clock: options.clock, connect_timeout: options.connect_timeout }
 }
 
 async fn wait_for_server(client: &(Client, bool), options: &Options) -> Result<Topology> {
-    let deadline = Deadline::after(options.patience);
+    let deadline = Deadline::after(options.connect_timeout);
     for attempt in 0.. {
         match server::inspect(client, options.clock.micros).await {
             Err(StoreError::Unavailable { reason, retry_after_s }) => {

@@ -9,7 +9,7 @@ use mongodb::ClientSession;
 use mongodb::bson::doc;
 
 use super::Shared;
-use super::doctor::{Ward, is_of};
+use super::doctor::{Examined, is_of};
 use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
 use super::read::Place;
 use super::retry::{End, Trouble, Work};
@@ -36,20 +36,20 @@ impl Shared {
     pub(super) async fn mend(
         &self,
         name: &CollectionName,
-        ward: &Ward<'_>,
+        examined: &Examined<'_>,
         id: &RecordId,
         pages: BTreeSet<Page>,
     ) -> Result<()> {
-        let profile = self.profile(ward.place, ward.settings).await?;
-        let mut work = Mending { shared: self, name, ward, id, pages, profile };
-        self.transact_in_turn(ward.place.number, &mut work).await
+        let profile = self.profile(examined.place, examined.settings).await?;
+        let mut work = Mending { shared: self, name, examined, id, pages, profile };
+        self.transact_in_turn(examined.place.number, &mut work).await
     }
 }
 
 struct Mending<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
-    ward: &'a Ward<'a>,
+    examined: &'a Examined<'a>,
     id: &'a RecordId,
     pages: BTreeSet<Page>,
     profile: Profile,
@@ -62,7 +62,7 @@ impl Mending<'_> {
         if let Some(stored) = signature.filter(|signature| is_of(signature, record))
             && let Some(mut signed) = stored.signed.clone()
         {
-            signed.keys = match self.ward.checks_keys() {
+            signed.keys = match self.examined.checks_keys() {
                 true => profile.keys(&signed.signatures),
                 false => stored.keys.clone(),
             };
@@ -79,11 +79,11 @@ impl Work for Mending<'_> {
     type Answer = ();
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
-        let (shared, place, id) = (self.shared, self.ward.place, self.id);
+        let (shared, place, id) = (self.shared, self.examined.place, self.id);
         shared.latch(session, self.name, place.number).await?;
         let (record, signature) = shared.both(session, place, id).await?;
         // What a reindex has not filed yet is no business of the doctor's.
-        let record = record.filter(|_| signature.is_some() || !self.ward.is_building);
+        let record = record.filter(|_| signature.is_some() || !self.examined.is_building);
         let signed = record.as_ref().map(|record| self.sign(record, signature.as_ref())).transpose()?;
         let mut from = self.pages.clone();
         from.extend(signature.iter().flat_map(SignatureDocument::places));

@@ -28,7 +28,7 @@ pub(super) struct Migrator<'a> {
     pub(super) on_cluster: bool,
     pub(super) clock: super::Clock,
     /// How long to wait for another instance that is migrating.
-    pub(super) patience: Duration,
+    pub(super) connect_timeout: Duration,
 }
 
 impl Migrator<'_> {
@@ -168,7 +168,7 @@ impl Migrator<'_> {
     }
 
     async fn lock(&self, holder: &str) -> Result<()> {
-        let deadline = Deadline::after(self.patience);
+        let deadline = Deadline::after(self.connect_timeout);
         let free = doc! { "_id": LOCK, "holder": "", "until": mongodb::bson::DateTime::from_millis(0) };
         for attempt in 0.. {
             match self.database.collection::<Document>(META).insert_one(&free).await {

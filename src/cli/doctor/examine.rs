@@ -33,18 +33,18 @@ pub(super) async fn examine(store: &Arc<dyn Store>, progress: &Progress) -> anyh
     for state in store.collections().await? {
         let counted = store.count(&state.name).await?;
         progress.phase("records", Some(counted));
-        let ward = Arc::new(Ward::of(Arc::clone(store), state, progress).await?);
-        let seen = ward.examine(&mut report, progress).await?;
+        let examined = Arc::new(Examined::of(Arc::clone(store), state, progress).await?);
+        let seen = examined.examine(&mut report, progress).await?;
         if counted != seen {
             let fault = format!("the collection counts {counted} records, {seen} are there; restore it from a backup");
-            report.faults.push((ward.state.name.to_string(), "*".to_owned(), fault));
+            report.faults.push((examined.state.name.to_string(), "*".to_owned(), fault));
         }
     }
     Ok(report)
 }
 
 /// A collection under examination.
-struct Ward {
+struct Examined {
     store: Arc<dyn Store>,
     state: Arc<CollectionState>,
     /// The live one first.
@@ -74,7 +74,7 @@ struct Findings {
     faults: Vec<(String, String)>,
 }
 
-impl Ward {
+impl Examined {
     async fn of(store: Arc<dyn Store>, state: Arc<CollectionState>, progress: &Progress) -> anyhow::Result<Self> {
         let live = (state.generation, &state.settings, &state.profile, true);
         let others = state.others.iter();
@@ -107,8 +107,8 @@ impl Ward {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pages = stream::try_unfold(Some(0), |after| self.next(after));
         let examined = pages.map(|page| {
-            let ward = Arc::clone(self);
-            tokio::spawn(async move { ward.examine_page(page?).await })
+            let examined = Arc::clone(self);
+            tokio::spawn(async move { examined.examine_page(page?).await })
         });
         let mut examined = std::pin::pin!(examined.buffered(cores));
         let mut seen = 0;

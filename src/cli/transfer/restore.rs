@@ -18,7 +18,7 @@ use crate::config;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_engine::answers::Outcome;
-use doppel_engine::{Engine, Error, IfDuplicate, Turn, Turns};
+use doppel_engine::{Engine, Error, IfDuplicate, Position, Series};
 use doppel_store::decisions::{Decision, RecordPair};
 use doppel_store::{Store, StoreError};
 use doppel_store_embedded::Opening;
@@ -78,8 +78,8 @@ async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, s
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
     let progress = progress_of(header.records);
-    let (turns, open) = (Turns::default(), VecDeque::new());
-    let mut window = Window { engine: engine.clone(), name, open, turns, settled: false, sum, progress: &progress };
+    let (series, open) = (Series::default(), VecDeque::new());
+    let mut window = Window { engine: engine.clone(), name, open, series, settled: false, sum, progress: &progress };
     let mut read = End::default();
     let end = loop {
         match input.next()? {
@@ -152,7 +152,7 @@ struct Window<'a> {
     engine: Engine,
     name: &'a CollectionName,
     open: VecDeque<(u64, JoinHandle<Result<Outcome, Error>>)>,
-    turns: Turns,
+    series: Series,
     /// Whether one has ended.
     settled: bool,
     sum: &'a mut Sum,
@@ -173,8 +173,8 @@ impl Window<'_> {
         while self.open.len() >= at_once {
             self.settle().await?;
         }
-        let (engine, name, turn) = (self.engine.clone(), self.name.clone(), self.turns.next_turn());
-        self.open.push_back((line, tokio::spawn(register(engine, name, id, row, turn))));
+        let (engine, name, position) = (self.engine.clone(), self.name.clone(), self.series.next_position());
+        self.open.push_back((line, tokio::spawn(register(engine, name, id, row, position))));
         Ok(())
     }
 
@@ -215,11 +215,11 @@ async fn register(
     name: CollectionName,
     id: RecordId,
     row: Row,
-    mut turn: Turn,
+    mut position: Position,
 ) -> Result<Outcome, Error> {
     for _ in 1..TRIES {
-        let own = std::mem::take(&mut turn);
-        match engine.register_in_turn(&name, Some(id.clone()), row.clone(), IfDuplicate::Keep, own).await {
+        let own = std::mem::take(&mut position);
+        match engine.register_in_series(&name, Some(id.clone()), row.clone(), IfDuplicate::Keep, own).await {
             Err(Error::Store(StoreError::Unavailable { .. } | StoreError::Unknown(_))) => {
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }

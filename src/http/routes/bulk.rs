@@ -2,8 +2,8 @@
 //!
 //! One pump per request reads lines, registers them and hands out answers. Lines are signed and verified at the same time
 //! on all cores and share the store's syncs, but each takes its place in commit order after the line before it
-//! ([`Turns`]), and answers come in line order. At most [`MAX_PENDING`] lines
-//! and [`MAX_PENDING_BYTES`] are under way, each with a turn of its own beside all other requests; when the client does not read its answers, the pump stops reading lines: a
+//! ([`Series`]), and answers come in line order. At most [`MAX_PENDING`] lines
+//! and [`MAX_PENDING_BYTES`] are under way, each with a permit of its own beside all other requests; when the client does not read its answers, the pump stops reading lines: a
 //! client must read while it writes, or send no more than it can leave unread. When the client hangs up, the lines
 //! already under way are registered, the others are not.
 
@@ -27,7 +27,7 @@ use utoipa::ToSchema;
 use crate::http::auth::Writer;
 use crate::http::body::next_chunk;
 use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
-use crate::http::observe::{RequestId, Turn, next_turn, stream_place};
+use crate::http::observe::{Permit, RequestId, next_permit, stream_place};
 use crate::http::origin::check_body;
 use crate::http::problem::{Problem, ProblemBody};
 use crate::http::query::Params;
@@ -38,7 +38,7 @@ use crate::shutdown::Phase;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::Registration;
 use doppel_engine::idempotency::{IdempotencyKey, Under};
-use doppel_engine::{IfDuplicate, Turn as Place, Turns};
+use doppel_engine::{IfDuplicate, Position, Series};
 use doppel_sources::lines::{Line, Lines};
 
 /// Lines under way at once: enough for one sync to serve many, while as many gather for the next.
@@ -104,13 +104,13 @@ pub async fn bulk(
         lines: Lines::new(app.limits.max_line_bytes),
         body: Some(request.into_body()),
         at_hand: None,
-        turn: None,
+        permit: None,
         begun: 0,
         pending: FuturesOrdered::new(),
         pending_bytes: 0,
         ready: VecDeque::new(),
         one_by_one: true,
-        turns: Turns::default(),
+        series: Series::default(),
         due: None,
         answers,
         register: Register { app: app.clone(), collection, if_duplicate: params.if_duplicate, key },
@@ -141,18 +141,18 @@ struct Register {
 }
 
 impl Register {
-    async fn line(self, number: u64, bytes: Bytes, place: Place, _turn: Turn) -> Done {
+    async fn line(self, number: u64, bytes: Bytes, position: Position, _turn: Permit) -> Done {
         let began = std::time::Instant::now();
         let Self { app, collection, if_duplicate, key } = self;
         let length = bytes.len();
         let result = match extract::row(&bytes) {
             Ok(row) => {
                 let under = key.map_or(Under::Own, |key| Under::Key(key.of_line(number)));
-                let registered = app.engine.register_in_turn(&collection, under, row, if_duplicate, place).await;
+                let registered = app.engine.register_in_series(&collection, under, row, if_duplicate, position).await;
                 registered.map_err(Problem::from)
             }
             Err(problem) => {
-                place.pass().await;
+                position.pass().await;
                 Err(problem)
             }
         };
@@ -164,10 +164,10 @@ struct Pump {
     lines: Lines,
     /// `None` when nothing more is to be read.
     body: Option<Body>,
-    /// The line that is begun next, as soon as it has a turn.
+    /// The line that is begun next, as soon as it has a permit.
     at_hand: Option<Line>,
-    /// Waits for that turn. In line order: a line never waits for one before it that has none.
-    turn: Option<BoxFuture<'static, Option<Turn>>>,
+    /// Waits for that permit. In line order: a line never waits for one before it that has none.
+    permit: Option<BoxFuture<'static, Option<Permit>>>,
     /// How many lines that are not blank have been begun.
     begun: u64,
     pending: FuturesOrdered<BoxFuture<'static, Done>>,
@@ -176,7 +176,7 @@ struct Pump {
     ready: VecDeque<Bytes>,
     /// Until one line is registered they go one by one: the first may create the collection, and one attempt is enough.
     one_by_one: bool,
-    turns: Turns,
+    series: Series,
     /// By when the line being received must be whole, and how many were begun before it: blank lines give no more time.
     due: Option<(u64, Instant)>,
     answers: mpsc::Sender<Bytes>,
@@ -188,7 +188,7 @@ struct Pump {
 enum Event {
     Done(Done),
     Piece(Result<Option<Bytes>, Problem>),
-    Turn(Option<Turn>),
+    Permit(Option<Permit>),
     Taken,
     Unheard,
 }
@@ -205,7 +205,7 @@ impl Pump {
                 Event::Piece(Ok(Some(piece))) => self.lines.feed(&piece),
                 Event::Piece(Ok(None)) => self.end(),
                 Event::Piece(Err(problem)) => self.stop(problem),
-                Event::Turn(turn) => self.begin_with(turn),
+                Event::Permit(permit) => self.begin_with(permit),
                 Event::Taken => (),
                 Event::Unheard => return self.finish_unheard().await,
             }
@@ -225,12 +225,12 @@ impl Pump {
                 if sent { Event::Taken } else { Event::Unheard }
             }
             Some(done) = self.pending.next(), if !self.pending.is_empty() => Event::Done(done),
-            turn = wait_for(self.turn.as_mut()), if self.turn.is_some() => Event::Turn(turn),
+            permit = wait_for(self.permit.as_mut()), if self.permit.is_some() => Event::Permit(permit),
             piece = next_piece(&self.register.app, self.body.as_mut(), due), if reading => Event::Piece(piece),
         };
         match event {
             Event::Taken => drop(self.ready.pop_front()),
-            Event::Turn(_) => self.turn = None,
+            Event::Permit(_) => self.permit = None,
             _ => (),
         }
         event
@@ -245,26 +245,26 @@ impl Pump {
         due.1
     }
 
-    /// Begins as many of the whole lines that have come as may be under way and have a turn.
+    /// Begins as many of the whole lines that have come as may be under way and have a permit.
     fn begin_lines(&mut self) {
-        while self.has_room() && self.turn.is_none() {
+        while self.has_room() && self.permit.is_none() {
             self.at_hand = self.at_hand.take().or_else(|| self.lines.next_line());
             if self.at_hand.is_none() {
                 return;
             }
             let bytes = self.at_hand.as_ref().and_then(|line| line.bytes.as_ref()).map_or(0, Bytes::len);
-            let mut turn = next_turn(self.register.app.clone(), bytes).boxed();
-            match (&mut turn).now_or_never() {
-                Some(turn) => self.begin_with(turn),
-                None => self.turn = Some(turn),
+            let mut permit = next_permit(self.register.app.clone(), bytes).boxed();
+            match (&mut permit).now_or_never() {
+                Some(permit) => self.begin_with(permit),
+                None => self.permit = Some(permit),
             }
         }
     }
 
     /// Begins the line at hand.
-    fn begin_with(&mut self, turn: Option<Turn>) {
-        match (self.at_hand.take(), turn) {
-            (Some(line), Some(turn)) => self.begin(line, turn),
+    fn begin_with(&mut self, permit: Option<Permit>) {
+        match (self.at_hand.take(), permit) {
+            (Some(line), Some(permit)) => self.begin(line, permit),
             (Some(line), None) => self.pending.push_back(refused(line.number, Problem::shutting_down())),
             (None, _) => (),
         }
@@ -275,14 +275,14 @@ impl Pump {
         self.pending.len() < most && self.ready.len() < MAX_READY && self.pending_bytes < MAX_PENDING_BYTES
     }
 
-    fn begin(&mut self, Line { number, bytes }: Line, turn: Turn) {
+    fn begin(&mut self, Line { number, bytes }: Line, permit: Permit) {
         self.begun += 1;
         self.pending_bytes += bytes.as_ref().map_or(0, Bytes::len);
         let max = self.register.app.limits.max_line_bytes;
         self.pending.push_back(match bytes {
             Some(bytes) => {
                 let (began, length) = (std::time::Instant::now(), bytes.len());
-                let line = self.register.clone().line(number, bytes, self.turns.next_turn(), turn);
+                let line = self.register.clone().line(number, bytes, self.series.next_position(), permit);
                 let task = self.register.app.writes.spawn(line);
                 Box::pin(async move {
                     task.await.unwrap_or_else(|error| {
@@ -338,7 +338,7 @@ impl Pump {
     /// Nobody listens any more; what has begun is finished all the same.
     async fn finish_unheard(mut self) {
         // Others wait behind what is waited for here, and behind what the client sends.
-        (self.turn, self.at_hand, self.body) = (None, None, None);
+        (self.permit, self.at_hand, self.body) = (None, None, None);
         while let Some(done) = self.pending.next().await {
             count(&done.result);
         }
@@ -362,9 +362,9 @@ fn refused(line: u64, problem: Problem) -> BoxFuture<'static, Done> {
     Box::pin(std::future::ready(Done { line, bytes: 0, began: std::time::Instant::now(), result: Err(problem) }))
 }
 
-/// The turn that is waited for.
-async fn wait_for(turn: Option<&mut BoxFuture<'static, Option<Turn>>>) -> Option<Turn> {
-    turn?.await
+/// The permit that is waited for.
+async fn wait_for(permit: Option<&mut BoxFuture<'static, Option<Permit>>>) -> Option<Permit> {
+    permit?.await
 }
 
 /// The next piece of the body; an error when the client is too slow or the service is stopping.

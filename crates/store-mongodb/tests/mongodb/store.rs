@@ -423,7 +423,7 @@ async fn a_standalone_server_is_refused_with_the_command_that_helps() {
 #[tokio::test]
 async fn a_server_that_is_away_is_said_to_be_within_the_time_given() {
     let options = Options {
-        patience: Duration::from_millis(600),
+        connect_timeout: Duration::from_millis(600),
         deadline: Duration::from_millis(400),
         ..crate::mongod::options()
     };
@@ -457,7 +457,7 @@ async fn a_uri_that_cannot_work_is_refused_at_once_with_what_is_wrong() {
             &uri,
             database,
             Options {
-                patience: Duration::from_millis(500),
+                connect_timeout: Duration::from_millis(500),
                 deadline: Duration::from_secs(1),
                 ..crate::mongod::options()
             },

@@ -1,6 +1,6 @@
 //! Series of registrations that overlap and yet commit in order.
 //!
-//! Each turn waits until the one before has taken its place, and lets the next go ahead when it has its own, or when it ends
+//! Each waits until the one before has taken its place, and lets the next go ahead when it has its own, or when it ends
 //! without one. So the order holds by construction, whatever each of them waits for on the way: a dictionary, another
 //! thread, somebody else's change of the same id.
 
@@ -10,14 +10,14 @@ use doppel_store::SequencedNotifier;
 
 /// A registration's place in a series.
 #[derive(Debug, Default)]
-pub struct Turn {
+pub struct Position {
     before: Option<oneshot::Receiver<()>>,
     sequenced: SequencedNotifier,
 }
 
-impl Turn {
+impl Position {
     /// Waits until the one before has its place.
-    pub(super) async fn come(&mut self) {
+    pub(super) async fn wait(&mut self) {
         if let Some(before) = &mut self.before {
             // An error means that it ended without a place: there is nothing to come after.
             let _ = before.await;
@@ -32,19 +32,19 @@ impl Turn {
 
     /// Takes no place: the next one comes after the one before.
     pub async fn pass(mut self) {
-        self.come().await;
+        self.wait().await;
     }
 }
 
-/// Hands out turns, one after the other.
+/// Hands out positions, one after the other.
 #[derive(Debug, Default)]
-pub struct Turns(Option<oneshot::Receiver<()>>);
+pub struct Series(Option<oneshot::Receiver<()>>);
 
-impl Turns {
-    /// The turn after the last one handed out.
-    pub fn next_turn(&mut self) -> Turn {
+impl Series {
+    /// The position after the last one handed out.
+    pub fn next_position(&mut self) -> Position {
         let (sequenced, after) = SequencedNotifier::new();
-        Turn { before: self.0.replace(after), sequenced }
+        Position { before: self.0.replace(after), sequenced }
     }
 }
 
@@ -55,24 +55,24 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_turn_comes_after_all_before_it_also_when_some_take_no_place() {
-        let mut turns = Turns::default();
-        let (first, second, mut third) = (turns.next_turn(), turns.next_turn(), turns.next_turn());
+    async fn a_position_comes_after_all_before_it_also_when_some_take_no_place() {
+        let mut series = Series::default();
+        let (first, second, mut third) = (series.next_position(), series.next_position(), series.next_position());
         let second = tokio::spawn(second.pass());
         assert!(
-            tokio::time::timeout(Duration::from_millis(20), third.come()).await.is_err(),
+            tokio::time::timeout(Duration::from_millis(20), third.wait()).await.is_err(),
             "the first has no place yet"
         );
         first.sequenced().notify();
-        third.come().await;
+        third.wait().await;
         second.await.unwrap();
         drop(first);
     }
 
     #[tokio::test]
     async fn a_turn_that_is_dropped_holds_nobody_up() {
-        let mut turns = Turns::default();
-        drop(turns.next_turn());
-        turns.next_turn().come().await;
+        let mut series = Series::default();
+        drop(series.next_position());
+        series.next_position().wait().await;
     }
 }
