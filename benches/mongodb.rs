@@ -68,7 +68,13 @@ impl Judge for Near {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: Some(self.0), generation: 1, truncated, statistics: 0 },
+            Facts {
+                too_short: false,
+                fingerprint: Some(self.0),
+                generation: GenerationId(1),
+                truncated,
+                statistics: 0,
+            },
         )
     }
 }
@@ -123,7 +129,7 @@ impl Bench {
         let other = |generation| (generation, Arc::new(signed(spread(fingerprint), number)));
         let registration = Registration {
             collection: self.name.clone(),
-            generation: 1,
+            generation: GenerationId(1),
             id: id(&text),
             row: Row::parse(row(number).as_bytes()).expect("a row"),
             signed: Arc::new(signed(fingerprint, number)),
@@ -148,7 +154,7 @@ impl Bench {
     async fn find(&self, fingerprint: u64) {
         let query = Query {
             collection: self.name.clone(),
-            generation: 1,
+            generation: GenerationId(1),
             digest: Some(signed(fingerprint, u64::MAX).digest),
             ball: Some(Ball { centre: Fingerprint(fingerprint), within: SimhashChannel::first(RADIUS) }),
             signed: None,

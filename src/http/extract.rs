@@ -97,7 +97,7 @@ impl FromRequestParts<App> for InGeneration {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let path = path(parts, app).await?;
-        let generation = part(&path, "generation").parse().map_err(|_| {
+        let generation = part(&path, "generation").parse().map(GenerationId).map_err(|_| {
             let detail = "a generation is a whole number; GET .../generations lists them";
             Problem::invalid(vec![Violation::new("/path/generation", "invalid_generation", detail)])
         });

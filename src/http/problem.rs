@@ -323,6 +323,7 @@ impl From<RowError> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doppel_store::GenerationId;
 
     #[test]
     fn several_violations_of_one_kind_keep_their_code() {
@@ -354,12 +355,16 @@ mod tests {
         let id = doppel_core::record::RecordId::new("a").unwrap();
         let refusals = [
             (StoreError::UnknownCollection(name()), 404, "unknown_collection"),
-            (StoreError::UnknownGeneration { collection: name(), generation: 7 }, 404, "unknown_generation"),
+            (
+                StoreError::UnknownGeneration { collection: name(), generation: GenerationId(7) },
+                404,
+                "unknown_generation",
+            ),
             (StoreError::CollectionExists(name()), 409, "collection_exists"),
             (StoreError::IdTaken(id), 409, "idempotency_key_reused"),
             (StoreError::ProfileConflict(name()), 409, "profile_conflict"),
-            (StoreError::GenerationLive(7), 409, "generation_live"),
-            (StoreError::GenerationBuilding(7), 409, "generation_building"),
+            (StoreError::GenerationLive(GenerationId(7)), 409, "generation_live"),
+            (StoreError::GenerationBuilding(GenerationId(7)), 409, "generation_building"),
             (StoreError::TooManyGenerations { most: 3 }, 409, "too_many_generations"),
             (StoreError::TooManyRulings { most: 1000 }, 409, "too_many_rulings"),
             (StoreError::IndexFull(doppel_core::index::IndexFull), 409, "index_full"),
@@ -367,7 +372,7 @@ mod tests {
             (StoreError::FrequenciesTooLarge { given: 2, most: 1 }, 500, "internal"),
             (StoreError::Internal("a bug".into()), 500, "internal"),
             (StoreError::Unavailable { reason: "away".into(), retry_after_s: 2 }, 503, "store_unavailable"),
-            (StoreError::StaleGeneration { given: 1, live: 2 }, 503, "generation_changed"),
+            (StoreError::StaleGeneration { given: GenerationId(1), live: GenerationId(2) }, 503, "generation_changed"),
             (StoreError::Unknown("the sync failed".into()), 503, "outcome_unknown"),
             (StoreError::DiskFull { free: 1, needed: 2 }, 507, "disk_full"),
         ];

@@ -52,7 +52,7 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     assert_eq!((text.contains("4 records, 8 entries, 0 faults"), code), (true, Some(0)), "{text}");
     let db = fjall::Database::builder(folder.path()).open().expect("it is closed");
     let signatures = db.keyspace("signatures", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
-    let key = |seq: u64| [&1u32.to_be_bytes()[..], &second.to_be_bytes(), &seq.to_be_bytes()].concat();
+    let key = |seq: u64| [&1u32.to_be_bytes()[..], &second.0.to_be_bytes(), &seq.to_be_bytes()].concat();
     let value = signatures.get(key(last)).expect("a read").expect("it is filed");
     signatures.remove(key(last)).expect("a write");
     signatures.insert(key(last + 7), value).expect("a write");

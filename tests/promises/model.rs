@@ -68,8 +68,8 @@ fn ops_with_generations() -> impl Strategy<Value = Op> {
         2 => any::<bool>().prop_map(Beside::Begin),
         2 => (1..6usize).prop_map(Beside::File),
         3 => Just(Beside::Complete),
-        3 => (1..5u32).prop_map(Beside::Activate),
-        1 => (1..5u32).prop_map(Beside::Drop),
+        3 => (1..5u32).prop_map(GenerationId).prop_map(Beside::Activate),
+        1 => (1..5u32).prop_map(GenerationId).prop_map(Beside::Drop),
         1 => (id(), proptest::collection::vec(id(), 0..3)).prop_map(|(id, earlier)| Beside::Pairs(id, earlier)),
         2 => (id(), id(), judgement()).prop_map(|(a, b, judgement)| Beside::Decide(a, b, judgement)),
         1 => any::<bool>().prop_map(Beside::Profile),
@@ -201,7 +201,7 @@ async fn beside(desk: &Desk) -> Vec<String> {
     }
     let all: Vec<Seq> = records.iter().map(|record| record.seq).collect();
     assert_eq!(desk.store.sample(&desk.name, all.len()).await.expect("a sample"), all);
-    for generation in 1..8 {
+    for generation in (1..8).map(GenerationId) {
         for filed in desk.filed(generation).await {
             let Entry { seq, digest_key, fingerprint, keys } = filed;
             shown.push(format!("{generation} {} {digest_key} {fingerprint:?} {keys:?}", id_of(seq)));

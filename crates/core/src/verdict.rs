@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::index::GenerationId;
 use crate::record::RecordId;
 
 /// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.
@@ -208,7 +209,8 @@ pub struct Verdict {
     /// The fingerprint, where the collection has a `simhash` channel and the record has enough features.
     pub fingerprint: Option<Fingerprint>,
     /// The generation whose index was asked.
-    pub generation: u32,
+    #[cfg_attr(feature = "openapi", schema(value_type = u32))]
+    pub generation: GenerationId,
     /// Version of the collection's document frequencies by which candidates were judged; 0: none were counted yet.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
@@ -232,7 +234,8 @@ impl VerdictKind {
 impl Verdict {
     /// Says nothing yet: of a record that is not judged, or whose verdict is not asked for.
     pub fn blank() -> Self {
-        let facts = Facts { too_short: false, fingerprint: None, generation: 0, statistics: 0, truncated: false };
+        let facts =
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(0), statistics: 0, truncated: false };
         Self::conclude(Vec::new(), facts)
     }
 
@@ -261,7 +264,7 @@ pub struct Facts {
     /// The record's fingerprint.
     pub fingerprint: Option<Fingerprint>,
     /// The generation asked.
-    pub generation: u32,
+    pub generation: GenerationId,
     /// See [`Verdict::statistics`].
     pub statistics: u32,
     /// Whether a limit cut the search short.
@@ -272,7 +275,8 @@ mod tests {
     use super::*;
 
     fn verdict(matches: Vec<Match>) -> Verdict {
-        let facts = Facts { too_short: false, fingerprint: None, generation: 1, truncated: false, statistics: 7 };
+        let facts =
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), truncated: false, statistics: 7 };
         Verdict::conclude(matches, facts)
     }
 

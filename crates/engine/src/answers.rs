@@ -8,7 +8,7 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Difference, Match, Verdict};
 use doppel_core::violation::Violation;
-use doppel_store::Seq;
+use doppel_store::{GenerationId, Seq};
 
 /// How a registration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -67,7 +67,8 @@ pub struct SimilarList {
     /// The fingerprint asked about, if there is one.
     pub fingerprint: Option<doppel_core::verdict::Fingerprint>,
     /// The generation asked.
-    pub generation: u32,
+    #[schema(value_type = u32)]
+    pub generation: GenerationId,
     /// Version of the collection's statistics of text that was judged by; 0: none were counted yet.
     pub statistics: u32,
     /// Matches, best first.
@@ -116,7 +117,8 @@ pub struct Collection {
     /// Its settings, defaults filled in.
     pub settings: Settings,
     /// The generation that answers.
-    pub generation: u32,
+    #[schema(value_type = u32)]
+    pub generation: GenerationId,
     /// Digest of the profile the generation was built with.
     pub profile: String,
     /// Number of records.

@@ -23,8 +23,10 @@ const TOGETHER: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Comparison {
     /// The generation asked about.
+    #[schema(value_type = u32)]
     pub generation: GenerationId,
     /// The live one.
+    #[schema(value_type = u32)]
     pub live: GenerationId,
     /// Pairs that both find.
     pub shared: u64,

@@ -384,7 +384,7 @@ impl Contexts {
         let state = &context.state;
         if before.is_none() && context.is_outdated() {
             tracing::warn!(
-                collection = %state.name, generation = state.generation,
+                collection = %state.name, generation = state.generation.0,
                 "the index was built by rules that have changed since; records registered now may miss earlier ones until the \
                  collection is reindexed"
             );

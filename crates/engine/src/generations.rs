@@ -24,6 +24,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Generation {
     /// Its number.
+    #[schema(value_type = u32)]
     pub generation: GenerationId,
     /// How it stands.
     pub status: Standing,

@@ -435,6 +435,7 @@ mod tests {
     use doppel_core::collection::CollectionName;
     use doppel_core::record::RecordId;
     use doppel_core::schemes::profile::Digest;
+    use doppel_store::GenerationId;
     use doppel_store::model::ModelStore;
 
     #[tokio::test]
@@ -465,10 +466,13 @@ mod tests {
         };
         let (ours, another) = (row(ours), row(another));
         let wrong = Digest([7; 32]);
-        assert!(exact(another.json(), stored.digest, 1), "no text is digested again");
-        assert!(!exact(ours.json(), wrong, 1));
+        assert!(exact(another.json(), stored.digest, GenerationId(1)), "no text is digested again");
+        assert!(!exact(ours.json(), wrong, GenerationId(1)));
         for unknown in [0, 2] {
-            assert!(exact(ours.json(), wrong, unknown) && !exact(another.json(), stored.digest, unknown));
+            assert!(
+                exact(ours.json(), wrong, GenerationId(unknown))
+                    && !exact(another.json(), stored.digest, GenerationId(unknown))
+            );
         }
     }
 }

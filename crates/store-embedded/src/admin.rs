@@ -40,12 +40,12 @@ impl SharedState {
         let number = CollectionNumber(next.unwrap_or(1));
         let state = CollectionState::first(number, spec);
         let ops = vec![
-            put_state(number, 2, &state)?,
+            put_state(number, GenerationId(2), &state)?,
             Op::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), number.next().0.to_le_bytes().to_vec()),
             Op::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(1, 0).to_vec()),
         ];
-        let generation = Generation::new(1, &state.settings, GenerationIndex::new());
-        let entry = CollectionEntry { number, next_generation: 2, state };
+        let generation = Generation::new(GenerationId(1), &state.settings, GenerationIndex::new());
+        let entry = CollectionEntry { number, next_generation: GenerationId(2), state };
         let collection = Arc::new(Collection::new(entry, generation, (1, 0)));
         let state = collection.state();
         let collections = Arc::clone(&self.collections);
@@ -71,7 +71,7 @@ impl SharedState {
         if !gone.is_empty() {
             // At once and under the sequencer's lock: a registration signed with the old profile is refused from here on,
             // so none can slip in before the change is on disk.
-            (sequencer.live, sequencer.next_generation) = (state.generation, state.generation + 1);
+            (sequencer.live, sequencer.next_generation) = (state.generation, state.generation.next());
             sequencer.standby.clear();
             let live = Arc::new(Generation::new(state.generation, &state.settings, GenerationIndex::new()));
             collection.shown.store(Arc::new(Shown { state: old, live }));

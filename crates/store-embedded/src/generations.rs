@@ -72,7 +72,7 @@ impl SharedState {
             let mut sequencer = collection.sequencer.lock();
             let id = sequencer.next_generation;
             let begun = collection.state().begin(id, &spec, sequencer.next_seq)?;
-            sequencer.next_generation += 1;
+            sequencer.next_generation = id.next();
             // From here on registrations are refused that are not signed for it, so the end of the scan is at most one that is.
             sequencer.standby.push(id);
             begun

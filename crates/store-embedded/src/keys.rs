@@ -30,11 +30,11 @@ fn numbered(prefix: &[u8], number: CollectionNumber, of: u32) -> Vec<u8> {
 }
 
 pub(super) fn statistics_key(number: CollectionNumber, generation: GenerationId) -> Vec<u8> {
-    numbered(PREFIX_STATISTICS, number, generation)
+    numbered(PREFIX_STATISTICS, number, generation.0)
 }
 
 pub(super) fn generation_tombstone_key(number: CollectionNumber, generation: GenerationId) -> Vec<u8> {
-    numbered(PREFIX_GENERATION_TOMBSTONE, number, generation)
+    numbered(PREFIX_GENERATION_TOMBSTONE, number, generation.0)
 }
 
 /// Where a version of a collection's document frequencies is.
@@ -59,7 +59,7 @@ pub(super) fn of_tombstone(key: &[u8]) -> Option<(CollectionNumber, GenerationId
     let (number, generation) = rest.split_at_checked(4)?;
     Some((
         CollectionNumber(u32::from_be_bytes(number.try_into().ok()?)),
-        GenerationId::from_be_bytes(generation.try_into().ok()?),
+        GenerationId(u32::from_be_bytes(generation.try_into().ok()?)),
     ))
 }
 
@@ -67,7 +67,7 @@ pub(super) fn of_tombstone(key: &[u8]) -> Option<(CollectionNumber, GenerationId
 pub(super) fn generation_prefix(number: CollectionNumber, generation: GenerationId) -> [u8; 8] {
     let mut key = [0; 8];
     key[..4].copy_from_slice(&number.0.to_be_bytes());
-    key[4..].copy_from_slice(&generation.to_be_bytes());
+    key[4..].copy_from_slice(&generation.0.to_be_bytes());
     key
 }
 
@@ -165,14 +165,21 @@ mod tests {
     fn the_prefixes_of_a_collection_cover_its_own_keys_in_meta_and_no_others() {
         let covered =
             |number, key: &[u8]| meta_prefixes(number).iter().filter(|prefix| key.starts_with(prefix)).count();
-        for key in [statistics_key(OURS, 1), generation_tombstone_key(OURS, 1), frequencies_key(OURS, 1)] {
+        for key in [
+            statistics_key(OURS, GenerationId(1)),
+            generation_tombstone_key(OURS, GenerationId(1)),
+            frequencies_key(OURS, 1),
+        ] {
             assert_eq!(
                 (covered(OURS, &key), covered(CollectionNumber(6), &key), covered(CollectionNumber(8), &key)),
                 (1, 0, 0)
             );
         }
         let all = frequencies_prefix(OURS);
-        assert!(frequencies_key(OURS, u32::MAX).starts_with(&all) && !statistics_key(OURS, 1).starts_with(&all));
+        assert!(
+            frequencies_key(OURS, u32::MAX).starts_with(&all)
+                && !statistics_key(OURS, GenerationId(1)).starts_with(&all)
+        );
         assert!(frequencies_key(OURS, 255) < frequencies_key(OURS, 256));
     }
 
@@ -182,6 +189,9 @@ mod tests {
         assert!(decode_pairs(&encode_pairs(&[])).expect("a list").is_empty());
         assert!(decode_pairs(&[]).is_err() && decode_pairs(&[1, 2, 3]).is_err());
         assert!(decode_pairs(&[9]).expect_err("a later layout").to_string().contains("layout 9"));
-        assert_eq!(of_tombstone(&generation_tombstone_key(CollectionNumber(3), 4)), Some((CollectionNumber(3), 4)));
+        assert_eq!(
+            of_tombstone(&generation_tombstone_key(CollectionNumber(3), GenerationId(4))),
+            Some((CollectionNumber(3), GenerationId(4)))
+        );
     }
 }

@@ -60,8 +60,9 @@ pub(super) struct CollectionEntry {
 impl CollectionEntry {
     /// The number of the next generation.
     pub(super) fn next_generation(&self) -> GenerationId {
-        let highest = self.state.others.iter().map(|other| other.id).max().unwrap_or(0).max(self.state.generation);
-        self.next_generation.max(highest + 1)
+        let highest =
+            self.state.others.iter().map(|other| other.id).max().unwrap_or(GenerationId(0)).max(self.state.generation);
+        self.next_generation.max(highest.next())
     }
 }
 
@@ -118,7 +119,7 @@ pub(super) fn record_key(number: CollectionNumber, seq: Seq) -> [u8; 12] {
 pub(super) fn signature_key(number: CollectionNumber, generation: GenerationId, seq: Seq) -> [u8; 16] {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&number.0.to_be_bytes());
-    key[4..8].copy_from_slice(&generation.to_be_bytes());
+    key[4..8].copy_from_slice(&generation.0.to_be_bytes());
     key[8..].copy_from_slice(&seq.to_be_bytes());
     key
 }
@@ -157,7 +158,7 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let mut value = Vec::with_capacity(64 + id.len() + time.len() + verdict.len() + record.row.len());
     value.push(RECORD);
     value.extend_from_slice(&record.digest.0);
-    value.extend_from_slice(&record.digest_generation.to_le_bytes());
+    value.extend_from_slice(&record.digest_generation.0.to_le_bytes());
     value.extend_from_slice(&record.duplicate_of_seq.unwrap_or(0).to_le_bytes());
     value.extend_from_slice(&(id.len() as u16).to_le_bytes());
     value.extend_from_slice(id);
@@ -180,7 +181,7 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     };
     let digest = Digest(reader.take(32)?.try_into().map_err(|_| damaged("record"))?);
     // The verdict does not say it: an update since may have been under another generation.
-    let digest_generation = if bare_digest { 0 } else { reader.u32()? };
+    let digest_generation = GenerationId(if bare_digest { 0 } else { reader.u32()? });
     let duplicate_of_seq = Some(reader.u64()?).filter(|seq| *seq != 0);
     let length = usize::from(reader.u16()?);
     let id = RecordId::new(reader.text(length)?).map_err(|_| damaged("record"))?;
@@ -378,7 +379,7 @@ mod tests {
             seq: 5,
             row: "{\"title\":\"路灯不亮\"}".into(),
             digest: Digest([7; 32]),
-            digest_generation: 4,
+            digest_generation: GenerationId(4),
             verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..Verdict::blank() },
             duplicate_of_seq: Some(2),
             stored_at: "2026-01-01T00:00:00Z".into(),
@@ -413,7 +414,10 @@ mod tests {
         let value = encode_record(&record()).expect("a value");
         let before = [&[1][..], &value[1..33], &value[37..]].concat();
         let decoded = decode_record(5, &before, true).expect("a record");
-        assert_eq!(format!("{decoded:?}"), format!("{:?}", StoredRecord { digest_generation: 0, ..record() }));
+        assert_eq!(
+            format!("{decoded:?}"),
+            format!("{:?}", StoredRecord { digest_generation: GenerationId(0), ..record() })
+        );
         let later = [&[3][..], &value[1..]].concat();
         assert!(decode_record(5, &later, true).is_err(), "a later one is not guessed at");
     }
@@ -443,7 +447,10 @@ mod tests {
             record_key(CollectionNumber(1), 255) < record_key(CollectionNumber(1), 256)
                 && record_key(CollectionNumber(1), u64::MAX) < record_key(CollectionNumber(2), 0)
         );
-        assert!(signature_key(CollectionNumber(1), 1, u64::MAX) < signature_key(CollectionNumber(1), 2, 0));
-        assert_eq!(seq_of_key(&signature_key(CollectionNumber(1), 2, 77)).expect("a key"), 77);
+        assert!(
+            signature_key(CollectionNumber(1), GenerationId(1), u64::MAX)
+                < signature_key(CollectionNumber(1), GenerationId(2), 0)
+        );
+        assert_eq!(seq_of_key(&signature_key(CollectionNumber(1), GenerationId(2), 77)).expect("a key"), 77);
     }
 }

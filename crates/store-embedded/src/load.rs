@@ -232,7 +232,7 @@ impl Reader<'_> {
         let seq = layout::seq_of_key(key)?;
         let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(value)? else {
             if self.damaged.fetch_add(1, Ordering::Relaxed) < NAMED {
-                let (collection, generation) = (self.number.0, self.generation);
+                let (collection, generation) = (self.number.0, self.generation.0);
                 tracing::error!(collection, generation, seq, "an index entry is damaged");
             }
             return Ok(None);
@@ -263,16 +263,17 @@ mod tests {
         // In one range, in several, at their edges; the large ones fill a piece each.
         let seqs = [1, 2, 3, RANGE - 1, RANGE, 2 * RANGE + 7, 5 * RANGE, 9 * RANGE - 1];
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
-        let put =
-            |seq, value| Op::Put(Space::Signatures, layout::signature_key(CollectionNumber(1), 1, seq).to_vec(), value);
+        let put = |seq, value| {
+            Op::Put(Space::Signatures, layout::signature_key(CollectionNumber(1), GenerationId(1), seq).to_vec(), value)
+        };
         let value = |seq| layout::encode_entry(&entry(seq, if seq < 4 { large } else { 3 }));
         let mut ops: Vec<Op> = seqs.iter().map(|seq| put(*seq, value(*seq))).collect();
         ops.push(put(RANGE + 1, value(9)[..20].to_vec()));
         disk.commit(ops).expect("a commit");
         disk.publish();
         let mut filed = 0;
-        let index =
-            rebuild(&disk, CollectionNumber(1), 1, 9 * RANGE, &mut |records| filed = records).expect("it loads");
+        let index = rebuild(&disk, CollectionNumber(1), GenerationId(1), 9 * RANGE, &mut |records| filed = records)
+            .expect("it loads");
         assert_eq!((filed, index.len()), (8, 8));
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
@@ -287,10 +288,13 @@ mod tests {
     fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
-        let key = layout::signature_key(CollectionNumber(1), 1, 1).to_vec();
+        let key = layout::signature_key(CollectionNumber(1), GenerationId(1), 1).to_vec();
         disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
         disk.publish();
-        let error = rebuild(&disk, CollectionNumber(1), 1, 2, &mut |_| ()).err().expect("it does not load").to_string();
+        let error = rebuild(&disk, CollectionNumber(1), GenerationId(1), 2, &mut |_| ())
+            .err()
+            .expect("it does not load")
+            .to_string();
         assert!(error.contains("layout 200") && error.contains("program version"), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry};
 use super::scan::{Damaged, Damages};
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, Result, Seq, StoreError};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// When they were created: nobody knows.
 const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
@@ -40,7 +40,7 @@ pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<Collectio
         let (settings, profile) = (Settings::default(), String::new());
         let spec = CollectionSpec { name, settings, profile, now: UNKNOWN_TIME.to_owned() };
         let state = CollectionState::first(number, spec);
-        entries.push(CollectionEntry { number, next_generation: 0, state });
+        entries.push(CollectionEntry { number, next_generation: GenerationId(0), state });
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ mod tests {
         let name = CollectionName::new(name).expect("a name");
         let spec = CollectionSpec { name, settings: Settings::default(), profile: String::new(), now: String::new() };
         let state = CollectionState::first(number, spec);
-        CollectionEntry { number, next_generation: 2, state }
+        CollectionEntry { number, next_generation: GenerationId(2), state }
     }
 
     /// Three collections in tables, the second of them dropped and not swept yet, and their records.

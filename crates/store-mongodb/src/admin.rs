@@ -110,7 +110,7 @@ impl Shared {
     pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.next_number().await?;
         let state = CollectionState::first(CollectionNumber(number as u32), spec);
-        let document = CollectionDocument { number, state, last_generation: 1, commits: 0, decided: 0 };
+        let document = CollectionDocument { number, state, last_generation: GenerationId(1), commits: 0, decided: 0 };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
             Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),
@@ -193,7 +193,7 @@ impl Work for Update<'_> {
             let any = records.find_one(records_of(document.number));
             any.projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some()
         };
-        let next = document.last_generation + 1;
+        let next = document.last_generation.next();
         let (state, gone) = document.state.with_settings((*spec).clone(), next, has_records)?;
         for id in gone {
             let note = sweep::note(document.number, Some(id));

@@ -156,7 +156,7 @@ impl Shared {
             let signature = Some(Signed4 { seq, digest, fingerprint, places });
             seen.insert(id.as_str().to_owned(), Seen { signature, ..Seen::default() });
         }
-        let filter = doc! { "c": place.number, "g": place.generation as i32 };
+        let filter = doc! { "c": place.number, "g": place.generation.0 as i32 };
         let pages = self.raw(BLOCKS);
         let pages = pages.find(filter).projection(PageDocument::projection());
         let mut cursor = pages.await.map_err(|error| super::retry::fatal(&error))?;
@@ -180,7 +180,7 @@ impl Shared {
             let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(documents::damaged)?;
             let seq = raw.get_i64("seq").map_err(documents::damaged)? as u64;
             // A digest that another profile made says nothing here.
-            let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation as i32);
+            let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation.0 as i32);
             let digest = own.then(|| documents::digest_of(raw)).transpose()?;
             if examined.is_building && !seen.contains_key(id) {
                 continue;

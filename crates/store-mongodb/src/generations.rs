@@ -106,8 +106,8 @@ impl Generations for MongoStore {
 impl Shared {
     async fn begin_generation(&self, spec: GenerationSpec) -> Result<GenerationState> {
         let begun = self.change(&spec.collection, |document| {
-            document.last_generation += 1;
-            let id = document.last_generation;
+            let id = document.last_generation.next();
+            document.last_generation = id;
             // Whatever is committed later is filed in it by its own transaction.
             let (begun, state) = document.state.begin(id, &spec, document.commits + 1)?;
             document.state = state;
@@ -153,7 +153,7 @@ impl Shared {
 
     pub(super) async fn statistics(&self, number: Number, generation: GenerationId) -> Result<Option<Vec<u8>>> {
         let reading = self.read(self.deadline(), || async {
-            let (from, to) = (generation_key(number, generation), generation_key(number, generation + 1));
+            let (from, to) = (generation_key(number, generation), generation_key(number, generation.next()));
             let chunks = self.documents(STATISTICS);
             let mut cursor = chunks.find(doc! { "_id": { "$gte": from, "$lt": to } }).sort(doc! { "_id": 1 }).await?;
             let mut found = Vec::new();

@@ -236,7 +236,7 @@ fn cut(list: &mut Postings) {
 }
 
 fn within(place: Place, what: Document) -> Document {
-    let mut filter = doc! { "_id.c": place.number, "_id.g": place.generation as i32 };
+    let mut filter = doc! { "_id.c": place.number, "_id.g": place.generation.0 as i32 };
     filter.extend(what);
     filter
 }

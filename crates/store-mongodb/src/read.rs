@@ -63,12 +63,12 @@ impl Pointer {
             for other in array {
                 let other = other.map_err(damaged)?.as_document().map(|other| other.get_i32("id"));
                 let id = other.ok_or_else(|| damaged("a generation is not a document"))?.map_err(damaged)?;
-                others.push(id as GenerationId);
+                others.push(documents::generation_of(id));
             }
         }
         Ok(Self {
             number: document.get_i32("number").map_err(damaged)?,
-            generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
+            generation: documents::generation_of(document.get_i32("generation").map_err(damaged)?),
             others,
             decided: documents::optional_i64(document, "decided")?.unwrap_or(0) as Seq,
         })
@@ -106,7 +106,7 @@ impl Shared {
         buckets: Vec<BucketNumber>,
     ) -> Result<Highest, Trouble> {
         let pipeline = vec![
-            doc! { "$match": { "c": place.number, "g": place.generation as i32, "b": { "$in": buckets } } },
+            doc! { "$match": { "c": place.number, "g": place.generation.0 as i32, "b": { "$in": buckets } } },
             // Sorted and grouped so, the index is walked from bucket to bucket.
             doc! { "$sort": { "c": -1, "g": -1, "b": -1, "p": -1 } },
             doc! { "$group": { "_id": "$b", "p": { "$first": "$p" }, "n": { "$first": "$n" } } },
@@ -143,7 +143,7 @@ impl Shared {
         let mut numbers: Vec<BucketNumber> = probed.iter().map(|(number, _)| *number).collect();
         numbers.dedup();
         if !numbers.is_empty() {
-            let filter = doc! { "c": place.number, "g": place.generation as i32, "b": { "$in": numbers } };
+            let filter = doc! { "c": place.number, "g": place.generation.0 as i32, "b": { "$in": numbers } };
             let blocks = self.in_session(BLOCKS);
             let asked = blocks.find(filter).projection(PageDocument::projection()).batch_size(BATCH);
             let mut cursor = asked.sort(doc! { "b": 1, "p": 1 }).session(&mut *session).await?;
@@ -280,7 +280,7 @@ impl Looking {
 
 /// The filter of what a generation has filed of records.
 pub(super) fn signatures_among(place: Place, ids: &[&str]) -> Document {
-    let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation as i32, "id": *id });
+    let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation.0 as i32, "id": *id });
     doc! { "_id": { "$in": keys.map(Bson::from).collect::<Vec<_>>() } }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn note(number: Number, generation: Option<GenerationId>) -> Document
 fn noted(note: &Document) -> Option<What> {
     match note.get("_id")? {
         Bson::Int32(number) => Some((*number, None)),
-        Bson::Document(key) => Some((key.get_i32("c").ok()?, Some(key.get_i32("g").ok()? as GenerationId))),
+        Bson::Document(key) => Some((key.get_i32("c").ok()?, Some(documents::generation_of(key.get_i32("g").ok()?)))),
         _ => None,
     }
 }
@@ -127,7 +127,7 @@ async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::err
             ]
         }
         Some(generation) => {
-            let own = || range(generation_key(number, generation), generation_key(number, generation + 1));
+            let own = || range(generation_key(number, generation), generation_key(number, generation.next()));
             vec![
                 (SIGNATURES, signatures_of(number, generation)),
                 (BLOCKS, generation_key(number, generation)),

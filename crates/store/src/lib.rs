@@ -41,6 +41,7 @@ pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
 use doppel_core::collection::{CollectionName, Settings};
+pub use doppel_core::index::GenerationId;
 use doppel_core::index::{Ball, IndexFull, Via};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
@@ -49,9 +50,6 @@ use doppel_core::verdict::{Fingerprint, Match, Verdict};
 
 /// Commit order within a collection: strictly increasing, with gaps. Starts at 1.
 pub type Seq = u64;
-
-/// Names one complete index of a collection, built with one profile.
-pub type GenerationId = u32;
 
 /// Names a collection for ever: given when it is created, and never again, not to one created under the same name later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -115,7 +113,7 @@ impl CollectionState {
             number,
             name,
             settings,
-            generation: 1,
+            generation: GenerationId(1),
             profile,
             created_at: now,
             live_since: None,

@@ -19,7 +19,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Match, Verdict};
-use doppel_store::{Candidate, CollectionSpec, Judge, Mode, Registration, Store};
+use doppel_store::{Candidate, CollectionSpec, GenerationId, Judge, Mode, Registration, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 const CALLERS: [usize; 2] = [1, 64];
@@ -137,7 +137,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
     };
     Ok(Registration {
         collection: name.clone(),
-        generation: 1,
+        generation: GenerationId(1),
         id: RecordId::new(&format!("b{n}")).map_err(anyhow::Error::msg)?,
         row: Row::parse(row(n).as_bytes())?,
         signed: Arc::new(signed),
@@ -167,7 +167,7 @@ impl Judge for Nothing {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated },
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated },
         )
     }
 }

@@ -239,7 +239,7 @@ impl Judge for Itself {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: 0, statistics: 0, truncated },
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(0), statistics: 0, truncated },
         )
     }
 }

@@ -48,6 +48,10 @@ mod together;
 pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
 pub use load::Entry;
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use crate::collection::{ChannelPosition, SimhashChannel};
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
@@ -98,6 +102,31 @@ impl CommonKeys {
 /// that sums do not depend on the order of adding. A Simhash match counts as a key of one record.
 pub fn weight(postings: usize) -> u64 {
     (1 << 40) / postings.clamp(1, POSTINGS_PER_KEY) as u64
+}
+
+/// Names one complete index of a collection, built with one profile. The first is 1; 0 where none is known.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GenerationId(pub u32);
+
+impl GenerationId {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for GenerationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for GenerationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// A record's place in one generation's index.

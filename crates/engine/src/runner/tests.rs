@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
 
+use doppel_store::GenerationId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,7 +165,7 @@ async fn a_reindex_with_other_settings_and_back_gives_the_first_answers_again() 
     assert_eq!((task.status, &task.error), (TaskStatus::Succeeded, &None));
     assert_eq!(task.result["records"], 120);
     let collection = office.engine.collection(&office.name).await.unwrap();
-    assert_eq!((collection.generation, collection.settings.channels), (2, paper.channels));
+    assert_eq!((collection.generation, collection.settings.channels), (GenerationId(2), paper.channels));
     let second = office.answers(&ids).await;
     assert_ne!(second, first.0, "other settings find other duplicates here");
 
@@ -177,7 +178,7 @@ async fn a_reindex_with_other_settings_and_back_gives_the_first_answers_again() 
 
     // Registered while the second was live: the first must know it when it comes back.
     office.put("late", &letter(7, 1), json!({})).await;
-    let task = office.done(Work::Activate(Activate { generation: 1 })).await;
+    let task = office.done(Work::Activate(Activate { generation: GenerationId(1) })).await;
     assert_eq!(task.status, TaskStatus::Succeeded);
     let groups = office.groups().await;
     let group = groups.iter().find(|group| group.contains("7-0")).unwrap();
@@ -193,14 +194,14 @@ async fn what_if_says_what_would_change_and_changes_nothing() {
     let before = office.answers(&ids).await;
     let task = office.done(reindex(Settings::preset(Preset::Paper), false)).await;
     assert_eq!((task.status, &task.result["activated"]), (TaskStatus::Succeeded, &json!(false)));
-    let comparison = office.engine.compare_generations(&office.name, 2, 5).await.unwrap();
-    assert_eq!((comparison.live, comparison.gained), (1, 0));
+    let comparison = office.engine.compare_generations(&office.name, GenerationId(2), 5).await.unwrap();
+    assert_eq!((comparison.live, comparison.gained), (GenerationId(1), 0));
     assert_eq!((comparison.shared + comparison.lost, comparison.lost_examples.len()), (20, 5), "{comparison:?}");
     assert_eq!(office.answers(&ids).await, before);
-    office.engine.drop_generation(&office.name, 2).await.unwrap();
+    office.engine.drop_generation(&office.name, GenerationId(2)).await.unwrap();
     assert_eq!(office.engine.generations(&office.name).await.unwrap().len(), 1);
-    let gone = office.engine.compare_generations(&office.name, 2, 5).await;
-    assert!(matches!(gone, Err(Error::UnknownGeneration(_, 2))));
+    let gone = office.engine.compare_generations(&office.name, GenerationId(2), 5).await;
+    assert!(matches!(gone, Err(Error::UnknownGeneration(_, GenerationId(2)))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -245,7 +246,7 @@ async fn the_generation_before_is_dropped_where_it_is_not_to_be_kept() {
         let task = office.done(Work::Reindex(work)).await;
         assert_eq!(task.status, TaskStatus::Succeeded, "{task:?}");
         let generations = office.engine.generations(&office.name).await.unwrap();
-        assert_eq!(generations.iter().map(|generation| generation.generation).collect::<Vec<_>>(), left);
+        assert_eq!(generations.iter().map(|generation| generation.generation.0).collect::<Vec<_>>(), left);
     }
 }
 

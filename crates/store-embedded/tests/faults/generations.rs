@@ -90,7 +90,7 @@ async fn go_on(desk: &Desk) {
     desk.activate(second).await;
     assert_eq!(desk.state().await.profile, "noted");
     is_whole(desk).await;
-    desk.activate(1).await;
+    desk.activate(GenerationId(1)).await;
     is_whole(desk).await;
 }
 
@@ -106,7 +106,11 @@ async fn a_reindex_killed_at_any_step_goes_on_and_ends_as_one_that_was_not() {
         let _scenario = FailScenario::setup();
         let (_crashed, desk) = reindex_stopped_at(point).await;
         let state = desk.state().await;
-        assert_eq!((state.generation, state.others.first().map(|other| other.phase)), (1, phase), "{point}");
+        assert_eq!(
+            (state.generation, state.others.first().map(|other| other.phase)),
+            (GenerationId(1), phase),
+            "{point}"
+        );
         is_whole(&desk).await;
         go_on(&desk).await;
     }
@@ -127,9 +131,9 @@ async fn after_the_change_a_crash_leaves_the_new_generation_live() {
     let _scenario = FailScenario::setup();
     let (_crashed, desk) = reindex_stopped_at("generation::after_swap").await;
     let state = desk.state().await;
-    assert_eq!((state.profile.as_str(), state.others[0].id), ("noted", 1));
+    assert_eq!((state.profile.as_str(), state.others[0].id), ("noted", GenerationId(1)));
     is_whole(&desk).await;
-    desk.activate(1).await;
+    desk.activate(GenerationId(1)).await;
     is_whole(&desk).await;
 }
 
@@ -175,7 +179,7 @@ async fn a_change_whose_commit_fails_leaves_the_old_generation_and_can_be_repeat
     while desk.store.ready().await.is_err() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(desk.state().await.generation, 1);
+    assert_eq!(desk.state().await.generation, GenerationId(1));
     is_whole(&desk).await;
     go_on(&desk).await;
 }
@@ -204,7 +208,7 @@ async fn a_store_closed_during_an_activation_ends_and_opens_as_it_was() {
     assert!(refused.is_err(), "{refused:?}");
     drop(desk);
     let desk = Desk::existing(&open(dir.path()), "desk");
-    assert_eq!(desk.state().await.generation, 1);
+    assert_eq!(desk.state().await.generation, GenerationId(1));
     go_on(&desk).await;
 }
 
@@ -280,7 +284,7 @@ async fn what_is_under_way_when_generations_change_is_carried_over() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let desk = filled(dir.path()).await;
     let second = desk.build("noted").await;
-    for (round, generation) in [second, 1, second].into_iter().enumerate() {
+    for (round, generation) in [second, GenerationId(1), second].into_iter().enumerate() {
         let fresh = Sample { id: format!("new{round}"), ..member(4) };
         let (coming, go_coming) = begin_slowly(&desk, fresh.clone(), Mode::Put).await;
         let skipped = Sample { id: format!("skipped{round}"), ..member(8) };

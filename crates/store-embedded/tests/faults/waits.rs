@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::faults::{gate, insist, open, sample};
 use doppel_core::verdict::{Match, Verdict, VerdictKind};
 use doppel_store::conformance::{Desk, Sample, SampleJudge, stored};
-use doppel_store::{Candidate, Judge, Mode, Registered, Registration, SequencedNotifier, StoreError};
+use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, SequencedNotifier, StoreError};
 use fail::FailScenario;
 
 /// A judge that does something before it judges.
@@ -141,7 +141,10 @@ async fn who_holds_old_settings_is_refused_when_the_new_ones_can_be_read() {
     fail::remove("store::before_append");
     drop(go);
     let (refused, state) = put.await.expect("no panic");
-    assert!(matches!(refused, Err(StoreError::StaleGeneration { given: 1, live: 2 })), "{refused:?}");
-    assert_eq!(state.expect("a look").expect("it is there").generation, 2);
+    assert!(
+        matches!(refused, Err(StoreError::StaleGeneration { given: GenerationId(1), live: GenerationId(2) })),
+        "{refused:?}"
+    );
+    assert_eq!(state.expect("a look").expect("it is there").generation, GenerationId(2));
     update.await.expect("no panic").expect("an update");
 }

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, deserialize_from_bson, doc, serialize_to_bson};
 
-use super::{Number, damaged};
+use super::{Number, damaged, generation_of};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::{GenerationState, Phase};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
@@ -45,8 +45,8 @@ impl CollectionDocument {
         } = state;
         let others = others.iter().map(|other| encode_other(other).map(Bson::from)).collect::<Result<Vec<_>>>()?;
         let mut document = doc! {
-            "_id": name.as_str(), "number": number, "generation": *generation as i32,
-            "last_generation": *last_generation as i32, "profile": profile, "settings": settings_value(settings)?,
+            "_id": name.as_str(), "number": number, "generation": generation.0 as i32,
+            "last_generation": last_generation.0 as i32, "profile": profile, "settings": settings_value(settings)?,
             "created_at": created_at, "scan_end": *scan_end as i64, "commits": *commits as i64, "others": others,
         };
         if let Some(live_since) = live_since {
@@ -69,7 +69,7 @@ impl CollectionDocument {
             number: CollectionNumber(number as u32),
             name: CollectionName::new(text("_id")?).map_err(damaged)?,
             settings: settings_of(document)?,
-            generation: document.get_i32("generation").map_err(damaged)? as GenerationId,
+            generation: generation_of(document.get_i32("generation").map_err(damaged)?),
             profile: text("profile")?.to_owned(),
             created_at: text("created_at")?.to_owned(),
             live_since: document.get_str("live_since").ok().map(str::to_owned),
@@ -77,8 +77,9 @@ impl CollectionDocument {
             frequencies: document.get_i32("frequencies").unwrap_or(0) as u32,
             others: others.iter().map(decode_other).collect::<Result<_>>()?,
         };
-        let highest = state.others.iter().map(|other| other.id).max().unwrap_or(0).max(state.generation);
-        let last_generation = document.get_i32("last_generation").map_or(0, |last| last as GenerationId).max(highest);
+        let highest = state.others.iter().map(|other| other.id).max().unwrap_or(GenerationId(0)).max(state.generation);
+        let last_generation =
+            document.get_i32("last_generation").map_or(GenerationId::default(), generation_of).max(highest);
         let commits = document.get_i64("commits").map_err(damaged)? as Seq;
         let decided = document.get_i64("decided").unwrap_or(0) as Seq;
         Ok(Self { number, state, last_generation, commits, decided })
@@ -101,7 +102,7 @@ fn encode_other(other: &GenerationState) -> Result<Document> {
         Phase::Ready => "ready",
     };
     Ok(doc! {
-        "id": *id as i32, "settings": settings_value(settings)?, "profile": profile, "phase": phase,
+        "id": id.0 as i32, "settings": settings_value(settings)?, "profile": profile, "phase": phase,
         "created_at": created_at, "scan_end": *scan_end as i64,
     })
 }
@@ -110,7 +111,7 @@ fn decode_other(other: &Bson) -> Result<GenerationState> {
     let other = other.as_document().ok_or_else(|| damaged("a generation is not a document"))?;
     let text = |key: &str| other.get_str(key).map_err(damaged);
     Ok(GenerationState {
-        id: other.get_i32("id").map_err(damaged)? as GenerationId,
+        id: generation_of(other.get_i32("id").map_err(damaged)?),
         settings: settings_of(other)?,
         profile: text("profile")?.to_owned(),
         phase: match text("phase")? {

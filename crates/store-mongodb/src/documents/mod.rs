@@ -92,17 +92,22 @@ pub(super) fn record_key(number: Number, id: &RecordId) -> Document {
 
 /// `_id` of a signature.
 pub(super) fn signature_key(number: Number, generation: GenerationId, id: &RecordId) -> Document {
-    doc! { "c": number, "g": generation as i32, "id": id.as_str() }
+    doc! { "c": number, "g": generation.0 as i32, "id": id.as_str() }
 }
 
 /// The filter of all signatures of a generation.
 pub(super) fn signatures_of(number: Number, generation: GenerationId) -> Document {
-    doc! { "_id.c": number, "_id.g": generation as i32 }
+    doc! { "_id.c": number, "_id.g": generation.0 as i32 }
+}
+
+/// A generation as stored.
+pub(super) fn generation_of(stored: i32) -> GenerationId {
+    GenerationId(stored as u32)
 }
 
 /// `_id` of a generation's documents, or of part of them.
 pub(super) fn generation_key(number: Number, generation: GenerationId) -> Document {
-    doc! { "c": number, "g": generation as i32 }
+    doc! { "c": number, "g": generation.0 as i32 }
 }
 
 /// A digest as stored.

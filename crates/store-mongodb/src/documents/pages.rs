@@ -107,5 +107,5 @@ pub(in super::super) fn pull_statement(number: Number, page: Page, id: &RecordId
 
 /// The filter of a page.
 pub(in super::super) fn page_key(number: Number, (generation, bucket, page): Page) -> Document {
-    doc! { "c": number, "g": generation as i32, "b": bucket, "p": page }
+    doc! { "c": number, "g": generation.0 as i32, "b": bucket, "p": page }
 }

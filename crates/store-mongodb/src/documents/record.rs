@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Document, RawBsonRef, RawDocument, doc, serialize_to_bson};
 
-use super::{damaged, digest_of, digest_value, fingerprint_of, optional_i64};
+use super::{damaged, digest_of, digest_value, fingerprint_of, generation_of, optional_i64};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Verdict};
@@ -11,7 +11,7 @@ use doppel_store::{GenerationId, Result, Seq, StoredRecord};
 /// What of a record changes when it is registered anew, but for seq and verdict.
 pub(in super::super) fn record_content(generation: GenerationId, signed: &Signed, row: &str, now: &str) -> Document {
     let mut content = doc! {
-        "g": generation as i32, "digest": digest_value(&signed.digest), "row": row, "stored_at": now,
+        "g": generation.0 as i32, "digest": digest_value(&signed.digest), "row": row, "stored_at": now,
     };
     if let Some(fingerprint) = signed.fingerprint() {
         content.insert("fingerprint", fingerprint.0 as i64);
@@ -50,7 +50,7 @@ impl RecordDocument {
             seq: raw.get_i64("seq").map_err(damaged)? as Seq,
             row: raw.get_str("row").map_err(damaged)?.into(),
             digest: digest_of(raw)?,
-            digest_generation: raw.get_i32("g").map_err(damaged)? as GenerationId,
+            digest_generation: generation_of(raw.get_i32("g").map_err(damaged)?),
             verdict,
             duplicate_of_seq: optional_i64(raw, "duplicate_of_seq")?.map(|seq| seq as Seq),
             stored_at: raw.get_str("stored_at").map_err(damaged)?.to_owned(),

@@ -3,7 +3,7 @@
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::{Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, signature_key};
+use super::{Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, generation_of, signature_key};
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::Entry;
 use doppel_core::record::RecordId;
@@ -85,7 +85,7 @@ impl SignatureDocument {
         let signed = signed_of(raw)?;
         Ok(Self {
             id: RecordId::new(key.get_str("id").map_err(damaged)?).map_err(damaged)?,
-            generation: key.get_i32("g").map_err(damaged)? as GenerationId,
+            generation: generation_of(key.get_i32("g").map_err(damaged)?),
             seq: raw.get_i64("seq").map_err(damaged)? as Seq,
             digest: digest_of(raw)?,
             fingerprint: fingerprint_of(raw)?,

@@ -22,7 +22,7 @@ use mongodb::bson::{Document, doc};
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How long a call is repeated that may be repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SECOND: GenerationId = 2;
+const SECOND: GenerationId = GenerationId(2);
 
 fn options() -> Options {
     Options { deadline: DEADLINE, staleness: Duration::from_millis(300), ..crate::mongod::options() }
@@ -185,8 +185,8 @@ async fn a_generation_built_beside_writers_has_all_they_left_and_nothing_else() 
     assert_complete(here).await;
     assert_sound(&office.stores[0]).await;
     assert_eq!(here.store.statistics(&here.name, SECOND).await.expect("a look"), Some(statistics));
-    assert!(here.store.drop_generation(&here.name, 1).await.expect("it can go"));
-    assert!(!here.store.drop_generation(&here.name, 1).await.expect("it is gone already"));
+    assert!(here.store.drop_generation(&here.name, GenerationId(1)).await.expect("it can go"));
+    assert!(!here.store.drop_generation(&here.name, GenerationId(1)).await.expect("it is gone already"));
     let database = office.client().await;
     let start = Instant::now();
     while database.collection::<Document>("dropped").count_documents(doc! {}).await.expect("a count") > 0 {
@@ -210,7 +210,7 @@ async fn of_families_put_while_generations_are_switched_exactly_one_is_original(
         async move {
             let mut switches = 0;
             while !stop.load(Ordering::Acquire) {
-                let next = 1 + (switches + 1) % SECOND;
+                let next = GenerationId(1 + (switches + 1) % SECOND.0);
                 patiently(|| desk.store.activate_generation(&desk.name, next)).await;
                 switches += 1;
                 tokio::time::sleep(Duration::from_millis(150)).await;
@@ -306,7 +306,7 @@ async fn records_confirmed_to_match_are_one_original_though_they_share_nothing()
         assert_eq!(early.verdict.kind, VerdictKind::Original, "round {round}");
         assert_eq!(late.verdict.duplicate_of.as_ref(), Some(&early.id), "round {round}");
         assert_eq!(late.verdict.similar[0].via, ["decision"]);
-        let pairs = here.store.pairs(&here.name, 1, early.seq, 10).await.expect("pairs");
+        let pairs = here.store.pairs(&here.name, GenerationId(1), early.seq, 10).await.expect("pairs");
         assert_eq!(pairs, [Pairs { seq: late.seq, earlier: vec![early.seq] }]);
         // A decision goes with its record.
         assert!(there.remove(&a.id).await);
@@ -422,7 +422,7 @@ async fn the_doctor_examines_every_generation() {
     let entries = office.stores[0].examine(false, false).await.expect("it can be examined").entries;
     assert_eq!(entries, 2 * 4 * 6);
     let blocks = office.client().await.collection::<Document>("blocks");
-    let filter = doc! { "g": SECOND as i32, "info.textname": "r3" };
+    let filter = doc! { "g": SECOND.0 as i32, "info.textname": "r3" };
     let lost = doc! { "$pull": { "info": { "textname": "r3" } } };
     assert_eq!(blocks.update_many(filter, lost).await.expect("an update").modified_count, 4);
     let faults = office.stores[0].examine(true, false).await.expect("it can be mended").faults;
@@ -443,25 +443,25 @@ async fn pairs_are_kept_in_order_and_go_with_their_record() {
         let mut keys = [1, 2, 1000 + number];
         keys.sort_unstable();
         let record = record_of(put(here, &Sample::with_keys(format!("r{number}"), keys), &[]).await);
-        let recorded = there.store.pairs(&there.name, 1, record.seq - 1, 5).await.expect("pairs");
+        let recorded = there.store.pairs(&there.name, GenerationId(1), record.seq - 1, 5).await.expect("pairs");
         let expected = (!seqs.is_empty()).then(|| Pairs { seq: record.seq, earlier: seqs.clone() });
         assert_eq!(recorded, expected.into_iter().collect::<Vec<_>>());
         seqs.push(record.seq);
     }
-    let listed = here.store.pairs(&here.name, 1, seqs[5], 3).await.expect("pairs");
+    let listed = here.store.pairs(&here.name, GenerationId(1), seqs[5], 3).await.expect("pairs");
     assert_eq!(listed.iter().map(|pairs| pairs.seq).collect::<Vec<_>>(), seqs[6..9]);
     let changed = vec![
         Pairs { seq: seqs[7], earlier: vec![seqs[2]] },
         Pairs { seq: seqs[8], earlier: Vec::new() },
         Pairs { seq: 77, earlier: vec![1] },
     ];
-    there.store.put_pairs(&there.name, 1, changed).await.expect("pairs are put");
+    there.store.put_pairs(&there.name, GenerationId(1), changed).await.expect("pairs are put");
     assert!(there.remove("r6").await);
-    let listed = here.store.pairs(&here.name, 1, seqs[5], 2).await.expect("pairs");
+    let listed = here.store.pairs(&here.name, GenerationId(1), seqs[5], 2).await.expect("pairs");
     assert_eq!(listed[0], Pairs { seq: seqs[7], earlier: vec![seqs[2]] });
     assert_eq!(listed[1].seq, seqs[9]);
-    let refused = here.store.put_pairs(&here.name, 9, Vec::new()).await;
-    assert!(matches!(refused, Err(StoreError::UnknownGeneration { generation: 9, .. })));
-    assert!(here.store.pairs(&here.name, 9, 0, 5).await.expect("none").is_empty());
+    let refused = here.store.put_pairs(&here.name, GenerationId(9), Vec::new()).await;
+    assert!(matches!(refused, Err(StoreError::UnknownGeneration { generation: GenerationId(9), .. })));
+    assert!(here.store.pairs(&here.name, GenerationId(9), 0, 5).await.expect("none").is_empty());
     office.end().await;
 }

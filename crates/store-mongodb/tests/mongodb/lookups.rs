@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::pair::Pair;
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::conformance::{Desk, Sample, SampleJudge};
-use doppel_store::{Candidate, Judge, Until};
+use doppel_store::{Candidate, GenerationId, Judge, Until};
 use parking_lot::Mutex;
 
 /// More records than are read at a time when any one match will do.
@@ -38,7 +38,7 @@ impl Judge for Halting {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated },
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated },
         )
     }
 }

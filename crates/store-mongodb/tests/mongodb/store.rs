@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::pair::{Pair, near, patient_put, spread};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{ALL, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id, stored};
-use doppel_store::{Mode, Registered, Store, StoreError};
+use doppel_store::{GenerationId, Mode, Registered, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
 use mongodb::bson::{Document, doc};
 
@@ -221,7 +221,7 @@ async fn a_new_profile_beside_first_registrations_leaves_no_record_in_the_old_ge
         let change = here.store.update_collection(here.spec("another profile"));
         let (changed, put) = tokio::join!(change, there.try_put(&sample, Mode::Put));
         match (&changed, &put) {
-            (Ok(state), Err(StoreError::StaleGeneration { .. })) => assert_eq!(state.generation, 2),
+            (Ok(state), Err(StoreError::StaleGeneration { .. })) => assert_eq!(state.generation, GenerationId(2)),
             (Err(StoreError::ProfileConflict(_)), Ok(_)) => {}
             other => panic!("both or neither: {other:?}"),
         }

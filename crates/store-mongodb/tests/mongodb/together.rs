@@ -7,7 +7,7 @@ use doppel_core::record::RecordId;
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::conformance::{Desk, Sample, SampleJudge};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
-use doppel_store::{Candidate, Judge, Mode, Registered, Registration, Store, StoreError, Until};
+use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, Store, StoreError, Until};
 use doppel_store_mongodb::{MongoStore, Options};
 
 /// How registering a sample must end.
@@ -69,7 +69,7 @@ impl Judge for Unlucky {
         assert_ne!(self.0.as_str(), "r13", "a judge without luck");
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: 1, truncated, statistics: 0 },
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), truncated, statistics: 0 },
         )
     }
 }
@@ -228,7 +228,7 @@ impl Judge for Plug {
         }
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: 1, truncated, statistics: 0 },
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), truncated, statistics: 0 },
         )
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Desk, Sample, SampleJudge, id, stored};
-use crate::{Mode, Registered, Registration, Store, StoreError, Until};
+use crate::{GenerationId, Mode, Registered, Registration, Store, StoreError, Until};
 use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
@@ -223,27 +223,27 @@ pub(super) async fn a_dropped_collection_can_be_made_again_empty(store: Shared) 
 pub(super) async fn a_new_profile_needs_an_empty_collection(store: Shared) {
     let desk = Desk::new(&store, "a_new_profile").await;
     let renewed = store.update_collection(desk.spec("p2")).await.expect("it is empty");
-    assert_eq!((renewed.generation, renewed.profile.as_str()), (2, "p2"));
+    assert_eq!((renewed.generation, renewed.profile.as_str()), (GenerationId(2), "p2"));
     let shown = store.collection(&desk.name).await.expect("a look").expect("it exists");
     assert_eq!(*shown, *renewed);
     let sample = Sample::with_keys("a", [1, 2]);
-    let registration = Registration { generation: 2, ..desk.registration(&sample, Mode::Put) };
+    let registration = Registration { generation: GenerationId(2), ..desk.registration(&sample, Mode::Put) };
     store.register(registration, SampleJudge::of(&sample, false)).await.expect("a registration");
     let refused = store.update_collection(desk.spec("p3")).await;
     assert!(matches!(refused, Err(StoreError::ProfileConflict(_))));
     let mut same = desk.spec("p2");
     same.settings.verify = None;
     let changed = store.update_collection(same.clone()).await.expect("the profile is the same");
-    assert_eq!((changed.generation, &changed.settings), (2, &same.settings));
+    assert_eq!((changed.generation, &changed.settings), (GenerationId(2), &same.settings));
 }
 
 pub(super) async fn another_generation_is_refused(store: Shared) {
     let desk = Desk::new(&store, "another_generation").await;
     let sample = Sample::with_keys("a", [1, 2]);
-    let registration = Registration { generation: 9, ..desk.registration(&sample, Mode::Put) };
+    let registration = Registration { generation: GenerationId(9), ..desk.registration(&sample, Mode::Put) };
     let refused = store.register(registration, SampleJudge::of(&sample, false)).await;
-    assert!(matches!(refused, Err(StoreError::StaleGeneration { given: 9, live: 1 })));
-    let query = crate::Query { generation: 9, ..desk.query(&sample, None) };
+    assert!(matches!(refused, Err(StoreError::StaleGeneration { given: GenerationId(9), live: GenerationId(1) })));
+    let query = crate::Query { generation: GenerationId(9), ..desk.query(&sample, None) };
     let refused = store.find(query, SampleJudge::of(&sample, false), Until::Exhausted).await;
     assert!(matches!(refused, Err(StoreError::StaleGeneration { .. })));
 }

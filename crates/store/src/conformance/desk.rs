@@ -58,7 +58,7 @@ impl Desk {
     pub fn registration(&self, sample: &Sample, mode: Mode) -> Registration {
         Registration {
             collection: self.name.clone(),
-            generation: 1,
+            generation: GenerationId(1),
             id: sample.record_id(),
             row: sample.row(),
             signed: sample.signed(),
@@ -93,7 +93,7 @@ impl Desk {
         let signed = sample.signed();
         Query {
             collection: self.name.clone(),
-            generation: 1,
+            generation: GenerationId(1),
             digest: Some(signed.digest),
             ball: sample.fingerprint.map(|bits| Ball { centre: Fingerprint(bits), within: SIMHASH }),
             signed: Some(signed),

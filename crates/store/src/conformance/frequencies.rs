@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Desk, Sample, id};
 use crate::frequencies::MAX_FREQUENCIES_BYTES;
 use crate::generations::GenerationSpec;
-use crate::{CollectionSpec, Mode, Registered, Result, Seq, Store, StoreError};
+use crate::{CollectionSpec, GenerationId, Mode, Registered, Result, Seq, Store, StoreError};
 
 type Shared = Arc<dyn Store>;
 
@@ -98,7 +98,7 @@ pub(super) async fn they_outlast_all_other_changes_of_the_collection(store: Shar
     store.complete_generation(&desk.name, second.id).await.expect("a completion");
     assert_eq!(desk.activate(second.id).await.frequencies, 2);
     is_kept("an activation").await;
-    assert!(store.drop_generation(&desk.name, 1).await.expect("a drop"));
+    assert!(store.drop_generation(&desk.name, GenerationId(1)).await.expect("a drop"));
     is_kept("the drop of a generation").await;
     assert!(put(&desk, 3, b"three").await, "and go on");
     let state = desk.state().await;

@@ -38,13 +38,16 @@ pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Sh
     let desk = filled(&store, "one_generation_at_a_time", 3).await;
     let last = desk.all().await[2].seq;
     let begun = desk.begin("noted").await;
-    assert!(begun.id > 1 && begun.scan_end > last, "{begun:?}");
+    assert!(begun.id > GenerationId(1) && begun.scan_end > last, "{begun:?}");
     assert_eq!(
         (begun.phase, begun.profile.as_str(), begun.settings.verify.is_none()),
         (Phase::Building, "noted", true)
     );
     let shown = desk.state().await;
-    assert_eq!((shown.generation, shown.profile.as_str(), &shown.others), (1, "p1", &vec![begun.clone()]));
+    assert_eq!(
+        (shown.generation, shown.profile.as_str(), &shown.others),
+        (GenerationId(1), "p1", &vec![begun.clone()])
+    );
     let refused = store.begin_generation(desk.generation_spec("p3")).await;
     assert!(matches!(refused, Err(StoreError::GenerationBuilding(id)) if id == begun.id), "one at a time");
     store.complete_generation(&desk.name, begun.id).await.expect("a completion");
@@ -63,9 +66,9 @@ pub(super) async fn one_generation_is_built_at_a_time_and_few_are_kept(store: Sh
     assert!(is_full, "each costs every registration: {refused:?}");
     let nowhere = GenerationSpec { collection: never_made(), ..desk.generation_spec("p2") };
     assert!(is_unknown(&store.begin_generation(nowhere).await));
-    assert!(is_unknown(&store.file(&never_made(), 2, Vec::new()).await));
-    assert!(is_unknown(&store.complete_generation(&never_made(), 2).await));
-    assert!(is_unknown(&store.drop_generation(&never_made(), 2).await));
+    assert!(is_unknown(&store.file(&never_made(), GenerationId(2), Vec::new()).await));
+    assert!(is_unknown(&store.complete_generation(&never_made(), GenerationId(2)).await));
+    assert!(is_unknown(&store.drop_generation(&never_made(), GenerationId(2)).await));
 }
 
 fn never_made() -> CollectionName {
@@ -83,7 +86,7 @@ pub(super) async fn registrations_name_every_generation_and_are_filed_in_each(st
     assert!(record.seq >= begun.scan_end, "what was not filed by its registration is below the end of the scan");
     let filed = desk.filed(begun.id).await;
     assert_eq!(filed.iter().map(|filed| filed.seq).collect::<Vec<_>>(), [record.seq]);
-    assert_eq!(desk.filed(1).await, desk.should_be_filed("p1").await);
+    assert_eq!(desk.filed(GenerationId(1)).await, desk.should_be_filed("p1").await);
     assert!(store.drop_generation(&desk.name, begun.id).await.expect("a drop"));
     let state = desk.state().await;
     let many = Registration {
@@ -115,12 +118,18 @@ pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: Share
     assert_eq!(desk.file_rest(&begun).await, 17);
     assert_eq!(desk.file_rest(&begun).await, 0, "the same again changes nothing");
     assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("noted").await);
-    assert_eq!(desk.filed(1).await, desk.should_be_filed("p1").await);
-    let next = begun.id + 1;
+    assert_eq!(desk.filed(GenerationId(1)).await, desk.should_be_filed("p1").await);
+    let next = begun.id.next();
     assert!(is_missing(&store.file(&desk.name, next, vec![filing(2)]).await, &desk, next));
-    assert!(is_missing(&store.file(&desk.name, 1, vec![filing(2)]).await, &desk, 1), "the live one is not to be filed");
+    assert!(
+        is_missing(&store.file(&desk.name, GenerationId(1), vec![filing(2)]).await, &desk, GenerationId(1)),
+        "the live one is not to be filed"
+    );
     assert!(is_missing(&store.complete_generation(&desk.name, next).await, &desk, next));
-    assert!(is_missing(&store.complete_generation(&desk.name, 1).await, &desk, 1), "nor to be completed");
+    assert!(
+        is_missing(&store.complete_generation(&desk.name, GenerationId(1)).await, &desk, GenerationId(1)),
+        "nor to be completed"
+    );
 }
 
 pub(super) async fn removals_and_replacements_reach_every_generation(store: Shared) {
@@ -132,7 +141,7 @@ pub(super) async fn removals_and_replacements_reach_every_generation(store: Shar
     desk.put_in_all(&sample(11)).await;
     assert!(desk.remove("r11").await);
     desk.file_rest(&third).await;
-    for (generation, profile) in [(1, "p1"), (second, "noted"), (third.id, "p3")] {
+    for (generation, profile) in [(GenerationId(1), "p1"), (second, "noted"), (third.id, "p3")] {
         assert_eq!(desk.filed(generation).await, desk.should_be_filed(profile).await, "generation {generation}");
     }
     assert_eq!(desk.all().await.len(), 7);
@@ -159,14 +168,14 @@ pub(super) async fn an_update_is_one_only_if_no_generation_reads_another_text(st
     assert!(replaced.seq > before.seq);
     assert!(matches!(desk.put_in_all(&sample(1).noted("late")).await, Registered::Unchanged(_)));
     assert_eq!(desk.filed(begun.id).await, desk.should_be_filed("noted").await);
-    assert_eq!(desk.filed(1).await, desk.should_be_filed("p1").await);
+    assert_eq!(desk.filed(GenerationId(1)).await, desk.should_be_filed("p1").await);
 }
 
 pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_again(store: Shared) {
     let desk = filled(&store, "a_dropped_generation", 4).await;
-    let refused = store.drop_generation(&desk.name, 1).await;
-    assert!(matches!(refused, Err(StoreError::GenerationLive(1))), "the live one stays: {refused:?}");
-    assert!(!store.drop_generation(&desk.name, 7).await.expect("a drop"), "there is none");
+    let refused = store.drop_generation(&desk.name, GenerationId(1)).await;
+    assert!(matches!(refused, Err(StoreError::GenerationLive(GenerationId(1)))), "the live one stays: {refused:?}");
+    assert!(!store.drop_generation(&desk.name, GenerationId(7)).await.expect("a drop"), "there is none");
     let spec = GenerationSpec { statistics: vec![1, 2], ..desk.generation_spec("noted") };
     let second = store.begin_generation(spec).await.expect("an announcement");
     desk.file_rest(&second).await;
@@ -190,7 +199,7 @@ pub(super) async fn statistics_come_back_as_they_went_in(store: Shared) {
     let desk = filled(&store, "statistics_come_back", 1).await;
     let (store, desk) = (&store, &desk);
     let look = |generation| async move { store.statistics(&desk.name, generation).await.expect("a look") };
-    assert_eq!(look(1).await, None);
+    assert_eq!(look(GenerationId(1)).await, None);
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     let spec = GenerationSpec { statistics: bytes.clone(), ..desk.generation_spec("noted") };
     let second = store.begin_generation(spec).await.expect("an announcement");
@@ -198,7 +207,7 @@ pub(super) async fn statistics_come_back_as_they_went_in(store: Shared) {
     desk.file_rest(&second).await;
     store.complete_generation(&desk.name, second.id).await.expect("a completion");
     desk.activate(second.id).await;
-    assert!(look(second.id).await == Some(bytes) && look(1).await.is_none(), "they go live with it");
+    assert!(look(second.id).await == Some(bytes) && look(GenerationId(1)).await.is_none(), "they go live with it");
 }
 
 pub(super) async fn a_new_profile_of_an_empty_collection_ends_all_other_generations(store: Shared) {
@@ -213,7 +222,7 @@ pub(super) async fn a_new_profile_of_an_empty_collection_ends_all_other_generati
     assert_eq!(renewed.generation_created_at(), renewed.created_at);
     desk.put_in_all(&sample(1)).await;
     assert_eq!(desk.filed(renewed.generation).await, desk.should_be_filed("p3").await);
-    assert!(desk.filed(1).await.is_empty() && desk.filed(second).await.is_empty());
+    assert!(desk.filed(GenerationId(1)).await.is_empty() && desk.filed(second).await.is_empty());
 }
 
 pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store: Shared) {
@@ -223,12 +232,12 @@ pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store:
     desk.file_rest(&second).await;
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
     assert!(is_unknown(&store.filed(&desk.name, second.id, 0, 9).await));
-    assert!(is_unknown(&store.pairs(&desk.name, 1, 0, 9).await));
-    assert!(is_unknown(&store.statistics(&desk.name, 1).await));
-    assert!(is_unknown(&store.put_pairs(&desk.name, 1, Vec::new()).await));
+    assert!(is_unknown(&store.pairs(&desk.name, GenerationId(1), 0, 9).await));
+    assert!(is_unknown(&store.statistics(&desk.name, GenerationId(1)).await));
+    assert!(is_unknown(&store.put_pairs(&desk.name, GenerationId(1), Vec::new()).await));
     store.create_collection(desk.spec("p1")).await.expect("the name is free");
     assert!(desk.state().await.others.is_empty());
-    for generation in [1, second.id] {
+    for generation in [GenerationId(1), second.id] {
         assert!(desk.filed(generation).await.is_empty());
         assert_eq!(store.statistics(&desk.name, generation).await.expect("a look"), None);
     }
@@ -257,39 +266,47 @@ pub(super) async fn registrations_record_all_their_matches_as_pairs(store: Share
     }
     stored(desk.put(&Sample::with_keys("alone", [7, 8])).await);
     let expected = (1..seqs.len()).map(|at| Pairs { seq: seqs[at], earlier: seqs[..at].to_vec() });
-    assert_eq!(all_pairs(&desk, 1).await, expected.collect::<Vec<_>>(), "all of them, not only those listed");
+    assert_eq!(
+        all_pairs(&desk, GenerationId(1)).await,
+        expected.collect::<Vec<_>>(),
+        "all of them, not only those listed"
+    );
     let skipped = desk.put_unless_duplicate(&Sample::with_keys("skipped", [1, 2])).await;
     assert!(matches!(skipped, Registered::Skipped(_)));
-    assert_eq!(all_pairs(&desk, 1).await.len() as u64, many - 1, "what is not stored has no pairs");
+    assert_eq!(all_pairs(&desk, GenerationId(1)).await.len() as u64, many - 1, "what is not stored has no pairs");
     // Beside a generation that is being built, those of the live one are recorded.
     let second = desk.begin("noted").await;
     let record = stored(desk.put_in_all(&Sample::with_keys("late", [1, 2])).await);
-    assert_eq!(all_pairs(&desk, 1).await.last(), Some(&Pairs { seq: record.seq, earlier: seqs }));
+    assert_eq!(all_pairs(&desk, GenerationId(1)).await.last(), Some(&Pairs { seq: record.seq, earlier: seqs }));
     assert!(all_pairs(&desk, second.id).await.is_empty());
 }
 
 pub(super) async fn pairs_are_replaced_paged_and_go_with_their_record(store: Shared) {
     let desk = filled(&store, "pairs_are_replaced", 6).await;
-    assert!(all_pairs(&desk, 1).await.is_empty());
-    store.put_pairs(&desk.name, 1, Vec::new()).await.expect("no pairs");
+    assert!(all_pairs(&desk, GenerationId(1)).await.is_empty());
+    store.put_pairs(&desk.name, GenerationId(1), Vec::new()).await.expect("no pairs");
     let seqs: Vec<_> = desk.all().await.iter().map(|record| record.seq).collect();
     let pairs =
         |at: usize, earlier: &[usize]| Pairs { seq: seqs[at], earlier: earlier.iter().map(|at| seqs[*at]).collect() };
     let first = vec![pairs(2, &[0, 1]), pairs(5, &[0, 2, 4]), pairs(4, &[3]), pairs(1, &[0])];
-    store.put_pairs(&desk.name, 1, first).await.expect("pairs");
+    store.put_pairs(&desk.name, GenerationId(1), first).await.expect("pairs");
     let kept = [pairs(1, &[0]), pairs(2, &[0, 1]), pairs(4, &[3]), pairs(5, &[0, 2, 4])];
-    assert_eq!(all_pairs(&desk, 1).await, kept);
-    store.put_pairs(&desk.name, 1, vec![pairs(5, &[1]), pairs(4, &[])]).await.expect("pairs");
-    assert_eq!(all_pairs(&desk, 1).await, [pairs(1, &[0]), pairs(2, &[0, 1]), pairs(5, &[1])]);
+    assert_eq!(all_pairs(&desk, GenerationId(1)).await, kept);
+    store.put_pairs(&desk.name, GenerationId(1), vec![pairs(5, &[1]), pairs(4, &[])]).await.expect("pairs");
+    assert_eq!(all_pairs(&desk, GenerationId(1)).await, [pairs(1, &[0]), pairs(2, &[0, 1]), pairs(5, &[1])]);
     assert!(desk.remove("r02").await && desk.remove("r00").await);
-    assert_eq!(all_pairs(&desk, 1).await, [pairs(1, &[0]), pairs(5, &[1])], "the others may still name what is gone");
-    store.put_pairs(&desk.name, 1, vec![pairs(2, &[1])]).await.expect("pairs");
-    assert_eq!(all_pairs(&desk, 1).await, [pairs(1, &[0]), pairs(5, &[1])], "what is gone has none");
+    assert_eq!(
+        all_pairs(&desk, GenerationId(1)).await,
+        [pairs(1, &[0]), pairs(5, &[1])],
+        "the others may still name what is gone"
+    );
+    store.put_pairs(&desk.name, GenerationId(1), vec![pairs(2, &[1])]).await.expect("pairs");
+    assert_eq!(all_pairs(&desk, GenerationId(1)).await, [pairs(1, &[0]), pairs(5, &[1])], "what is gone has none");
     let second = desk.build("noted").await;
     store.put_pairs(&desk.name, second, vec![pairs(5, &[3])]).await.expect("pairs");
     assert_eq!(all_pairs(&desk, second).await, [pairs(5, &[3])], "each generation has its own");
     assert!(matches!(desk.put_in_all(&Sample { keys: vec![3], ..sample(5) }).await, Registered::Replaced(_)));
     assert!(all_pairs(&desk, second).await.is_empty());
-    let refused = store.put_pairs(&desk.name, second + 1, vec![pairs(1, &[])]).await;
-    assert!(is_missing(&refused, &desk, second + 1));
+    let refused = store.put_pairs(&desk.name, second.next(), vec![pairs(1, &[])]).await;
+    assert!(is_missing(&refused, &desk, second.next()));
 }

@@ -152,7 +152,7 @@ impl SampleJudge {
     pub fn of(sample: &Sample, by_signature: bool) -> Arc<dyn Judge> {
         let signing = Signing::Plain;
         let signed = sample.signed();
-        Arc::new(Self { sample: sample.clone(), signing, generation: 1, signed, by_signature })
+        Arc::new(Self { sample: sample.clone(), signing, generation: GenerationId(1), signed, by_signature })
     }
 
     /// The judge of `sample` in a generation.
@@ -178,7 +178,7 @@ impl Judge for SampleJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let other = Sample::of_record(candidate.record);
         // A digest that claims to be this generation's is; whose it is is known of all that this program stores.
-        assert_ne!(candidate.record.digest_generation, 0, "nobody says whose the digest is");
+        assert_ne!(candidate.record.digest_generation.0, 0, "nobody says whose the digest is");
         if candidate.record.digest_generation == self.generation {
             assert_eq!(candidate.record.digest, other.signed_as(self.signing).digest, "another generation's digest");
         }

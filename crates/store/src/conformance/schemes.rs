@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::desk::{Desk, id};
 use crate::{
-    Candidate, CollectionSpec, Found, Judge, Mode, Query, Registered, Registration, SequencedNotifier, Store, Until,
+    Candidate, CollectionSpec, Found, GenerationId, Judge, Mode, Query, Registered, Registration, SequencedNotifier,
+    Store, Until,
 };
 use doppel_core::collection::{Channel, ChannelPosition, Field, Preset, Role, Settings};
 use doppel_core::index::{Ball, POSTINGS_PER_KEY, Via};
@@ -51,7 +52,7 @@ impl Judge for SchemeJudge {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated },
+            Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated },
         )
     }
 }
@@ -73,7 +74,7 @@ async fn create(store: &Shared, name: &str, channel: Channel) -> (Desk, Settings
 async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc<dyn Judge>) {
     let registration = Registration {
         collection: desk.name.clone(),
-        generation: 1,
+        generation: GenerationId(1),
         id: id(name),
         row,
         signed: signed.clone(),
@@ -99,7 +100,7 @@ async fn found(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Ar
 async fn looked_up(desk: &Desk, settings: &Settings, signed: &Arc<Signed>, judge: Arc<dyn Judge>) -> Found {
     let query = Query {
         collection: desk.name.clone(),
-        generation: 1,
+        generation: GenerationId(1),
         digest: None,
         ball: Ball::of(signed, settings.simhash()),
         signed: Some(signed.clone()),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Desk, Sample, SampleJudge, Signing, stored};
 use crate::generations::Phase;
-use crate::{Mode, Registered, Registration, Store, StoreError, Until};
+use crate::{GenerationId, Mode, Registered, Registration, Store, StoreError, Until};
 use doppel_core::record::Row;
 use doppel_core::verdict::VerdictKind;
 
@@ -40,14 +40,14 @@ pub(super) async fn an_activated_generation_answers_and_the_one_before_waits(sto
     let [other] = &live.others[..] else { panic!("one waits") };
     assert_eq!(
         (other.id, other.phase, other.profile.as_str(), &other.settings),
-        (1, Phase::Ready, "p1", &first.settings)
+        (GenerationId(1), Phase::Ready, "p1", &first.settings)
     );
     assert_eq!(*desk.state().await, *live);
     assert_eq!(desk.find_live(&odd).await, all_odd);
     assert!(desk.find_live(&even).await.is_empty(), "even keys are not filed in it");
     let query = desk.query(&odd, None);
     let old = store.find(query, SampleJudge::of(&odd, false), Until::Exhausted).await;
-    assert!(matches!(old, Err(StoreError::StaleGeneration { given: 1, .. })));
+    assert!(matches!(old, Err(StoreError::StaleGeneration { given: GenerationId(1), .. })));
     assert_eq!(*desk.activate(second).await, *live, "the same again changes nothing");
     let late = stored(desk.put_in_all(&Sample::with_keys("late", [2, 4, 6])).await);
     assert_eq!((late.verdict.kind, late.verdict.generation), (VerdictKind::Original, second));
@@ -63,13 +63,13 @@ pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: Sh
     desk.put_in_all(&Sample::with_keys("even2", [50, 51])).await;
     desk.put_in_all(&Sample::with_keys("even9", [2, 4])).await;
     desk.put_in_all(&Sample::with_keys("odd9", [1, 3])).await;
-    let back = desk.activate(1).await;
-    assert_eq!((back.generation, back.profile.as_str(), back.others[0].id), (1, "p1", second));
+    let back = desk.activate(GenerationId(1)).await;
+    assert_eq!((back.generation, back.profile.as_str(), back.others[0].id), (GenerationId(1), "p1", second));
     assert_eq!(
         (desk.find_live(&odd).await, desk.find_live(&even).await),
         (vec!["odd0".into(), "odd2".into(), "odd9".into()], vec!["even0".into(), "even9".into()])
     );
-    for (generation, profile) in [(1, "p1"), (second, "noted")] {
+    for (generation, profile) in [(GenerationId(1), "p1"), (second, "noted")] {
         assert_eq!(desk.filed(generation).await, desk.should_be_filed(profile).await);
     }
     assert!(store.drop_generation(&desk.name, second).await.expect("a drop"));
@@ -80,16 +80,16 @@ pub(super) async fn going_back_gives_the_first_answers_and_those_since(store: Sh
 
 pub(super) async fn only_complete_generations_of_the_collection_go_live(store: Shared) {
     let (desk, ..) = families(&store, "only_complete_generations").await;
-    assert_eq!(desk.activate(1).await.generation, 1, "it is live already");
+    assert_eq!(desk.activate(GenerationId(1)).await.generation, GenerationId(1), "it is live already");
     let is_missing = |outcome, wanted| matches!(outcome, Err(StoreError::UnknownGeneration { generation, .. }) if generation == wanted);
-    assert!(is_missing(store.activate_generation(&desk.name, 2).await, 2), "there is none");
+    assert!(is_missing(store.activate_generation(&desk.name, GenerationId(2)).await, GenerationId(2)), "there is none");
     let begun = desk.begin("noted").await;
     let refused = store.activate_generation(&desk.name, begun.id).await;
     assert!(matches!(refused, Err(StoreError::GenerationBuilding(id)) if id == begun.id), "{refused:?}");
     assert!(store.drop_generation(&desk.name, begun.id).await.expect("a drop"));
     assert!(is_missing(store.activate_generation(&desk.name, begun.id).await, begun.id), "it is gone");
     let nowhere = Desk::existing(&store, "never-made");
-    let outcome = store.activate_generation(&nowhere.name, 1).await;
+    let outcome = store.activate_generation(&nowhere.name, GenerationId(1)).await;
     assert!(matches!(outcome, Err(StoreError::UnknownCollection(_))));
 }
 
@@ -99,7 +99,7 @@ pub(super) async fn the_digest_is_that_of_the_live_generation(store: Shared) {
     let first = stored(desk.put(&sample).await);
     let second = desk.build("noted").await;
     desk.activate(second).await;
-    assert!(store.drop_generation(&desk.name, 1).await.expect("a drop"));
+    assert!(store.drop_generation(&desk.name, GenerationId(1)).await.expect("a drop"));
     let Registered::Unchanged(again) = desk.put_in_all(&sample).await else { panic!("the content is the same") };
     assert_eq!(again.seq, first.seq);
     let copy = stored(desk.put_in_all(&Sample { id: "b".into(), ..sample.clone() }).await);
@@ -130,17 +130,17 @@ pub(super) async fn an_update_under_another_generation_is_known_after_going_back
         record.seq
     };
     let first = stored(put("one").await);
-    assert_eq!(first.digest_generation, 1);
+    assert_eq!(first.digest_generation, GenerationId(1));
     let second = desk.build("noted").await;
     desk.activate(second).await;
     assert_eq!(updated("two", second, "noted").await, first.seq);
-    desk.activate(1).await;
+    desk.activate(GenerationId(1)).await;
     assert!(matches!(put("two").await, Registered::Unchanged(_)), "the same again, under the generation of before");
-    assert_eq!(updated("three", 1, "p1").await, first.seq);
+    assert_eq!(updated("three", GenerationId(1), "p1").await, first.seq);
     desk.activate(second).await;
     assert!(matches!(put("three").await, Registered::Unchanged(_)));
     assert_eq!(updated("four", second, "noted").await, first.seq);
-    assert!(store.drop_generation(&desk.name, 1).await.expect("a drop"));
+    assert!(store.drop_generation(&desk.name, GenerationId(1)).await.expect("a drop"));
     assert_eq!(updated("five", second, "noted").await, first.seq);
 }
 
@@ -180,7 +180,7 @@ pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(st
     let looking: Vec<_> = looking.collect();
     let changing: Vec<_> = (0..3).map(|caller| tokio::spawn(churn(desk.clone(), caller, Arc::clone(&stop)))).collect();
     for _ in 0..5 {
-        for (generation, profile) in [(second, "noted"), (1, "p1")] {
+        for (generation, profile) in [(second, "noted"), (GenerationId(1), "p1")] {
             assert_eq!(desk.activate(generation).await.profile, profile);
             let mixed = desk.state().await;
             assert_eq!(Signing::of(&mixed.profile), Signing::of(profile));
@@ -191,7 +191,7 @@ pub(super) async fn lookups_beside_an_activation_miss_nothing_and_mix_nothing(st
     for task in looking.into_iter().chain(changing) {
         task.await.expect("nobody missed anything");
     }
-    for (generation, profile) in [(1, "p1"), (second, "noted")] {
+    for (generation, profile) in [(GenerationId(1), "p1"), (second, "noted")] {
         assert_eq!(desk.filed(generation).await, desk.should_be_filed(profile).await, "generation {generation}");
     }
 }

@@ -13,7 +13,7 @@ use doppel_core::index::Entry;
 impl Collection {
     /// A number that no generation of the collection has had.
     pub(super) fn next_generation(&self) -> GenerationId {
-        self.generations.keys().max().map_or(1, |highest| highest + 1)
+        self.generations.keys().max().map_or(GenerationId(1), |highest| highest.next())
     }
 
     /// A standby generation.

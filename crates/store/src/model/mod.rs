@@ -230,7 +230,7 @@ impl Store for ModelStore {
             state: Arc::clone(&state),
             next_seq: 1,
             records: Vec::new(),
-            generations: BTreeMap::from([(1, Generation::default())]),
+            generations: BTreeMap::from([(GenerationId(1), Generation::default())]),
             decisions: BTreeMap::new(),
             frequencies: BTreeMap::new(),
         };

@@ -37,6 +37,7 @@ pub fn conclude(judge: &dyn Judge, mode: Mode, matches: Vec<Match>, truncated: b
 mod tests {
     use super::*;
     use crate::Candidate;
+    use crate::GenerationId;
     use doppel_core::record::RecordId;
     use doppel_core::verdict::{Facts, VIA_EXACT, VerdictKind};
 
@@ -52,7 +53,8 @@ mod tests {
         }
 
         fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
-            let facts = Facts { too_short: false, fingerprint: None, generation: 1, statistics: 0, truncated };
+            let facts =
+                Facts { too_short: false, fingerprint: None, generation: GenerationId(1), statistics: 0, truncated };
             Verdict::conclude(matches, facts)
         }
     }

@@ -181,8 +181,12 @@ mod tests {
             let (settings, created_at) = (Settings::default(), "2026-01-02".to_owned());
             GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: 9 }
         };
-        let others = (3..).zip(phases).map(other).collect();
-        CollectionState { generation: 2, others, ..CollectionState::first(CollectionNumber(1), spec("p")) }
+        let others = (3..).map(GenerationId).zip(phases).map(other).collect();
+        CollectionState {
+            generation: GenerationId(2),
+            others,
+            ..CollectionState::first(CollectionNumber(1), spec("p"))
+        }
     }
 
     /// The live generation, the others with their phases; or the error in words.
@@ -202,8 +206,11 @@ mod tests {
         let begin = |phases: &[Phase]| {
             let CollectionSpec { name: collection, settings, profile, now } = spec("r");
             let spec = GenerationSpec { collection, settings, profile, statistics: Vec::new(), now };
-            with(phases).begin(7, &spec, 12).map(|(begun, state)| {
-                assert_eq!((begun.id, begun.phase, begun.scan_end, begun.profile.as_str()), (7, Building, 12, "r"));
+            with(phases).begin(GenerationId(7), &spec, 12).map(|(begun, state)| {
+                assert_eq!(
+                    (begun.id, begun.phase, begun.scan_end, begun.profile.as_str()),
+                    (GenerationId(7), Building, 12, "r")
+                );
                 Some(state)
             })
         };
@@ -215,18 +222,18 @@ mod tests {
             // What would make room first is said first.
             (begin(&[Ready, Building]), "GenerationBuilding(4)"),
             (begin(&[Ready, Ready]), "TooManyGenerations"),
-            (both().complete(4), "2 live 3 Ready 4 Ready"),
-            (both().complete(3), "as it was"),
-            (both().complete(2), "UnknownGeneration"),
-            (both().complete(7), "UnknownGeneration"),
-            (both().activate(3), "3 live 2 Ready 4 Building"),
-            (both().activate(2), "as it was"),
-            (both().activate(4), "GenerationBuilding(4)"),
-            (both().activate(1), "UnknownGeneration"),
-            (both().without(3), "2 live 4 Building"),
-            (both().without(4), "2 live 3 Ready"),
-            (both().without(7), "as it was"),
-            (both().without(2), "GenerationLive(2)"),
+            (both().complete(GenerationId(4)), "2 live 3 Ready 4 Ready"),
+            (both().complete(GenerationId(3)), "as it was"),
+            (both().complete(GenerationId(2)), "UnknownGeneration"),
+            (both().complete(GenerationId(7)), "UnknownGeneration"),
+            (both().activate(GenerationId(3)), "3 live 2 Ready 4 Building"),
+            (both().activate(GenerationId(2)), "as it was"),
+            (both().activate(GenerationId(4)), "GenerationBuilding(4)"),
+            (both().activate(GenerationId(1)), "UnknownGeneration"),
+            (both().without(GenerationId(3)), "2 live 4 Building"),
+            (both().without(GenerationId(4)), "2 live 3 Ready"),
+            (both().without(GenerationId(7)), "as it was"),
+            (both().without(GenerationId(2)), "GenerationLive(2)"),
         ];
         for (at, (changed, expected)) in table.into_iter().enumerate() {
             assert_eq!(shown(changed), expected, "{at}");
@@ -236,21 +243,24 @@ mod tests {
     #[test]
     fn going_back_restores_what_was_shown_but_for_when_the_generation_was_begun() {
         let before = with(&[Ready]);
-        let there = before.activate(3).unwrap().unwrap();
+        let there = before.activate(GenerationId(3)).unwrap().unwrap();
         assert_eq!((there.profile.as_str(), there.scan_end, there.generation_created_at()), ("q", 9, "2026-01-02"));
-        let back = there.activate(2).unwrap().unwrap();
+        let back = there.activate(GenerationId(2)).unwrap().unwrap();
         assert_eq!(back, CollectionState { live_since: Some("2026-01-01".into()), ..before });
     }
 
     #[test]
     fn another_profile_begins_anew_and_only_without_records() {
         let state = CollectionState { live_since: Some("2026-01-02".into()), scan_end: 9, ..with(&[Ready, Building]) };
-        let (kept, gone) = state.with_settings(spec("p"), 5, true).unwrap();
+        let (kept, gone) = state.with_settings(spec("p"), GenerationId(5), true).unwrap();
         assert_eq!((kept, gone), (state.clone(), vec![]));
-        let refused = state.with_settings(spec("other"), 5, true);
+        let refused = state.with_settings(spec("other"), GenerationId(5), true);
         assert!(matches!(refused, Err(StoreError::ProfileConflict(_))));
-        let (anew, gone) = state.with_settings(spec("other"), 5, false).unwrap();
-        assert_eq!((anew.generation, anew.profile.as_str(), gone), (5, "other", vec![2, 3, 4]));
+        let (anew, gone) = state.with_settings(spec("other"), GenerationId(5), false).unwrap();
+        assert_eq!(
+            (anew.generation, anew.profile.as_str(), gone),
+            (GenerationId(5), "other", [2, 3, 4].map(GenerationId).to_vec())
+        );
         assert_eq!((anew.live_since, anew.scan_end, anew.others), (None, 0, vec![]));
     }
 }

@@ -172,11 +172,11 @@ mod tests {
     fn registration(row: &str, [first, live, third]: [&str; 3]) -> Registration {
         Registration {
             collection: CollectionName::new("letters").unwrap(),
-            generation: 2,
+            generation: GenerationId(2),
             id: RecordId::new("a").unwrap(),
             row: Row::parse(row.as_bytes()).unwrap(),
             signed: signed(live),
-            others: vec![(1, signed(first)), (3, signed(third))],
+            others: vec![(GenerationId(1), signed(first)), (GenerationId(3), signed(third))],
             confirmed: Vec::new(),
             refused: Vec::new(),
             decisions_as_of: Some(7),
@@ -201,16 +201,17 @@ mod tests {
 
     const ROW: &str = r#"{"content":"路灯不亮","user":"张某"}"#;
     const OTHER_USER: &str = r#"{"content":"路灯不亮","user":"李某"}"#;
-    const NOW: Moment<'_> = Moment { live: 2, standby: &[1, 3], decided: 7 };
+    const NOW: Moment<'_> = Moment { live: GenerationId(2), standby: &[GenerationId(1), GenerationId(3)], decided: 7 };
 
     /// What stands there: signed as "old" in the generations of which a text is given.
-    fn standing(filed: &[(GenerationId, &str)]) -> Option<Stands> {
+    fn standing(filed: &[(u32, &str)]) -> Option<Stands> {
         let digest = |text: &str| signed(text).digest;
         let by_key = |generation, text| match generation {
             3 => FiledDigest::Key(digest(text).key()),
             _ => FiledDigest::Whole(digest(text)),
         };
-        let filed = filed.iter().map(|(id, text)| (*id, FiledText { seq: SEQ, digest: by_key(*id, text) }));
+        let filed =
+            filed.iter().map(|(id, text)| (GenerationId(*id), FiledText { seq: SEQ, digest: by_key(*id, text) }));
         let record = registration(ROW, ["old"; 3]).record(SEQ, Verdict::blank(), Some(2));
         Some(Stands(record, filed.collect()))
     }
@@ -237,8 +238,13 @@ mod tests {
             (OTHER_USER, ["new", "old", "old"], standing(whole), Plan::Replace(SEQ)),
             (OTHER_USER, ["old", "old", "new"], standing(whole), Plan::Replace(SEQ)),
             // What is not filed yet says nothing, but in the live generation.
-            (OTHER_USER, ["new", "old", "new"], standing(&[(2, "old")]), Plan::Update(SEQ, vec![1, 3])),
-            (OTHER_USER, same, standing(&[(2, "old"), (1, "old")]), Plan::Update(SEQ, vec![3])),
+            (
+                OTHER_USER,
+                ["new", "old", "new"],
+                standing(&[(2, "old")]),
+                Plan::Update(SEQ, vec![GenerationId(1), GenerationId(3)]),
+            ),
+            (OTHER_USER, same, standing(&[(2, "old"), (1, "old")]), Plan::Update(SEQ, vec![GenerationId(3)])),
             (ROW, same, standing(&[(2, "old")]), Plan::Unchanged(SEQ)),
             (ROW, same, standing(&[(1, "old"), (3, "old")]), Plan::Replace(SEQ)),
         ];
@@ -253,15 +259,15 @@ mod tests {
     #[test]
     fn a_registration_that_rests_on_another_moment_is_refused_and_so_is_other_content_under_an_id_for_one() {
         let stale = [
-            Moment { live: 1, standby: &[2, 3], ..NOW },
-            Moment { live: 3, ..NOW },
-            Moment { standby: &[1], ..NOW },
-            Moment { standby: &[1, 3, 4], ..NOW },
+            Moment { live: GenerationId(1), standby: &[GenerationId(2), GenerationId(3)], ..NOW },
+            Moment { live: GenerationId(3), ..NOW },
+            Moment { standby: &[GenerationId(1)], ..NOW },
+            Moment { standby: &[GenerationId(1), GenerationId(3), GenerationId(4)], ..NOW },
             Moment { decided: 8, ..NOW },
         ];
         for moment in stale {
             let refused = plan(&registration(ROW, ["old"; 3]), moment, standing(&[(2, "old")])).map(drop);
-            assert!(matches!(refused, Err(StoreError::StaleGeneration { given: 2, .. })), "{moment:?}");
+            assert!(matches!(refused, Err(StoreError::StaleGeneration { given: GenerationId(2), .. })), "{moment:?}");
         }
         let before = Moment { decided: 3, ..NOW };
         assert!(plan(&registration(ROW, ["old"; 3]), before, standing(&[(2, "old")])).is_ok());
@@ -276,7 +282,10 @@ mod tests {
     fn an_update_takes_the_content_and_keeps_seq_and_verdict() {
         let Stands(old, _) = standing(&[]).unwrap();
         let new = registration(OTHER_USER, ["old"; 3]).updated(old.clone());
-        assert_eq!((&*new.row, new.stored_at.as_str(), new.digest_generation), (OTHER_USER, "2026-01-02", 2));
+        assert_eq!(
+            (&*new.row, new.stored_at.as_str(), new.digest_generation),
+            (OTHER_USER, "2026-01-02", GenerationId(2))
+        );
         assert_eq!((new.seq, new.verdict, new.duplicate_of_seq), (old.seq, old.verdict, old.duplicate_of_seq));
     }
 }

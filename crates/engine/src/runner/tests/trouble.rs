@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::compare::Comparison;
+use doppel_store::GenerationId;
 use doppel_store::tasks::TaskState;
 
 /// A task as some process left it.
@@ -86,7 +87,11 @@ async fn a_reindex_ends_when_its_collection_is_deleted_and_created_again() {
     assert_eq!(ended.status, TaskStatus::Failed);
     assert!(ended.error.unwrap().contains("of the same name"));
     let generations = office.engine.generations(&office.name).await.unwrap();
-    assert_eq!((generations.len(), generations[0].generation), (1, 1), "nothing came of it in the other one");
+    assert_eq!(
+        (generations.len(), generations[0].generation),
+        (1, GenerationId(1)),
+        "nothing came of it in the other one"
+    );
     assert_eq!(office.engine.count(&office.name).await.unwrap(), 3);
 }
 
@@ -122,7 +127,7 @@ async fn a_comparison_leaves_out_what_came_later_and_what_people_decided() {
     let office = Office::new().await;
     filled(&office, 6, 2).await;
     office.done(reindex(Settings { min_features: 5, ..Settings::default() }, false)).await;
-    let compare = || async { office.engine.compare_generations(&office.name, 2, 10).await.unwrap() };
+    let compare = || async { office.engine.compare_generations(&office.name, GenerationId(2), 10).await.unwrap() };
     let at_first = compare().await;
     assert_eq!((at_first.shared, at_first.gained, at_first.lost), (6, 0, 0));
     // Pairs of these are known to the live generation alone.
@@ -134,7 +139,7 @@ async fn a_comparison_leaves_out_what_came_later_and_what_people_decided() {
     assert_eq!(compare().await, at_first);
     // Nothing can be read under the third: whatever is lost, a decided pair is not.
     let lost = |comparison: &Comparison| (comparison.gained, comparison.lost);
-    let third = || async { office.engine.compare_generations(&office.name, 3, 10).await.unwrap() };
+    let third = || async { office.engine.compare_generations(&office.name, GenerationId(3), 10).await.unwrap() };
     let before = lost(&third().await);
     let opinion = Opinion { judgement: Judgement::Same, by: None, note: None };
     office.engine.decide(&office.name, &id_of("0-0"), &id_of("0-1"), opinion).await.unwrap();

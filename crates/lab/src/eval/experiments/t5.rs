@@ -23,7 +23,8 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
 use doppel_store::{
-    Candidate, CollectionSpec, Judge, Mode, Query, Registration, SequencedNotifier, Store, StoreError, Until,
+    Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, SequencedNotifier, Store, StoreError,
+    Until,
 };
 
 const RADIUS: u8 = 3;
@@ -230,7 +231,7 @@ impl Contender {
 fn query(name: &CollectionName, item: &Item) -> Query {
     Query {
         collection: name.clone(),
-        generation: 1,
+        generation: GenerationId(1),
         digest: None,
         ball: Some(Ball { centre: item.fingerprint, within: SimhashChannel::first(RADIUS) }),
         signed: None,
@@ -242,7 +243,7 @@ fn query(name: &CollectionName, item: &Item) -> Query {
 fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Future<Output = Result<()>> + use<> {
     let registration = Registration {
         collection: name,
-        generation: 1,
+        generation: GenerationId(1),
         id: item.id.clone(),
         row: item.row.clone(),
         signed: item.signed.clone(),
@@ -281,7 +282,13 @@ impl Judge for Near {
     fn conclude(&self, matches: Vec<Match>, truncated: bool) -> Verdict {
         Verdict::conclude(
             matches,
-            Facts { too_short: false, fingerprint: Some(self.0), generation: 1, statistics: 0, truncated },
+            Facts {
+                too_short: false,
+                fingerprint: Some(self.0),
+                generation: GenerationId(1),
+                statistics: 0,
+                truncated,
+            },
         )
     }
 }
