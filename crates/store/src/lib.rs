@@ -11,6 +11,8 @@
 //! * **Findable.** After `Ok` every lookup sees the change; before it, no lookup does.
 //! * **Cancel-safe.** A caller that stops waiting does not stop the change half-way.
 //!
+//! What follows from what a store has read is decided in [`rules`], once for all of them: a store reads, orders and writes.
+//!
 //! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
 //! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe. Every call may give `Unavailable`, and
 //! `Internal` where something is damaged or there is a bug. Every change may give `Unknown` and `DiskFull`; those that make room
