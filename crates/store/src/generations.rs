@@ -6,7 +6,7 @@
 //! is filed by [`Generations::file`]. So a complete generation stays complete and can go live at any time.
 //!
 //! A registration that names other generations than the collection has is refused with
-//! [`StoreError::StaleGeneration`], and signed again: nothing can slip between the
+//! [`StoreError::StaleGeneration`](super::StoreError::StaleGeneration), and signed again: nothing can slip between the
 //! announcement and the filing.
 
 use std::sync::Arc;
