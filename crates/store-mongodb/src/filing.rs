@@ -4,21 +4,19 @@
 //! replaced or removed since it was signed is left out, and one that was registered anew has filed itself. The more records at once,
 //! the fewer round trips for each, and the longer registrations wait for their turn.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 
 use super::Shared;
-use super::documents::{self, BucketNumber, Page, SIGNATURES, SignatureDocument};
+use super::documents::{self, SIGNATURES};
 use super::latch::Latched;
 use super::read::{Place, next, signatures_among};
 use super::retry::{End, Trouble, Work};
-use super::write::{Highest, take_pages};
+use super::write::Layout;
 use doppel_core::collection::CollectionName;
-use doppel_core::record::RecordId;
-use doppel_core::verdict::Fingerprint;
 use doppel_store::generations::Filing;
 use doppel_store::{GenerationId, Result, StoreError};
 
@@ -62,13 +60,13 @@ impl Work for FilingBatch<'_> {
             return Ok(End::Commit(0));
         }
         let fingerprints = batch.iter().filter_map(|filing| filing.signed.fingerprint());
-        let mut buckets: Vec<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
-        buckets.sort_unstable();
-        buckets.dedup();
-        let mut highest = shared.highest_pages(session, place, buckets).await?;
-        let (signatures, entries) = lay_out(place.generation, &batch, &mut highest);
-        shared.put_signatures(session, place.number, &signatures, false).await?;
-        shared.push_entries(session, place.number, &entries).await?;
+        let mut highest = shared.highest_pages(session, place, fingerprints).await?;
+        let mut layout = Layout::default();
+        for Filing { id, seq, signed } in batch.iter().copied() {
+            layout.file((id, *seq, signed), place.generation, Vec::new(), &mut highest);
+        }
+        shared.put_signatures(session, place.number, &layout.signatures, false).await?;
+        shared.push_entries(session, place.number, &layout).await?;
         Ok(End::Commit(batch.len() as u64))
     }
 }
@@ -90,23 +88,4 @@ impl<'a> FilingBatch<'a> {
         let wanted = batch.filter(|filing| seqs.get(filing.id.as_str()) == Some(&filing.seq));
         Ok(wanted.filter(|filing| done.insert(filing.id.as_str().to_owned())).collect())
     }
-}
-
-/// Entries by page.
-type Entries = BTreeMap<Page, Vec<(Fingerprint, RecordId)>>;
-
-/// Signatures and entries of a batch.
-fn lay_out(generation: GenerationId, batch: &[&Filing], highest: &mut Highest) -> (Vec<SignatureDocument>, Entries) {
-    let mut entries = Entries::new();
-    let signatures = batch.iter().map(|filing| {
-        let Filing { id, seq, signed } = *filing;
-        let fingerprint = signed.fingerprint();
-        let pages = fingerprint.map(|fingerprint| take_pages(fingerprint, highest));
-        let signature = SignatureDocument::of(id, generation, *seq, signed, pages);
-        for page in signature.places() {
-            entries.entry(page).or_default().extend(fingerprint.map(|fingerprint| (fingerprint, id.clone())));
-        }
-        signature
-    });
-    (signatures.collect(), entries)
 }

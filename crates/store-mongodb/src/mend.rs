@@ -1,7 +1,7 @@
 //! Mending what the doctor found: a record's entries and signature are taken away and, if the record is there, made anew. Seq
 //! and verdict stay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,12 +13,11 @@ use super::doctor::{Examined, is_of};
 use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
 use super::read::Place;
 use super::retry::{End, Trouble, Work};
-use super::write::Filing;
+use super::write::Layout;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
-use doppel_core::verdict::Fingerprint;
 use doppel_store::{Result, StoreError};
 
 impl Shared {
@@ -95,20 +94,14 @@ impl Work for Mending<'_> {
             shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
             return Ok(End::Commit(()));
         };
-        let filing = Filing { id, seq: record.record.seq, signed: &signed };
-        let mut mended = shared.lay_out(session, place, &[filing]).await?;
-        for (mended, old) in mended.iter_mut().zip(signature.filter(|old| old.seq == record.record.seq)) {
-            mended.pairs = old.pairs;
-        }
-        let mut entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>> = BTreeMap::new();
-        for (page, fingerprint) in
-            mended.iter().flat_map(|it| it.places().into_iter().zip(std::iter::repeat(it.fingerprint)))
-        {
-            entries.entry(page).or_default().extend(fingerprint.map(|fingerprint| (fingerprint, id.clone())));
-        }
-        shared.push_entries(session, place.number, &entries).await?;
+        let seq = record.record.seq;
+        let mut highest = shared.highest_pages(session, place, signed.fingerprint().into_iter()).await?;
+        let pairs = signature.filter(|old| old.seq == seq).map(|old| old.pairs).unwrap_or_default();
+        let mut layout = Layout::default();
+        layout.file((id, seq, &signed), place.generation, pairs, &mut highest);
+        shared.push_entries(session, place.number, &layout).await?;
         shared.remove_empty_pages(session, place.number, &from).await?;
-        shared.put_signatures(session, place.number, &mended, true).await?;
+        shared.put_signatures(session, place.number, &layout.signatures, true).await?;
         if record.record.digest_generation == place.generation {
             let digest = doc! { "$set": { "digest": documents::digest_value(&signed.digest) } };
             let key = doc! { "_id": record_key(place.number, id) };

@@ -3,7 +3,7 @@
 //! All in the caller's session, so that within a transaction or a snapshot they show one instant. A bucket is read whole, but
 //! gives at most [`POSTINGS_PER_KEY`] records.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
@@ -97,14 +97,19 @@ impl Shared {
         Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
     }
 
-    /// The highest page of each of `buckets` (in any order) that has one. One round trip, and for each bucket one index
+    /// The highest page of each bucket of `fingerprints` that has one. One round trip if there is any, and for each bucket one index
     /// entry and one page, however many it has.
     pub(super) async fn highest_pages(
         &self,
         session: &mut ClientSession,
         place: Place,
-        buckets: Vec<BucketNumber>,
+        fingerprints: impl Iterator<Item = Fingerprint>,
     ) -> Result<Highest, Trouble> {
+        let buckets: BTreeSet<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
+        if buckets.is_empty() {
+            return Ok(Highest::new());
+        }
+        let buckets: Vec<BucketNumber> = buckets.into_iter().collect();
         let pipeline = vec![
             doc! { "$match": { "c": place.number, "g": place.generation.0 as i32, "b": { "$in": buckets } } },
             // Sorted and grouped so, the index is walked from bucket to bucket.

@@ -7,18 +7,37 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::Shared;
 use super::documents::{self, BLOCKS, BucketNumber, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument};
-use super::read::Place;
 use super::retry::{Trouble, check_reply};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Fingerprint;
-use doppel_store::Seq;
+use doppel_store::{GenerationId, Seq};
 
-/// A record to be filed in a generation.
-pub(super) struct Filing<'a> {
-    pub(super) id: &'a RecordId,
-    pub(super) seq: Seq,
-    pub(super) signed: &'a Signed,
+/// What is to be filed of records: their signatures, and entries on pages.
+#[derive(Default)]
+pub(super) struct Layout {
+    pub(super) signatures: Vec<SignatureDocument>,
+    entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
+}
+
+impl Layout {
+    /// Files a record in a generation, on the pages after those of `highest`, which is kept up to date.
+    pub(super) fn file(
+        &mut self,
+        (id, seq, signed): (&RecordId, Seq, &Signed),
+        generation: GenerationId,
+        pairs: Vec<Seq>,
+        highest: &mut Highest,
+    ) {
+        let pages = signed.fingerprint().map(|fingerprint| take_pages(fingerprint, highest));
+        let signature = SignatureDocument { pairs, ..SignatureDocument::of(id, generation, seq, signed, pages) };
+        if let Some(fingerprint) = signed.fingerprint() {
+            for page in signature.places() {
+                self.entries.entry(page).or_default().push((fingerprint, id.clone()));
+            }
+        }
+        self.signatures.push(signature);
+    }
 }
 
 impl Shared {
@@ -53,33 +72,15 @@ impl Shared {
         check_reply(&self.database.run_command(command).session(&mut *session).await?)
     }
 
-    /// The signatures of records for a generation, with the pages that their entries will go to. No two of the records share a
-    /// bucket. One round trip.
-    pub(super) async fn lay_out(
-        &self,
-        session: &mut ClientSession,
-        place: Place,
-        filings: &[Filing<'_>],
-    ) -> Result<Vec<SignatureDocument>, Trouble> {
-        let fingerprints = filings.iter().filter_map(|filing| filing.signed.fingerprint());
-        let buckets: Vec<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
-        let highest =
-            if buckets.is_empty() { Highest::new() } else { self.highest_pages(session, place, buckets).await? };
-        let laid_out = filings.iter().map(|Filing { id, seq, signed }| {
-            let pages = signed.fingerprint().map(|fingerprint| pages_for(fingerprint, &highest));
-            SignatureDocument::of(id, place.generation, *seq, signed, pages)
-        });
-        Ok(laid_out.collect())
-    }
-
     /// Files entries on pages, several on one page at once. One command.
     pub(super) async fn push_entries(
         &self,
         session: &mut ClientSession,
         number: Number,
-        entries: &BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
+        layout: &Layout,
     ) -> Result<(), Trouble> {
-        let statements = entries.iter().map(|(page, entries)| documents::push_statement(number, *page, entries));
+        let entries = layout.entries.iter();
+        let statements = entries.map(|(page, entries)| documents::push_statement(number, *page, entries));
         self.update(session, BLOCKS, statements.collect()).await
     }
 
@@ -148,11 +149,6 @@ impl Shared {
 /// The highest page of each bucket that has one, and how often it was pushed to.
 pub(super) type Highest = HashMap<BucketNumber, (i32, i32)>;
 
-/// The pages that a fingerprint's entries go to, see [`next_page`].
-pub(super) fn pages_for(fingerprint: Fingerprint, highest: &Highest) -> [i32; 4] {
-    documents::buckets(fingerprint).map(|bucket| next_page(highest.get(&bucket)))
-}
-
 /// The page that the next entry of a bucket goes to: the highest, or the one after it when that has been pushed to often enough.
 /// An older page is never reopened, whatever room it has.
 fn next_page(highest: Option<&(i32, i32)>) -> i32 {
@@ -163,7 +159,7 @@ fn next_page(highest: Option<&(i32, i32)>) -> i32 {
     }
 }
 
-/// As [`pages_for`], and counts the entries as pushed: for several records in one transaction.
+/// The pages that a fingerprint's entries go to, see [`next_page`]; counts them as pushed, for several records in one transaction.
 pub(super) fn take_pages(fingerprint: Fingerprint, highest: &mut Highest) -> [i32; 4] {
     documents::buckets(fingerprint).map(|bucket| {
         let page = next_page(highest.get(&bucket));
@@ -182,7 +178,6 @@ mod tests {
         let fingerprint = Fingerprint(0x0001_0002_0003_0004);
         let [first, second, third, fourth] = documents::buckets(fingerprint);
         let mut highest = Highest::from([(first, (0, 1)), (second, (4, PAGE_ENTRIES - 1)), (third, (4, PAGE_ENTRIES))]);
-        assert_eq!(pages_for(fingerprint, &highest), [0, 4, 5, 0]);
         assert!(![first, second, third].contains(&fourth));
         assert_eq!(take_pages(fingerprint, &mut highest), [0, 4, 5, 0]);
         assert_eq!(take_pages(fingerprint, &mut highest), [0, 5, 5, 0]);

@@ -22,19 +22,18 @@ use super::plan::{Old, Plan};
 use super::{Change, Changed, Member};
 use crate::Shared;
 use crate::documents::{
-    self, BLOCKS, BucketNumber, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content,
-    record_key, signature_key, verdict_content,
+    Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content, record_key, signature_key,
+    verdict_content,
 };
 use crate::latch::Latched;
 use crate::postings::Question;
 use crate::propose::{Hits, Ranked, judge_together};
 use crate::read::{Buckets, Place, Pointer, among, next};
 use crate::retry::{End, Trouble, Work};
-use crate::write::{Highest, take_pages};
+use crate::write::Layout;
 use doppel_core::collection::{CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
-use doppel_core::verdict::Fingerprint;
 use doppel_store::rules::conclude::{Conclusion, conclude};
 use doppel_store::{
     GenerationId, Judge, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord,
@@ -57,11 +56,10 @@ struct Writes {
     new_records: Vec<Document>,
     changed_records: Vec<Document>,
     removed_records: Vec<Document>,
-    new_signatures: Vec<SignatureDocument>,
+    layout: Layout,
     removed_signatures: Vec<Bson>,
     /// Pages that entries of a record leave.
     taken_entries: Vec<(Page, RecordId)>,
-    new_entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
     removed: Vec<RecordId>,
 }
 
@@ -319,15 +317,9 @@ impl<'a> Batch<'a> {
         }
         for (generation, filings) in by_generation {
             let fingerprints = filings.iter().filter_map(|(_, _, signed)| signed.fingerprint());
-            let mut buckets: Vec<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
-            buckets.sort_unstable();
-            buckets.dedup();
-            let mut highest = match buckets.is_empty() {
-                true => Highest::new(),
-                false => self.shared.highest_pages(session, Place { generation, ..place }, buckets).await?,
-            };
-            for (id, seq, signed) in filings {
-                writes.file((id, seq, signed), generation, Vec::new(), &mut highest);
+            let mut highest = self.shared.highest_pages(session, Place { generation, ..place }, fingerprints).await?;
+            for filing in filings {
+                writes.layout.file(filing, generation, Vec::new(), &mut highest);
             }
         }
         Ok(())
@@ -351,15 +343,13 @@ impl<'a> Batch<'a> {
         shared.delete(session, RECORDS, removed_records.iter().cloned().map(Bson::from).collect()).await?;
         shared.delete(session, SIGNATURES, writes.removed_signatures).await?;
         let signatures: Vec<Document> =
-            writes.new_signatures.iter().map(|signature| signature.encode(place.number)).collect();
+            writes.layout.signatures.iter().map(|signature| signature.encode(place.number)).collect();
         if !signatures.is_empty() {
             shared.insert(session, SIGNATURES, &signatures).await?;
         }
         // Before the new ones: an entry may return to its page.
         shared.take_entries(session, place.number, &writes.taken_entries).await?;
-        let pushed = writes.new_entries.iter();
-        let pushed = pushed.map(|(page, entries)| documents::push_statement(place.number, *page, entries));
-        shared.update(session, BLOCKS, pushed.collect()).await?;
+        shared.push_entries(session, place.number, &writes.layout).await?;
         shared.remove_empty_pages(session, place.number, &writes.taken_entries).await?;
         if !writes.removed.is_empty() && pointer.decided > 0 {
             shared.forget_decisions(session, (self.name, place.number), &writes.removed, last).await?;
@@ -402,7 +392,7 @@ impl Put<'_> {
         } else {
             writes.new_records.push(document);
         }
-        writes.file((id, seq, signed), place.generation, pairs, &mut earlier.highest);
+        writes.layout.file((id, seq, signed), place.generation, pairs, &mut earlier.highest);
         let record = registration.record(seq, verdict, duplicate_of_seq);
         earlier.put(registration, record.clone());
         Ok(if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) })
@@ -431,24 +421,6 @@ fn update(
 }
 
 impl Writes {
-    /// Files a record in a generation.
-    fn file(
-        &mut self,
-        (id, seq, signed): (&RecordId, Seq, &Signed),
-        generation: GenerationId,
-        pairs: Vec<Seq>,
-        highest: &mut Highest,
-    ) {
-        let pages = signed.fingerprint().map(|fingerprint| take_pages(fingerprint, highest));
-        let signature = SignatureDocument { pairs, ..SignatureDocument::of(id, generation, seq, signed, pages) };
-        if let Some(fingerprint) = signed.fingerprint() {
-            for page in signature.places() {
-                self.new_entries.entry(page).or_default().push((fingerprint, id.clone()));
-            }
-        }
-        self.new_signatures.push(signature);
-    }
-
     /// Takes away what is filed of a record, in every generation.
     fn take_away(&mut self, place: Place, id: &RecordId, old: &Old) {
         for filed in &old.signatures {
