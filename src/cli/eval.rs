@@ -119,6 +119,7 @@ struct Measured {
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let outputs = outputs(&args)?;
+    outputs.abandon_on_signal()?;
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
     let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
         return run_sets(&args, &settings, &outputs);
@@ -127,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.all {
         return all::run(&args, &set, &settings, &outputs);
     }
-    let measured = Measured { name: "all records".into(), report: measure(&set, &settings, args.store)? };
+    let measured = Measured { name: "all records".into(), report: measure(&set, &settings, args.store, &outputs)? };
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&measured.report)? + "\n",
         Format::Table => table::one(&measured.report),
@@ -140,7 +141,7 @@ fn run_sets(args: &Args, settings: &Settings, outputs: &Outputs) -> anyhow::Resu
     for (name, folder) in names(&args.sets).into_iter().zip(&args.sets) {
         let pairs = Some(folder.join("pairs.jsonl")).filter(|file| file.exists());
         let set = read_set(&folder.join("records.jsonl"), &folder.join("groups.jsonl"), pairs.as_deref())?;
-        measured.push(Measured { name, report: measure(&set, settings, args.store)? });
+        measured.push(Measured { name, report: measure(&set, settings, args.store, outputs)? });
     }
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&serde_json::json!({ "sets": measured }))? + "\n",
@@ -175,10 +176,10 @@ fn read_set(records: &Path, groups: &Path, pairs: Option<&Path>) -> anyhow::Resu
 }
 
 /// Measures over a store, or in memory where the settings need statistics of the collection.
-fn measure(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Result<Report> {
+fn measure(set: &Dataset, settings: &Settings, over: Over, outputs: &Outputs) -> anyhow::Result<Report> {
     let needs_statistics = Profile::compile(settings, None).needs_statistics();
     match (needs_statistics, over) {
-        (false, over) => measure_over(set, settings, over),
+        (false, over) => measure_over(set, settings, over, outputs),
         (true, Over::Embedded) => Ok(evaluate_with_statistics(settings, set)),
         (true, Over::Mongodb) => {
             bail!("a channel needs statistics of the collection; that is measured in memory: leave --store out")
@@ -231,8 +232,8 @@ pub(super) fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     Ok(BufReader::new(opened))
 }
 
-fn measure_over(set: &Dataset, settings: &Settings, over: Over) -> anyhow::Result<Report> {
-    let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
+fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Outputs) -> anyhow::Result<Report> {
+    let folder = outputs.scratch(&std::env::temp_dir())?;
     let options = Options {
         auto_create: false,
         max_auto_created: usize::MAX,

@@ -223,6 +223,32 @@ fn what_does_not_open_any_more_is_salvaged_whole_if_the_records_are() {
     assert!(text.contains("lamps.jsonl: 300 records"), "{text}");
 }
 
+#[test]
+fn where_the_records_tables_do_not_open_those_of_the_journal_are_salvaged() {
+    const LATER: usize = 20;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    lamps(folder.path());
+    let server = TestServer::start_in(folder.path());
+    for number in 0..LATER {
+        let row =
+            json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全，请尽快派人来修") });
+        assert_eq!(server.send("PUT", &format!("/v1/collections/lamps/records/later{number}"), &row).status, 201);
+    }
+    server.stop();
+    let tables = std::fs::read_dir(folder.path().join("keyspaces/2/tables")).expect("a listing");
+    for table in tables {
+        let file = std::fs::OpenOptions::new().write(true).open(table.expect("an entry").path()).expect("it opens");
+        file.set_len(file.metadata().expect("it is there").len() - 1).expect("it is cut");
+    }
+    let saved = tempfile::tempdir().expect("a temporary folder");
+    let [data, out] = [folder.path(), saved.path()].map(|path| path.to_str().expect("a plain path").to_owned());
+    let (text, code) = doppel(&["doctor", "--data", &data, "--salvage", &out]);
+    assert_eq!(code, Some(3), "{text}");
+    // The journal still has them all.
+    assert!(text.contains(&format!("lamps.jsonl: {} records", LAMPS + LATER)), "{text}");
+    assert!(text.contains("records: its tables cannot be opened"), "{text}");
+}
+
 /// What begins each block of a table.
 const BLOCK: &[u8] = b"LSM";
 

@@ -115,3 +115,32 @@ fn what_cannot_be_measured_together_is_wrong_usage_and_a_bad_line_a_failure_that
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("line 1: the record nobody is not among"), "{said}");
 }
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn one_that_is_stopped_leaves_no_store_behind_and_says_so() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let set = set(folder.path(), "set", false);
+    for signal in ["INT", "TERM", "HUP"] {
+        let temporary = tempfile::tempdir().expect("a temporary folder");
+        let entries = || fs::read_dir(temporary.path()).expect("a listing").count();
+        let mut command = crate::stoppable();
+        command
+            .args(["eval", &set])
+            .env("TMPDIR", temporary.path())
+            .env("FAILPOINTS", "store::before_append=sleep(60000)");
+        let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn();
+        let child = child.expect("doppel runs");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while entries() == 0 {
+            assert!(std::time::Instant::now() < deadline, "it does not begin");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let asked = Command::new("kill").args(["-s", signal]).arg(child.id().to_string()).status();
+        assert!(asked.expect("kill runs").success());
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(130) && said.contains("stopped by a signal"), "{said}");
+        assert_eq!(entries(), 0, "{signal}");
+    }
+}

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Output;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::Value;
@@ -24,8 +24,17 @@ struct Front {
 impl Front {
     /// In front of `server`, with a certificate for `name` of the authority `issuer`.
     fn start(server: &TestServer, issuer: &CertifiedIssuer<'_, KeyPair>, name: &str) -> anyhow::Result<Self> {
+        Self::with(server, issuer, CertificateParams::new([name.to_owned()])?)
+    }
+
+    /// With a certificate as `params` say.
+    fn with(
+        server: &TestServer,
+        issuer: &CertifiedIssuer<'_, KeyPair>,
+        params: CertificateParams,
+    ) -> anyhow::Result<Self> {
         let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new([name.to_owned()])?.signed_by(&key, issuer)?;
+        let certificate = params.signed_by(&key, issuer)?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
@@ -98,7 +107,19 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     // What the option names is trusted and nothing else.
     says(&import(&["--to", &front.url, "--ca", &other, &file], &ca), 1, &untrusted);
     let elsewhere = Front::start(&server, &issuer, "desk.example").unwrap();
-    says(&import(&["--to", &elsewhere.url, "--ca", &ca, &file], &ca), 1, &["desk.example", "is not trusted"]);
+    says(
+        &import(&["--to", &elsewhere.url, "--ca", &ca, &file], &ca),
+        1,
+        &["desk.example", "is not trusted", "use a name"],
+    );
+    let mut expired = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    (expired.not_before, expired.not_after) = (date_time_ymd(1999, 1, 1), date_time_ymd(2000, 1, 1));
+    let front = Front::with(&server, &issuer, expired).unwrap();
+    says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["xpired", "have it renewed"]);
+    let mut own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let front = Front::with(&server, &issuer, own).unwrap();
+    says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["an authority's own"]);
     assert_eq!(stored(&server), 0);
 }
 

@@ -52,9 +52,8 @@ pub fn recoverable_copy(from: &Path, to: &Path) -> Result<Vec<String>> {
     for space in KEPT {
         let folder = ids[space as usize].to_string();
         let from = from.join(KEYSPACES).join(&folder);
-        // Without records nothing is worth opening.
-        if space != Space::Records && !opens(&from, space, to).map_err(copied)? {
-            told.push(format!("{}: its tables cannot be opened; what they held is lost", NAMES[space as usize]));
+        if !opens(&from, space, to).map_err(copied)? {
+            told.push(format!("{}: its tables cannot be opened; what no journal holds is lost", NAMES[space as usize]));
             continue;
         }
         let to = to.join(KEYSPACES).join(&folder);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use tokio::runtime::Runtime;
 
 use crate::cli::output::Outputs;
@@ -45,7 +45,8 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
     let mut out = std::io::stdout().lock();
     runtime.block_on(async {
         let open = embedded::EmbeddedStore::open(copy.path(), options);
-        let open = Arc::new(open.context("nothing can be read; restore a backup")?);
+        // What it says is about the copy, which goes.
+        let open = Arc::new(open.map_err(|_| anyhow::anyhow!("nothing can be read; restore a backup"))?);
         let store: Arc<dyn Store> = open.clone();
         for state in store.collections().await? {
             let file = folder.join(format!("{}.jsonl", state.name));

@@ -108,9 +108,7 @@ impl Delivery<'_> {
                 "cannot reach {to}: {why}; is the service running (doppel serve), and is this its address?"
             )),
             Failure::Unreached(why) => pause(format!("cannot reach {to}: {why}")),
-            Failure::Untrusted(why) => Err(format!(
-                "the certificate of {to} is not trusted: {why}; give the certificates of its authority by --ca FILE"
-            )),
+            Failure::Untrusted(why, remedy) => Err(format!("the certificate of {to} is not trusted: {why}; {remedy}")),
             Failure::Broken(why) => pause(format!("the connection to {to} broke: {why}")),
             Failure::Foreign => Err(format!("{to} does not answer as doppel does; is this its address?")),
             Failure::Refused { refusal, .. } if is_final(&refusal) => Err(refusal.detail),

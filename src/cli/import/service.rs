@@ -11,6 +11,7 @@ use hyper::{Request, Response};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, ClientBuilder, Url};
+use rustls::CertificateError;
 
 use super::target::{Failure, SILENCE, silent};
 use super::usage;
@@ -92,9 +93,28 @@ fn failure(error: &reqwest::Error) -> Failure {
         _ if error.is_connect() && error.is_timeout() => {
             Failure::Unreached(format!("no connection within {} s", CONNECT.as_secs()))
         }
-        reason if Chain::new(error).any(is_untrusted) => Failure::Untrusted(reason),
-        reason if error.is_connect() => Failure::Unreached(reason),
-        reason => Failure::Broken(reason),
+        reason => match Chain::new(error).find_map(distrust) {
+            Some(distrust) => Failure::Untrusted(reason, remedy(distrust)),
+            None if error.is_connect() => Failure::Unreached(reason),
+            None => Failure::Broken(reason),
+        },
+    }
+}
+
+/// What helps where a certificate is not trusted.
+fn remedy(distrust: &CertificateError) -> &'static str {
+    match distrust {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "use a name in the address that the certificate is made out for"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "have it renewed",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "compare the clocks of both machines"
+        }
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "it is an authority's own: let the service use one that this authority has signed (CA:FALSE)"
+        }
+        _ => "give the certificates of its authority by --ca FILE",
     }
 }
 
@@ -103,10 +123,13 @@ pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).last().map_or_else(String::new, ToString::to_string)
 }
 
-/// Whether a certificate was refused. An error of a connection holds what it was made of, but is not caused by it.
-fn is_untrusted(error: &(dyn Error + 'static)) -> bool {
-    match error.downcast_ref::<std::io::Error>() {
-        Some(outer) => outer.get_ref().is_some_and(|inner| is_untrusted(inner)),
-        None => matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))),
+/// Why a certificate was refused, if one was. An error of a connection holds what it was made of, but is not caused by it.
+fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError> {
+    if let Some(outer) = error.downcast_ref::<std::io::Error>() {
+        return outer.get_ref().and_then(|inner| distrust(inner));
+    }
+    match error.downcast_ref()? {
+        rustls::Error::InvalidCertificate(distrust) => Some(distrust),
+        _ => None,
     }
 }

@@ -115,8 +115,8 @@ struct DescribedSettings {
 pub(super) enum Failure {
     /// No connection.
     Unreached(String),
-    /// The certificate of the other side is none that is trusted here.
-    Untrusted(String),
+    /// The certificate of the other side is none that is trusted here; why, and what helps.
+    Untrusted(String, &'static str),
     /// The connection broke, or the other side fell silent.
     Broken(String),
     /// Refused as a whole.
