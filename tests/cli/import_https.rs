@@ -24,14 +24,14 @@ struct Front {
 impl Front {
     /// In front of `server`, with a certificate for `name` of the authority `issuer`.
     fn start(server: &TestServer, issuer: &CertifiedIssuer<'_, KeyPair>, name: &str) -> anyhow::Result<Self> {
-        Self::with(server, issuer, CertificateParams::new([name.to_owned()])?)
+        Self::with(server, issuer, &CertificateParams::new([name.to_owned()])?)
     }
 
     /// With a certificate as `params` say.
     fn with(
         server: &TestServer,
         issuer: &CertifiedIssuer<'_, KeyPair>,
-        params: CertificateParams,
+        params: &CertificateParams,
     ) -> anyhow::Result<Self> {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, issuer)?;
@@ -114,11 +114,11 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     );
     let mut expired = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     (expired.not_before, expired.not_after) = (date_time_ymd(1999, 1, 1), date_time_ymd(2000, 1, 1));
-    let front = Front::with(&server, &issuer, expired).unwrap();
+    let front = Front::with(&server, &issuer, &expired).unwrap();
     says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["xpired", "have it renewed"]);
     let mut own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let front = Front::with(&server, &issuer, own).unwrap();
+    let front = Front::with(&server, &issuer, &own).unwrap();
     says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["an authority's own"]);
     assert_eq!(stored(&server), 0);
 }
