@@ -39,8 +39,8 @@ pub(super) struct Context {
     pub(super) sketches: Arc<Sketches>,
     /// What was read of records that were judged, likewise.
     pub(super) read_records: Arc<ReadRecords>,
-    /// The generations beside the live one, in their order.
-    pub(super) others: Vec<Beside>,
+    /// The standby generations, in their order.
+    pub(super) others: Vec<Standby>,
     /// How many contexts had been made when it was last used.
     used: AtomicU32,
     /// How it grows.
@@ -51,9 +51,9 @@ pub(super) struct Context {
     pub(super) lacks_frequencies: bool,
 }
 
-/// A generation beside the live one, compiled.
+/// A standby generation, compiled.
 #[derive(Clone)]
-pub(super) struct Beside {
+pub(super) struct Standby {
     pub(super) generation: GenerationId,
     profile: Arc<Profile>,
     /// [`Context::owner`] when it is live, and while it is built.
@@ -108,9 +108,9 @@ impl Context {
     }
 
     /// A generation's profile and owner, if it is known with these settings.
-    fn known(&self, generation: GenerationId, settings: &Settings) -> Option<Beside> {
+    fn known(&self, generation: GenerationId, settings: &Settings) -> Option<Standby> {
         if self.state.generation == generation {
-            let live = || Beside { generation, profile: Arc::clone(&self.profile), owner: self.owner };
+            let live = || Standby { generation, profile: Arc::clone(&self.profile), owner: self.owner };
             return (self.state.settings == *settings).then(live);
         }
         let states = self.state.others.iter().zip(&self.others);
@@ -121,7 +121,8 @@ impl Context {
     /// The owner of sketches under `settings`, if a generation has them that reads the same.
     fn owner_for(&self, settings: &Settings) -> Option<u32> {
         let live = std::iter::once((&self.state.settings, self.owner));
-        let others = self.state.others.iter().zip(&self.others).map(|(state, beside)| (&state.settings, beside.owner));
+        let others =
+            self.state.others.iter().zip(&self.others).map(|(state, standby)| (&state.settings, standby.owner));
         live.chain(others).find(|(other, _)| same_sketches(other, settings)).map(|(_, owner)| owner)
     }
 
@@ -145,16 +146,16 @@ impl Context {
         Named::new(text, self.profile.objects(text))
     }
 
-    /// The same collection as it would be if `generation`, one beside the live one, were live.
+    /// The same collection as it would be if the standby generation `generation` were live.
     pub(super) fn seen_from(&self, generation: GenerationId) -> Option<Self> {
         let mut states = self.state.others.iter().zip(&self.others);
-        let (state, beside) = states.find(|(state, _)| state.id == generation)?;
+        let (state, standby) = states.find(|(state, _)| state.id == generation)?;
         Some(Self {
             verifier: verifier(&state.settings, &self.frequencies),
             frequencies: Arc::clone(&self.frequencies),
             state: Arc::new(self.state.seen_from(state)),
-            profile: Arc::clone(&beside.profile),
-            owner: beside.owner,
+            profile: Arc::clone(&standby.profile),
+            owner: standby.owner,
             sketches: Arc::clone(&self.sketches),
             read_records: Arc::clone(&self.read_records),
             others: Vec::new(),
@@ -165,10 +166,10 @@ impl Context {
         })
     }
 
-    /// Signs `row` for the generations beside the live one.
-    pub(super) fn sign_beside(&self, id: &RecordId, row: &Row) -> Vec<(GenerationId, Arc<Signed>)> {
-        let signed = |beside: &Beside| Arc::new(beside.profile.sign_stored(id, row).1);
-        self.others.iter().map(|beside| (beside.generation, signed(beside))).collect()
+    /// Signs `row` for the standby generations.
+    pub(super) fn sign_for_standby(&self, id: &RecordId, row: &Row) -> Vec<(GenerationId, Arc<Signed>)> {
+        let signed = |standby: &Standby| Arc::new(standby.profile.sign_stored(id, row).1);
+        self.others.iter().map(|standby| (standby.generation, signed(standby))).collect()
     }
 
     /// A context by itself, with so many bytes for sketches of its own, and a part of that for read records.
@@ -248,8 +249,8 @@ fn verifier(settings: &Settings, frequencies: &Arc<Frequencies>) -> Option<Verif
     settings.verify.clone().map(|verify| Verifier::new(verify, Arc::clone(frequencies)))
 }
 
-/// Whether a record has the same sketch under both: the same fields are read and normalised in the same way, cut into
-/// shingles of one width, weighed in one way, and names are found by one dictionary.
+/// Whether a record reads the same and has the same sketch under both: the same fields are read and normalised in the same way, its
+/// time in the same zone, cut into shingles of one width, weighed in one way, and names are found by one dictionary.
 fn same_sketches(one: &Settings, other: &Settings) -> bool {
     let verify = |settings: &Settings| {
         let verify = settings.verify.as_ref();
@@ -258,6 +259,7 @@ fn same_sketches(one: &Settings, other: &Settings) -> bool {
     let read = |settings: &Settings| (settings.text.simplify, verify(settings));
     let (ours, theirs) = (&one.text, &other.text);
     one.fields == other.fields
+        && one.time_zone == other.time_zone
         && one.host_aliases == other.host_aliases
         && read(one) == read(other)
         && ours.segmenter == theirs.segmenter
@@ -358,7 +360,7 @@ impl Contexts {
             Some(before) => Arc::clone(&before.growth),
             None => Arc::new(Growth::of(store.count(&state.name).await.unwrap_or(0), &frequencies)),
         };
-        let Beside { profile, owner, .. } = live;
+        let Standby { profile, owner, .. } = live;
         let (state, sketches) = (Arc::clone(state), Arc::clone(&self.sketches));
         let read_records = Arc::clone(&self.read_records);
         let used = AtomicU32::new(self.made.fetch_add(1, Ordering::Relaxed) + 1);
@@ -416,7 +418,7 @@ impl Contexts {
         name: &CollectionName,
         (generation, settings): (GenerationId, &Settings),
         before: Option<&Context>,
-    ) -> Result<Beside> {
+    ) -> Result<Standby> {
         if let Some(known) = before.and_then(|before| before.known(generation, settings)) {
             return Ok(known);
         }
@@ -432,11 +434,11 @@ impl Contexts {
         let profile = off_thread(move || Ok(Arc::new(Profile::compile(&own, statistics)))).await?;
         let shared = before.and_then(|before| before.owner_for(settings));
         let owner = shared.unwrap_or_else(|| self.next_owner.fetch_add(1, Ordering::Relaxed));
-        Ok(Beside { generation, profile, owner })
+        Ok(Standby { generation, profile, owner })
     }
 
     /// Gives generations new owners of sketches, those that shared one before one together.
-    fn forget_sketches<'a>(&self, generations: impl Iterator<Item = &'a mut Beside>) {
+    fn forget_sketches<'a>(&self, generations: impl Iterator<Item = &'a mut Standby>) {
         let mut renamed = HashMap::new();
         for generation in generations {
             let next = || self.next_owner.fetch_add(1, Ordering::Relaxed);

@@ -293,7 +293,7 @@ impl Engine {
         let collection = &context.state.name;
         let mut subject = self.subject(&context, row.clone()).await?;
         let mut warnings = std::mem::take(&mut subject.document.warnings);
-        let others = self.sign_beside(&context, id, row).await?;
+        let others = self.sign_for_standby(&context, id, row).await?;
         let decisions_as_of = self.store.decisions_as_of(collection).await?;
         let rulings = match decisions_as_of {
             Some(0) => Rulings::default(),
@@ -452,7 +452,7 @@ impl Engine {
     }
 
     /// Signs a row for the generations beside the live one, away from the serving threads if it is long.
-    async fn sign_beside(
+    async fn sign_for_standby(
         &self,
         context: &Arc<Context>,
         id: &RecordId,
@@ -462,10 +462,10 @@ impl Engine {
             return Ok(Vec::new());
         }
         if row.json().len() <= INLINE_ROW_BYTES {
-            return Ok(context.sign_beside(id, row));
+            return Ok(context.sign_for_standby(id, row));
         }
         let (context, id, row) = (Arc::clone(context), id.clone(), row.clone());
-        in_turn(move || Ok(context.sign_beside(&id, &row))).await
+        in_turn(move || Ok(context.sign_for_standby(&id, &row))).await
     }
 
     /// Reads and signs a row, away from the serving threads if it is long.

@@ -56,8 +56,11 @@ pub(super) fn check_keyspaces(dir: &Path, db: &Database, found: &Found) -> Resul
     }
 }
 
-/// Says how much of the journals the engine threw away.
+/// Says how much of the journals the engine threw away, and whether the manifest is made anew.
 pub(super) fn tell_dropped(dir: &Path, found: &Found) {
+    if !found.is_new && !found.has_manifest {
+        tracing::warn!("there was no manifest; it is made anew. That is so after an earlier program, and after damage");
+    }
     let after = inspect::journals(dir).unwrap_or_default();
     for (id, before) in &found.journals {
         let Some((_, now)) = after.iter().find(|(there, _)| there == id) else { continue };

@@ -14,7 +14,7 @@ use mongodb::options::ReturnDocument;
 use parking_lot::RwLock;
 
 use super::documents::{self, COLLECTIONS, CollectionDocument, DROPPED, META, Number, RECORDS};
-use super::retry::{self, Deadline, End, Trouble, Work};
+use super::retry::{self, Deadline, End, TxnError, Work};
 use super::{Shared, records_of, server, sweep};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError, Usage};
@@ -134,7 +134,7 @@ impl Shared {
     pub(super) async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.known(&spec.name).await?.number;
         let mut work = Update { shared: self, spec: &spec };
-        let document = self.transact_in_turn(number, &mut work).await?;
+        let document = self.transact_queued(number, &mut work).await?;
         Ok(Arc::clone(&self.cache.put(document).state))
     }
 
@@ -180,7 +180,7 @@ struct Update<'a> {
 impl Work for Update<'_> {
     type Answer = CollectionDocument;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<CollectionDocument>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<CollectionDocument>, TxnError> {
         let Self { shared, spec } = self;
         let collections = shared.documents(COLLECTIONS);
         let filter = doc! { "_id": spec.name.as_str() };

@@ -13,7 +13,7 @@ use mongodb::options::ReturnDocument;
 use super::documents::{
     COLLECTIONS, DECISIONS, Number, damaged, decision_key, decode_decision, encode_ruling, naming_first, naming_second,
 };
-use super::retry::{End, Trouble, Work, check_reply};
+use super::retry::{End, TxnError, Work, check_reply};
 use super::{MongoStore, Shared, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -28,7 +28,7 @@ impl Decisions for MongoStore {
             let number = shared.known(&name).await?.number;
             let ruling = encode_ruling(&ruling);
             let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling };
-            let done = shared.transact_in_turn(number, &mut work).await;
+            let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
             done
         };
@@ -76,7 +76,7 @@ impl Decisions for MongoStore {
             let rulings = decision.rulings.iter().map(encode_ruling).map(Bson::from).collect();
             let number = shared.known(&name).await?.number;
             let mut work = Putting { shared: &shared, name: &name, number, pair: &decision.pair, rulings };
-            let done = shared.transact_in_turn(number, &mut work).await;
+            let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
             done
         };
@@ -109,7 +109,7 @@ impl Shared {
         session: &mut ClientSession,
         number: Number,
         registrations: &[&Registration],
-    ) -> std::result::Result<HashSet<RecordId>, Trouble> {
+    ) -> std::result::Result<HashSet<RecordId>, TxnError> {
         let about = registrations.iter().flat_map(|it| [naming_first(number, &it.id), naming_second(number, &it.id)]);
         let about = doc! { "$or": about.collect::<Vec<_>>() };
         let mut cursor = self.in_session(DECISIONS).find(about).session(&mut *session).await?;
@@ -138,7 +138,7 @@ impl Shared {
         session: &mut ClientSession,
         name: &CollectionName,
         number: Number,
-    ) -> std::result::Result<(), Trouble> {
+    ) -> std::result::Result<(), TxnError> {
         let last = self.latch(session, name, number).await?.last;
         self.note_decision(session, name, last).await
     }
@@ -148,7 +148,7 @@ impl Shared {
         session: &mut ClientSession,
         name: &CollectionName,
         last: Seq,
-    ) -> std::result::Result<(), Trouble> {
+    ) -> std::result::Result<(), TxnError> {
         let noted = doc! { "$set": { "decided": last as i64 } };
         self.documents(COLLECTIONS).update_one(doc! { "_id": name.as_str() }, noted).session(&mut *session).await?;
         Ok(())
@@ -161,7 +161,7 @@ impl Shared {
         (name, number): (&CollectionName, Number),
         ids: &[RecordId],
         last: Seq,
-    ) -> std::result::Result<(), Trouble> {
+    ) -> std::result::Result<(), TxnError> {
         let filters = ids.iter().flat_map(|id| [naming_first(number, id), naming_second(number, id)]);
         let deletes: Vec<Document> = filters.map(|filter| doc! { "q": filter, "limit": 0 }).collect();
         let command = doc! { "delete": DECISIONS, "deletes": deletes };
@@ -187,7 +187,7 @@ struct Deciding<'a> {
 impl Work for Deciding<'_> {
     type Answer = Decision;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Decision>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Decision>, TxnError> {
         let Self { shared, name, number, pair, ruling } = self;
         shared.latch_decisions(session, name, *number).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
@@ -217,7 +217,7 @@ struct Putting<'a> {
 impl Work for Putting<'_> {
     type Answer = ();
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
         let Self { shared, name, number, pair, rulings } = self;
         shared.latch_decisions(session, name, *number).await?;
         let key = doc! { "_id": decision_key(*number, pair) };

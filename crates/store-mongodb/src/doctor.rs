@@ -14,7 +14,7 @@ use super::documents::{
     SignatureDocument, page_key, record_key, signature_key, signatures_of,
 };
 use super::read::Place;
-use super::retry::Trouble;
+use super::retry::TxnError;
 use super::{MongoStore, Shared, records_of};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
@@ -209,7 +209,7 @@ impl Shared {
         examined: &Examined<'_>,
         id: &RecordId,
         pages: &BTreeSet<Page>,
-    ) -> std::result::Result<Vec<String>, Trouble> {
+    ) -> std::result::Result<Vec<String>, TxnError> {
         let place = examined.place;
         let mut session = self.snapshot().await?;
         let (record, signature) = self.both(&mut session, place, id).await?;
@@ -251,7 +251,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         id: &RecordId,
-    ) -> std::result::Result<(Option<RecordDocument>, Option<SignatureDocument>), Trouble> {
+    ) -> std::result::Result<(Option<RecordDocument>, Option<SignatureDocument>), TxnError> {
         let key = doc! { "_id": record_key(place.number, id) };
         let record = self.in_session(RECORDS).find_one(key).session(&mut *session).await?;
         let key = doc! { "_id": signature_key(place.number, place.generation, id) };
@@ -267,7 +267,7 @@ impl Shared {
         place: Place,
         at: Page,
         id: &RecordId,
-    ) -> std::result::Result<Vec<doppel_core::verdict::Fingerprint>, Trouble> {
+    ) -> std::result::Result<Vec<doppel_core::verdict::Fingerprint>, TxnError> {
         let asked = self.in_session(BLOCKS);
         let asked = asked
             .find_one(page_key(place.number, at))

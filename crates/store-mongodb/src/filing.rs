@@ -14,7 +14,7 @@ use super::Shared;
 use super::documents::{self, SIGNATURES};
 use super::latch::Latched;
 use super::read::{Place, next, signatures_among};
-use super::retry::{End, Trouble, Work};
+use super::retry::{End, TxnError, Work};
 use super::write::Layout;
 use doppel_core::collection::CollectionName;
 use doppel_store::generations::Filing;
@@ -30,7 +30,7 @@ impl Shared {
         let mut filed = 0;
         for batch in batch.chunks(AT_ONCE) {
             let mut work = FilingBatch { shared: self, name, place, batch };
-            filed += self.transact_in_turn(number, &mut work).await?;
+            filed += self.transact_queued(number, &mut work).await?;
         }
         Ok(filed)
     }
@@ -47,7 +47,7 @@ struct FilingBatch<'a> {
 impl Work for FilingBatch<'_> {
     type Answer = u64;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<u64>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<u64>, TxnError> {
         let Self { shared, name, place, .. } = *self;
         let Latched { pointer, .. } = shared.latch(session, name, place.number).await?;
         if !pointer.others.contains(&place.generation) {
@@ -73,7 +73,7 @@ impl Work for FilingBatch<'_> {
 
 impl<'a> FilingBatch<'a> {
     /// What is to be filed: records that are there as they were signed, and are not filed yet. Each once.
-    async fn missing(&self, session: &mut ClientSession) -> std::result::Result<Vec<&'a Filing>, Trouble> {
+    async fn missing(&self, session: &mut ClientSession) -> std::result::Result<Vec<&'a Filing>, TxnError> {
         let ids: Vec<&str> = self.batch.iter().map(|filing| filing.id.as_str()).collect();
         let seqs = self.shared.seqs(session, self.place.number, &ids).await?;
         let signatures = self.shared.in_session(SIGNATURES);

@@ -9,7 +9,7 @@ use super::documents::{RECORDS, RecordDocument};
 use super::postings::{Filed, Question};
 use super::propose::{Hits, Signatures, Texts};
 use super::read::{Buckets, Place};
-use super::retry::Trouble;
+use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::check_live;
@@ -35,7 +35,7 @@ impl Shared {
         place: Place,
         judge: &dyn Judge,
         until: Until,
-    ) -> std::result::Result<Found, Trouble> {
+    ) -> std::result::Result<Found, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
@@ -71,7 +71,7 @@ impl Shared {
         (mut hits, confirmed): (Hits, &[RecordId]),
         judge: &dyn Judge,
         until: Until,
-    ) -> std::result::Result<Found, Trouble> {
+    ) -> std::result::Result<Found, TxnError> {
         let mut texts = Texts::new();
         self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts).await?;
         // What a majority has is never rolled back.
@@ -91,7 +91,7 @@ impl Shared {
     }
 
     /// A session whose reads all show the same instant.
-    pub(super) async fn snapshot(&self) -> std::result::Result<ClientSession, Trouble> {
+    pub(super) async fn snapshot(&self) -> std::result::Result<ClientSession, TxnError> {
         let options = SessionOptions::builder().snapshot(true).build();
         Ok(self.client.start_session().with_options(options).await?)
     }

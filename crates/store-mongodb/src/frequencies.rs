@@ -13,7 +13,7 @@ use mongodb::options::Hint;
 use super::documents::{self, SIGNATURES, STATISTICS, damaged, signatures_of};
 use super::generations::Change;
 use super::read::Pointer;
-use super::retry::Trouble;
+use super::retry::TxnError;
 use super::{MongoStore, Shared};
 use doppel_core::collection::CollectionName;
 use doppel_core::schemes::profile::Digest;
@@ -67,7 +67,12 @@ impl Shared {
     }
 
     /// Up to `limit` records from `start` (as a fraction of 2^64 of all digests) on, in one snapshot.
-    async fn sampled(&self, name: &CollectionName, limit: usize, start: u64) -> std::result::Result<Vec<Seq>, Trouble> {
+    async fn sampled(
+        &self,
+        name: &CollectionName,
+        limit: usize,
+        start: u64,
+    ) -> std::result::Result<Vec<Seq>, TxnError> {
         let mut session = self.snapshot().await?;
         let pointer = self.pointer(&mut session, name).await?;
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
@@ -89,7 +94,7 @@ impl Shared {
         pointer: &Pointer,
         which: Document,
         limit: usize,
-    ) -> std::result::Result<Vec<Seq>, Trouble> {
+    ) -> std::result::Result<Vec<Seq>, TxnError> {
         if limit == 0 {
             return Ok(Vec::new());
         }

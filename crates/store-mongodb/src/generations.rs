@@ -17,7 +17,7 @@ use super::documents::{
     self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged, generation_key,
     signatures_of,
 };
-use super::retry::{End, Trouble, Work, check_reply};
+use super::retry::{End, TxnError, Work, check_reply};
 use super::{MongoStore, Shared, server, sweep};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::Entry;
@@ -231,7 +231,7 @@ impl Shared {
     {
         let number = self.known(name).await?.number;
         let mut work = Changing { shared: self, name, change };
-        let changed = self.transact_in_turn(number, &mut work).await;
+        let changed = self.transact_queued(number, &mut work).await;
         // Even if it failed: it may have been made.
         self.cache.forget(name);
         changed
@@ -282,7 +282,7 @@ where
 {
     type Answer = T;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<T>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<T>, TxnError> {
         let collections = self.shared.documents(COLLECTIONS);
         let filter = doc! { "_id": self.name.as_str() };
         let Some(found) = collections.find_one(filter.clone()).session(&mut *session).await? else {

@@ -6,9 +6,9 @@
 //! its seqs. So commits are numbered in their order, without gaps but for numbers that were drawn and not needed, and whoever has
 //! read up to a seq will never see a lower one appear.
 //!
-//! Where a majority has confirmed a commit, it has confirmed every one with a lower number, too; see [`Line::confirmed`].
+//! Where a majority has confirmed a commit, it has confirmed every one with a lower number, too; see [`LatchQueue::confirmed`].
 //!
-//! Within a process transactions of one collection go one at a time, in the order in which they asked ([`Line::turn`]). Between
+//! Within a process transactions of one collection go one at a time, in the order in which they asked ([`LatchQueue::enter`]). Between
 //! instances the database decides, and one that loses tries again after a few milliseconds. So that it does not lose for ever, it
 //! leaves a note that it waits; who has committed and finds one lets it go first ([`Shared::give_way`]).
 
@@ -27,7 +27,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::Shared;
 use super::documents::{COLLECTIONS, Number, WAITING, damaged};
 use super::read::Pointer;
-use super::retry::{Deadline, Trouble, Work};
+use super::retry::{Deadline, TxnError, Work};
 use doppel_core::collection::CollectionName;
 use doppel_store::{Result, Seq, StoreError};
 
@@ -48,16 +48,16 @@ pub(super) struct Latched {
 
 /// The transactions of one collection, as this process knows them.
 #[derive(Default)]
-pub(super) struct Line {
-    turn: Arc<tokio::sync::Mutex<()>>,
+pub(super) struct LatchQueue {
+    entered: Arc<tokio::sync::Mutex<()>>,
     confirmed: AtomicU64,
 }
 
-impl Line {
-    /// Waits for its turn, at most until the deadline. First come, first served.
-    pub(super) async fn turn(&self, deadline: Deadline) -> Result<OwnedMutexGuard<()>> {
-        let turn = tokio::time::timeout_at(deadline.at(), Arc::clone(&self.turn).lock_owned()).await;
-        turn.map_err(|_| busy())
+impl LatchQueue {
+    /// Waits until all before it are through, at most until the deadline. First come, first served.
+    pub(super) async fn enter(&self, deadline: Deadline) -> Result<OwnedMutexGuard<()>> {
+        let entered = tokio::time::timeout_at(deadline.at(), Arc::clone(&self.entered).lock_owned()).await;
+        entered.map_err(|_| busy())
     }
 
     /// A commit up to which a majority is known to have confirmed all: what has such a seq is never rolled back, so that the seq
@@ -78,12 +78,12 @@ pub(super) fn busy() -> StoreError {
     StoreError::Unavailable { reason, retry_after_s: 1 }
 }
 
-/// The lines of all collections that were changed.
+/// The queues of all collections that were changed.
 #[derive(Default)]
-pub(super) struct Lines(Mutex<HashMap<Number, Arc<Line>>>);
+pub(super) struct LatchQueues(Mutex<HashMap<Number, Arc<LatchQueue>>>);
 
-impl Lines {
-    pub(super) fn of(&self, number: Number) -> Arc<Line> {
+impl LatchQueues {
+    pub(super) fn of(&self, number: Number) -> Arc<LatchQueue> {
         Arc::clone(self.0.lock().entry(number).or_default())
     }
 
@@ -100,7 +100,7 @@ impl Shared {
         session: &mut ClientSession,
         name: &CollectionName,
         draw: usize,
-    ) -> std::result::Result<Option<Latched>, Trouble> {
+    ) -> std::result::Result<Option<Latched>, TxnError> {
         let change = doc! { "$inc": { "commits": draw.max(1) as i64 } };
         let mut wanted = Pointer::projection();
         wanted.insert("commits", 1);
@@ -123,7 +123,7 @@ impl Shared {
         session: &mut ClientSession,
         name: &CollectionName,
         number: Number,
-    ) -> std::result::Result<Latched, Trouble> {
+    ) -> std::result::Result<Latched, TxnError> {
         let latched = self.take_latch(session, name, 1).await?;
         let latched = latched.filter(|latched| latched.pointer.number == number);
         latched.ok_or_else(|| StoreError::UnknownCollection(name.clone()).into())
@@ -174,9 +174,9 @@ impl Shared {
     }
 
     /// As [`Shared::transact_latched`], for one change of its own, which waits for its turn.
-    pub(super) async fn transact_in_turn<W: Work>(&self, number: Number, work: &mut W) -> Result<W::Answer> {
-        let (deadline, line) = (self.deadline(), self.lines.of(number));
-        let _turn = line.turn(deadline).await?;
+    pub(super) async fn transact_queued<W: Work>(&self, number: Number, work: &mut W) -> Result<W::Answer> {
+        let (deadline, queue) = (self.deadline(), self.latch_queues.of(number));
+        let _entered = queue.enter(deadline).await?;
         self.transact_latched(number, deadline, work).await
     }
 }

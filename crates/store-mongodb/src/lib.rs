@@ -128,7 +128,7 @@ struct Shared {
     retry: Retry,
     cache: admin::Cache,
     commits: commit::Commits,
-    lines: latch::Lines,
+    latch_queues: latch::LatchQueues,
     /// The name of this instance among others.
     instance: String,
     closed: AtomicBool,
@@ -157,7 +157,7 @@ impl MongoStore {
                     retry: Retry::default(),
                     cache: admin::Cache::default(),
                     commits: commit::Commits::default(),
-                    lines: latch::Lines::default(),
+                    latch_queues: latch::LatchQueues::default(),
                     instance: (options.clock.unique_id)(),
                     closed: AtomicBool::new(false),
                     options,
@@ -313,18 +313,18 @@ impl Shared {
     /// Runs a read under the deadline, once more when the primary changed meanwhile.
     async fn read<T, F>(&self, deadline: Deadline, mut read: impl FnMut() -> F + Send) -> Result<T>
     where
-        F: Future<Output = std::result::Result<T, retry::Trouble>> + Send,
+        F: Future<Output = std::result::Result<T, retry::TxnError>> + Send,
     {
         self.check_open()?;
         let (mut last, mut unconfirmed) = (None, None);
         for attempt in 0.. {
             match tokio::time::timeout_at(deadline.at(), read()).await {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(retry::Trouble::Store(error))) => return Err(error),
-                Ok(Err(retry::Trouble::Driver(error))) if retry::is_transient(&error) => last = Some(error),
-                Ok(Err(retry::Trouble::Driver(error))) => return Err(retry::fatal(&error)),
-                Ok(Err(retry::Trouble::Changed)) => {}
-                Ok(Err(retry::Trouble::Unconfirmed(code))) => unconfirmed = Some(code),
+                Ok(Err(retry::TxnError::Store(error))) => return Err(error),
+                Ok(Err(retry::TxnError::Driver(error))) if retry::is_transient(&error) => last = Some(error),
+                Ok(Err(retry::TxnError::Driver(error))) => return Err(retry::fatal(&error)),
+                Ok(Err(retry::TxnError::Conflict)) => {}
+                Ok(Err(retry::TxnError::Unconfirmed(code))) => unconfirmed = Some(code),
                 Err(_) => break,
             }
             if retry::pause(attempt, deadline).await.is_err() {

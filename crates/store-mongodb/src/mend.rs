@@ -12,7 +12,7 @@ use super::Shared;
 use super::doctor::{Examined, is_of};
 use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
 use super::read::Place;
-use super::retry::{End, Trouble, Work};
+use super::retry::{End, TxnError, Work};
 use super::write::Layout;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::{RecordId, Row};
@@ -41,7 +41,7 @@ impl Shared {
     ) -> Result<()> {
         let profile = self.profile(examined.place, examined.settings).await?;
         let mut work = Mending { shared: self, name, examined, id, pages, profile };
-        self.transact_in_turn(examined.place.number, &mut work).await
+        self.transact_queued(examined.place.number, &mut work).await
     }
 }
 
@@ -77,7 +77,7 @@ impl Mending<'_> {
 impl Work for Mending<'_> {
     type Answer = ();
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
         let (shared, place, id) = (self.shared, self.examined.place, self.id);
         shared.latch(session, self.name, place.number).await?;
         let (record, signature) = shared.both(session, place, id).await?;

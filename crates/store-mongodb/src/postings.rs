@@ -12,7 +12,7 @@ use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, RawDocument
 use super::Shared;
 use super::documents::{self, COLLECTIONS, SIGNATURES, damaged};
 use super::read::{Place, next};
-use super::retry::Trouble;
+use super::retry::TxnError;
 use super::server::Topology;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::schemes::profile::{Digest, PostingKey};
@@ -114,7 +114,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         question: &Question,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, TxnError> {
         let most = (FEW * question.records).min(FEW_IN_ALL);
         let mut answer = Answer::default();
         let digests: Vec<Bson> = question.digests.iter().map(|digest| digest_bson(digest).into()).collect();
@@ -162,7 +162,7 @@ impl Shared {
         filter: Document,
         projection: Document,
         (asked, most): (usize, usize),
-    ) -> Result<Option<Vec<RawDocumentBuf>>, Trouble> {
+    ) -> Result<Option<Vec<RawDocumentBuf>>, TxnError> {
         if asked == 0 {
             return Ok(Some(Vec::new()));
         }
@@ -182,7 +182,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         filters: impl Iterator<Item = (K, Document)>,
-    ) -> Result<HashMap<K, Postings>, Trouble> {
+    ) -> Result<HashMap<K, Postings>, TxnError> {
         let filters: Vec<(K, Document)> = filters.collect();
         let mut all = HashMap::with_capacity(filters.len());
         if !self.joins_lists() {
@@ -208,7 +208,7 @@ impl Shared {
     }
 
     /// The earliest records whose signatures `filter` finds.
-    async fn earliest(&self, session: &mut ClientSession, filter: Document) -> Result<Postings, Trouble> {
+    async fn earliest(&self, session: &mut ClientSession, filter: Document) -> Result<Postings, TxnError> {
         let signatures = self.in_session(SIGNATURES);
         let asked = signatures.find(filter).projection(doc! { "seq": 1 });
         let asked = asked.sort(doc! { "seq": 1 }).limit(LIMIT as i64).session(&mut *session);

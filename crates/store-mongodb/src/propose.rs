@@ -12,7 +12,7 @@ use super::Shared;
 use super::documents::RecordDocument;
 use super::postings::{Filed, Posting};
 use super::read::{Buckets, Place};
-use super::retry::Trouble;
+use super::retry::TxnError;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::rank::{Hit, Scratch};
 use doppel_core::index::{CommonKeys, MAX_CANDIDATES, POSTINGS_PER_KEY, Via, looked_up, weight};
@@ -184,7 +184,7 @@ impl Shared {
         place: Place,
         all: &mut [Hits],
         texts: &mut Texts,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         let whole = all.iter().filter(|hits| !hits.is_cut());
         self.read_texts(session, place, whole.flat_map(Hits::without_seq).map(|id| &**id), texts).await?;
         for hits in all {
@@ -207,7 +207,7 @@ impl Shared {
         place: Place,
         ids: impl Iterator<Item = &'a str>,
         texts: &mut Texts,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         let ids: BTreeSet<&str> = ids.filter(|id| !texts.contains_key(*id)).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
         if !ids.is_empty() {
@@ -225,7 +225,7 @@ impl Shared {
         items: &[Proposal],
         (texts, signatures): (&mut Texts, &mut Signatures),
         (judge, immutable): (&dyn Judge, Seq),
-    ) -> Result<Vec<Match>, Trouble> {
+    ) -> Result<Vec<Match>, TxnError> {
         let ids = || items.iter().map(|item| &*item.id);
         self.read_texts(session, place, ids(), texts).await?;
         if judge.needs_signatures() {
@@ -243,7 +243,7 @@ impl Shared {
         place: Place,
         ids: impl Iterator<Item = &'a str>,
         signatures: &mut Signatures,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         let ids: BTreeSet<&str> = ids.filter(|id| !signatures.contains_key(*id)).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
         if !ids.is_empty() {

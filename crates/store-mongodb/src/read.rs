@@ -14,7 +14,7 @@ use super::documents::{
     self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged,
 };
 use super::propose::{Signatures, Texts};
-use super::retry::Trouble;
+use super::retry::TxnError;
 use super::write::Highest;
 use doppel_core::collection::{CollectionName, Radius};
 use doppel_core::index::POSTINGS_PER_KEY;
@@ -90,7 +90,7 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
-    ) -> Result<Option<Pointer>, Trouble> {
+    ) -> Result<Option<Pointer>, TxnError> {
         let asked = self.in_session(COLLECTIONS);
         let asked = asked.find_one(doc! { "_id": name.as_str() }).projection(Pointer::projection());
         let found = asked.session(&mut *session).await?;
@@ -104,7 +104,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         fingerprints: impl Iterator<Item = Fingerprint>,
-    ) -> Result<Highest, Trouble> {
+    ) -> Result<Highest, TxnError> {
         let buckets: BTreeSet<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
         if buckets.is_empty() {
             return Ok(Highest::new());
@@ -136,7 +136,7 @@ impl Shared {
         place: Place,
         fingerprints: &[Option<Fingerprint>],
         radius: Radius,
-    ) -> Result<Vec<Buckets>, Trouble> {
+    ) -> Result<Vec<Buckets>, TxnError> {
         let mut looking: Vec<Looking> = fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint)).collect();
         let mut probed: Vec<(BucketNumber, usize)> = Vec::new();
         for (at, fingerprint) in fingerprints.iter().enumerate() {
@@ -169,7 +169,7 @@ impl Shared {
         session: &mut ClientSession,
         number: Number,
         ids: &[&str],
-    ) -> Result<HashMap<String, Seq>, Trouble> {
+    ) -> Result<HashMap<String, Seq>, TxnError> {
         let records = self.in_session(RECORDS);
         let asked = records.find(among(number, ids)).projection(doc! { "seq": 1 }).batch_size(BATCH * 10);
         let mut cursor = asked.session(&mut *session).await?;
@@ -188,7 +188,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         ids: &[&str],
-    ) -> Result<Texts, Trouble> {
+    ) -> Result<Texts, TxnError> {
         let records = self.in_session(RECORDS);
         let asked = records.find(among(place.number, ids)).projection(doc! { "verdict": 0 }).batch_size(BATCH);
         let mut cursor = asked.session(&mut *session).await?;
@@ -221,7 +221,7 @@ impl Shared {
         session: &mut ClientSession,
         place: Place,
         ids: &[&str],
-    ) -> Result<Signatures, Trouble> {
+    ) -> Result<Signatures, TxnError> {
         let all = self.in_session(SIGNATURES);
         let asked = all.find(signatures_among(place, ids)).projection(doc! { "signed": 1 });
         let mut cursor = asked.batch_size(BATCH).session(&mut *session).await?;
@@ -235,7 +235,7 @@ impl Shared {
     }
 
     /// What is stored under an id. Outside a transaction.
-    pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, Trouble> {
+    pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, TxnError> {
         let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
     }
@@ -297,7 +297,7 @@ pub(super) fn among(number: Number, ids: &[&str]) -> Document {
 pub(super) async fn next(
     cursor: &mut SessionCursor<RawDocumentBuf>,
     session: &mut ClientSession,
-) -> Result<Option<RawDocumentBuf>, Trouble> {
+) -> Result<Option<RawDocumentBuf>, TxnError> {
     if !cursor.advance(session).await? {
         return Ok(None);
     }

@@ -24,6 +24,8 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(6);
 const DUPLICATE_KEY: i32 = 11_000;
 const WRITE_CONFLICT: i32 = 112;
 const UNAUTHORIZED: i32 = 13;
+/// The name of the database is that of another but for letter case.
+const OTHER_CASE: i32 = 13_297;
 /// The instant of a snapshot is too old, or older than a change of the schema: a later one will do.
 const SNAPSHOT: [i32; 4] = [227, 239, 246, 270];
 
@@ -49,24 +51,24 @@ impl Deadline {
 
 /// Why an attempt did not succeed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum TxnError {
     /// The driver's error.
     Driver(Error),
     /// What was read is no longer so; begin again.
-    Changed,
+    Conflict,
     /// Perhaps done, perhaps lost with the primary that did it: the server's code for not knowing. Say it again.
     Unconfirmed(i32),
     /// Final.
     Store(StoreError),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for TxnError {
     fn from(error: Error) -> Self {
         Self::Driver(error)
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for TxnError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -88,7 +90,7 @@ pub(super) trait Work: Send {
     type Answer: Send;
 
     /// One attempt; everything it does goes through `session`.
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Self::Answer>, Trouble>;
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Self::Answer>, TxnError>;
 }
 
 /// Attempts beyond the first, over all transactions of a store.
@@ -133,13 +135,13 @@ impl Retry {
             };
             let mut conflict = false;
             match trouble {
-                Trouble::Store(error) => return Err(error),
-                Trouble::Changed | Trouble::Unconfirmed(_) => {}
-                Trouble::Driver(error) if is_transient(&error) => {
+                TxnError::Store(error) => return Err(error),
+                TxnError::Conflict | TxnError::Unconfirmed(_) => {}
+                TxnError::Driver(error) if is_transient(&error) => {
                     conflict = code(&error) == Some(WRITE_CONFLICT);
                     last = Some(error);
                 }
-                Trouble::Driver(error) => return Err(fatal(&error)),
+                TxnError::Driver(error) => return Err(fatal(&error)),
             }
             // Whoever holds the latch is soon done, and an attempt to take it costs little.
             let paused =
@@ -153,7 +155,7 @@ impl Retry {
 }
 
 /// One attempt with its commit. Dropped half-way, the session aborts what is not committed.
-async fn once<W: Work>(client: &Client, deadline: Deadline, work: &mut W) -> std::result::Result<W::Answer, Trouble> {
+async fn once<W: Work>(client: &Client, deadline: Deadline, work: &mut W) -> std::result::Result<W::Answer, TxnError> {
     let mut session = client.start_session().await?;
     session.start_transaction().with_options(options(deadline)).await?;
     match work.attempt(&mut session).await? {
@@ -162,7 +164,7 @@ async fn once<W: Work>(client: &Client, deadline: Deadline, work: &mut W) -> std
     }
 }
 
-async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result::Result<(), Trouble> {
+async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result::Result<(), TxnError> {
     // The outer limit would drop the commit and call it late; here it must be called unknown, a little earlier.
     let limit = deadline.at().checked_sub(Duration::from_millis(20)).unwrap_or(deadline.at());
     for attempt in 0.. {
@@ -173,12 +175,12 @@ async fn commit(session: &mut ClientSession, deadline: Deadline) -> std::result:
                     break;
                 }
             }
-            Ok(Err(error)) if is_transient(&error) => return Err(Trouble::Driver(error)),
-            Ok(Err(error)) => return Err(Trouble::Store(StoreError::Unknown(summary(&error)))),
+            Ok(Err(error)) if is_transient(&error) => return Err(TxnError::Driver(error)),
+            Ok(Err(error)) => return Err(TxnError::Store(StoreError::Unknown(summary(&error)))),
             Err(_) => break,
         }
     }
-    Err(Trouble::Store(StoreError::Unknown("the database did not confirm the commit in time".into())))
+    Err(TxnError::Store(StoreError::Unknown("the database did not confirm the commit in time".into())))
 }
 
 fn options(deadline: Deadline) -> TransactionOptions {
@@ -249,15 +251,15 @@ pub(super) fn is_duplicate_key(error: &Error) -> bool {
 /// Fails when an update command's reply reports write errors, which come without an error of the command. A duplicate key
 /// there means that another transaction created the same document first: a conflict. So comes, too, that no majority has
 /// confirmed the writes: whoever steps down meanwhile may lose them.
-pub(super) fn check_reply(reply: &Document) -> std::result::Result<(), Trouble> {
+pub(super) fn check_reply(reply: &Document) -> std::result::Result<(), TxnError> {
     let code_of = |error: &Document| error.get_i32("code").unwrap_or(0);
     if let Ok(errors) = reply.get_array("writeErrors") {
         return match errors.first().and_then(|error| error.as_document()).map(code_of) {
-            Some(DUPLICATE_KEY | WRITE_CONFLICT) => Err(Trouble::Changed),
+            Some(DUPLICATE_KEY | WRITE_CONFLICT) => Err(TxnError::Conflict),
             code => Err(StoreError::Internal(format!("the database refused a write (code {code:?})")).into()),
         };
     }
-    reply.get_document("writeConcernError").map_or(Ok(()), |error| Err(Trouble::Unconfirmed(code_of(error))))
+    reply.get_document("writeConcernError").map_or(Ok(()), |error| Err(TxnError::Unconfirmed(code_of(error))))
 }
 
 /// The deadline came before a majority confirmed a write.
@@ -298,6 +300,10 @@ fn unavailable(error: &Error) -> StoreError {
 
 /// The error in few words. Never the document it was about: servers repeat values in duplicate key messages.
 pub(super) fn summary(error: &Error) -> String {
+    if code(error) == Some(OTHER_CASE) {
+        return "there is a database whose name differs in letter case alone; write store.database as it is written"
+            .into();
+    }
     match &*error.kind {
         ErrorKind::Command(command) => format!("{}, code {}", command.code_name, command.code),
         ErrorKind::Write(_) | ErrorKind::InsertMany(_) => format!("write error, code {}", code(error).unwrap_or(0)),
@@ -323,9 +329,9 @@ mod tests {
     #[test]
     fn a_duplicate_key_in_a_reply_means_that_another_was_first() {
         let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": DUPLICATE_KEY, "errmsg": "dup" }] };
-        assert!(matches!(check_reply(&reply), Err(Trouble::Changed)));
+        assert!(matches!(check_reply(&reply), Err(TxnError::Conflict)));
         let reply = doc! { "ok": 1, "writeErrors": [{ "index": 0, "code": 121, "errmsg": "validation" }] };
-        assert!(matches!(check_reply(&reply), Err(Trouble::Store(StoreError::Internal(_)))));
+        assert!(matches!(check_reply(&reply), Err(TxnError::Store(StoreError::Internal(_)))));
         assert!(check_reply(&doc! { "ok": 1, "n": 4 }).is_ok());
     }
 
@@ -339,7 +345,7 @@ mod tests {
     fn a_write_that_no_majority_confirmed_is_not_taken_as_done() {
         let concern = doc! { "code": 189, "codeName": "PrimarySteppedDown", "errmsg": "stepped down while waiting" };
         let reply = doc! { "ok": 1, "n": 1, "nModified": 1, "writeConcernError": concern };
-        assert!(matches!(check_reply(&reply), Err(Trouble::Unconfirmed(189))));
+        assert!(matches!(check_reply(&reply), Err(TxnError::Unconfirmed(189))));
         assert!(matches!(unconfirmed(189), StoreError::Unknown(_)), "the caller repeats it");
     }
 

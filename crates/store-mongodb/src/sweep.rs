@@ -13,7 +13,7 @@ use super::documents::{
     self, BLOCKS, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS, generation_key,
     signatures_of,
 };
-use super::retry::{self, End, Trouble, Work};
+use super::retry::{self, End, TxnError, Work};
 use super::{MongoStore, Shared, records_of};
 use doppel_core::collection::CollectionName;
 use doppel_store::{GenerationId, Result};
@@ -51,7 +51,7 @@ struct Drop<'a> {
 impl Work for Drop<'_> {
     type Answer = Option<Number>;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Option<Number>>, Trouble> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Option<Number>>, TxnError> {
         let collections = self.shared.documents(COLLECTIONS);
         let gone = collections.find_one_and_delete(doc! { "_id": self.name.as_str() }).session(&mut *session).await?;
         let Some(document) = gone else { return Ok(End::Abort(None)) };
@@ -63,12 +63,12 @@ impl Work for Drop<'_> {
 
 pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) -> Result<bool> {
     let dropped = match shared.cached(name).await? {
-        Some(known) => shared.transact_in_turn(known.number, &mut Drop { shared: &shared, name }).await?,
+        Some(known) => shared.transact_queued(known.number, &mut Drop { shared: &shared, name }).await?,
         None => None,
     };
     shared.cache.forget(name);
     if let Some(number) = dropped {
-        shared.lines.forget(number);
+        shared.latch_queues.forget(number);
         tokio::spawn(sweep(shared, (number, None)));
     }
     Ok(dropped.is_some())

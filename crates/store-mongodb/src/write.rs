@@ -7,7 +7,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::Shared;
 use super::documents::{self, BLOCKS, BucketNumber, Number, PAGE_ENTRIES, Page, SIGNATURES, SignatureDocument};
-use super::retry::{Trouble, check_reply};
+use super::retry::{TxnError, check_reply};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::Fingerprint;
@@ -47,7 +47,7 @@ impl Shared {
         session: &mut ClientSession,
         number: Number,
         from: &[(Page, RecordId)],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         let pulls = from.iter().map(|(page, id)| documents::pull_statement(number, *page, id));
         self.update(session, BLOCKS, pulls.collect()).await
     }
@@ -59,7 +59,7 @@ impl Shared {
         session: &mut ClientSession,
         number: Number,
         pages: &[(Page, RecordId)],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         if pages.is_empty() {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl Shared {
         session: &mut ClientSession,
         number: Number,
         layout: &Layout,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         let entries = layout.entries.iter();
         let statements = entries.map(|(page, entries)| documents::push_statement(number, *page, entries));
         self.update(session, BLOCKS, statements.collect()).await
@@ -91,7 +91,7 @@ impl Shared {
         number: Number,
         signatures: &[SignatureDocument],
         replace: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         let documents = signatures.iter().map(|signature| signature.encode(number));
         if replace {
             let statements = documents.map(|document| {
@@ -109,10 +109,10 @@ impl Shared {
         session: &mut ClientSession,
         collection: &str,
         documents: &[Document],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         match self.documents(collection).insert_many(documents).session(&mut *session).await {
             Ok(_) => Ok(()),
-            Err(error) if super::retry::is_duplicate_key(&error) => Err(Trouble::Changed),
+            Err(error) if super::retry::is_duplicate_key(&error) => Err(TxnError::Conflict),
             Err(error) => Err(error.into()),
         }
     }
@@ -123,7 +123,7 @@ impl Shared {
         session: &mut ClientSession,
         collection: &str,
         keys: Vec<Bson>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         if !keys.is_empty() {
             let filter = doc! { "_id": { "$in": keys } };
             self.documents(collection).delete_many(filter).session(&mut *session).await?;
@@ -137,7 +137,7 @@ impl Shared {
         session: &mut ClientSession,
         collection: &str,
         statements: Vec<Document>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TxnError> {
         if statements.is_empty() {
             return Ok(());
         }

@@ -109,6 +109,9 @@ impl Delivery<'_> {
             )),
             Failure::Unreached(why) => pause(format!("cannot reach {to}: {why}")),
             Failure::Untrusted(why, remedy) => Err(format!("the certificate of {to} is not trusted: {why}; {remedy}")),
+            Failure::Broken(why) if !self.heard && to.starts_with("http://") => {
+                pause(format!("the connection to {to} broke: {why}; if it speaks TLS, write https://"))
+            }
             Failure::Broken(why) => pause(format!("the connection to {to} broke: {why}")),
             Failure::Foreign => Err(format!("{to} does not answer as doppel does; is this its address?")),
             Failure::Refused { refusal, .. } if is_final(&refusal) => Err(refusal.detail),

@@ -29,7 +29,7 @@ use crate::latch::Latched;
 use crate::postings::Question;
 use crate::propose::{Hits, Ranked, judge_together};
 use crate::read::{Buckets, Place, Pointer, among, next};
-use crate::retry::{End, Trouble, Work};
+use crate::retry::{End, TxnError, Work};
 use crate::write::Layout;
 use doppel_core::collection::{CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
@@ -39,14 +39,14 @@ use doppel_store::{
     GenerationId, Judge, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord,
 };
 
-type Result<T> = std::result::Result<T, Trouble>;
+type Result<T> = std::result::Result<T, TxnError>;
 
 /// Changes that are made by one transaction, no two of one record.
 pub(super) struct Batch<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
     members: &'a [Arc<Member>],
-    /// See [`Line::confirmed`](crate::latch::Line::confirmed).
+    /// See [`LatchQueue::confirmed`](crate::latch::LatchQueue::confirmed).
     confirmed: Seq,
 }
 

@@ -202,10 +202,10 @@ impl Shared {
 
     /// Commits what waits until nothing does.
     async fn commit_all(self: Arc<Self>, name: &CollectionName, number: Number) {
-        let line = self.lines.of(number);
+        let queue = self.latch_queues.of(number);
         loop {
             // Others than changes of records have their turns between.
-            let turn = line.turn(Deadline::after(self.options.deadline)).await;
+            let turn = queue.enter(Deadline::after(self.options.deadline)).await;
             let Some(mut left) = self.commits.next(number) else { return };
             if turn.is_err() {
                 left.into_iter().for_each(|waiting| waiting.answer(Err(busy())));
@@ -263,10 +263,10 @@ impl Shared {
         let latest = members.iter().map(|member| member.deadline).max_by_key(|deadline| deadline.at());
         let deadline = latest.unwrap_or_else(|| self.deadline());
         let number = members.first().map_or(0, |member| member.known.number);
-        let line = self.lines.of(number);
-        let mut batch = Batch::new(&self, name, &members, line.confirmed());
+        let queue = self.latch_queues.of(number);
+        let mut batch = Batch::new(&self, name, &members, queue.confirmed());
         let (last, outcomes) = self.transact_latched(number, deadline, &mut batch).await?;
-        line.confirm(last);
+        queue.confirm(last);
         for (member, outcome) in members.iter().zip(&outcomes) {
             if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)
                 && let Registered::Created(record) | Registered::Replaced(record) = &**registered

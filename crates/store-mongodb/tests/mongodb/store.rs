@@ -421,6 +421,16 @@ async fn a_standalone_server_is_refused_with_the_command_that_helps() {
 }
 
 #[tokio::test]
+async fn a_database_whose_name_differs_from_another_in_letter_case_alone_is_refused_with_the_reason() {
+    let pair = Pair::start("letter_case").await;
+    let upper = pair.database.to_uppercase();
+    let connected = MongoStore::connect(pair.server.uri(), &upper, crate::mongod::options()).await;
+    let error = connected.err().expect("the server takes no second one");
+    assert!(error.to_string().contains("letter case"), "{error}");
+    pair.end().await;
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_is_said_to_be_within_the_time_given() {
     let options = Options {
         connect_timeout: Duration::from_millis(600),
