@@ -112,7 +112,7 @@ impl Activating {
         let guard: DdlGuard = Arc::clone(ddl_lock).blocking_lock_owned();
         let committer = self.committer.clone();
         let (sender, old) = crossbeam_channel::bounded(1);
-        let answer = exclusive::send(&committer, guard, move |_| self.commit(sender));
+        let answer = exclusive::send((&committer, None), guard, move |_| self.commit(sender));
         drop(committer);
         let lost = |_| Err(lost());
         let _ = reply.send(answer.blocking_recv().unwrap_or_else(lost));

@@ -17,9 +17,10 @@ use super::layout::{self, IndexEntry};
 use super::pending::{PendingRegistration, PendingRemoval};
 use super::pipeline::{
     AfterCommit, Answer, Barrier, Change, Conclusion, Effect, ExclusiveWork, JudgedRegistration, RecordChange, Reply,
-    Rollback,
+    Rollback, Update,
 };
 use doppel_core::record::RecordId;
+use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::{CollectionNumber, GenerationId, Registered, Result, Seq, StoreError};
 
 /// A batch is closed when it holds this much: one sync of 8 MiB takes about as long as writing it, and a memtable of
@@ -34,7 +35,7 @@ struct After {
     answer: AfterCommit,
 }
 
-/// Highest seq and count of a collection touched.
+/// Highest number and count of a collection touched.
 struct Numbers {
     collection: Arc<Collection>,
     highest: Seq,
@@ -75,19 +76,15 @@ impl Batch {
     /// All that is to be written: what was added, and the numbers of the collections touched.
     pub(super) fn take_ops(&mut self) -> Vec<Op> {
         let mut ops = std::mem::take(&mut self.ops);
-        for Numbers { collection, highest, count } in self.numbers.values() {
-            // Seqs ascend with positions, so the next one is above all that is on disk.
-            let next = collection.sequencer.lock().next_seq.max(highest + 1);
-            let value = layout::encode_numbers(next, *count).to_vec();
-            ops.push(Op::Put(Space::Meta, layout::numbers_key(collection.number), value));
-        }
+        ops.extend(self.numbers.values().map(|Numbers { collection, count, .. }| collection.numbers(*count)));
         ops
     }
 
     /// Shows the counts of what is published.
     pub(super) fn show_counts(&self) {
-        for Numbers { collection, count, .. } in self.numbers.values() {
+        for Numbers { collection, count, highest } in self.numbers.values() {
             collection.count.store(*count, Ordering::Release);
+            collection.published.send_replace(*highest);
         }
     }
 
@@ -107,14 +104,21 @@ impl Batch {
         self.ops.push(op);
     }
 
-    fn count(&mut self, collection: &Arc<Collection>, seq: Seq, change: i64) {
+    /// Notes the number of a change, and by how many records it changes their count.
+    fn count(&mut self, collection: &Arc<Collection>, number: Seq, change: i64) {
         let start = || {
             let count = collection.count.load(Ordering::Relaxed);
             Numbers { collection: Arc::clone(collection), highest: 0, count }
         };
         let numbers = self.numbers.entry(collection.number).or_insert_with(start);
-        numbers.highest = numbers.highest.max(seq);
+        numbers.highest = numbers.highest.max(number);
         numbers.count = numbers.count.saturating_add_signed(change);
+    }
+
+    /// Logs a change that the records do not show by themselves.
+    fn log(&mut self, collection: &Collection, number: Seq, id: &RecordId, kind: LoggedKind) -> Result<()> {
+        self.push(keys::logged(collection.number, &LoggedChange { number, id: id.clone(), kind })?);
+        Ok(())
     }
 
     fn add_barrier(&mut self, Barrier { ops, on_published, reply }: Barrier) {
@@ -139,19 +143,23 @@ impl Batch {
     fn add_record(&mut self, disk: &Disk, RecordChange { effect, mut rollback, reply }: RecordChange) {
         let result = match effect {
             Effect::Register(judged) => self.register(disk, judged, &mut rollback),
-            Effect::Update { record, value, filings } => {
-                let (number, seq) = (rollback.collection.number, record.seq);
-                self.push(Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), value));
-                for (generation, value) in filings {
-                    let key = layout::signature_key(number, generation, seq).to_vec();
-                    self.push(Op::Put(Space::Signatures, key, value));
-                }
-                Ok(Answer::Registered(Registered::Updated(record)))
-            }
-            Effect::Remove(id) => self.remove(disk, &id, &mut rollback),
+            Effect::Update(update) => self.update(&rollback.collection, update),
+            Effect::Remove { id, number } => self.remove(disk, &id, number, &mut rollback),
         };
         rollback.settle(!matches!(&result, Ok(Answer::Registered(Registered::Skipped(_))) | Err(_)));
         self.after.push(After { rollback: Some(rollback), answer: answer(reply, result) });
+    }
+
+    fn update(&mut self, collection: &Arc<Collection>, update: Update) -> Result<Answer> {
+        let Update { record, value, number, filings } = update;
+        self.log(collection, number, &record.id, LoggedKind::Updated { seq: record.seq })?;
+        self.count(collection, number, 0);
+        self.push(Op::Put(Space::Records, layout::record_key(collection.number, record.seq).to_vec(), value));
+        for (generation, value) in filings {
+            let key = layout::signature_key(collection.number, generation, record.seq).to_vec();
+            self.push(Op::Put(Space::Signatures, key, value));
+        }
+        Ok(Answer::Registered(Registered::Updated(record)))
     }
 
     fn register(&mut self, disk: &Disk, mut judged: JudgedRegistration, rollback: &mut Rollback) -> Result<Answer> {
@@ -163,6 +171,10 @@ impl Batch {
         };
         let Rollback { collection, removal, .. } = rollback;
         let (number, seq) = (collection.number, record.seq);
+        let replaces = removal.is_some();
+        if replaces {
+            self.log(collection, seq, &record.id, LoggedKind::Replaced)?;
+        }
         self.delete_removed(disk, collection, removal);
         self.push(Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), value));
         self.push(Op::Put(Space::Ids, layout::id_key(number, &record.id), seq.to_le_bytes().to_vec()));
@@ -171,21 +183,21 @@ impl Batch {
             let key = layout::signature_key(number, judged.pending.generation, seq).to_vec();
             self.push(Op::Put(Space::Pairs, key, keys::encode_pairs(&earlier)));
         }
-        let replaces = removal.is_some();
         self.count(collection, seq, i64::from(!replaces));
         let registered = if replaces { Registered::Replaced(record) } else { Registered::Created(record) };
         Ok(Answer::Registered(registered))
     }
 
     /// Removes a record: from the records, from every generation, and from what people decided.
-    fn remove(&mut self, disk: &Disk, id: &RecordId, rollback: &mut Rollback) -> Result<Answer> {
+    fn remove(&mut self, disk: &Disk, id: &RecordId, number: Seq, rollback: &mut Rollback) -> Result<Answer> {
         let Rollback { collection, removal, .. } = rollback;
         // A decision has a batch of its own, so that those of before are all published.
         let decisions = delete_decisions(disk, collection.number, id)?;
+        self.log(collection, number, id, LoggedKind::Removed)?;
         decisions.into_iter().for_each(|op| self.push(op));
         self.push(Op::Delete(Space::Ids, layout::id_key(collection.number, id)));
         self.delete_removed(disk, collection, removal);
-        self.count(collection, 0, -1);
+        self.count(collection, number, -1);
         Ok(Answer::Removed(true))
     }
 

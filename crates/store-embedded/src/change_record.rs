@@ -13,7 +13,9 @@ use super::conclude::conclude_early;
 use super::judging;
 use super::layout::{self, IndexEntry};
 use super::pending::PendingRemoval;
-use super::pipeline::{Answer, AnswerReceiver, Change, Effect, JudgedRegistration, RecordChange, Reply, Ticket};
+use super::pipeline::{
+    Answer, AnswerReceiver, Change, Effect, JudgedRegistration, RecordChange, Reply, Ticket, Update,
+};
 use super::sequencer;
 use super::shared_state::SharedState;
 use doppel_core::collection::CollectionName;
@@ -84,12 +86,12 @@ impl SharedState {
                 let filed = registration.generations().filter(|(generation, _)| missing.contains(generation));
                 let entry = |signed| layout::encode_entry(&IndexEntry::of(signed, true));
                 let filings = filed.map(|(generation, signed)| (generation, entry(signed))).collect();
-                let ticket = sequencer::update(&collection, &self.committer, registration)?;
+                let (ticket, number) = sequencer::update(&collection, &self.committer, registration)?;
                 registration.sequenced.notify();
-                (ticket, Effect::Update { record, value, filings })
+                (ticket, Effect::Update(Update { record, value, number, filings }))
             }
             Plan::Remove { id, removal } => match sequencer::remove(&collection, &self.committer, removal) {
-                Some(ticket) => (ticket, Effect::Remove(id.clone())),
+                Some((ticket, number)) => (ticket, Effect::Remove { id: id.clone(), number }),
                 None => return Ok(Begun::Answered(Ok(Answer::Removed(false)))),
             },
         };

@@ -6,10 +6,12 @@ use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::claims::Claims;
 use super::generation::Generation;
-use super::layout::{CollectionEntry, IndexEntry};
+use super::keyspaces::{Op, Space};
+use super::layout::{self, CollectionEntry, IndexEntry};
 use super::pending::{CommitOutcome, PendingRegistration};
 use doppel_core::collection::CollectionName;
 use doppel_store::rules::plan::Moment;
@@ -30,6 +32,8 @@ pub(super) struct Collection {
     /// Published live records.
     pub(super) count: AtomicU64,
     pub(super) claims: Arc<Claims>,
+    /// The highest number published since the directory was opened; 0 where none was.
+    pub(super) published: watch::Sender<Seq>,
     pub(super) sequencer: Mutex<SequencerState>,
     /// The generation whose index is being built, with what was removed meanwhile.
     pub(super) activation: Mutex<Option<Activation>>,
@@ -46,6 +50,7 @@ pub(super) struct Activation {
 
 /// What the sequencer of a collection decides on. Locked for microseconds, never across a wait or a read from disk.
 pub(super) struct SequencerState {
+    /// The next number of a change; the seq of a record is that of the change that stored it.
     pub(super) next_seq: Seq,
     /// The position of the next change, see `pipeline`.
     pub(super) next_position: u64,
@@ -71,6 +76,7 @@ impl Collection {
             number,
             count: AtomicU64::new(count),
             claims: Arc::default(),
+            published: watch::Sender::new(0),
             activation: Mutex::new(None),
             activating: Arc::default(),
             sequencer: Mutex::new(SequencerState {
@@ -103,6 +109,12 @@ impl Collection {
         self.shown.store(Arc::new(Shown { state, live }));
     }
 
+    /// Writes its next number, which is above all that is on disk since numbers ascend with positions, and how many records it has.
+    pub(super) fn numbers(&self, count: u64) -> Op {
+        let next = self.sequencer.lock().next_seq;
+        Op::Put(Space::Meta, layout::numbers_key(self.number), layout::encode_numbers(next, count).to_vec())
+    }
+
     /// Refuses what was called before the collection was dropped and is run after: its ranges are being deleted.
     ///
     /// # Errors
@@ -122,6 +134,13 @@ impl SequencerState {
     /// All generations: the live one, then the standby ones.
     pub(super) fn generations(&self) -> Vec<GenerationId> {
         std::iter::once(self.live).chain(self.standby.iter().copied()).collect()
+    }
+
+    /// The next number.
+    pub(super) fn draw(&mut self) -> Seq {
+        let drawn = self.next_seq;
+        self.next_seq += 1;
+        drawn
     }
 
     /// All registrations with a seq below this are settled, and published if they came to anything.

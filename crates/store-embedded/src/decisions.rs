@@ -1,6 +1,7 @@
 //! Decisions about pairs, see `keys` for how they lie on disk.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 
@@ -11,20 +12,50 @@ use super::free_space::Reserve;
 use super::judging::blocking;
 use super::keys;
 use super::keyspaces::{Op, Space};
+use super::sequencer;
 use super::shared_state::SharedState;
 use super::store::EmbeddedStore;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
-use doppel_store::{CollectionNumber, Result};
+use doppel_store::changes::{LoggedChange, LoggedKind};
+use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruling, check_rulings};
+use doppel_store::{CollectionNumber, Result, Seq, StoreError};
 
-/// Puts the rulings about a pair.
-fn put(collection: &Collection, decision: &Decision) -> Result<Vec<Op>> {
+/// Puts the rulings about a pair, by the change `change`. Run by the committer between two batches.
+fn put(collection: &Arc<Collection>, decision: Decision, change: Seq) -> Result<Exclusive<Decision>> {
     let (number, pair) = (collection.number, &decision.pair);
-    Ok(vec![
+    let (id, other) = (pair.a().clone(), pair.b().clone());
+    let judgement = decision.rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
+    let logged = LoggedChange { number: change, id, kind: LoggedKind::Decided { other, judgement } };
+    let ops = vec![
+        collection.numbers(collection.count.load(Ordering::Acquire)),
+        keys::logged(number, &logged)?,
         Op::Put(Space::Decisions, keys::decision_key(number, pair), keys::encode_rulings(&decision.rulings)?),
         Op::Put(Space::Decisions, keys::decision_backlink(number, pair), Vec::new()),
-    ])
+    ];
+    let published = Arc::clone(collection);
+    let on_published = move || {
+        published.published.send_replace(change);
+    };
+    Ok(Exclusive { ops, on_published: Box::new(on_published), value: decision })
+}
+
+impl EmbeddedStore {
+    /// Runs a change of a decision, in its place among the changes of the collection.
+    async fn change_decision(
+        &self,
+        name: &CollectionName,
+        change: impl FnOnce(&Disk, CollectionNumber) -> Result<Decision> + Send + 'static,
+    ) -> Result<Decision> {
+        let place = |shared: &SharedState| {
+            let collection = shared.collection(name)?;
+            let place = sequencer::other(&collection, &shared.committer);
+            let (ticket, number) = place.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
+            let work = move |disk: &Disk| put(&collection, change(disk, collection.number)?, number);
+            Ok((Some(ticket), work))
+        };
+        self.exclusive_at(Reserve::Whole, place).await
+    }
 }
 
 impl SharedState {
@@ -66,19 +97,14 @@ impl SharedState {
 #[async_trait]
 impl Decisions for EmbeddedStore {
     async fn decide(&self, name: &CollectionName, pair: RecordPair, ruling: Ruling) -> Result<Decision> {
-        let prepare = |shared: &SharedState| {
-            let (collection, name) = (shared.collection(name)?, name.clone());
-            Ok(move |disk: &Disk| {
-                collection.check_not_dropped(&name)?;
-                let stored = disk.get(&disk.view(), Space::Decisions, &keys::decision_key(collection.number, &pair))?;
-                let mut rulings = stored.map(|bytes| keys::decode_rulings(&bytes)).transpose()?.unwrap_or_default();
-                check_rulings(rulings.len())?;
-                rulings.push(ruling);
-                let decision = Decision { pair, rulings };
-                Ok(Exclusive::written(put(&collection, &decision)?, decision))
-            })
+        let add = move |disk: &Disk, number| {
+            let stored = disk.get(&disk.view(), Space::Decisions, &keys::decision_key(number, &pair))?;
+            let mut rulings = stored.map(|bytes| keys::decode_rulings(&bytes)).transpose()?.unwrap_or_default();
+            check_rulings(rulings.len())?;
+            rulings.push(ruling);
+            Ok(Decision { pair, rulings })
         };
-        self.exclusive(Reserve::Whole, prepare).await
+        self.change_decision(name, add).await
     }
 
     async fn decision(&self, name: &CollectionName, pair: &RecordPair) -> Result<Option<Decision>> {
@@ -104,14 +130,6 @@ impl Decisions for EmbeddedStore {
     }
 
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
-        let prepare = |shared: &SharedState| {
-            let (collection, name) = (shared.collection(name)?, name.clone());
-            let ops = put(&collection, &decision)?;
-            Ok(move |_: &Disk| {
-                collection.check_not_dropped(&name)?;
-                Ok(Exclusive::written(ops, ()))
-            })
-        };
-        self.exclusive(Reserve::Whole, prepare).await
+        self.change_decision(name, move |_, _| Ok(decision)).await.map(drop)
     }
 }

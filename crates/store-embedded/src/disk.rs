@@ -23,7 +23,7 @@ use super::failpoints::{fails, point};
 use super::free_space::filled_up;
 use super::inspect::{self, Found};
 use super::keyspaces::{NAMES, Op, Space};
-use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY};
+use super::layout::{self, FORMAT, FORMAT_RECORDS_ONLY, FORMAT_WITHOUT_CHANGES};
 use super::manifest::{self, Manifest, Marks, State};
 use super::opening::{check_keyspaces, database, open_error, tell_dropped};
 use super::options::{EmbeddedOptions, Opening, Workers};
@@ -142,7 +142,7 @@ impl Disk {
         match format {
             Some(FORMAT) => Ok(()),
             // Nothing in it need be written anew.
-            Some(FORMAT_RECORDS_ONLY) => self.set_format(),
+            Some(FORMAT_RECORDS_ONLY | FORMAT_WITHOUT_CHANGES) => self.set_format(),
             Some(newer) if newer > FORMAT => Err(StoreError::Internal(format!(
                 "{} has format {newer}, this program knows up to {FORMAT}; run the newer program version, or restore a \
                  backup made before the upgrade",
@@ -358,6 +358,12 @@ impl Disk {
     pub(super) fn first_from(&self, view: &Snapshot, space: Space, from: &[u8]) -> Result<Option<fjall::UserKey>> {
         let first = view.range(self.keyspace(space), from.to_vec()..).next();
         first.map(|first| first.key().map_err(io)).transpose()
+    }
+
+    /// The last key that begins with `prefix`.
+    pub(super) fn last_key(&self, view: &Snapshot, space: Space, prefix: &[u8]) -> Result<Option<fjall::UserKey>> {
+        let last = view.prefix(self.keyspace(space), prefix).next_back();
+        last.map(|last| last.key().map_err(io)).transpose()
     }
 
     /// Values whose keys begin with `prefix`, from the last one backwards, up to the first that cannot be read.

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::disk::Disk;
 use super::keyspaces::Op;
-use super::pipeline::{AfterCommit, Change, Message, OnPublished};
+use super::pipeline::{AfterCommit, Change, Message, OnPublished, Ticket};
 use doppel_store::{Result, StoreError};
 
 /// What such a change writes and answers.
@@ -26,9 +26,9 @@ impl<T> Exclusive<T> {
     }
 }
 
-/// Sends `work` to the committer. `held` is released before the answer goes out.
+/// Sends `work` to the committer, to be run in the place of its ticket, or at once where it has none. `held` is released before the answer goes out.
 pub(super) fn send<T: Send + 'static>(
-    committer: &Sender<Message>,
+    (committer, ticket): (&Sender<Message>, Option<Ticket>),
     held: impl Send + 'static,
     work: impl FnOnce(&Disk) -> Result<Exclusive<T>> + Send + 'static,
 ) -> oneshot::Receiver<Result<T>> {
@@ -53,7 +53,11 @@ pub(super) fn send<T: Send + 'static>(
         };
         (ops, Box::new(after))
     };
-    // Without a committer the answer channel closes, and the caller is answered that the store is gone.
-    let _ = committer.send(Message::Unordered(Change::Exclusive(Box::new(run))));
+    let change = Change::Exclusive(Box::new(run));
+    match ticket {
+        Some(ticket) => ticket.deliver(|_| change),
+        // Without a committer the answer channel closes, and the caller is answered that the store is gone.
+        None => drop(committer.send(Message::Unordered(change))),
+    }
     answer
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use fjall::Snapshot;
+
 use super::collection::Collection;
 use super::generation::Generation;
 use super::judging::{blocking, confirmed_proposal, for_each, judge_stored};
@@ -91,30 +93,45 @@ impl SharedState {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<StoredRecord>> {
-        let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
-        let view = self.disk.view();
-        let (from, to) = (layout::record_key(collection.number, first), collection.number.next().0.to_be_bytes());
-        let read = || {
-            let entries = self.disk.range(&view, Space::Records, &from, &to);
-            let records = entries.map(|entry| {
-                let (key, value) = entry?;
-                let seq = layout::seq_of_key(&key)?;
-                let at = (Space::Records, collection.number, seq);
-                self.disk.tolerate(at, layout::decode_record(seq, &value, true))
-            });
-            records.filter_map(Result::transpose).take(limit).collect()
-        };
+        let read = || self.records_in(&self.disk.view(), collection, after, limit);
         if limit > 1 { blocking(read) } else { read() }
+    }
+
+    /// Records in `view`, in seq order.
+    pub(super) fn records_in(
+        &self,
+        view: &Arc<Snapshot>,
+        collection: &Collection,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<StoredRecord>> {
+        let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
+        let (from, to) = (layout::record_key(collection.number, first), collection.number.next().0.to_be_bytes());
+        let entries = self.disk.range(view, Space::Records, &from, &to);
+        let records = entries.map(|entry| {
+            let (key, value) = entry?;
+            let seq = layout::seq_of_key(&key)?;
+            let at = (Space::Records, collection.number, seq);
+            self.disk.tolerate(at, layout::decode_record(seq, &value, true))
+        });
+        records.filter_map(Result::transpose).take(limit).collect()
     }
 
     /// Published records with these seqs, in seq order.
     pub(super) fn stored_records_at(&self, collection: &Collection, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
-        let seqs: BTreeSet<Seq> = seqs.iter().copied().collect();
-        let view = self.disk.view();
-        let read = || {
-            let records = seqs.iter().map(|seq| self.disk.record(&view, collection.number, *seq, true));
-            records.filter_map(Result::transpose).collect()
-        };
+        let read = || self.records_at_in(&self.disk.view(), collection, seqs);
         if seqs.len() > 1 { blocking(read) } else { read() }
+    }
+
+    /// Records in `view` with these seqs, in seq order.
+    pub(super) fn records_at_in(
+        &self,
+        view: &Snapshot,
+        collection: &Collection,
+        seqs: &[Seq],
+    ) -> Result<Vec<StoredRecord>> {
+        let seqs: BTreeSet<Seq> = seqs.iter().copied().collect();
+        let records = seqs.iter().map(|seq| self.disk.record(view, collection.number, *seq, true));
+        records.filter_map(Result::transpose).collect()
     }
 }

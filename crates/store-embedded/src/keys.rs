@@ -6,6 +6,8 @@
 //! |---|---|---|
 //! | `meta` | `s/` number u32, generation u32 | statistics the generation was begun with, as given |
 //! | `meta` | `f/` number u32, version u32 | document frequencies of the collection, as given |
+//! | `meta` | `h/` number u32, change u64 | JSON of the change, see [`LoggedChange`] |
+//! | `meta` | `x/` number u32 | u64: the highest change that is not logged any more |
 //! | `meta` | `g/` number u32, generation u32 | empty: the generation is dropped, its ranges are still to be deleted |
 //! | `pairs` | number u32, generation u32, seq u64 | see [`encode_pairs`] |
 //! | `decisions` | number u32, 0, lower id, 0, higher id | JSON: the rulings, in order |
@@ -14,13 +16,18 @@
 //!
 //! Ids hold no control characters, so the 0 between two of them keeps pairs in order of the lower id, then the higher.
 
+use super::keyspaces::{Op, Space};
+use super::layout;
 use doppel_core::record::RecordId;
+use doppel_store::changes::LoggedChange;
 use doppel_store::decisions::{RecordPair, Ruling};
 use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError};
 
 pub(super) const PREFIX_GENERATION_TOMBSTONE: &[u8] = b"g/";
 const PREFIX_STATISTICS: &[u8] = b"s/";
 const PREFIX_FREQUENCIES: &[u8] = b"f/";
+const PREFIX_CHANGES: &[u8] = b"h/";
+const PREFIX_FORGOTTEN: &[u8] = b"x/";
 const PAIRS: u8 = 1;
 const BY_LOWER: u8 = 0;
 const BY_HIGHER: u8 = 1;
@@ -47,9 +54,38 @@ pub(super) fn frequencies_prefix(number: CollectionNumber) -> Vec<u8> {
     [PREFIX_FREQUENCIES, &number.0.to_be_bytes()].concat()
 }
 
+/// Where a change of a collection is logged.
+pub(super) fn change_key(number: CollectionNumber, change: Seq) -> Vec<u8> {
+    [&changes_prefix(number)[..], &change.to_be_bytes()].concat()
+}
+
+/// What the keys of all logged changes begin with.
+pub(super) fn changes_prefix(number: CollectionNumber) -> Vec<u8> {
+    [PREFIX_CHANGES, &number.0.to_be_bytes()].concat()
+}
+
+/// Where the highest change is that is not logged any more.
+pub(super) fn forgotten_key(number: CollectionNumber) -> Vec<u8> {
+    [PREFIX_FORGOTTEN, &number.0.to_be_bytes()].concat()
+}
+
+/// Logs a change of a collection.
+pub(super) fn logged(number: CollectionNumber, change: &LoggedChange) -> Result<Op> {
+    let value = serde_json::to_vec(change).map_err(|error| StoreError::Internal(error.to_string()))?;
+    Ok(Op::Put(Space::Meta, change_key(number, change.number), value))
+}
+
+/// The change that is logged at `key`.
+pub(super) fn decode_change(key: &[u8], value: &[u8]) -> Result<LoggedChange> {
+    let unreadable =
+        |error: serde_json::Error| StoreError::Internal(format!("a change on disk cannot be read: {error}"));
+    let logged: LoggedChange = serde_json::from_slice(value).map_err(unreadable)?;
+    Ok(LoggedChange { number: layout::seq_of_key(key)?, ..logged })
+}
+
 /// What all such keys of a collection begin with.
-pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 3] {
-    [PREFIX_STATISTICS, PREFIX_GENERATION_TOMBSTONE, PREFIX_FREQUENCIES]
+pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 5] {
+    [PREFIX_STATISTICS, PREFIX_GENERATION_TOMBSTONE, PREFIX_FREQUENCIES, PREFIX_CHANGES, PREFIX_FORGOTTEN]
         .map(|prefix| [prefix, &number.0.to_be_bytes()].concat())
 }
 

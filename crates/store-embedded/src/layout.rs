@@ -29,7 +29,10 @@ use doppel_core::verdict::{Fingerprint, Verdict};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
 
 /// Version of the whole directory. Raised when an older program could misread it.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
+/// The format before changes were logged. A program that knows no more would not log its own, so that opening such a directory makes
+/// it one of [`FORMAT`].
+pub(super) const FORMAT_WITHOUT_CHANGES: u32 = 2;
 /// The format before there were generations, pairs, decisions and tasks. A program that knows no more would leave them behind
 /// when it changes records, so that opening such a directory makes it one of [`FORMAT`].
 pub(super) const FORMAT_RECORDS_ONLY: u32 = 1;

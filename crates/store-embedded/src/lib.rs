@@ -35,6 +35,7 @@ mod activate;
 mod admin;
 mod batch;
 mod change_record;
+mod changes;
 mod claims;
 mod collection;
 mod committer;

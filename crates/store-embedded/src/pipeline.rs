@@ -94,14 +94,23 @@ pub(super) enum Effect {
     /// Stores a record under a new seq, unless it is a duplicate that is to be skipped.
     Register(JudgedRegistration),
     /// Gives a record other content under the same seq.
-    Update {
-        record: StoredRecord,
-        value: Vec<u8>,
-        /// For generations that do not have it filed yet.
-        filings: Vec<(GenerationId, Vec<u8>)>,
-    },
+    Update(Update),
     /// Leaves nothing under the id.
-    Remove(RecordId),
+    Remove {
+        id: RecordId,
+        /// Of the change.
+        number: Seq,
+    },
+}
+
+/// Other content of a record.
+pub(super) struct Update {
+    pub(super) record: StoredRecord,
+    pub(super) value: Vec<u8>,
+    /// Of the change.
+    pub(super) number: Seq,
+    /// For generations that do not have it filed yet.
+    pub(super) filings: Vec<(GenerationId, Vec<u8>)>,
 }
 
 /// What the index proposed for a registration when it was sequenced.

@@ -32,7 +32,7 @@ pub(super) fn store(
     let seq = state.next_seq;
     let found = live.propose(&registration.signed);
     live.insert(seq, &registration.signed)?;
-    state.next_seq += 1;
+    state.draw();
     let own = replaced.as_ref().map(|removal| removal.seq);
     let proposals = proposals(&state, registration, found, own);
     let pending = Arc::new(pending(registration, seq, replaced.as_ref()));
@@ -42,7 +42,7 @@ pub(super) fn store(
     Ok((take(&mut state, rollback, committer), pending, proposals))
 }
 
-/// Sequences other content under the same seq, which the index need not know.
+/// Sequences other content under the same seq, which the index need not know. With the number of the change.
 ///
 /// # Errors
 /// As [`SequencerState::check`].
@@ -50,21 +50,36 @@ pub(super) fn update(
     collection: &Arc<Collection>,
     committer: &Sender<Message>,
     registration: &Registration,
-) -> Result<Ticket> {
+) -> Result<(Ticket, Seq)> {
     let mut state = collection.sequencer.lock();
     state.check(registration)?;
-    Ok(take(&mut state, Rollback::nothing(collection), committer))
+    let number = state.draw();
+    Ok((take(&mut state, Rollback::nothing(collection), committer), number))
 }
 
-/// Sequences a removal; `None` where the whole collection is dropped.
+/// Sequences what changes no record: with the number of the change; `None` where the whole collection is dropped.
+pub(super) fn other(collection: &Arc<Collection>, committer: &Sender<Message>) -> Option<(Ticket, Seq)> {
+    let mut state = collection.sequencer.lock();
+    if state.dropped {
+        return None;
+    }
+    let number = state.draw();
+    Some((take(&mut state, Rollback::nothing(collection), committer), number))
+}
+
+/// Sequences a removal, with the number of the change; `None` where the whole collection is dropped.
 pub(super) fn remove(
     collection: &Arc<Collection>,
     committer: &Sender<Message>,
     removal: PendingRemoval,
-) -> Option<Ticket> {
+) -> Option<(Ticket, Seq)> {
     let mut state = collection.sequencer.lock();
+    if state.dropped {
+        return None;
+    }
+    let number = state.draw();
     let rollback = Rollback { collection: Arc::clone(collection), registration: None, removal: Some(removal) };
-    (!state.dropped).then(|| take(&mut state, rollback, committer))
+    Some((take(&mut state, rollback, committer), number))
 }
 
 /// Sequences nothing: only a position behind all changes so far.

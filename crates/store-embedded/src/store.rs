@@ -16,7 +16,7 @@ use super::errors::{gone, lost, unavailable};
 use super::exclusive::{self, Exclusive};
 use super::free_space::{FreeSpace, Reserve};
 use super::options::{EmbeddedOptions, Workers};
-use super::pipeline::{Answer, AnswerReceiver};
+use super::pipeline::{Answer, AnswerReceiver, Ticket};
 use super::reopen;
 use super::shared_state::SharedState;
 use super::supervisor::{self, MAX_PENDING, Supervisor};
@@ -131,12 +131,24 @@ impl EmbeddedStore {
     where
         W: FnOnce(&Disk) -> Result<Exclusive<T>> + Send + 'static,
     {
+        self.exclusive_at(reserve, |shared| Ok((None, prepare(shared)?))).await
+    }
+
+    /// The same, for a change that may have a place among those of its collection.
+    pub(super) async fn exclusive_at<T: Send + 'static, W>(
+        &self,
+        reserve: Reserve,
+        prepare: impl FnOnce(&SharedState) -> Result<(Option<Ticket>, W)> + Send,
+    ) -> Result<T>
+    where
+        W: FnOnce(&Disk) -> Result<Exclusive<T>> + Send + 'static,
+    {
         let deadline = write_watchdog::deadline();
         let permit = self.permit(deadline).await?;
         // The shared state is released before anything is awaited: one that failed must be able to end.
         let answer = self.writable(reserve).and_then(|shared| {
-            let work = prepare(&shared)?;
-            Ok(exclusive::send::<T>(&shared.committer, permit, work))
+            let (ticket, work) = prepare(&shared)?;
+            Ok(exclusive::send::<T>((&shared.committer, ticket), permit, work))
         })?;
         self.answered_by(Some(deadline), answer).await
     }

@@ -110,7 +110,14 @@ impl Shared {
     pub(super) async fn create_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>> {
         let number = self.next_number().await?;
         let state = CollectionState::first(CollectionNumber(number as u32), spec);
-        let document = CollectionDocument { number, state, last_generation: GenerationId(1), commits: 0, decided: 0 };
+        let document = CollectionDocument {
+            number,
+            state,
+            last_generation: GenerationId(1),
+            commits: 0,
+            decided: 0,
+            forgotten: 0,
+        };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
             Ok(_) => Ok(Arc::clone(&self.cache.put(document).state)),

@@ -7,17 +7,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use mongodb::options::ReturnDocument;
 
 use super::documents::{
-    COLLECTIONS, DECISIONS, Number, damaged, decision_key, decode_decision, encode_ruling, naming_first, naming_second,
+    CHANGES, COLLECTIONS, DECISIONS, Number, damaged, decision_key, decode_decision, encode_change, encode_ruling,
+    naming_first, naming_second,
 };
 use super::retry::{End, TxnError, Work, check_reply};
 use super::{MongoStore, Shared, server};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
-use doppel_store::decisions::{Decision, Decisions, RecordPair, Ruling, check_rulings};
+use doppel_store::changes::{LoggedChange, LoggedKind};
+use doppel_store::decisions::{Decision, Decisions, Judgement, RecordPair, Ruling, check_rulings};
 use doppel_store::{Registration, Result, Seq};
 
 #[async_trait]
@@ -26,7 +28,6 @@ impl Decisions for MongoStore {
         let (shared, name) = (self.shared.clone(), name.clone());
         let deciding = async move {
             let number = shared.known(&name).await?.number;
-            let ruling = encode_ruling(&ruling);
             let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
@@ -73,9 +74,8 @@ impl Decisions for MongoStore {
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
         let (shared, name) = (self.shared.clone(), name.clone());
         let putting = async move {
-            let rulings = decision.rulings.iter().map(encode_ruling).map(Bson::from).collect();
             let number = shared.known(&name).await?.number;
-            let mut work = Putting { shared: &shared, name: &name, number, pair: &decision.pair, rulings };
+            let mut work = Putting { shared: &shared, name: &name, number, decision: &decision };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
             done
@@ -132,15 +132,19 @@ impl Shared {
         Ok(overruled.map(|registration| registration.id.clone()).collect())
     }
 
-    /// Takes the latch for a change of a decision, and notes that as the last one.
+    /// Takes the latch for a change of a decision, notes that as the last one, and logs it.
     async fn latch_decisions(
         &self,
         session: &mut ClientSession,
-        name: &CollectionName,
-        number: Number,
+        (name, number): (&CollectionName, Number),
+        pair: &RecordPair,
+        judgement: Judgement,
     ) -> std::result::Result<(), TxnError> {
         let last = self.latch(session, name, number).await?.last;
-        self.note_decision(session, name, last).await
+        self.note_decision(session, name, last).await?;
+        let kind = LoggedKind::Decided { other: pair.b().clone(), judgement };
+        let logged = encode_change(number, &LoggedChange { number: last, id: pair.a().clone(), kind })?;
+        self.insert(session, CHANGES, &[logged]).await
     }
 
     async fn note_decision(
@@ -180,7 +184,7 @@ struct Deciding<'a> {
     name: &'a CollectionName,
     number: Number,
     pair: &'a RecordPair,
-    ruling: Document,
+    ruling: Ruling,
 }
 
 #[async_trait]
@@ -189,10 +193,10 @@ impl Work for Deciding<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Decision>, TxnError> {
         let Self { shared, name, number, pair, ruling } = self;
-        shared.latch_decisions(session, name, *number).await?;
+        shared.latch_decisions(session, (name, *number), pair, ruling.judgement).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
-        let change = doc! { "$push": { "rulings": ruling.clone() } };
+        let change = doc! { "$push": { "rulings": encode_ruling(ruling) } };
         let changed = decisions.find_one_and_update(key, change).upsert(true).return_document(ReturnDocument::After);
         let decided = match changed.session(&mut *session).await {
             Ok(Some(document)) => decode_decision(&document)?,
@@ -209,8 +213,7 @@ struct Putting<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
     number: Number,
-    pair: &'a RecordPair,
-    rulings: Vec<Bson>,
+    decision: &'a Decision,
 }
 
 #[async_trait]
@@ -218,11 +221,13 @@ impl Work for Putting<'_> {
     type Answer = ();
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
-        let Self { shared, name, number, pair, rulings } = self;
-        shared.latch_decisions(session, name, *number).await?;
+        let Self { shared, name, number, decision: Decision { pair, rulings } } = self;
+        let judgement = rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
+        shared.latch_decisions(session, (name, *number), pair, judgement).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
-        let put = decisions.update_one(key, doc! { "$set": { "rulings": &*rulings } }).upsert(true);
+        let rulings: Vec<Document> = rulings.iter().map(encode_ruling).collect();
+        let put = decisions.update_one(key, doc! { "$set": { "rulings": rulings } }).upsert(true);
         match put.session(&mut *session).await {
             Ok(_) => Ok(End::Commit(())),
             Err(error) => Err(error.into()),

@@ -14,7 +14,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mongodb::ClientSession;
@@ -22,7 +21,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, ReadConcern, ReturnDocument, WriteConcern};
 use parking_lot::Mutex;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, watch};
 
 use super::Shared;
 use super::documents::{COLLECTIONS, Number, WAITING, damaged};
@@ -50,7 +49,7 @@ pub(super) struct Latched {
 #[derive(Default)]
 pub(super) struct LatchQueue {
     entered: Arc<tokio::sync::Mutex<()>>,
-    confirmed: AtomicU64,
+    confirmed: watch::Sender<Seq>,
 }
 
 impl LatchQueue {
@@ -63,12 +62,21 @@ impl LatchQueue {
     /// A commit up to which a majority is known to have confirmed all: what has such a seq is never rolled back, so that the seq
     /// names one content for ever.
     pub(super) fn confirmed(&self) -> Seq {
-        self.confirmed.load(Ordering::Acquire)
+        *self.confirmed.borrow()
     }
 
     /// Notes that a majority has confirmed a commit.
     pub(super) fn confirm(&self, last: Seq) {
-        self.confirmed.fetch_max(last, Ordering::AcqRel);
+        self.confirmed.send_if_modified(|confirmed| {
+            let is_later = last > *confirmed;
+            *confirmed = last.max(*confirmed);
+            is_later
+        });
+    }
+
+    /// Shows [`LatchQueue::confirmed`] as it rises.
+    pub(super) fn confirmations(&self) -> watch::Receiver<Seq> {
+        self.confirmed.subscribe()
     }
 }
 

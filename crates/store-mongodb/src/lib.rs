@@ -26,6 +26,7 @@
 //! The futures of public functions are boxed, so that this crate compiles them and not every crate that waits for them.
 
 mod admin;
+mod changes;
 mod commit;
 mod decisions;
 mod doctor;
@@ -129,6 +130,7 @@ struct Shared {
     cache: admin::Cache,
     commits: commit::Commits,
     latch_queues: latch::LatchQueues,
+    last_commits: changes::LastCommitsSender,
     /// The name of this instance among others.
     instance: String,
     closed: AtomicBool,
@@ -158,6 +160,7 @@ impl MongoStore {
                     cache: admin::Cache::default(),
                     commits: commit::Commits::default(),
                     latch_queues: latch::LatchQueues::default(),
+                    last_commits: changes::LastCommitsSender::default(),
                     instance: (options.clock.unique_id)(),
                     closed: AtomicBool::new(false),
                     options,
@@ -174,6 +177,7 @@ impl MongoStore {
                 }
             }
             store.finish_drops();
+            tokio::spawn(changes::watch_commits(Arc::downgrade(&store.shared)));
             Ok(store)
         })
     }

@@ -10,7 +10,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{
-    self, BLOCKS, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS, generation_key,
+    self, BLOCKS, CHANGES, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS, generation_key,
     signatures_of,
 };
 use super::retry::{self, End, TxnError, Work};
@@ -124,6 +124,7 @@ async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::err
                 (BLOCKS, doc! { "c": number }),
                 (STATISTICS, own()),
                 (DECISIONS, own()),
+                (CHANGES, own()),
             ]
         }
         Some(generation) => {

@@ -19,6 +19,7 @@
 //! (`remove`, `drop_collection`, `drop_generation`), or end what takes room (`complete_generation`, `activate_generation`,
 //! `put_task`), only when the last bytes are gone. What else may happen is under `# Errors` of each call.
 
+pub mod changes;
 #[cfg(feature = "testkit")]
 pub mod conformance;
 pub mod decisions;
@@ -36,6 +37,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+pub use self::changes::Changes;
 pub use self::decisions::Decisions;
 pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
@@ -418,6 +420,19 @@ pub enum StoreError {
         /// The limit, in bytes.
         most: usize,
     },
+    /// Not all changes behind the number asked from are known: they are logged no more, or the number is above the last one.
+    #[error(
+        "changes of collection {collection} from {after} on are not all known any more; read its records anew, then go on from \
+         {last}"
+    )]
+    ChangesForgotten {
+        /// Of which collection.
+        collection: CollectionName,
+        /// The number asked from.
+        after: Seq,
+        /// The number of its last change: whoever reads all records and decisions behind this answer goes on from here.
+        last: Seq,
+    },
     /// The index of a generation takes no further record.
     #[error(transparent)]
     IndexFull(#[from] IndexFull),
@@ -455,7 +470,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Keeps records and answers lookups; see the module for its promises.
 #[async_trait]
-pub trait Store: Generations + Decisions + Tasks + Frequencies + Send + Sync + 'static {
+pub trait Store: Changes + Generations + Decisions + Tasks + Frequencies + Send + Sync + 'static {
     /// Creates a collection with its first generation (1).
     ///
     /// # Errors

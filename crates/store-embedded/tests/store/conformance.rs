@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use doppel_store::conformance::{ALL, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id};
+use doppel_store::conformance::{
+    ALL, CHANGES, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id,
+};
 use doppel_store::model::ModelStore;
 use doppel_store::{Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -22,26 +24,26 @@ async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_model_keeps_the_promises() {
-    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_keeps_the_promises() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_keeps_the_promises_on_one_thread() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn everything_is_there_after_opening_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let first: Arc<dyn Store> = open(dir.path());
-    run(Arc::clone(&first), &[ALL, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
+    run(Arc::clone(&first), &[ALL, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES]).await;
     let before = contents(&first).await;
     first.close().await.expect("an orderly end");
     assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store says so");
@@ -138,6 +140,9 @@ async fn a_directory_of_the_format_before_opens_and_is_one_of_todays_afterwards(
         }
         meta.get("format").expect("a read").map(|bytes| bytes.to_vec())
     };
+    format(Some(2));
+    drop(open(dir.path()));
+    assert_eq!(format(None), Some(3u32.to_le_bytes().to_vec()), "an older program refuses it");
     format(Some(1));
     let store: Arc<dyn Store> = open(dir.path());
     let desk = Desk::existing(&store, "desk");
@@ -146,8 +151,8 @@ async fn a_directory_of_the_format_before_opens_and_is_one_of_todays_afterwards(
     desk.activate(second).await;
     assert_eq!(desk.find_live(&Sample::with_keys("x", [1, 3])).await, ["a"]);
     drop((desk, store));
-    assert_eq!(format(None), Some(2u32.to_le_bytes().to_vec()), "an older program refuses it");
-    format(Some(3));
+    assert_eq!(format(None), Some(3u32.to_le_bytes().to_vec()), "an older program refuses it");
+    format(Some(4));
     let error = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).err().expect("it is newer").to_string();
-    assert!(error.contains("format 3") && error.contains("newer program"), "{error}");
+    assert!(error.contains("format 4") && error.contains("newer program"), "{error}");
 }

@@ -22,8 +22,8 @@ use super::plan::{Old, Plan};
 use super::{Change, Changed, Member};
 use crate::Shared;
 use crate::documents::{
-    Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_content, record_key, signature_key,
-    verdict_content,
+    CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_content, record_key,
+    signature_key, verdict_content,
 };
 use crate::latch::Latched;
 use crate::postings::Question;
@@ -34,6 +34,7 @@ use crate::write::Layout;
 use doppel_core::collection::{CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
+use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::rules::conclude::{Conclusion, conclude};
 use doppel_store::{
     GenerationId, Judge, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord,
@@ -61,6 +62,7 @@ struct Writes {
     /// Pages that entries of a record leave.
     taken_entries: Vec<(Page, RecordId)>,
     removed: Vec<RecordId>,
+    logged: Vec<LoggedChange>,
 }
 
 /// A record that is filed in standby generations, too.
@@ -135,7 +137,8 @@ impl<'a> Batch<'a> {
                     Ok(Changed::Registered(Box::new(outcome)))
                 }
                 Plan::Update(registration, old, missing) => {
-                    let seq = old.record.record.seq;
+                    let (number, seq) = (seq, old.record.record.seq);
+                    writes.log(number, member.id(), LoggedKind::Updated { seq });
                     let updated = update(place, registration, old, &mut earlier, &mut writes);
                     standby.push(Standby { registration, seq, generations: missing });
                     Ok(Changed::Registered(Box::new(Registered::Updated(updated))))
@@ -144,6 +147,7 @@ impl<'a> Batch<'a> {
                     let id = member.id();
                     earlier.remove(id.as_str(), near);
                     writes.remove(place, id, &old);
+                    writes.log(seq, id, LoggedKind::Removed);
                     Ok(Changed::Removed(true))
                 }
             };
@@ -351,6 +355,11 @@ impl<'a> Batch<'a> {
         shared.take_entries(session, place.number, &writes.taken_entries).await?;
         shared.push_entries(session, place.number, &writes.layout).await?;
         shared.remove_empty_pages(session, place.number, &writes.taken_entries).await?;
+        let logged = writes.logged.iter().map(|change| encode_change(place.number, change));
+        let logged = logged.collect::<StoreResult<Vec<_>>>()?;
+        if !logged.is_empty() {
+            shared.insert(session, CHANGES, &logged).await?;
+        }
         if !writes.removed.is_empty() && pointer.decided > 0 {
             shared.forget_decisions(session, (self.name, place.number), &writes.removed, last).await?;
         }
@@ -387,6 +396,7 @@ impl Put<'_> {
         if let Some(old) = &old {
             earlier.remove(id.as_str(), near);
             writes.take_away(place, id, old);
+            writes.log(seq, id, LoggedKind::Replaced);
             let key = doc! { "_id": record_key(place.number, id) };
             writes.changed_records.push(doc! { "q": key, "u": document });
         } else {
@@ -427,6 +437,11 @@ impl Writes {
             self.removed_signatures.push(signature_key(place.number, filed.generation, id).into());
             self.taken_entries.extend(filed.places().into_iter().map(|page| (page, id.clone())));
         }
+    }
+
+    /// Logs a change that the records do not show by themselves.
+    fn log(&mut self, number: Seq, id: &RecordId, kind: LoggedKind) {
+        self.logged.push(LoggedChange { number, id: id.clone(), kind });
     }
 
     fn remove(&mut self, place: Place, id: &RecordId, old: &Old) {

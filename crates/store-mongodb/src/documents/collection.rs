@@ -18,6 +18,8 @@ pub(in super::super) struct CollectionDocument {
     pub(in super::super) commits: Seq,
     /// The commit that changed a decision last; 0 where none did.
     pub(in super::super) decided: Seq,
+    /// The highest commit that is not logged any more; 0 where all are.
+    pub(in super::super) forgotten: Seq,
 }
 
 impl CollectionDocument {
@@ -29,7 +31,7 @@ impl CollectionDocument {
     }
 
     pub(in super::super) fn encode(&self) -> Result<Document> {
-        let Self { number, state, last_generation, commits, decided } = self;
+        let Self { number, state, last_generation, commits, decided, forgotten } = self;
         let CollectionState {
             // That of the document.
             number: _,
@@ -54,6 +56,9 @@ impl CollectionDocument {
         }
         if *decided > 0 {
             document.insert("decided", *decided as i64);
+        }
+        if *forgotten > 0 {
+            document.insert("forgotten", *forgotten as i64);
         }
         if *frequencies > 0 {
             document.insert("frequencies", *frequencies as i32);
@@ -82,7 +87,8 @@ impl CollectionDocument {
             document.get_i32("last_generation").map_or(GenerationId::default(), generation_of).max(highest);
         let commits = document.get_i64("commits").map_err(damaged)? as Seq;
         let decided = document.get_i64("decided").unwrap_or(0) as Seq;
-        Ok(Self { number, state, last_generation, commits, decided })
+        let forgotten = document.get_i64("forgotten").unwrap_or(0) as Seq;
+        Ok(Self { number, state, last_generation, commits, decided, forgotten })
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, commits,
-//!              decided?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
+//!              decided?, forgotten?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
 //! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at}
 //! signatures  {_id: {c, g, id}, seq, digest, fingerprint?, keys: [Int64], key_counts: [Int32], pages?: [4], pairs?: [Int64],
 //!              signed}
 //! blocks      {c, g, b, p, blockName, n, info: [{hashcode: Int64, textname: id}]}
 //! statistics  {_id: {c, g, n}, data}, {_id: {c, f: version}, data}
 //! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at}]}
+//! changes     {_id: {c, n}, kind, id, seq?: Int64, other?, judgement?}
 //! tasks       {_id: id, collection, kind, status, open, version, state}
 //! dropped     {_id: number or {c, g}}
 //! waiting     {_id: {c, i: instance}, at}
@@ -20,9 +21,11 @@
 //! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
 //! meets them, and both are in the range of their collection.
 //! `commits` numbers the commits of a collection, `decided` is the one that changed a decision last, `waiting` says which instances
-//! wait for one; see `latch`.
+//! wait for one; see `latch`. `changes` logs by the number `n` of a commit what the records do not show by themselves, `forgotten` is
+//! the highest that was taken off it; see `changes`.
 
 mod beside;
+mod change;
 mod collection;
 mod pages;
 mod record;
@@ -41,6 +44,7 @@ pub(super) use self::beside::{
     decision_key, decode_decision, decode_task, encode_frequencies, encode_ruling, encode_task, frequencies_except,
     frequencies_key, naming_first, naming_second,
 };
+pub(super) use self::change::{changes_between, decode_change, encode_change};
 pub(super) use self::collection::CollectionDocument;
 pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
 pub(super) use self::record::{RecordDocument, record_content, verdict_content};
@@ -54,6 +58,8 @@ pub(super) const BLOCKS: &str = "blocks";
 pub(super) const STATISTICS: &str = "statistics";
 pub(super) const WAITING: &str = "waiting";
 pub(super) const DECISIONS: &str = "decisions";
+/// What is logged of the change feed.
+pub(super) const CHANGES: &str = "changes";
 pub(super) const TASKS: &str = "tasks";
 /// Dropped collections and generations that are still being swept.
 pub(super) const DROPPED: &str = "dropped";

@@ -9,16 +9,16 @@ use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
 
-fn pair(a: &str, b: &str) -> RecordPair {
+pub(super) fn pair(a: &str, b: &str) -> RecordPair {
     RecordPair::new(id(a), id(b)).expect("two ids")
 }
 
-fn ruling(judgement: Judgement, note: &str) -> Ruling {
+pub(super) fn ruling(judgement: Judgement, note: &str) -> Ruling {
     Ruling { judgement, by: Some("clerk".into()), note: Some(note.into()), at: "2026-01-03T00:00:00Z".into() }
 }
 
 impl Desk {
-    async fn decide(&self, a: &str, b: &str, judgement: Judgement, note: &str) -> Decision {
+    pub(super) async fn decide(&self, a: &str, b: &str, judgement: Judgement, note: &str) -> Decision {
         self.store.decide(&self.name, pair(a, b), ruling(judgement, note)).await.expect("a decision")
     }
 

@@ -1,11 +1,12 @@
 //! One suite for every store: what [`super`] promises, as checks that any implementation must pass.
 //!
 //! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`SCHEMES`] those of channels,
-//! [`GENERATIONS`], [`DECISIONS`], [`TASKS`] and [`FREQUENCIES`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
+//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`] and [`FREQUENCIES`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
 //! here is the store's and nobody else's. Collections they create carry the check's name, so that several checks may share
 //! one store; those of [`TASKS`] are for a store without other tasks.
 
 mod basics;
+mod changes;
 mod decisions;
 mod desk;
 mod frequencies;
@@ -95,6 +96,17 @@ checks! {
     switching::an_update_under_another_generation_is_known_after_going_back,
     switching::lookups_beside_an_activation_miss_nothing_and_mix_nothing,
     switching::registrations_beside_a_whole_reindex_are_all_filed,
+}
+
+checks! {
+    /// The checks of [`Changes`](super::Changes).
+    CHANGES:
+    changes::changes_are_listed_in_commit_order_by_their_kinds,
+    changes::changes_show_records_as_they_are_now,
+    changes::who_follows_the_changes_beside_writers_ends_with_the_state,
+    changes::a_wait_for_changes_ends_with_the_next_one,
+    changes::what_is_forgotten_is_said_and_records_are_never_forgotten,
+    changes::a_collection_made_again_has_no_changes_of_the_one_before,
 }
 
 checks! {

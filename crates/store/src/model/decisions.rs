@@ -16,8 +16,11 @@ impl Decisions for ModelStore {
         self.with(name, |collection| {
             let rulings = collection.decisions.entry(pair.clone()).or_default();
             check_rulings(rulings.len())?;
+            let judgement = ruling.judgement;
             rulings.push(ruling);
-            Ok(Decision { pair, rulings: rulings.clone() })
+            let decision = Decision { pair, rulings: rulings.clone() };
+            collection.log_decision(&decision.pair, judgement);
+            Ok(decision)
         })
     }
 
@@ -53,6 +56,9 @@ impl Decisions for ModelStore {
 
     async fn put_decision(&self, name: &CollectionName, decision: Decision) -> Result<()> {
         self.with(name, |collection| {
+            if let Some(last) = decision.rulings.last() {
+                collection.log_decision(&decision.pair, last.judgement);
+            }
             collection.decisions.insert(decision.pair, decision.rulings);
             Ok(())
         })

@@ -5,6 +5,7 @@
 //!
 //! It knows no limits: a key proposes all its records.
 
+mod changes;
 mod decisions;
 mod frequencies;
 mod generations;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use crate::changes::{LoggedChange, LoggedKind};
 use crate::decisions::{RecordPair, Ruling};
 use crate::rules::conclude::{Conclusion, conclude};
 use crate::rules::plan::{self, FiledDigest, FiledText, Moment, Plan, check_live, plan};
@@ -48,6 +50,9 @@ struct Collection {
     /// Every generation that there was, the live one included; those that are gone are empty.
     generations: BTreeMap<GenerationId, Generation>,
     decisions: BTreeMap<RecordPair, Vec<Ruling>>,
+    /// What is logged besides the records, in order; the highest number that is forgotten.
+    logged: Vec<LoggedChange>,
+    forgotten: Seq,
     /// Document frequencies by version: the one in force and the one before.
     frequencies: BTreeMap<u32, Vec<u8>>,
 }
@@ -172,6 +177,7 @@ impl Collection {
             self.file(*generation, record.seq, signed);
         }
         self.records[standing.at] = record.clone();
+        self.log(record.id.clone(), LoggedKind::Updated { seq: record.seq });
         record
     }
 
@@ -201,7 +207,17 @@ impl Collection {
         for (generation, signed) in others {
             self.file(*generation, record.seq, signed);
         }
-        if old.is_some() { Registered::Replaced(record) } else { Registered::Created(record) }
+        if old.is_none() {
+            return Registered::Created(record);
+        }
+        self.logged.push(LoggedChange { number: record.seq, id: record.id.clone(), kind: LoggedKind::Replaced });
+        Registered::Replaced(record)
+    }
+
+    /// Logs a change under a number of its own.
+    fn log(&mut self, id: RecordId, kind: LoggedKind) {
+        self.logged.push(LoggedChange { number: self.next_seq, id, kind });
+        self.next_seq += 1;
     }
 
     fn file(&mut self, generation: GenerationId, seq: Seq, signed: &Arc<Signed>) {
@@ -232,6 +248,8 @@ impl Store for ModelStore {
             records: Vec::new(),
             generations: BTreeMap::from([(GenerationId(1), Generation::default())]),
             decisions: BTreeMap::new(),
+            logged: Vec::new(),
+            forgotten: 0,
             frequencies: BTreeMap::new(),
         };
         collections.insert(name, collection);
@@ -277,6 +295,7 @@ impl Store for ModelStore {
         self.with(name, |collection| {
             let Some(at) = collection.position(id) else { return Ok(false) };
             collection.take_out(at);
+            collection.log(id.clone(), LoggedKind::Removed);
             collection.decisions.retain(|pair, _| pair.other(id).is_none());
             Ok(true)
         })

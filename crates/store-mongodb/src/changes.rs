@@ -1,0 +1,219 @@
+//! The change feed: records by their seqs, and what is logged beside them by the transaction that changed it.
+//!
+//! Waiting for changes costs one small query every [`LOOK_EVERY`], for all waiters and collections of an instance together, and none
+//! while nobody waits. What the instance itself commits is known at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use mongodb::ClientSession;
+use mongodb::bson::{Document, RawDocument, doc};
+use tokio::sync::watch;
+
+use super::documents::{
+    CHANGES, COLLECTIONS, Number, RECORDS, RecordDocument, changes_between, damaged, decode_change, optional_i64,
+};
+use super::retry::TxnError;
+use super::{MongoStore, Shared};
+use doppel_core::collection::CollectionName;
+use doppel_store::changes::{ChangePage, Changes, LoggedChange};
+use doppel_store::rules::feed;
+use doppel_store::{Result, Seq, StoreError, StoredRecord};
+
+/// How often the database is asked what other instances have committed, while somebody waits for that.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// The last commits of all collections, when they were last looked up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastCommits {
+    asked: Option<Instant>,
+    commits: HashMap<Number, Seq>,
+}
+
+impl LastCommits {
+    /// Whether there may be a commit above `after` of a collection that was there at `since`.
+    fn may_be_above(&self, number: Number, after: Seq, since: Instant) -> bool {
+        match self.commits.get(&number) {
+            Some(last) => *last > after,
+            // Dropped meanwhile: whoever waits is to read and be told so.
+            None => self.asked.is_some_and(|asked| asked > since),
+        }
+    }
+}
+
+/// What a collection's document says of its changes.
+struct Ends {
+    number: Number,
+    last: Seq,
+    forgotten: Seq,
+}
+
+impl Ends {
+    fn decode(document: &RawDocument) -> Result<Self> {
+        Ok(Self {
+            number: document.get_i32("number").map_err(damaged)?,
+            last: document.get_i64("commits").map_err(damaged)? as Seq,
+            forgotten: optional_i64(document, "forgotten")?.unwrap_or(0) as Seq,
+        })
+    }
+
+    fn projection() -> Document {
+        doc! { "number": 1, "commits": 1, "forgotten": 1 }
+    }
+}
+
+impl Shared {
+    async fn changes(
+        &self,
+        name: &CollectionName,
+        after: Seq,
+        limit: usize,
+    ) -> std::result::Result<ChangePage, TxnError> {
+        let mut session = self.snapshot().await?;
+        let session = &mut session;
+        let collections = self.in_session(COLLECTIONS);
+        let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(Ends::projection());
+        let found = asked.session(&mut *session).await?;
+        let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
+        let Ends { number, last, forgotten } = Ends::decode(&found)?;
+        feed::check_after(name, after, forgotten, last)?;
+        if after == last {
+            return Ok(ChangePage { next: last, ..ChangePage::default() });
+        }
+        let (from, most) = (after as i64, i64::try_from(limit).unwrap_or(i64::MAX));
+        let records = self.records_in(session, number, doc! { "$gt": from }, most).await?;
+        let logged = self.logged(session, number, (after, last), most).await?;
+        let seqs = feed::updated(&logged);
+        let updated = match seqs.is_empty() {
+            true => Vec::new(),
+            false => {
+                let seqs: Vec<i64> = seqs.into_iter().map(|seq| seq as i64).collect();
+                self.records_in(session, number, doc! { "$in": seqs }, 0).await?
+            }
+        };
+        Ok(feed::page((after, last, limit), records, logged, updated))
+    }
+
+    /// Records whose seq is as `which` says, in seq order; at most `limit`, unless that is 0. One round trip.
+    async fn records_in(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        which: Document,
+        limit: i64,
+    ) -> std::result::Result<Vec<StoredRecord>, TxnError> {
+        let records = self.in_session(RECORDS);
+        let asked = records.find(doc! { "_id.c": number, "seq": which }).sort(doc! { "seq": 1 }).limit(limit);
+        let mut cursor = asked.session(&mut *session).await?;
+        let mut found = Vec::new();
+        while cursor.advance(session).await? {
+            found.push(RecordDocument::decode(cursor.current())?.record);
+        }
+        Ok(found)
+    }
+
+    /// What is logged, in order. One round trip.
+    async fn logged(
+        &self,
+        session: &mut ClientSession,
+        number: Number,
+        (after, last): (Seq, Seq),
+        limit: i64,
+    ) -> std::result::Result<Vec<LoggedChange>, TxnError> {
+        let changes = self.in_session(CHANGES);
+        let asked = changes.find(changes_between(number, after, last)).sort(doc! { "_id": 1 }).limit(limit);
+        let mut cursor = asked.session(&mut *session).await?;
+        let mut found = Vec::new();
+        while cursor.advance(session).await? {
+            let change: Document =
+                mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
+            found.push(decode_change(change)?);
+        }
+        Ok(found)
+    }
+
+    async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()> {
+        let since = Instant::now();
+        let number = self.known(name).await?.number;
+        let (mut own, mut all) = (self.latch_queues.of(number).confirmations(), self.last_commits.subscribe());
+        // One of the two has gone only with the store itself.
+        tokio::select! {
+            _ = own.wait_for(|confirmed| *confirmed > after) => {}
+            _ = all.wait_for(|last| last.may_be_above(number, after, since)) => {}
+        }
+        self.check_open()
+    }
+
+    /// Looks up the last commits of all collections.
+    async fn look_up_commits(&self) -> std::result::Result<LastCommits, TxnError> {
+        let asked = Some(Instant::now());
+        let mut cursor = self.raw(COLLECTIONS).find(doc! {}).projection(Ends::projection()).await?;
+        let mut commits = HashMap::new();
+        while cursor.advance().await? {
+            let ends = Ends::decode(cursor.current())?;
+            commits.insert(ends.number, ends.last);
+        }
+        Ok(LastCommits { asked, commits })
+    }
+
+    async fn forget_changes(&self, name: &CollectionName, keep: u64) -> Result<()> {
+        self.read(self.deadline(), || async {
+            let collections = self.raw(COLLECTIONS);
+            let own = doc! { "_id": name.as_str() };
+            let found = collections.find_one(own.clone()).projection(Ends::projection()).await?;
+            let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
+            let Ends { number, last, .. } = Ends::decode(&found)?;
+            let changes = self.documents(CHANGES);
+            let gone = changes_between(number, 0, last.saturating_sub(keep));
+            let highest = changes.find_one(gone.clone()).sort(doc! { "_id": -1 }).await?;
+            let Some(highest) = highest.map(decode_change).transpose()? else { return Ok(()) };
+            // First: whoever would miss one is told so before it is gone.
+            let noted = doc! { "$max": { "forgotten": highest.number as i64 } };
+            let mut own = own;
+            own.insert("number", number);
+            if collections.update_one(own, noted).await?.matched_count > 0 {
+                changes.delete_many(gone).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Asks the database for the last commits as long as somebody waits for them, until the store is closed or dropped.
+pub(super) async fn watch_commits(shared: std::sync::Weak<Shared>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(shared) = shared.upgrade().filter(|shared| shared.check_open().is_ok()) else { return };
+        if shared.last_commits.receiver_count() == 0 {
+            continue;
+        }
+        // Where it fails, waiters go on waiting: a reading would fail, too.
+        let looking = tokio::time::timeout(shared.options.deadline, shared.look_up_commits());
+        if let Ok(Ok(found)) = looking.await {
+            shared.last_commits.send_replace(found);
+        }
+    }
+}
+
+#[async_trait]
+impl Changes for MongoStore {
+    async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage> {
+        let shared = &self.shared;
+        shared.read(shared.deadline(), || shared.changes(name, after, limit)).await
+    }
+
+    async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()> {
+        self.shared.changed(name, after).await
+    }
+
+    async fn forget_changes(&self, name: &CollectionName, keep: u64) -> Result<()> {
+        let (shared, name) = (Arc::clone(&self.shared), name.clone());
+        self.detached(async move { shared.forget_changes(&name, keep).await }).await
+    }
+}
+
+/// Where [`LastCommits`] are shown.
+pub(super) type LastCommitsSender = watch::Sender<LastCommits>;

@@ -1,0 +1,238 @@
+//! The change feed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::decisions::{pair, ruling};
+use super::{Desk, Sample, id};
+use crate::changes::{Change, ChangeKind};
+use crate::decisions::{Decision, Judgement};
+use crate::{Seq, Store, StoreError};
+
+type Shared = Arc<dyn Store>;
+
+/// Long enough for any change to be seen.
+const SOON: Duration = Duration::from_secs(20);
+/// Long enough for a wait that should go on to show that it does not.
+const A_MOMENT: Duration = Duration::from_millis(400);
+
+/// A change in words.
+fn line(change: &Change) -> String {
+    let name = change.id.as_str();
+    match &change.kind {
+        ChangeKind::Created(record) if record.seq == change.number => format!("{name} created"),
+        ChangeKind::Replaced(record) if record.seq == change.number => format!("{name} replaced"),
+        ChangeKind::Updated(record) if record.seq < change.number => format!("{name} updated"),
+        ChangeKind::Removed => format!("{name} removed"),
+        ChangeKind::Decided { other, judgement } => format!("{name} decided beside {other}: {judgement:?}"),
+        other => format!("{name}: {other:?} under {}", change.number),
+    }
+}
+
+impl Desk {
+    /// All changes after a number, read some at a time, and the number to go on from.
+    async fn changes(&self, mut after: Seq, limit: usize) -> (Vec<Change>, Seq) {
+        let mut all: Vec<Change> = Vec::new();
+        loop {
+            let page = self.store.changes(&self.name, after, limit).await.expect("a page of changes");
+            assert!(page.changes.len() <= limit && page.next >= after);
+            assert!(page.changes.is_sorted_by(|a, b| a.number < b.number), "ascending");
+            assert!(page.changes.iter().all(|change| after < change.number && change.number <= page.next));
+            all.extend(page.changes);
+            after = page.next;
+            if !page.more {
+                return (all, after);
+            }
+        }
+    }
+
+    async fn lines(&self, after: Seq, limit: usize) -> Vec<String> {
+        self.changes(after, limit).await.0.iter().map(line).collect()
+    }
+
+    /// One of each kind of change, and some that come to nothing.
+    async fn history(&self) {
+        self.put(&Sample::with_keys("a", [1, 2, 3])).await;
+        self.put(&Sample::with_keys("b", [11, 12, 13])).await;
+        self.put(&Sample::with_keys("b", [11, 12, 13])).await;
+        self.put(&Sample::with_keys("c", [21, 22, 23])).await;
+        self.put(&Sample::with_keys("a", [1, 2, 3]).noted("by phone")).await;
+        self.put_unless_duplicate(&Sample::with_keys("d", [1, 2, 3])).await;
+        self.put(&Sample::with_keys("b", [31, 32, 33])).await;
+        assert!(self.remove("c").await && !self.remove("c").await);
+        self.decide("b", "a", Judgement::NotSame, "").await;
+        let decision = Decision { pair: pair("a", "x"), rulings: vec![ruling(Judgement::Same, "")] };
+        self.store.put_decision(&self.name, decision).await.expect("a decision");
+        self.put(&Sample::with_keys("c", [41, 42])).await;
+    }
+}
+
+const HISTORY: [&str; 7] = [
+    "a created",
+    "a updated",
+    "b replaced",
+    "c removed",
+    "a decided beside b: NotSame",
+    "a decided beside x: Same",
+    "c created",
+];
+
+pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: Shared) {
+    let desk = Desk::new(&store, "changes_are_listed").await;
+    assert!(desk.lines(0, 10).await.is_empty());
+    desk.history().await;
+    for limit in [100, 7, 3, 2, 1] {
+        assert_eq!(desk.lines(0, limit).await, HISTORY, "{limit} at a time");
+    }
+    let (all, last) = desk.changes(0, 100).await;
+    for (at, change) in all.iter().enumerate() {
+        assert_eq!(desk.lines(change.number, 2).await, HISTORY[at + 1..], "from {}", change.number);
+    }
+    assert_eq!(desk.changes(last, 100).await.1, last, "nothing more");
+    desk.put(&Sample::with_keys("e", [51, 52])).await;
+    assert_eq!(desk.lines(last, 100).await, ["e created"], "from there on only what came since");
+}
+
+pub(super) async fn changes_show_records_as_they_are_now(store: Shared) {
+    let desk = Desk::new(&store, "changes_show_records").await;
+    desk.put(&Sample::with_keys("a", [1, 2, 3])).await;
+    desk.put(&Sample::with_keys("b", [1, 2, 3])).await;
+    let noted = Sample::with_keys("a", [1, 2, 3]).noted("by phone");
+    desk.put(&noted).await;
+    let (changes, _) = desk.changes(0, 100).await;
+    let [first, second, third] = &changes[..] else { panic!("three changes: {changes:?}") };
+    let (ChangeKind::Created(a), ChangeKind::Created(b), ChangeKind::Updated(a_again)) =
+        (&first.kind, &second.kind, &third.kind)
+    else {
+        panic!("two created, one updated: {changes:?}")
+    };
+    assert_eq!((&a.row, &a_again.row, a.seq), (noted.row().json(), noted.row().json(), a_again.seq));
+    assert_eq!(b.verdict.duplicate_of, Some(id("a")), "with the verdict");
+}
+
+pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(store: Shared) {
+    let desk = Desk::new(&store, "who_follows_the_changes").await;
+    let done = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4u64)
+        .map(|writer| {
+            let desk = desk.clone();
+            tokio::spawn(async move {
+                for round in 0..30u64 {
+                    let (name, key) = (format!("r{}", (round * 7 + writer) % 9), (round % 3) * 100 + writer * 10);
+                    match (round + writer) % 5 {
+                        0 => drop(desk.remove(&name).await),
+                        1 => drop(desk.decide(&name, "x", Judgement::Same, "").await),
+                        2 => drop(desk.put_unless_duplicate(&Sample::with_keys(name, [key, key + 1])).await),
+                        3 => drop(desk.put(&Sample::with_keys(name, [key, key + 1]).noted("again")).await),
+                        _ => drop(desk.put(&Sample::with_keys(name, [key, key + 1])).await),
+                    }
+                }
+            })
+        })
+        .collect();
+    let follower = {
+        let (desk, done) = (desk.clone(), Arc::clone(&done));
+        tokio::spawn(async move {
+            let (mut after, mut rows, mut seen) = (0, BTreeMap::new(), 0);
+            loop {
+                let last_round = done.load(Ordering::Acquire);
+                let (changes, next) = desk.changes(after, 3).await;
+                seen += changes.len();
+                for change in changes {
+                    match change.kind {
+                        ChangeKind::Created(record) | ChangeKind::Replaced(record) | ChangeKind::Updated(record) => {
+                            rows.insert(record.id.clone(), (record.seq, record.row));
+                        }
+                        ChangeKind::Removed => drop(rows.remove(&change.id)),
+                        ChangeKind::Decided { .. } => {}
+                    }
+                }
+                after = next;
+                if last_round {
+                    return (rows, seen);
+                }
+                // In vain only when the last change came before the end was said.
+                let _ = tokio::time::timeout(A_MOMENT, desk.store.changed(&desk.name, after)).await;
+            }
+        })
+    };
+    for writer in writers {
+        writer.await.expect("no writer panics");
+    }
+    done.store(true, Ordering::Release);
+    let (followed, seen) = follower.await.expect("the follower does not panic");
+    let all = desk.all().await.into_iter().map(|record| (record.id, (record.seq, record.row))).collect();
+    assert_eq!(followed, all);
+    assert!(seen > followed.len(), "it followed, and did not only look at the end");
+}
+
+pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: Shared) {
+    let desk = Desk::new(&store, "a_wait_for_changes").await;
+    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    let changed = |after| desk.store.changed(&desk.name, after);
+    tokio::time::timeout(SOON, changed(0)).await.expect("there is one").expect("no error");
+    let mut last = desk.changes(0, 10).await.1;
+    assert!(tokio::time::timeout(A_MOMENT, changed(last)).await.is_err(), "nothing has changed");
+    for step in 0..4 {
+        let (other, wait) = (desk.clone(), changed(last));
+        let change = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            match step {
+                0 => drop(other.put(&Sample::with_keys("b", [11, 12])).await),
+                1 => drop(other.put(&Sample::with_keys("a", [1, 2]).noted("by phone")).await),
+                2 => drop(other.decide("a", "b", Judgement::Same, "").await),
+                _ => drop(other.remove("a").await),
+            }
+        });
+        tokio::time::timeout(SOON, wait).await.expect("it ends").expect("no error");
+        change.await.expect("no panic");
+        let (changes, next) = desk.changes(last, 10).await;
+        assert_eq!(changes.len(), 1, "{step}");
+        last = next;
+    }
+}
+
+pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(store: Shared) {
+    let desk = Desk::new(&store, "what_is_forgotten").await;
+    let forget = |keep| desk.store.forget_changes(&desk.name, keep);
+    forget(0).await.expect("nothing to forget");
+    desk.put(&Sample::with_keys("a", [1, 2])).await;
+    forget(0).await.expect("nothing to forget");
+    assert_eq!(desk.lines(0, 10).await, ["a created"], "a record is its own entry");
+    desk.put(&Sample::with_keys("b", [11, 12])).await;
+    desk.remove("b").await;
+    let removed = desk.changes(0, 10).await.1;
+    desk.put(&Sample::with_keys("c", [21, 22])).await;
+    desk.put(&Sample::with_keys("c", [31, 32])).await;
+    let last = desk.changes(0, 10).await.1;
+    forget(1_000).await.expect("all is kept");
+    assert_eq!(desk.lines(0, 10).await, ["a created", "b removed", "c replaced"]);
+    forget(last - removed).await.expect("the removal is forgotten");
+    let missed = desk.store.changes(&desk.name, removed - 1, 10).await;
+    let Err(StoreError::ChangesForgotten { last: from, .. }) = missed else { panic!("one is missing: {missed:?}") };
+    assert_eq!(from, last, "where to go on from");
+    assert_eq!(desk.lines(removed, 10).await, ["c replaced"], "who knew of it misses nothing");
+    forget(0).await.expect("all is forgotten");
+    assert!(desk.store.changes(&desk.name, removed, 10).await.is_err());
+    assert!(desk.lines(last, 10).await.is_empty());
+    let ahead = desk.store.changes(&desk.name, last + 50, 10).await;
+    assert!(matches!(ahead, Err(StoreError::ChangesForgotten { .. })), "from before a backup was restored: {ahead:?}");
+    assert_eq!(desk.all().await.len(), 2);
+}
+
+pub(super) async fn a_collection_made_again_has_no_changes_of_the_one_before(store: Shared) {
+    let desk = Desk::new(&store, "a_collection_made_again_changes").await;
+    desk.history().await;
+    desk.store.forget_changes(&desk.name, 1).await.expect("some are forgotten");
+    assert!(store.drop_collection(&desk.name).await.expect("a drop"));
+    let unknown = store.changes(&desk.name, 0, 10).await;
+    assert!(matches!(unknown, Err(StoreError::UnknownCollection(_))), "{unknown:?}");
+    let unknown = store.changed(&desk.name, 0).await;
+    assert!(matches!(unknown, Err(StoreError::UnknownCollection(_))), "{unknown:?}");
+    store.create_collection(desk.spec("p1")).await.expect("the name is free");
+    assert!(desk.lines(0, 10).await.is_empty());
+    desk.put(&Sample::with_keys("z", [1, 2])).await;
+    assert_eq!(desk.lines(0, 10).await, ["z created"]);
+}
