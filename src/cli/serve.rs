@@ -73,6 +73,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = Shutdown::default();
     let tasks = runtime.spawn(doppel_engine::runner::run(engine.clone(), shutdown.draining()));
     let warming = runtime.spawn(doppel_engine::runner::warm_up(engine.clone(), shutdown.draining()));
+    let forgetting = runtime.spawn({
+        let (engine, keep) = (engine.clone(), config.collections.changes_kept);
+        async move { engine.forget_changes(keep).await }
+    });
     let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
@@ -85,6 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Let go of at its last checkpoint; whoever comes next goes on.
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
+        forgetting.abort();
         engine.close().await.context("closing the store")?;
         served
     })?;

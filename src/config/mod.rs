@@ -86,11 +86,14 @@ pub struct Collections {
     pub max_auto_created: usize,
     /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
     pub automatic_reindex: bool,
+    /// For how many numbers of the change feed removals, replacements, updates and decisions are kept, in each collection: who follows
+    /// may be behind by so many. A million take some 100 MB of disk at most; an office's collection has them in half a year.
+    pub changes_kept: u64,
 }
 
 impl Default for Collections {
     fn default() -> Self {
-        Self { auto_create: true, max_auto_created: 200, automatic_reindex: true }
+        Self { auto_create: true, max_auto_created: 200, automatic_reindex: true, changes_kept: 1_000_000 }
     }
 }
 

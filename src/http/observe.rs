@@ -136,6 +136,11 @@ pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
     })
 }
 
+/// Gives the request's permit back: from here on it only waits.
+pub fn give_permit_back() {
+    drop(PERMIT.try_with(Cell::take));
+}
+
 /// The permit of the request that this task works on, for work that outlives it.
 pub fn current_permit() -> Option<Permit> {
     PERMIT

@@ -5,7 +5,8 @@
 //! * **It can be read but not accepted** (a wrong value, an unknown parameter or key): 422, and `errors` lists every
 //!   violation found with a JSON pointer, `?name` for a query parameter, `/path/name` for a part of the URL.
 //! * **Who asks**: 401 no or a wrong key, 403 the key lacks a scope (named).
-//! * **What is asked about**: 404 it does not exist, 405 not with this method (`Allow` says which), 409 its state forbids it.
+//! * **What is asked about**: 404 it does not exist, 405 not with this method (`Allow` says which), 409 its state forbids it, 410 it
+//!   is not kept any more.
 //! * **How it is sent**: 406, 408 body too slow, 413 over a limit (named), 415.
 //! * **Not now**: 429 over the key's rate, 503, 507 the disk is full; `Retry-After` on the first two. `retryable` is true:
 //!   the same request may succeed later. Of a 507 nothing was written; of a 503 `outcome_unknown` all or nothing, and repeating tells
@@ -46,6 +47,7 @@ struct Facts {
     retryable: bool,
     cause: Option<String>,
     header: Option<(HeaderName, HeaderValue)>,
+    begin_at: Option<u64>,
 }
 
 /// The body of every error (RFC 9457).
@@ -72,6 +74,9 @@ pub struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<Violation>)]
     pub errors: &'a [Violation],
+    /// Of `changes_forgotten`: the `since` to go on from for who has read all records and decisions after this answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begin_at: Option<u64>,
 }
 
 impl Problem {
@@ -89,6 +94,7 @@ impl Problem {
             retryable,
             cause: None,
             header: None,
+            begin_at: None,
         }))
     }
 
@@ -181,7 +187,8 @@ impl Problem {
 
     /// The body, with the request id filled in.
     pub fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
-        let Facts { status, code, detail, errors, retry_after_s: _, retryable, cause: _, header: _ } = &*self.0;
+        let Facts { status, code, detail, errors, retry_after_s: _, retryable, cause: _, header: _, begin_at } =
+            &*self.0;
         ProblemBody {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
@@ -191,6 +198,7 @@ impl Problem {
             request_id,
             retryable: *retryable,
             errors,
+            begin_at: *begin_at,
         }
     }
 }
@@ -303,6 +311,11 @@ impl From<StoreError> for Problem {
             StoreError::GenerationBuilding(_) => Self::new(StatusCode::CONFLICT, "generation_building", detail),
             StoreError::TooManyGenerations { .. } => Self::new(StatusCode::CONFLICT, "too_many_generations", detail),
             StoreError::TooManyRulings { .. } => Self::new(StatusCode::CONFLICT, "too_many_rulings", detail),
+            StoreError::ChangesForgotten { last, .. } => {
+                let mut problem = Self::new(StatusCode::GONE, "changes_forgotten", detail);
+                problem.0.begin_at = Some(last);
+                problem
+            }
             StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, "index_full", detail),
             StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, "collection_not_empty", detail),
             // The engine counts within the limit: no request brings more.
@@ -361,6 +374,7 @@ mod tests {
                 "unknown_generation",
             ),
             (StoreError::CollectionExists(name()), 409, "collection_exists"),
+            (StoreError::ChangesForgotten { collection: name(), after: 1, last: 9 }, 410, "changes_forgotten"),
             (StoreError::IdTaken(id), 409, "idempotency_key_reused"),
             (StoreError::ProfileConflict(name()), 409, "profile_conflict"),
             (StoreError::GenerationLive(GenerationId(7)), 409, "generation_live"),

@@ -8,7 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, bulk, collections, decisions, explain, generations, groups, operations, records, search, statistics, tasks,
+    admin, bulk, changes, collections, decisions, explain, generations, groups, operations, records, search,
+    statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -21,6 +22,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(records::post, records::list))
         .routes(routes!(bulk::bulk))
         .routes(routes!(records::put, records::get, records::delete))
+        .routes(routes!(changes::list))
         .routes(routes!(search::check))
         .routes(routes!(search::similar, search::similar_to_fingerprint))
         .routes(routes!(search::similar_to))

@@ -8,6 +8,7 @@ mod support;
 mod auth;
 mod bad_input;
 mod bulk;
+mod changes;
 mod collections;
 mod lifecycle;
 mod limits;

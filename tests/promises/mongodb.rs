@@ -183,6 +183,42 @@ async fn of_families_put_to_two_instances_by_64_clients_exactly_one_is_original(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_knows_within_a_second_what_another_one_changed() {
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("changes");
+    let [one, other] = [0, 1].map(|_| Arc::new(instance(server.uri(), &database)));
+    let path = |rest: &str| format!("/v1/collections/c/{rest}");
+    for member in 0..3 {
+        let put = one.send("PUT", &path(&format!("records/{member}")), &row(1, member));
+        assert_eq!(put.status, 201, "{}", put.text);
+    }
+    let sizes = |server: &TestServer| {
+        let groups = server.send("GET", &path("groups"), &Value::Null).json();
+        groups["items"].as_array().expect("a list").iter().map(|group| group["size"].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(&other), [Some(3)]);
+    let end = |server: &TestServer| server.send("GET", &path("changes"), &Value::Null).json()["next_since"].clone();
+    let since = end(&other);
+    let started = Instant::now();
+    let waiting = std::thread::spawn({
+        let (other, path) = (Arc::clone(&other), path(&format!("changes?since={since}&wait_s=20")));
+        move || (other.send("GET", &path, &Value::Null).json(), Instant::now())
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let removed = Instant::now();
+    assert_eq!(one.send("DELETE", &path("records/2"), &Value::Null).status, 204);
+    let (seen, at) = waiting.join().expect("no panic");
+    assert_eq!((&seen["items"][0]["kind"], &seen["items"][0]["id"]), (&json!("removed"), &json!("2")));
+    println!("seen by the other instance after {:?}", at - removed);
+    assert!(started.elapsed() < Duration::from_secs(15), "it did not wait for its end");
+    assert_eq!(sizes(&other), [Some(2)], "groups follow");
+    let decided = one.send("PUT", &path("decisions/0/1"), &json!({"judgement": "not_same"}));
+    assert_eq!(decided.status, 200, "{}", decided.text);
+    assert!(sizes(&other).is_empty(), "what people say, too");
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
     let server = crate::mongod::Shared::start().await;
     let database = crate::mongod::database("bulk");

@@ -200,11 +200,7 @@ impl Engine {
             return Ok(before.into());
         }
         let ruling = Ruling { judgement, by, note, at: (self.options.now)() };
-        let decision = self.store.decide(collection, pair, ruling).await?;
-        for id in [decision.pair.a(), decision.pair.b()] {
-            self.groups.touch(collection, id);
-        }
-        Ok(decision.into())
+        Ok(self.store.decide(collection, pair, ruling).await?.into())
     }
 
     /// What was said of two records.

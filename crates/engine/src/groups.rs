@@ -1,12 +1,13 @@
 //! Groups of a collection: which records hang together, who submitted them and when.
 //!
 //! The groups of the live generation are kept in memory (`index::groups`) from the first question about them on. They are
-//! brought up to date when they are asked for: new pairs are read from the store by seq, records and decisions changed
-//! through this process are looked at again. Where other processes change the same store, their deletions and decisions
-//! show when the groups are read anew, at most every [`SHARED_FRESH_US`].
+//! brought up to date when they are asked for: new pairs are read from the store by seq, and records that the change feed names
+//! as replaced, updated, removed or decided about are looked at again. Where other processes change the same store, what their
+//! tasks do to pairs shows when the groups are read anew, at most every [`SHARED_FRESH_US`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -20,16 +21,17 @@ use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::hash::city64_bytes;
+use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::decisions::RecordPair;
-use doppel_store::{CollectionNumber, GenerationId, Seq, StoredRecord};
+use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
 /// Pairs, decisions read at once.
 const PIECE: usize = 1_000;
-/// Changed ids remembered between two questions; beyond, everything is read anew.
-const MAX_TOUCHED: usize = 100_000;
+/// Changes between two questions that are followed; beyond, everything is read anew.
+const MAX_FOLLOWED: usize = 100_000;
 /// How old the groups of a store with several instances may be, in microseconds; longer where reading them takes longer than a
 /// tenth of it.
-const SHARED_FRESH_US: u64 = 10_000_000;
+const SHARED_FRESH_US: u64 = 30_000_000;
 /// Most members that a group lists.
 pub const MAX_MEMBERS: usize = 1_000;
 
@@ -118,6 +120,8 @@ struct Groups {
     by_id: HashMap<RecordId, Seq>,
     /// Pairs of records up to here are in.
     read_to: Seq,
+    /// Changes up to here are in.
+    followed_to: Seq,
     /// When everything was read, and how long it took (microseconds).
     read_at: u64,
     took: u64,
@@ -132,14 +136,8 @@ pub(super) struct AllGroups {
 #[derive(Default)]
 struct Entry {
     groups: Arc<tokio::sync::Mutex<Option<Groups>>>,
-    touched: Mutex<Touched>,
-}
-
-/// What was changed through this process since the groups were last looked at.
-#[derive(Default)]
-struct Touched {
-    ids: BTreeSet<RecordId>,
-    all: bool,
+    /// Whether pairs changed that were read before.
+    outdated: AtomicBool,
 }
 
 impl AllGroups {
@@ -147,22 +145,10 @@ impl AllGroups {
         Arc::clone(self.by_name.lock().entry(name.clone()).or_default())
     }
 
-    /// Notes that a record was replaced or deleted, or decided about.
-    pub(super) fn touch(&self, name: &CollectionName, id: &RecordId) {
-        // Nobody has asked about groups: nothing is remembered that could be out of date.
-        let Some(entry) = self.by_name.lock().get(name).cloned() else { return };
-        let mut touched = entry.touched.lock();
-        if touched.ids.len() < MAX_TOUCHED {
-            touched.ids.insert(id.clone());
-        } else {
-            touched.all = true;
-        }
-    }
-
     /// Notes that pairs of a collection changed that were read before.
     pub(super) fn outdate(&self, name: &CollectionName) {
         if let Some(entry) = self.by_name.lock().get(name) {
-            entry.touched.lock().all = true;
+            entry.outdated.store(true, Ordering::Release);
         }
     }
 
@@ -244,13 +230,17 @@ impl Engine {
         let mut kept = Arc::clone(&entry.groups).lock_owned().await;
         let engine = self.clone();
         let reading = tokio::spawn(async move {
-            let Touched { ids, all } = std::mem::take(&mut *entry.touched.lock());
+            let is_outdated = entry.outdated.swap(false, Ordering::AcqRel);
             let now = (engine.options.micros)();
-            let groups = match kept.take() {
-                Some(groups) if !all && groups.is_current(&context, engine.store.is_shared().then_some(now)) => {
-                    engine.brought_up_to_date(&context, groups, ids).await?
-                }
-                _ => engine.read_groups(&context, now).await?,
+            let shared_at = engine.store.is_shared().then_some(now);
+            let current = kept.take().filter(|groups| !is_outdated && groups.is_current(&context, shared_at));
+            let brought = match current {
+                Some(groups) => engine.brought_up_to_date(&context, groups).await?,
+                None => None,
+            };
+            let groups = match brought {
+                Some(groups) => groups,
+                None => engine.read_groups(&context, now).await?,
             };
             *kept = Some(groups);
             Ok(kept)
@@ -269,6 +259,7 @@ impl Engine {
             members: HashMap::new(),
             by_id: HashMap::new(),
             read_to: 0,
+            followed_to: self.store.last_change(name).await?,
             read_at: now,
             took: 0,
         };
@@ -282,14 +273,11 @@ impl Engine {
         Ok(groups)
     }
 
-    async fn brought_up_to_date(
-        &self,
-        context: &Context,
-        mut groups: Groups,
-        touched: BTreeSet<RecordId>,
-    ) -> Result<Groups> {
+    /// The groups with what changed since; `None` where they must be read anew.
+    async fn brought_up_to_date(&self, context: &Context, mut groups: Groups) -> Result<Option<Groups>> {
         let name = &context.state.name;
-        for id in &touched {
+        let Some(changed) = self.changed_since(name, &mut groups.followed_to).await? else { return Ok(None) };
+        for id in &changed {
             let Some(before) = groups.by_id.get(id).copied() else { continue };
             match self.store.record(name, id).await? {
                 // What is said beside its text may have changed.
@@ -298,12 +286,36 @@ impl Engine {
             }
         }
         self.read_pairs(context, &mut groups).await?;
-        for id in &touched {
+        for id in &changed {
             for decision in self.store.decisions_of(name, id).await? {
                 self.apply(context, &mut groups, &decision.pair, decision.same()).await?;
             }
         }
-        Ok(groups)
+        Ok(Some(groups))
+    }
+
+    /// The records that were replaced, updated, removed or decided about after the change `after`, which is moved to the last one;
+    /// `None` where that is not known any more, or they are too many.
+    async fn changed_since(&self, name: &CollectionName, after: &mut Seq) -> Result<Option<BTreeSet<RecordId>>> {
+        let mut changed = BTreeSet::new();
+        while changed.len() < MAX_FOLLOWED {
+            let (piece, next) = match self.store.logged(name, *after, PIECE).await {
+                Err(StoreError::ChangesForgotten { .. }) => return Ok(None),
+                page => page?,
+            };
+            let is_last = piece.len() < PIECE;
+            *after = next;
+            for LoggedChange { id, kind, .. } in piece {
+                if let LoggedKind::Decided { other, .. } = kind {
+                    changed.insert(other);
+                }
+                changed.insert(id);
+            }
+            if is_last {
+                return Ok(Some(changed));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the pairs of records after those read before.

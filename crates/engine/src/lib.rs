@@ -8,6 +8,7 @@
 //! may give; every one that computes, [`Error::Crashed`], which is a bug. What else may happen is under `# Errors` of each call.
 
 pub mod answers;
+pub mod changes;
 mod collections;
 pub mod compare;
 mod context;
@@ -409,10 +410,7 @@ impl Engine {
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
     pub async fn remove(&self, collection: &CollectionName, id: &RecordId) -> Result<()> {
         match self.store.remove(collection, id).await? {
-            true => {
-                self.groups.touch(collection, id);
-                Ok(())
-            }
+            true => Ok(()),
             false => Err(Error::UnknownRecord(collection.clone(), id.clone())),
         }
     }

@@ -166,11 +166,7 @@ impl Engine {
         if kept.is_none_or(|kept| kept.seq != which.kept_seq) {
             return Ok(false);
         }
-        let there = self.store.remove_exactly(collection, &which.id, which.seq).await?;
-        if there {
-            self.groups.touch(collection, &which.id);
-        }
-        Ok(there)
+        Ok(self.store.remove_exactly(collection, &which.id, which.seq).await?)
     }
 
     /// Seqs of records whose digests agree in their keys as the live generation reads them, in groups of at least two.

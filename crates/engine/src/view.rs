@@ -35,7 +35,6 @@ impl Engine {
                 });
             }
             Registered::Replaced(StoredRecord { verdict, .. }) => {
-                self.groups.touch(collection, &id);
                 return Ok(Registration {
                     id: Some(id),
                     outcome: Outcome::Replaced,
@@ -44,10 +43,7 @@ impl Engine {
                     warnings,
                 });
             }
-            Registered::Updated(record) => {
-                self.groups.touch(collection, &id);
-                (Outcome::Updated, record)
-            }
+            Registered::Updated(record) => (Outcome::Updated, record),
             Registered::Unchanged(record) => (Outcome::Unchanged, record),
         };
         let (verdict, original_gone) = self.as_it_is_now(collection, record.verdict, record.duplicate_of_seq).await?;
@@ -64,7 +60,7 @@ impl Engine {
     }
 
     /// A stored verdict, its `duplicate_of` withheld when that record is gone; and whether it is.
-    async fn as_it_is_now(
+    pub(super) async fn as_it_is_now(
         &self,
         collection: &CollectionName,
         mut verdict: Verdict,

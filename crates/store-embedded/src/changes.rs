@@ -45,16 +45,29 @@ impl SharedState {
         after: Seq,
         limit: usize,
     ) -> Result<ChangePage> {
-        let (view, number) = (self.disk.view(), collection.number);
-        let last = last(&self.disk, &view, number)?;
-        feed::check_after(name, after, forgotten(&self.disk, &view, number)?, last)?;
+        let view = self.disk.view();
+        let (logged, last) = self.logged_after(&view, (collection, name), after, limit)?;
         let records = self.records_in(&view, collection, after, limit)?;
-        let logged = self.logged(&view, number, after, Seq::MAX).take(limit).collect::<Result<Vec<_>>>()?;
         let updated = self.records_at_in(&view, collection, &feed::updated(&logged))?;
         Ok(feed::page((after, last, limit), records, logged, updated))
     }
 
-    /// What is logged with a number above `after`, up to `end`.
+    /// What is logged with a number above `after`, at most `limit`; and the number of the last change.
+    fn logged_after(
+        &self,
+        view: &Arc<Snapshot>,
+        (collection, name): (&Collection, &CollectionName),
+        after: Seq,
+        limit: usize,
+    ) -> Result<(Vec<LoggedChange>, Seq)> {
+        let number = collection.number;
+        let last = last(&self.disk, view, number)?;
+        feed::check_after(name, after, forgotten(&self.disk, view, number)?, last)?;
+        let logged = self.logged(view, number, after, Seq::MAX).take(limit).collect::<Result<_>>()?;
+        Ok((logged, last))
+    }
+
+    /// What is logged with a number above `after`, below `end`.
     fn logged(
         &self,
         view: &Arc<Snapshot>,
@@ -85,6 +98,20 @@ impl Changes for EmbeddedStore {
         let shared = self.shared()?;
         let collection = shared.collection(name)?;
         blocking(|| shared.changes((&collection, name), after, limit))
+    }
+
+    async fn logged(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<(Vec<LoggedChange>, Seq)> {
+        let shared = self.shared()?;
+        let collection = shared.collection(name)?;
+        let read = || shared.logged_after(&shared.disk.view(), (&collection, name), after, limit);
+        let (logged, last) = blocking(read)?;
+        let next = feed::after_logged(&logged, limit, last);
+        Ok((logged, next))
+    }
+
+    async fn last_change(&self, name: &CollectionName) -> Result<Seq> {
+        let shared = self.shared()?;
+        last(&shared.disk, &shared.disk.view(), shared.collection(name)?.number)
     }
 
     async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()> {

@@ -52,7 +52,7 @@ impl SharedState {
         &self,
         collection: &Collection,
         query: &Query,
-    ) -> Result<(Arc<fjall::Snapshot>, Arc<Generation>, Proposals)> {
+    ) -> Result<(Arc<Snapshot>, Arc<Generation>, Proposals)> {
         let mut tries = 0;
         loop {
             let shown = collection.shown.load_full();

@@ -73,11 +73,7 @@ impl Shared {
     ) -> std::result::Result<ChangePage, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
-        let collections = self.in_session(COLLECTIONS);
-        let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(Ends::projection());
-        let found = asked.session(&mut *session).await?;
-        let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-        let Ends { number, last, forgotten } = Ends::decode(&found)?;
+        let Ends { number, last, forgotten } = self.ends(session, name).await?;
         feed::check_after(name, after, forgotten, last)?;
         if after == last {
             return Ok(ChangePage { next: last, ..ChangePage::default() });
@@ -94,6 +90,30 @@ impl Shared {
             }
         };
         Ok(feed::page((after, last, limit), records, logged, updated))
+    }
+
+    async fn logged_page(
+        &self,
+        name: &CollectionName,
+        after: Seq,
+        limit: usize,
+    ) -> std::result::Result<(Vec<LoggedChange>, Seq), TxnError> {
+        let mut session = self.snapshot().await?;
+        let Ends { number, last, forgotten } = self.ends(&mut session, name).await?;
+        feed::check_after(name, after, forgotten, last)?;
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let logged = self.logged(&mut session, number, (after, last), most).await?;
+        let next = feed::after_logged(&logged, limit, last);
+        Ok((logged, next))
+    }
+
+    /// What the collection's document says in the snapshot. One round trip.
+    async fn ends(&self, session: &mut ClientSession, name: &CollectionName) -> std::result::Result<Ends, TxnError> {
+        let collections = self.in_session(COLLECTIONS);
+        let asked = collections.find_one(doc! { "_id": name.as_str() }).projection(Ends::projection());
+        let found = asked.session(&mut *session).await?;
+        let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
+        Ok(Ends::decode(&found)?)
     }
 
     /// Records whose seq is as `which` says, in seq order; at most `limit`, unless that is 0. One round trip.
@@ -203,6 +223,20 @@ impl Changes for MongoStore {
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage> {
         let shared = &self.shared;
         shared.read(shared.deadline(), || shared.changes(name, after, limit)).await
+    }
+
+    async fn logged(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<(Vec<LoggedChange>, Seq)> {
+        let shared = &self.shared;
+        shared.read(shared.deadline(), || shared.logged_page(name, after, limit)).await
+    }
+
+    async fn last_change(&self, name: &CollectionName) -> Result<Seq> {
+        let shared = &self.shared;
+        let ends = shared.read(shared.deadline(), || async {
+            let mut session = shared.snapshot().await?;
+            shared.ends(&mut session, name).await
+        });
+        Ok(ends.await?.last)
     }
 
     async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()> {

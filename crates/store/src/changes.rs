@@ -104,6 +104,19 @@ pub trait Changes {
     /// change, as after a backup was restored: whoever asks must begin anew, see there.
     async fn changes(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<ChangePage>;
 
+    /// What is logged with a number above `after`, besides the records that were stored: at most `limit`; and the number to go on
+    /// from, which is that of the last change where there is no more. Reads no record.
+    ///
+    /// # Errors
+    /// As [`Changes::changes`].
+    async fn logged(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<(Vec<LoggedChange>, Seq)>;
+
+    /// The number of the last change; 0 where there is none.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
+    async fn last_change(&self, name: &CollectionName) -> Result<Seq>;
+
     /// Waits until there may be a change with a number above `after`; perhaps less, so read and wait again. May be given up at any
     /// time.
     ///

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod bulk;
+pub mod changes;
 pub mod collections;
 pub mod decisions;
 mod expected;

@@ -91,6 +91,22 @@ pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: Sha
         assert_eq!(desk.lines(change.number, 2).await, HISTORY[at + 1..], "from {}", change.number);
     }
     assert_eq!(desk.changes(last, 100).await.1, last, "nothing more");
+    assert_eq!(store.last_change(&desk.name).await.expect("a number"), last);
+    for limit in [100, 2, 1] {
+        let (mut after, mut logged) = (0, Vec::new());
+        loop {
+            let (piece, next) = store.logged(&desk.name, after, limit).await.expect("a page");
+            assert!(piece.len() <= limit && next >= after);
+            logged.extend(piece.iter().map(|change| change.number));
+            if piece.len() < limit {
+                assert_eq!(next, last);
+                break;
+            }
+            after = next;
+        }
+        let others = all.iter().filter(|change| !matches!(change.kind, ChangeKind::Created(_)));
+        assert_eq!(logged, others.map(|change| change.number).collect::<Vec<_>>(), "{limit} at a time");
+    }
     desk.put(&Sample::with_keys("e", [51, 52])).await;
     assert_eq!(desk.lines(last, 100).await, ["e created"], "from there on only what came since");
 }

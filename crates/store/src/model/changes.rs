@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Collection, ModelStore};
-use crate::changes::{ChangePage, Changes, LoggedKind};
+use crate::changes::{ChangePage, Changes, LoggedChange, LoggedKind};
 use crate::decisions::{Judgement, RecordPair};
 use crate::rules::feed;
 use crate::{Result, Seq};
@@ -37,6 +37,21 @@ impl Changes for ModelStore {
         })
     }
 
+    async fn logged(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<(Vec<LoggedChange>, Seq)> {
+        self.with(name, |collection| {
+            let last = collection.last_change();
+            feed::check_after(name, after, collection.forgotten, last)?;
+            let logged: Vec<_> =
+                collection.logged.iter().filter(|change| change.number > after).take(limit).cloned().collect();
+            let next = feed::after_logged(&logged, limit, last);
+            Ok((logged, next))
+        })
+    }
+
+    async fn last_change(&self, name: &CollectionName) -> Result<Seq> {
+        self.with(name, |collection| Ok(collection.last_change()))
+    }
+
     async fn changed(&self, name: &CollectionName, after: Seq) -> Result<()> {
         while self.with(name, |collection| Ok(collection.last_change() <= after))? {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -48,7 +63,7 @@ impl Changes for ModelStore {
         self.with(name, |collection| {
             let up_to = collection.last_change().saturating_sub(keep);
             let gone = collection.logged.partition_point(|change| change.number <= up_to);
-            let gone = collection.logged.drain(..gone).last();
+            let gone = collection.logged.drain(..gone).next_back();
             collection.forgotten = gone.map_or(collection.forgotten, |change| change.number);
             Ok(())
         })

@@ -18,6 +18,11 @@ pub fn check_after(name: &CollectionName, after: Seq, forgotten: Seq, last: Seq)
     Ok(())
 }
 
+/// Where to go on after the first `limit` changes that are logged, when `last` was the last number.
+pub fn after_logged(logged: &[LoggedChange], limit: usize, last: Seq) -> Seq {
+    logged.last().filter(|_| logged.len() >= limit).map_or(last, |change| change.number)
+}
+
 /// The seqs of records that are to be read besides, for [`page`].
 pub fn updated(logged: &[LoggedChange]) -> Vec<Seq> {
     let seqs = logged.iter().filter_map(|change| match change.kind {

@@ -1,0 +1,88 @@
+//! The change feed.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use utoipa::IntoParams;
+
+use crate::http::auth::Reader;
+use crate::http::extract::InCollection;
+use crate::http::observe::{give_permit_back, stream_place};
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Params, Query};
+use crate::http::state::App;
+use crate::shutdown::Phase;
+use doppel_core::collection::CollectionName;
+use doppel_engine::changes::ChangeList;
+
+/// Changes in one part of the feed, unless asked otherwise, and at most.
+const LIST_LIMITS: (u64, u64) = (100, 1000);
+/// Longest wait for a change, in seconds: below the usual time for a request.
+const LONGEST_WAIT_S: u64 = 25;
+
+/// Which part of the feed.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ChangeParams {
+    /// Only changes with a `number` above this; all that are known unless given.
+    #[param(value_type = Option<u64>)]
+    pub since: u64,
+    /// Most changes in the answer, 1 to 1000; 100 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
+    pub limit: u64,
+    /// Where there is no change yet, seconds to wait for one, 0 to 25; 0 unless given.
+    #[param(value_type = Option<u8>, minimum = 0, maximum = 25)]
+    pub wait_s: u64,
+}
+
+impl Parameters for ChangeParams {
+    fn read(query: &mut Query) -> Self {
+        Self {
+            since: query.number("since", 0, i64::MAX as u64).unwrap_or(0),
+            limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0),
+            wait_s: query.number("wait_s", 0, LONGEST_WAIT_S).unwrap_or(0),
+        }
+    }
+}
+
+/// Follow what happens to a collection
+///
+/// Every change of a record and every decision, in the order in which they were committed: ask again with `next_since`, which misses
+/// nothing. Records that stand are listed for ever; what was logged of removals, replacements, updates and decisions is kept for as
+/// many numbers as the configuration says (`collections.changes_kept`).
+///
+/// To begin: read all records (`GET …/records`) and decisions after a first answer, and go on from its `next_since`; or ask with
+/// `since=0`, as long as nothing was forgotten.
+#[utoipa::path(get, path = "/v1/collections/{collection}/changes", operation_id = "listChanges", tag = "records",
+    params(("collection" = CollectionName, Path), ChangeParams),
+    responses((status = 200, description = "changes, oldest first; none where nothing changed in time", body = ChangeList),
+        (status = 410, description = "`changes_forgotten`: not all changes after `since` are known; begin anew, then go on from `begin_at`")))]
+pub async fn list(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params(params): Params<ChangeParams>,
+) -> Result<Json<ChangeList>, Problem> {
+    let limit = params.limit as usize;
+    let list = app.engine.changes(&collection, params.since, limit).await?;
+    if !list.items.is_empty() || params.wait_s == 0 {
+        return Ok(Json(list));
+    }
+    let _place = stream_place(&app)?;
+    // Whoever waits keeps nobody from being served.
+    give_permit_back();
+    let until = tokio::time::Instant::now() + Duration::from_secs(params.wait_s).min(app.limits.request_timeout() / 2);
+    let mut list = list;
+    while list.items.is_empty() {
+        tokio::select! {
+            changed = app.engine.changed(&collection, list.next_since) => changed?,
+            () = tokio::time::sleep_until(until) => break,
+            () = app.shutdown.reached(Phase::Grace) => break,
+        }
+        list = app.engine.changes(&collection, list.next_since, limit).await?;
+    }
+    Ok(Json(list))
+}
