@@ -8,9 +8,11 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
+use tokio::runtime::Handle;
 
 use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
@@ -85,6 +87,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
+
+/// How long a stopped command waits for its collection to be dropped.
+const STOPPING: Duration = Duration::from_secs(10);
 
 /// The store that is measured over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -258,6 +263,14 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Output
         // In a database there may be others.
         let name =
             CollectionName::new(&format!("eval-{}", crate::clock::unique_id())).map_err(|reason| anyhow!(reason))?;
+        let _dropped = (over == Over::Mongodb).then(|| {
+            let (engine, name, handle) = (engine.clone(), name.clone(), Handle::current());
+            outputs.when_stopped(move || {
+                // What cannot be dropped now, and why, nobody is left to be told.
+                let dropping = async { tokio::time::timeout(STOPPING, engine.drop_collection(&name)).await };
+                let _ = handle.block_on(dropping);
+            })
+        });
         let report = evaluate(&engine, &name, settings.clone(), set, |done| progress.at(done as u64)).await;
         if over == Over::Mongodb {
             engine.drop_collection(&name).await?;

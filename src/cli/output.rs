@@ -6,6 +6,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is where files are written")]
 
+use std::collections::BTreeMap;
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::os::fd::AsFd;
@@ -44,7 +45,13 @@ struct State {
     done: Vec<PathBuf>,
     /// Folders that go with the command.
     scratch: Vec<Scratch>,
+    /// What else is to be done then, by numbers of their own.
+    cleanups: BTreeMap<u64, Cleanup>,
+    next_cleanup: u64,
 }
+
+/// Run when the command is stopped by a signal.
+type Cleanup = Box<dyn FnOnce() + Send>;
 
 /// Which file it is, whatever it is called.
 #[derive(PartialEq)]
@@ -178,6 +185,15 @@ impl Outputs {
         Ok(ScratchGuard { outputs: self.clone(), scratch })
     }
 
+    /// Has `work` done when the command is stopped by a signal, until what is returned is dropped.
+    pub(super) fn when_stopped(&self, work: impl FnOnce() + Send + 'static) -> CleanupGuard {
+        let mut state = self.0.lock();
+        let number = state.next_cleanup;
+        state.next_cleanup += 1;
+        state.cleanups.insert(number, Box::new(work));
+        CleanupGuard { outputs: self.clone(), number }
+    }
+
     /// From now on SIGTERM, SIGHUP and Ctrl-C end the process with status 130; what is not complete is removed, and that is said.
     ///
     /// # Errors
@@ -189,7 +205,8 @@ impl Outputs {
 
     #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     fn abandon(&self) {
-        let state = self.0.lock();
+        let mut state = self.0.lock();
+        std::mem::take(&mut state.cleanups).into_values().for_each(|work| work());
         for (part, _) in &state.open {
             // It may be gone by other means; then there is nothing to remove.
             let _ = std::fs::remove_file(part);
@@ -210,6 +227,18 @@ impl Outputs {
         eprintln!("{said}");
         // Held until the process ends: nothing gets its name any more.
         std::mem::forget(state);
+    }
+}
+
+/// See [`Outputs::when_stopped`].
+pub(super) struct CleanupGuard {
+    outputs: Outputs,
+    number: u64,
+}
+
+impl Drop for CleanupGuard {
+    fn drop(&mut self) {
+        self.outputs.0.lock().cleanups.remove(&self.number);
     }
 }
 

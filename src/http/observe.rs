@@ -200,6 +200,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
 
 async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
     check_once(request.headers())?;
+    check_expectation(request.headers())?;
     if request.version() == Version::HTTP_11
         && request.uri().host().is_none()
         && !request.headers().contains_key(header::HOST)
@@ -253,6 +254,17 @@ fn check_once(headers: &HeaderMap) -> Result<(), Problem> {
             let detail = format!("the header {name} is given more than once; send one");
             Err(Problem::at(StatusCode::BAD_REQUEST, "repeated_header", "", detail))
         }
+    }
+}
+
+/// The one expectation that there is (RFC 9110) is `100-continue`.
+fn check_expectation(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get(header::EXPECT) {
+        Some(expected) if !expected.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
+            let detail = "the header expect may ask for 100-continue and nothing else; leave it out";
+            Err(Problem::at(StatusCode::EXPECTATION_FAILED, "expectation_failed", "", detail))
+        }
+        _ => Ok(()),
     }
 }
 

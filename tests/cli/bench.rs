@@ -127,3 +127,37 @@ fn one_that_is_stopped_leaves_nothing_behind() {
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert_eq!(entries(), 0, "files are left");
 }
+
+/// The processes that a process has started and that have not ended.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn the_service_that_it_measures_ends_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["bench", "--records", "2000", "--only", "startup", "--dir"]).arg(folder.path());
+    let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn();
+    let mut child = child.expect("it runs");
+    let begin = std::time::Instant::now();
+    let service = loop {
+        assert!(begin.elapsed().as_secs() < 60, "it starts no service");
+        if let Some(service) = children(child.id()).first() {
+            break *service;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let is_left = || fs::read_to_string(format!("/proc/{service}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    let begin = std::time::Instant::now();
+    while is_left() {
+        assert!(begin.elapsed().as_secs() < 10, "the service goes on");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder is there").count(), 0, "files are left");
+}

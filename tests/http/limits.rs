@@ -182,6 +182,11 @@ fn a_request_that_cannot_be_read_is_a_problem_like_any_other() {
         ("GET /livez HTTP/1.1\r\nno colon\r\n\r\n", "400 ", "malformed_request"),
         ("NO SENSE AT ALL\r\n\r\n", "400 ", "malformed_request"),
         ("GET /livez HTTP/1.1\r\nconnection: close\r\n\r\n", "400 ", "missing_host"),
+        (
+            "GET /livez HTTP/1.1\r\nhost: localhost\r\nexpect: 200-ok\r\nconnection: close\r\n\r\n",
+            "417 ",
+            "expectation_failed",
+        ),
         (&long, "431 ", "head_too_large"),
         (&many, "431 ", "head_too_large"),
     ] {

@@ -92,7 +92,22 @@ async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_
     assert_eq!(figures("mongodb"), embedded);
     let client = mongodb::Client::with_uri_str(server.uri()).await.expect("a client");
     let collections = client.database(&database).collection::<mongodb::bson::Document>("collections");
-    assert_eq!(collections.count_documents(mongodb::bson::doc! {}).await.expect("a count"), 0);
+    let count = async || collections.count_documents(mongodb::bson::doc! {}).await.expect("a count");
+    assert_eq!(count().await, 0);
+    // Nor does one that is stopped.
+    let mut stopped = std::process::Command::new(env!("CARGO_BIN_EXE_doppel"));
+    stopped.args(["eval", "--records", &records, "--groups", &groups, "--store", "mongodb"]);
+    stopped.env("DOPPEL_STORE__KIND", "mongodb").env("DOPPEL_STORE__URI", server.uri());
+    stopped.env("DOPPEL_STORE__DATABASE", &database).env("DOPPEL_LOG__LEVEL", "error");
+    let mut stopped = stopped.stdout(std::process::Stdio::null()).spawn().expect("doppel runs");
+    while count().await == 0 {
+        assert!(stopped.try_wait().expect("it can be asked").is_none(), "it ended before it could be stopped");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let pid = stopped.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    assert_eq!(stopped.wait().expect("it ends").code(), Some(130));
+    assert_eq!(count().await, 0);
     crate::mongod::drop_database(server.uri(), &database).await;
 }
 

@@ -33,8 +33,8 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
     let empty = setup.dir.path().join("empty");
     let mut resident = Vec::new();
     for _ in 0..ROUNDS {
-        let without = Service::start(&empty)?.resident_bytes()?;
-        let with = Service::start(&filled.dir)?.resident_bytes()?;
+        let without = Service::start(&setup.outputs, &empty)?.resident_bytes()?;
+        let with = Service::start(&setup.outputs, &filled.dir)?.resident_bytes()?;
         resident.push(each(with.saturating_sub(without)));
     }
     let mut disk = 0;

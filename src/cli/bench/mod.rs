@@ -126,6 +126,7 @@ struct Setup {
     seconds: f64,
     /// Removed with everything in it at the end.
     dir: ScratchGuard,
+    outputs: Outputs,
 }
 
 impl Setup {
@@ -145,7 +146,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     outputs.abandon_on_signal()?;
     let within = dir.unwrap_or_else(std::env::temp_dir);
     let dir = outputs.scratch(&within).context("choose another place with --dir")?;
-    let setup = Setup { records, seed, seconds, dir };
+    let setup = Setup { records, seed, seconds, dir, outputs };
     let every = [Part::Sign, Part::Lookup, Part::Join, Part::Store, Part::Memory, Part::Startup, Part::Http];
     let wanted: Vec<Part> = every.into_iter().filter(|part| only.is_empty() || only.contains(part)).collect();
     let mut filled = None;

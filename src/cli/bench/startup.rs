@@ -4,13 +4,16 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 
 use super::fill::{Filled, open};
 use super::report::{Better, Figure, Round};
 use super::{Setup, files_below, tell};
+use crate::cli::output::{CleanupGuard, Outputs};
 
 /// Fewer rounds than elsewhere: one takes seconds at a million records.
 const ROUNDS: usize = 3;
@@ -26,8 +29,8 @@ pub(super) fn measure(setup: &Setup, filled: &Filled) -> anyhow::Result<Vec<Figu
         let (engine, _store) = open(&filled.dir)?;
         opened.push(Round::from(started.elapsed().as_secs_f64()));
         runtime.block_on(engine.close())?;
-        bare.push(Round::from(Service::start(&empty)?.seconds));
-        served.push(Round::from(Service::start(&filled.dir)?.seconds));
+        bare.push(Round::from(Service::start(&setup.outputs, &empty)?.seconds));
+        served.push(Round::from(Service::start(&setup.outputs, &filled.dir)?.seconds));
     }
     let rates = |seconds: &[Round]| -> Vec<Round> {
         seconds.iter().map(|round| Round::from(filled.records as f64 / round.value)).collect()
@@ -54,21 +57,29 @@ fn read_all(dir: &Path) -> anyhow::Result<f64> {
 
 /// This very program as a service of its own, on a free port of the loopback interface; killed when dropped.
 pub(super) struct Service {
-    child: Child,
+    child: Arc<Mutex<Child>>,
+    _stopped_with_us: CleanupGuard,
     /// From its start until it said that it listens.
     pub(super) seconds: f64,
 }
 
 impl Service {
     /// Starts it on `dir`, apart from the configuration of whoever measures.
-    pub(super) fn start(dir: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(outputs: &Outputs, dir: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir).env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = Instant::now();
-        let mut service = Self { child: command.spawn().context("starting a service")?, seconds: 0.0 };
-        let output = service.child.stdout.take().context("reading what the service says")?;
+        let mut child = command.spawn().context("starting a service")?;
+        let output = child.stdout.take();
+        let child = Arc::new(Mutex::new(child));
+        let stopped_with_us = outputs.when_stopped({
+            let child = Arc::clone(&child);
+            move || drop(child.lock().kill())
+        });
+        let mut service = Self { child, _stopped_with_us: stopped_with_us, seconds: 0.0 };
+        let output = output.context("reading what the service says")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         service.seconds = started.elapsed().as_secs_f64();
@@ -78,7 +89,7 @@ impl Service {
 
     /// Bytes of memory it holds, where the system tells (Linux).
     pub(super) fn resident_bytes(&self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/status", self.child.id());
+        let path = format!("/proc/{}/status", self.child.lock().id());
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS is missing")?;
         let kilobytes = line.trim().trim_end_matches("kB").trim().parse::<u64>().context("reading VmRSS")?;
@@ -88,7 +99,8 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut child = self.child.lock();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
