@@ -9,12 +9,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::cli::store;
-use crate::config::{self, Config, Flags};
+use crate::config::{self, Config, Flags, StoreKind};
 use crate::http::server;
 use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::{Shutdown, Signals};
 use doppel_engine::{Engine, Options};
+use doppel_search::related::Weights;
+use doppel_search::service::{self, SearchService};
+use tempfile::TempDir;
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -73,11 +76,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = Shutdown::default();
     let tasks = runtime.spawn(doppel_engine::runner::run(engine.clone(), shutdown.draining()));
     let warming = runtime.spawn(doppel_engine::runner::warm_up(engine.clone(), shutdown.draining()));
+    let search = search(&config, &engine)?;
+    let following = search.as_ref().map(|(search, _)| runtime.spawn(search.clone().run(shutdown.draining())));
     let forgetting = runtime.spawn({
         let (engine, keep) = (engine.clone(), config.collections.changes_kept);
         async move { engine.forget_changes(keep).await }
     });
-    let app = App::new(engine.clone(), &config, shutdown.clone(), metrics);
+    let app =
+        App::new(engine.clone(), search.as_ref().map(|(search, _)| search.clone()), &config, shutdown.clone(), metrics);
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
@@ -90,11 +96,32 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
         forgetting.abort();
+        if let Some(following) = following {
+            following.await.context("following changes for search")?;
+        }
         engine.close().await.context("closing the store")?;
         served
     })?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What answers searches, and the folder that is removed at the end where it is a temporary one.
+fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchService, Option<TempDir>)>> {
+    if !config.search.enabled {
+        return Ok(None);
+    }
+    let (folder, temporary) = match (config.search.dir.as_os_str().is_empty(), config.store.kind) {
+        (false, _) => (config.search.dir.clone(), None),
+        (true, StoreKind::Embedded) => (config.store.data.join("search"), None),
+        (true, StoreKind::Mongodb) => {
+            let folder =
+                tempfile::Builder::new().prefix("doppel-search.").tempdir().context("making a folder for search")?;
+            (folder.path().to_owned(), Some(folder))
+        }
+    };
+    let options = service::Options { folder, weights: Weights::default() };
+    Ok(Some((SearchService::new(engine.clone(), options), temporary)))
 }
 
 /// Binds, waiting a moment for a predecessor that was killed just now: the kernel takes a while to clear up after it.

@@ -9,6 +9,7 @@ pub mod auth;
 pub mod limits;
 pub mod log;
 pub mod print;
+mod search;
 pub mod store;
 mod wrong;
 
@@ -23,6 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use auth::Auth;
 pub use limits::Limits;
 pub use log::{Log, LogFormat};
+pub use search::Search;
 pub use store::{Store, StoreKind};
 
 /// `[server]`.
@@ -113,6 +115,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is logged.
     pub log: Log,
+    /// Related cases and search.
+    pub search: Search,
 }
 
 /// What the command line says of the configuration.
@@ -187,7 +191,7 @@ fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> 
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store, collections: _, auth, limits, log } = config;
+    let Config { server, store, collections: _, auth, limits, log, search: _ } = config;
     auth.check()?;
     limits.check()?;
     store.check()?;

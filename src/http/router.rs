@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, bulk, changes, collections, decisions, explain, generations, groups, operations, records, search,
+    admin, bulk, changes, collections, decisions, explain, full_text, generations, groups, operations, records, search,
     statistics, tasks,
 };
 use crate::http::state::App;
@@ -26,6 +26,9 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(search::check))
         .routes(routes!(search::similar, search::similar_to_fingerprint))
         .routes(routes!(search::similar_to))
+        .routes(routes!(full_text::related))
+        .routes(routes!(full_text::related_to))
+        .routes(routes!(full_text::search))
         .routes(routes!(explain::explain))
         .routes(routes!(groups::list))
         .routes(routes!(groups::get))

@@ -15,6 +15,7 @@ use crate::http::origin::Origins;
 use crate::http::problem::Problem;
 use crate::shutdown::Shutdown;
 use doppel_engine::Engine;
+use doppel_search::service::SearchService;
 
 /// Bytes of a unit of work.
 const WORK_UNIT: usize = 1 << 10;
@@ -27,6 +28,8 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     /// The use cases.
     pub engine: Engine,
+    /// Related cases and search, unless that is turned off.
+    pub search: Option<SearchService>,
     /// Who may call.
     pub keys: Keys,
     /// From where.
@@ -73,11 +76,18 @@ impl App {
         self.work.clone().acquire_many_owned(units as u32).await.ok()
     }
 
-    /// The application over `engine`.
-    pub fn new(engine: Engine, config: &Config, shutdown: Shutdown, metrics: PrometheusHandle) -> Self {
+    /// The application over `engine` and, where records can be searched, `search`.
+    pub fn new(
+        engine: Engine,
+        search: Option<SearchService>,
+        config: &Config,
+        shutdown: Shutdown,
+        metrics: PrometheusHandle,
+    ) -> Self {
         let limits = config.limits.clone();
         Self(Arc::new(Shared {
             engine,
+            search,
             origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
             permits: Arc::new(Semaphore::new(limits.max_in_flight)),

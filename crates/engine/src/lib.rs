@@ -214,6 +214,11 @@ impl Engine {
         }
     }
 
+    /// The store that it asks.
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
     /// Loads what the first signature under preset `default` would otherwise wait for: the dictionary, tables of characters.
     /// Some tenths of a second.
     pub fn warm_up() {
@@ -342,7 +347,11 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
+    /// The content of a stored record.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
+    pub async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
         let record = self.stored(collection, id).await?;
         Row::parse(record.row.as_bytes())
             .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into())))

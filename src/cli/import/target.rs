@@ -207,7 +207,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     // Whoever may open the directory needs no key; nobody else can call.
     let mut config = Config { auth: Auth::default(), ..config.clone() };
     config.log.requests = false;
-    let app = App::new(engine, &config, Shutdown::default(), observe::start_metrics()?);
+    let app = App::new(engine, None, &config, Shutdown::default(), observe::start_metrics()?);
     Ok(Local::new(app))
 }
 

@@ -7,6 +7,7 @@ pub mod collections;
 pub mod decisions;
 mod expected;
 pub mod explain;
+pub mod full_text;
 pub mod generations;
 pub mod groups;
 pub mod input;

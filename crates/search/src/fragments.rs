@@ -1,0 +1,94 @@
+//! Fragments of a text in which what was searched for stands, to be shown with it marked.
+
+use std::ops::Range;
+
+/// Most fragments of a field.
+const MOST_FRAGMENTS: usize = 3;
+/// Characters shown on either side of what is marked.
+const AROUND: usize = 24;
+
+/// A piece of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Where it stands in the text, in characters.
+    pub at: Range<usize>,
+    /// What is marked in it, in characters of the whole text, ascending.
+    pub marked: Vec<Range<usize>>,
+}
+
+/// The fragments of `text` in which any of `wanted`, normalised, stands. `normalise` is how texts of the collection are read: each
+/// character is compared as what it becomes by itself, so that offsets are those of the text as it was received.
+/// O(characters of the text × of what is wanted).
+pub fn fragments(text: &str, wanted: &[String], normalise: impl Fn(&str) -> String) -> Vec<Fragment> {
+    // What each character becomes, and which it came from.
+    let mut normal: Vec<(char, usize)> = Vec::new();
+    let mut length = 0;
+    for (at, c) in text.chars().enumerate() {
+        length = at + 1;
+        let becomes = if c.is_whitespace() { String::new() } else { normalise(c.encode_utf8(&mut [0; 4])) };
+        normal.extend(becomes.chars().map(|c| (c, at)));
+    }
+    let mut marked: Vec<Range<usize>> = Vec::new();
+    for wanted in wanted {
+        let wanted: Vec<char> = wanted.chars().filter(|c| !c.is_whitespace()).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let hits = normal.windows(wanted.len()).filter(|window| window.iter().map(|(c, _)| c).eq(&wanted));
+        marked.extend(hits.map(|hit| hit[0].1..hit[hit.len() - 1].1 + 1));
+    }
+    marked.sort_by_key(|range| (range.start, range.end));
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for range in marked {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    let mut found: Vec<Fragment> = Vec::new();
+    for range in joined {
+        let at = range.start.saturating_sub(AROUND)..(range.end + AROUND).min(length);
+        if let Some(last) = found.last_mut().filter(|last| at.start <= last.at.end) {
+            last.at.end = at.end;
+            last.marked.push(range);
+        } else if found.len() < MOST_FRAGMENTS {
+            found.push(Fragment { at, marked: vec![range] });
+        } else {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, wanted: &[&str]) -> Vec<(String, Vec<String>)> {
+        let wanted: Vec<String> = wanted.iter().map(|wanted| (*wanted).to_owned()).collect();
+        let chars: Vec<char> = text.chars().collect();
+        let piece = |range: &Range<usize>| chars[range.clone()].iter().collect::<String>();
+        let found = fragments(text, &wanted, |text| text.to_lowercase());
+        found.iter().map(|found| (piece(&found.at), found.marked.iter().map(piece).collect())).collect()
+    }
+
+    #[test]
+    fn what_is_wanted_is_marked_in_the_text_as_it_was_received() {
+        let found = shown("本小区的 LED 路灯\n坏了", &["led", "路灯坏"]);
+        assert_eq!(found, [("本小区的 LED 路灯\n坏了".to_owned(), vec!["LED".to_owned(), "路灯\n坏".to_owned()])]);
+        assert!(
+            shown("井盖", &["路灯"]).is_empty() && shown("", &["路灯"]).is_empty() && shown("井盖", &[""]).is_empty()
+        );
+    }
+
+    #[test]
+    fn fragments_are_few_short_and_do_not_overlap() {
+        let far = "。".repeat(100);
+        let text = format!("路灯路灯{far}路灯甲路灯{far}路灯{far}路灯");
+        let found = fragments(&text, &["路灯".to_owned()], str::to_owned);
+        assert_eq!(found.len(), MOST_FRAGMENTS);
+        assert!(found.windows(2).all(|pair| pair[0].at.end < pair[1].at.start));
+        assert_eq!(found[0].marked, [0..4], "what overlaps or touches is one");
+        assert_eq!(found[1].marked.len(), 2);
+    }
+}

@@ -1,0 +1,286 @@
+//! Related cases: which records most probably concern the same matter, in whatever words.
+//!
+//! BM25 over words and over character pairs, in both of which a title counts [`TITLE_WEIGHT`](crate::extract::TITLE_WEIGHT) times (the
+//! simple form of BM25F: weights are applied to counts, not to scores). The question is cut to its best terms. The best
+//! [`CANDIDATES`] by text are ranked anew by what two letters about one matter share besides: what both name, their categories,
+//! who wrote them, and when.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use tantivy::collector::TopDocs;
+use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocAddress, DocSet, Searcher, TERMINATED, Term};
+
+use crate::extract::{Extract, Placed, counted};
+use crate::index::{IDENTITY, Index, Result, SEQ, TIME};
+use doppel_core::record::RecordId;
+use doppel_store::Seq;
+
+/// Records that are ranked by more than their text.
+const CANDIDATES: usize = 200;
+/// Best terms of each kind that are asked for.
+const MOST_TERMS: usize = 40;
+/// Terms that an answer names.
+const SHOWN_TERMS: usize = 5;
+/// The constants of BM25, those of the library that scores.
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+/// Microseconds in a day.
+const DAY: f32 = 86_400e6;
+
+/// How much each part counts, beside words, which count 1. Measured on judged petitions by leaving questions out; see
+/// `docs/quality.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Weights {
+    /// Character pairs.
+    pub pairs: f32,
+    /// How far a term that stands often in the question counts more: 0 is once, large is as often as it stands.
+    pub repeats: f32,
+    /// A thing that both name, by how rare it is.
+    pub objects: f32,
+    /// A category that both have, by how rare it is.
+    pub category: f32,
+    /// The same petitioner, by how rare that is.
+    pub identity: f32,
+    /// Nearness in time: added in whole on the same day, half of it after `days`.
+    pub time: f32,
+    /// See `time`.
+    pub days: f32,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { pairs: 0.5, repeats: 4.0, objects: 1.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
+    }
+}
+
+/// A related record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Related {
+    /// Its id.
+    pub id: RecordId,
+    /// Its seq.
+    pub seq: Seq,
+    /// In 0..=1, relative to what the question would score with itself.
+    pub score: f32,
+    /// The terms that both have which weigh most, heaviest first.
+    pub terms: Vec<String>,
+    /// Whether it names the same petitioner; `None` where either names none.
+    pub same_petitioner: Option<bool>,
+    /// When it was submitted, in microseconds since 1970.
+    pub time: Option<i64>,
+}
+
+/// A term of the question.
+struct Asked {
+    term: Term,
+    text: String,
+    /// What each score of it is multiplied by.
+    boost: f32,
+    /// What the question scores by it with itself.
+    own: f32,
+}
+
+/// A candidate on its way through the ranking.
+struct Candidate {
+    at: DocAddress,
+    score: f32,
+}
+
+impl Index {
+    /// The records that are most probably about the same matter as what `asked` says, best first, at most `limit`, without the record
+    /// `except`. O(postings of the best terms), a part of which is skipped.
+    ///
+    /// # Errors
+    /// [`IndexError`](crate::index::IndexError) where its files cannot be read.
+    pub fn related(
+        &self,
+        asked: &Extract,
+        except: Option<&RecordId>,
+        limit: usize,
+        weights: &Weights,
+    ) -> Result<Vec<Related>> {
+        let searcher = self.searcher();
+        let mut terms = best_terms(&searcher, self.fields.words, &asked.words, 1.0, weights)?;
+        terms.extend(best_terms(&searcher, self.fields.pairs, &asked.pairs, weights.pairs, weights)?);
+        if terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let clause = |asked: &Asked| -> (Occur, Box<dyn Query>) {
+            let query = TermQuery::new(asked.term.clone(), IndexRecordOption::WithFreqs);
+            (Occur::Should, Box::new(BoostQuery::new(Box::new(query), asked.boost)))
+        };
+        let query = BooleanQuery::new(terms.iter().map(clause).collect());
+        let found = searcher.search(&query, &TopDocs::with_limit(CANDIDATES).order_by_score())?;
+        let mut candidates: Vec<Candidate> = found.into_iter().map(|(score, at)| Candidate { at, score }).collect();
+        let own = terms.iter().map(|term| term.own).sum::<f32>()
+            + self.add_features(&searcher, asked, &mut candidates, weights)?;
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
+        let mut related = Vec::with_capacity(limit);
+        for candidate in &candidates {
+            let id = self.id(&searcher, candidate.at)?;
+            if Some(&id) == except {
+                continue;
+            }
+            if related.len() == limit {
+                break;
+            }
+            let score = (candidate.score / own.max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
+            related.push((candidate.at, described(&searcher, candidate.at, asked, (id, score))?));
+        }
+        self.name_terms(&searcher, &terms, &mut related)?;
+        Ok(related.into_iter().map(|(_, related)| related).collect())
+    }
+
+    /// Adds what candidates share with the question besides text; what the question shares with itself.
+    fn add_features(
+        &self,
+        searcher: &Searcher,
+        asked: &Extract,
+        candidates: &mut [Candidate],
+        weights: &Weights,
+    ) -> Result<f32> {
+        let count = searcher.num_docs().max(1) as f32;
+        let mut own = 0.0;
+        let text_terms = |field: Field, values: &[String], weight: f32| -> Vec<(Term, f32)> {
+            values.iter().map(|value| (Term::from_field_text(field, value), weight)).collect()
+        };
+        let mut features = text_terms(self.fields.objects, &asked.objects, weights.objects);
+        features.extend(text_terms(self.fields.category, &asked.categories, weights.category));
+        let identity = asked.identity.map(|identity| Term::from_field_u64(self.fields.identity, identity));
+        features.extend(identity.map(|term| (term, weights.identity)));
+        for (term, weight) in features {
+            let rarity = idf(searcher.doc_freq(&term)? as f32, count);
+            own += weight * rarity;
+            for_each_posting(searcher, &term, candidates, |candidate, _, _| candidate.score += weight * rarity)?;
+        }
+        if let Some(time) = asked.time {
+            own += weights.time;
+            for candidate in candidates {
+                let reader = searcher.segment_reader(candidate.at.segment_ord);
+                let Some(other) = reader.fast_fields().i64(TIME)?.first(candidate.at.doc_id) else { continue };
+                let days = time.abs_diff(other) as f32 / DAY;
+                candidate.score += weights.time * weights.days / (weights.days + days);
+            }
+        }
+        Ok(own)
+    }
+
+    /// Names the terms that weigh most in each answer.
+    fn name_terms(&self, searcher: &Searcher, terms: &[Asked], related: &mut [(DocAddress, Related)]) -> Result<()> {
+        let mut places: Vec<Candidate> = related.iter().map(|(at, _)| Candidate { at: *at, score: 0.0 }).collect();
+        let mut named: HashMap<DocAddress, Vec<(f32, &str)>> = HashMap::new();
+        for asked in terms {
+            let weight = TermScores::of(searcher, &asked.term)?;
+            for_each_posting(searcher, &asked.term, &mut places, |candidate, count, length| {
+                let score = asked.boost * weight.score(count, length);
+                named.entry(candidate.at).or_default().push((score, &asked.text));
+            })?;
+        }
+        for (at, related) in related {
+            let Some(mut found) = named.remove(at) else { continue };
+            found.sort_by(|a, b| b.0.total_cmp(&a.0));
+            for (_, text) in found {
+                // A pair that stands in a word that is named says nothing new.
+                if related.terms.len() < SHOWN_TERMS && !related.terms.iter().any(|named| named.contains(text)) {
+                    related.terms.push(text.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How rare what `found` of `count` records have is: BM25's idf.
+fn idf(found: f32, count: f32) -> f32 {
+    (1.0 + (count.max(found) - found + 0.5) / (found + 0.5)).ln()
+}
+
+/// What a term scores.
+struct TermScores {
+    idf: f32,
+    average: f32,
+}
+
+impl TermScores {
+    fn of(searcher: &Searcher, term: &Term) -> Result<Self> {
+        let (mut tokens, mut records) = (0, 0);
+        for segment in searcher.segment_readers() {
+            tokens += segment.inverted_index(term.field())?.total_num_tokens();
+            records += u64::from(segment.max_doc());
+        }
+        let average = tokens as f32 / records.max(1) as f32;
+        Ok(Self { idf: idf(searcher.doc_freq(term)? as f32, records as f32), average: average.max(1.0) })
+    }
+
+    fn score(&self, count: u32, length: u32) -> f32 {
+        let count = count as f32;
+        self.idf * (1.0 + K1) * count / (count + K1 * (1.0 - B + B * length as f32 / self.average))
+    }
+}
+
+/// The terms of one kind by which a text is best found.
+fn best_terms(
+    searcher: &Searcher,
+    field: Field,
+    placed: &[Placed],
+    weight: f32,
+    weights: &Weights,
+) -> Result<Vec<Asked>> {
+    let length = u32::try_from(placed.len()).unwrap_or(u32::MAX);
+    let mut asked = Vec::new();
+    for (text, count) in counted(placed) {
+        let term = Term::from_field_text(field, text);
+        if searcher.doc_freq(&term)? == 0 {
+            continue;
+        }
+        let repeated = count as f32 * (weights.repeats + 1.0) / (count as f32 + weights.repeats);
+        let boost = weight * repeated;
+        let own = boost * TermScores::of(searcher, &term)?.score(count, length);
+        asked.push(Asked { term, text: text.to_owned(), boost, own });
+    }
+    asked.sort_by(|a, b| b.own.total_cmp(&a.own).then_with(|| a.text.cmp(&b.text)));
+    asked.truncate(MOST_TERMS);
+    Ok(asked)
+}
+
+/// Calls `visit` for each of the candidates that have a term, with how often they have it and how long their field is.
+fn for_each_posting(
+    searcher: &Searcher,
+    term: &Term,
+    candidates: &mut [Candidate],
+    mut visit: impl FnMut(&mut Candidate, u32, u32),
+) -> Result<()> {
+    candidates.sort_unstable_by_key(|candidate| candidate.at);
+    for own in candidates.chunk_by_mut(|a, b| a.at.segment_ord == b.at.segment_ord) {
+        let segment = searcher.segment_reader(own[0].at.segment_ord);
+        let index = segment.inverted_index(term.field())?;
+        let Some(mut postings) = index.read_postings(term, IndexRecordOption::WithFreqs)? else { continue };
+        let lengths = segment.get_fieldnorms_reader(term.field()).ok();
+        for candidate in own {
+            let wanted = candidate.at.doc_id;
+            let at = if postings.doc() < wanted { postings.seek(wanted) } else { postings.doc() };
+            if at == TERMINATED {
+                break;
+            }
+            if at == wanted {
+                let length = lengths.as_ref().map_or(1, |lengths| lengths.fieldnorm(wanted));
+                visit(candidate, tantivy::postings::Postings::term_freq(&postings), length);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A record that was found, its terms still unnamed.
+fn described(searcher: &Searcher, at: DocAddress, asked: &Extract, (id, score): (RecordId, f32)) -> Result<Related> {
+    let columns = searcher.segment_reader(at.segment_ord).fast_fields();
+    let seq = columns.u64(SEQ)?.first(at.doc_id).unwrap_or(0);
+    let theirs = columns.u64(IDENTITY)?.first(at.doc_id);
+    let same_petitioner = asked.identity.zip(theirs).map(|(own, theirs)| own == theirs);
+    let time = columns.i64(TIME)?.first(at.doc_id);
+    Ok(Related { id, seq, score, terms: Vec::new(), same_petitioner, time })
+}

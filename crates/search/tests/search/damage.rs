@@ -1,0 +1,107 @@
+//! What is wrong with the files is seen, and the index is made anew.
+
+use std::fs;
+use std::path::Path;
+
+use doppel_search::index::{Index, Source};
+use doppel_search::query::SearchQuery;
+
+use crate::{Numbers, letter, open, put, settings};
+
+fn filled(folder: &Path) {
+    let (index, _) = open(folder);
+    for at in 0..200_u64 {
+        put(&index, &format!("r{at}"), at + 1, &letter(&format!("路灯不亮，三号路{at}号，请维修")));
+        if at % 50 == 49 {
+            index.commit(at + 1).expect("a commit");
+        }
+    }
+    index.remove(&crate::id("r7")).expect("a write");
+    index.commit(201).expect("a commit");
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder").flatten() {
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_cut_off_or_noise_is_seen_and_the_index_is_made_anew_or_is_whole() {
+    let whole = tempfile::tempdir().expect("a folder");
+    filled(whole.path());
+    let names: Vec<_> =
+        fs::read_dir(whole.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+    assert!(names.len() > 8, "{names:?}");
+    let mut numbers = Numbers(5);
+    let (mut anew, mut kept) = (0, 0);
+    for name in &names {
+        for harm in ["missing", "empty", "cut", "flipped", "noise"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            copy(whole.path(), folder.path());
+            let file = folder.path().join(name);
+            let mut bytes = fs::read(&file).expect("a file");
+            match harm {
+                "missing" => fs::remove_file(&file).expect("it is there"),
+                "empty" => fs::write(&file, []).expect("a write"),
+                "cut" => fs::write(&file, &bytes[..bytes.len() / 2]).expect("a write"),
+                "flipped" => {
+                    if bytes.is_empty() {
+                        continue;
+                    }
+                    let at = numbers.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << numbers.below(8);
+                    fs::write(&file, &bytes).expect("a write");
+                }
+                _ => {
+                    let noise: Vec<u8> = (0..bytes.len() + 9).map(|_| numbers.below(256) as u8).collect();
+                    fs::write(&file, noise).expect("a write");
+                }
+            }
+            let (index, fresh) = open(folder.path());
+            let wanted = SearchQuery { text: "路灯".into(), limit: 1000, ..SearchQuery::default() };
+            let found = index.search(&settings(), &wanted).expect("an answer").hits.len();
+            match fresh {
+                true => assert_eq!((index.reached(), found), (0, 0), "{name:?} {harm}"),
+                false => assert_eq!((index.reached(), found), (201, 199), "{name:?} {harm}"),
+            }
+            *(if fresh { &mut anew } else { &mut kept }) += 1;
+            // Either way it can be written.
+            put(&index, "new", 300, &letter("井盖破损"));
+            index.commit(300).expect("a commit");
+        }
+    }
+    assert!(anew > kept, "{anew} were begun anew, {kept} were not");
+}
+
+#[test]
+fn an_index_of_another_collection_or_of_other_settings_is_not_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    filled(folder.path());
+    assert!(!open(folder.path()).1);
+    let mut other = settings();
+    other.text.hmm = !other.text.hmm;
+    for source in [Source::of("other", &settings()), Source::of("letters", &other)] {
+        let again = tempfile::tempdir().expect("a folder");
+        copy(folder.path(), again.path());
+        let opened = Index::open(again.path(), source, &settings()).expect("an index");
+        assert!(opened.fresh.expect("a reason").contains("other settings"), "and says why");
+        assert!(opened.index.is_empty());
+    }
+}
+
+#[test]
+fn resetting_begins_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    filled(folder.path());
+    let (index, _) = open(folder.path());
+    assert!(index.len() == 199 && index.disk_bytes() > 1000);
+    index.reset().expect("a reset");
+    assert!(index.is_empty() && index.reached() == 0);
+    put(&index, "a", 1, &letter("路灯不亮"));
+    index.commit(5).expect("a commit");
+    drop(index);
+    let (index, fresh) = open(folder.path());
+    assert!(!fresh && index.len() == 1 && index.reached() == 5);
+}

@@ -1,0 +1,53 @@
+//! The full-text index and the service that keeps it, from outside.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time and files")]
+
+mod damage;
+mod following;
+mod ranking;
+mod searching;
+
+use std::path::Path;
+
+use doppel_core::collection::{Preset, Settings};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::VerdictKind;
+use doppel_search::index::{Entry, Index, Source};
+use serde_json::{Value, json};
+
+fn settings() -> Settings {
+    Settings::preset(Preset::Default)
+}
+
+fn id(text: &str) -> RecordId {
+    RecordId::new(text).expect("a valid id")
+}
+
+fn row(value: &Value) -> Row {
+    Row::parse(value.to_string().as_bytes()).expect("a row")
+}
+
+fn letter(content: &str) -> Row {
+    row(&json!({ "content": content }))
+}
+
+/// Opens the index in a folder; whether it was begun anew.
+fn open(folder: &Path) -> (Index, bool) {
+    let opened = Index::open(folder, Source::of("letters", &settings()), &settings()).expect("an index");
+    (opened.index, opened.fresh.is_some())
+}
+
+fn put(index: &Index, name: &str, seq: u64, row: &Row) {
+    let extract = index.extractor().extract(row).expect("a readable row");
+    index.put(&Entry { id: id(name), seq, verdict: VerdictKind::Original, extract }).expect("a write");
+}
+
+/// Numbers that look random and are the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}

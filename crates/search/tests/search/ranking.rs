@@ -1,0 +1,93 @@
+//! Related cases.
+
+use std::collections::{HashMap, HashSet};
+
+use doppel_search::extract::{Extract, Placed};
+use doppel_search::related::Weights;
+use serde_json::json;
+
+use crate::{Numbers, id, letter, open, put, row};
+
+/// Text alone, words alone.
+const WORDS: Weights =
+    Weights { pairs: 0.0, repeats: 1e9, objects: 0.0, category: 0.0, identity: 0.0, time: 0.0, days: 1.0 };
+
+#[test]
+fn the_same_matter_in_other_words_comes_before_the_same_form_about_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    put(&index, "lamps", 1, &letter("河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。"));
+    put(&index, "dark", 2, &letter("三号路晚上一片漆黑，灯坏了一个月，希望尽快维修路灯。"));
+    put(&index, "waste", 3, &letter("幸福小区门口的垃圾已经连续多日没有清运，居民多次反映没有结果。"));
+    put(&index, "bus", 4, &letter("十七路公交车早高峰间隔太长，请增加班次。"));
+    index.commit(4).expect("a commit");
+    let asked = index.extractor().extract(&letter("三号路的路灯坏了，晚上很黑，请维修。")).expect("a row");
+    let found = index.related(&asked, None, 10, &Weights::default()).expect("an answer");
+    let ids: Vec<_> = found.iter().map(|found| found.id.as_str()).collect();
+    assert_eq!(ids[..2], ["dark", "lamps"]);
+    assert!(
+        found.is_sorted_by(|a, b| a.score >= b.score) && found.iter().all(|found| (0.0..=1.0).contains(&found.score))
+    );
+    let text = "三号路晚上一片漆黑，灯坏了一个月，希望尽快维修路灯。";
+    let terms = &found[0].terms;
+    assert!((1..=5).contains(&terms.len()) && terms.iter().all(|term| text.contains(term)), "{terms:?}");
+    let same = index.extractor().extract(&letter("十七路公交车早高峰间隔太长，请增加班次。")).expect("a row");
+    let itself = index.related(&same, None, 1, &Weights::default()).expect("an answer");
+    assert!(itself[0].id == id("bus") && itself[0].score > 0.95, "{itself:?}");
+    let others = index.related(&same, Some(&id("bus")), 10, &Weights::default()).expect("an answer");
+    assert!(others.iter().all(|other| other.id != id("bus")));
+}
+
+#[test]
+fn of_two_that_say_the_same_the_nearer_in_time_and_in_what_it_names_comes_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    let letter = |content: &str, time: &str, user: &str| row(&json!({"content": content, "time": time, "user": user}));
+    put(&index, "far", 1, &letter("路灯不亮请维修", "2020-01-01", "甲"));
+    put(&index, "near", 2, &letter("路灯不亮请维修", "2024-03-01", "乙"));
+    put(&index, "other", 3, &letter("井盖破损请更换", "2024-03-01", "丙"));
+    index.commit(3).expect("a commit");
+    let asked = index.extractor().extract(&letter("路灯不亮", "2024-03-02", "甲")).expect("a row");
+    let found = index.related(&asked, None, 10, &Weights { identity: 0.0, ..Weights::default() }).expect("an answer");
+    assert_eq!(found[0].id, id("near"));
+    assert_eq!((found[0].same_petitioner, found[1].same_petitioner), (Some(false), Some(true)));
+    let found = index.related(&asked, None, 10, &Weights { identity: 9.0, ..Weights::default() }).expect("an answer");
+    assert_eq!(found[0].id, id("far"), "the same petitioner counts where it is told to");
+}
+
+#[test]
+fn text_is_ranked_as_bm25_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    let mut numbers = Numbers(7);
+    // Lengths that the index keeps exactly.
+    let texts: Vec<Vec<String>> =
+        (0..60).map(|_| (0..3 + numbers.below(30)).map(|_| format!("w{}", numbers.below(40))).collect()).collect();
+    for (at, text) in texts.iter().enumerate() {
+        put(&index, &format!("r{at}"), at as u64 + 1, &letter(&text.join(" ")));
+    }
+    index.commit(60).expect("a commit");
+    let average = texts.iter().map(Vec::len).sum::<usize>() as f32 / texts.len() as f32;
+    for asked in &texts[..20] {
+        let placed = asked.iter().enumerate().map(|(position, term)| Placed { term: term.clone(), position });
+        let extract = Extract { words: placed.collect(), ..Extract::default() };
+        let found = index.related(&extract, None, 60, &WORDS).expect("an answer");
+        let bm25 = |text: &Vec<String>| -> f32 {
+            let scores = asked.iter().collect::<HashSet<_>>().into_iter().map(|term| {
+                let having = texts.iter().filter(|text| text.contains(term)).count() as f32;
+                let idf = (1.0 + (60.0 - having + 0.5) / (having + 0.5)).ln();
+                let count = |text: &Vec<String>| text.iter().filter(|other| *other == term).count() as f32;
+                let (own, theirs) = (count(asked), count(text));
+                own * idf * 2.2 * theirs / (theirs + 1.2 * (0.25 + 0.75 * text.len() as f32 / average))
+            });
+            scores.sum()
+        };
+        let own = bm25(asked);
+        let scores: HashMap<_, _> = found.iter().map(|found| (found.id.as_str().to_owned(), found.score)).collect();
+        for (at, text) in texts.iter().enumerate() {
+            let expected = (bm25(text) / own).min(1.0);
+            let given = scores.get(&format!("r{at}")).copied().unwrap_or(0.0);
+            assert!((given - expected).abs() < 1e-3, "r{at}: {given} and not {expected}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Search.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use doppel_core::verdict::VerdictKind;
+use doppel_search::index::{Entry, Index};
+use doppel_search::query::{Order, SearchQuery, Total};
+use serde_json::json;
+
+use crate::{Numbers, id, letter, open, put, row, settings};
+
+fn found(index: &Index, wanted: &SearchQuery) -> Vec<String> {
+    let hits = index.search(&settings(), wanted).expect("an answer");
+    hits.hits.iter().map(|hit| hit.id.to_string()).collect()
+}
+
+fn sorted(index: &Index, text: &str) -> Vec<String> {
+    let mut found = found(index, &SearchQuery { text: text.into(), limit: 100, ..SearchQuery::default() });
+    found.sort();
+    found
+}
+
+#[test]
+fn words_phrases_and_exclusions_say_what_must_be_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    for (at, (name, text)) in [
+        ("a", "河口新区三号路的路灯不亮"),
+        ("b", "三号路路灯杆倾斜，请维修"),
+        ("c", "五号路井盖破损，LED 灯闪烁"),
+        ("d", "小区 WiFi 信号差"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        put(&index, name, at as u64 + 1, &letter(text));
+    }
+    index.commit(4).expect("a commit");
+    assert_eq!(sorted(&index, "路灯"), ["a", "b"]);
+    assert_eq!(sorted(&index, "路灯 三号路"), ["a", "b"]);
+    assert_eq!(sorted(&index, "\"路灯不亮\""), ["a"]);
+    assert_eq!(sorted(&index, "路灯 -不亮"), ["b"]);
+    assert_eq!(sorted(&index, "路灯 -\"灯杆倾斜\""), ["a"]);
+    assert_eq!(sorted(&index, "led"), ["c"]);
+    assert_eq!(sorted(&index, "ＷＩＦＩ"), ["d"], "written another way");
+    assert_eq!(sorted(&index, "号路"), ["a", "b", "c"], "no word, and found all the same");
+    assert_eq!(sorted(&index, ""), ["a", "b", "c", "d"]);
+    assert_eq!(sorted(&index, "-路灯"), ["c", "d"]);
+    assert!(sorted(&index, "没有的词语").is_empty());
+    assert!(sorted(&index, "\"不亮路灯\"").is_empty(), "another order is another phrase");
+}
+
+#[test]
+fn filters_leave_out_what_is_not_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    for day in 1..=9_u64 {
+        let time = format!("2024-03-0{day}T00:00:00Z");
+        let row = row(&json!({"content": "路灯不亮", "time": time, "user": format!("u{}", day % 3)}));
+        let extract = index.extractor().extract(&row).expect("a row");
+        let verdict = if day == 1 { VerdictKind::Original } else { VerdictKind::ExactDuplicate };
+        index.put(&Entry { id: id(&day.to_string()), seq: day, verdict, extract }).expect("a write");
+    }
+    put(&index, "timeless", 10, &letter("路灯不亮"));
+    index.commit(10).expect("a commit");
+    let day = |day: i64| Some((1_709_251_200 + (day - 1) * 86_400) * 1_000_000);
+    let query = |query: SearchQuery| found(&index, &SearchQuery { limit: 100, order: Order::Newest, ..query });
+    let all = SearchQuery::default();
+    assert_eq!(query(all.clone()), ["9", "8", "7", "6", "5", "4", "3", "2", "1", "timeless"], "latest first");
+    assert_eq!(query(SearchQuery { from: day(3), to: day(6), ..all.clone() }), ["5", "4", "3"]);
+    assert_eq!(query(SearchQuery { identity: Some("U1".into()), ..all.clone() }), ["7", "4", "1"]);
+    assert_eq!(query(SearchQuery { verdict: Some(VerdictKind::Original), ..all.clone() }), ["1", "timeless"]);
+    assert_eq!(query(SearchQuery { text: "路灯".into(), to: day(3), ..all }), ["2", "1"]);
+}
+
+#[test]
+fn a_category_is_found_in_the_fields_that_are_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = settings();
+    settings.fields.push(serde_json::from_value(json!({"name": "kind", "role": "whole"})).expect("a field"));
+    let source = doppel_search::index::Source::of("letters", &settings);
+    let index = Index::open(folder.path(), source, &settings).expect("an index").index;
+    put(&index, "a", 1, &row(&json!({"content": "路灯不亮", "kind": "市政"})));
+    put(&index, "b", 2, &row(&json!({"content": "市政路灯", "kind": "环卫"})));
+    index.commit(2).expect("a commit");
+    let wanted = SearchQuery { category: Some("市政".into()), limit: 10, ..SearchQuery::default() };
+    let hits = index.search(&settings, &wanted).expect("an answer").hits;
+    assert_eq!(hits.iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn pages_follow_each_other_without_gaps_or_repeats_in_either_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    let mut numbers = Numbers(3);
+    for at in 0..157_u64 {
+        // Many are equal in what they are ordered by.
+        let words = vec!["路灯"; 1 + numbers.below(4) as usize].join("，");
+        let time = format!("2024-03-{:02}", 1 + numbers.below(5));
+        put(&index, &format!("r{at}"), at + 1, &row(&json!({"content": words, "time": time})));
+        if at % 40 == 0 {
+            index.commit(at + 1).expect("a commit");
+        }
+    }
+    index.commit(157).expect("a commit");
+    for order in [Order::Ranked, Order::Newest] {
+        let whole = found(&index, &SearchQuery { text: "路灯".into(), order, limit: 1000, ..SearchQuery::default() });
+        assert_eq!(whole.iter().collect::<BTreeSet<_>>().len(), 157);
+        for limit in [1, 7, 156, 157, 158] {
+            let mut wanted = SearchQuery { text: "路灯".into(), order, limit, ..SearchQuery::default() };
+            let mut paged = Vec::new();
+            loop {
+                let page = index.search(&settings(), &wanted).expect("a page");
+                assert!(page.hits.len() <= limit && page.total == Total::Exactly(157));
+                paged.extend(page.hits.iter().map(|hit| hit.id.to_string()));
+                wanted.after = page.next;
+                if page.next.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(paged, whole, "{order:?}, {limit} at a time");
+        }
+    }
+}
+
+#[test]
+fn whatever_is_put_removed_and_committed_is_what_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut numbers = Numbers(11);
+    let (mut index, _) = open(folder.path());
+    // What is there, and what was there at the last commit.
+    let (mut now, mut committed): (BTreeMap<String, u64>, BTreeMap<String, u64>) = Default::default();
+    let mut reached = 0;
+    for step in 1..=400_u64 {
+        let (name, word) = (format!("r{}", numbers.below(30)), numbers.below(5));
+        match numbers.below(10) {
+            0..6 => {
+                put(&index, &name, step, &letter(&format!("词语{word} 其他{step}")));
+                now.insert(name, word);
+            }
+            6..8 => {
+                index.remove(&id(&name)).expect("a write");
+                now.remove(&name);
+            }
+            8 => {
+                index.commit(step).expect("a commit");
+                (committed, reached) = (now.clone(), step);
+            }
+            _ => {
+                // What was not committed is forgotten.
+                drop(index);
+                let opened = open(folder.path());
+                index = opened.0;
+                assert_eq!(opened.1, reached == 0);
+                now = committed.clone();
+            }
+        }
+        assert_eq!((index.reached(), index.len()), (reached, committed.len() as u64));
+        for word in 0..5 {
+            let having = committed.iter().filter(|(_, own)| **own == word).map(|(name, _)| name.clone());
+            assert_eq!(sorted(&index, &format!("\"词语{word}\"")), having.collect::<Vec<_>>(), "step {step}");
+        }
+    }
+}

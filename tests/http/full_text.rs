@@ -1,0 +1,134 @@
+//! Related cases and search.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Desk, TestServer, expect_problem};
+use serde_json::{Value, json};
+
+fn letter(title: &str, content: &str, time: &str, user: &str) -> Value {
+    json!({"title": title, "content": content, "time": time, "user": user})
+}
+
+/// A collection with some letters, all of which can be found.
+fn desk(name: &str) -> Desk {
+    let desk = Desk::with(name, &json!({}));
+    let lamps = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
+    desk.register("lamps", &letter("三号路路灯不亮", lamps, "2024-03-01", "甲"));
+    desk.register("again", &letter("三号路路灯不亮", lamps, "2024-03-02", "乙"));
+    let dark = "三号路晚上一片漆黑，灯坏了一个月，希望尽快维修路灯。";
+    desk.register("dark", &letter("反映路灯问题", dark, "2024-03-05", "丙"));
+    desk.register("waste", &letter("垃圾清运", "幸福小区门口的垃圾三天没有清运，气味难闻。", "2024-03-06", "甲"));
+    wait(&desk, "", 4);
+    desk
+}
+
+/// Waits until a search finds so many, and knows of everything.
+fn wait(desk: &Desk, query: &str, count: u64) {
+    let begin = Instant::now();
+    loop {
+        let answer = desk.send("GET", &format!("/search{query}"), &Value::Null);
+        if answer.status == 200 && answer.json()["total"]["count"] == count && answer.json()["as_of"]["behind"] == 0 {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", answer.text);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn ids(list: &Value) -> Vec<&str> {
+    list.as_array().expect("a list").iter().map(|item| item["id"].as_str().expect("an id")).collect()
+}
+
+#[test]
+fn related_cases_are_ranked_with_duplicates_marked() {
+    let desk = desk("related");
+    let list = desk.ask("GET", "/records/lamps/related", &Value::Null);
+    let related = &list["related"];
+    assert_eq!(ids(related)[..2], ["again", "dark"], "{list}");
+    assert_eq!((&related[0]["duplicate"], &related[0]["relation"]), (&json!(true), &json!("shared")));
+    assert_eq!((&related[1]["duplicate"], &related[1]["time"]), (&json!(false), &json!("2024-03-04T16:00:00Z")));
+    assert!(related[0]["score"].as_f64() > related[1]["score"].as_f64());
+    assert!(related[1]["terms"].as_array().is_some_and(|terms| !terms.is_empty() && terms.len() <= 5));
+    let row = letter("路灯坏了", "三号路的路灯坏了，晚上很黑。", "2024-03-07", "甲");
+    let asked = desk.ask("POST", "/related?limit=1", &row);
+    assert_eq!(asked["related"].as_array().map(Vec::len), Some(1));
+    let unknown = desk.send("GET", "/records/nobody/related", &Value::Null);
+    expect_problem(&unknown, 404, "unknown_record");
+}
+
+#[test]
+fn a_search_shows_where_the_words_stand_in_the_text_as_it_came() {
+    let desk = desk("search");
+    // 路灯 -垃圾, newest first.
+    let list = desk.ask("GET", "/search?q=%E8%B7%AF%E7%81%AF+-%E5%9E%83%E5%9C%BE&order=newest", &Value::Null);
+    assert_eq!((ids(&list["items"]), &list["next"]), (vec!["dark", "again", "lamps"], &Value::Null));
+    assert_eq!(list["total"], json!({"count": 3, "exact": true}));
+    let row = desk.get("dark")["row"].clone();
+    for fragment in list["items"][0]["fragments"].as_array().expect("fragments") {
+        let field: Vec<char> =
+            row[fragment["field"].as_str().expect("a field")].as_str().expect("a text").chars().collect();
+        let piece = |range: &Value| {
+            let at = |key: &str| range[key].as_u64().expect("a number") as usize;
+            field[at("start")..at("end")].iter().collect::<String>()
+        };
+        assert_eq!(piece(fragment), fragment["text"].as_str().expect("a text"));
+        assert!(fragment["marked"].as_array().expect("a list").iter().all(|range| piece(range) == "路灯"));
+    }
+    let page = desk.ask("GET", "/search?q=%E8%B7%AF%E7%81%AF&limit=2", &Value::Null);
+    let next = page["next"].as_str().expect("there is more");
+    let rest = desk.ask("GET", &format!("/search?q=%E8%B7%AF%E7%81%AF&limit=2&cursor={next}"), &Value::Null);
+    let mut both = [ids(&page["items"]), ids(&rest["items"])].concat();
+    both.sort_unstable();
+    assert_eq!((both, &rest["next"]), (vec!["again", "dark", "lamps"], &Value::Null));
+}
+
+#[test]
+fn filters_and_changes_show() {
+    let desk = desk("filters");
+    let found = |query: &str| {
+        let list = desk.ask("GET", &format!("/search?{query}"), &Value::Null);
+        ids(&list["items"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(found("from=2024-03-02&to=2024-03-06"), ["dark", "again"]);
+    assert_eq!(found("identity=%E7%94%B2"), ["waste", "lamps"]);
+    assert_eq!(found("verdict=exact_duplicate"), ["again"]);
+    desk.delete("waste");
+    desk.put_again("dark", &letter("井盖", "五号路的井盖破损。", "2024-03-05", "丙"), "replaced");
+    wait(&desk, "", 3);
+    assert_eq!(found("q=%E4%BA%95%E7%9B%96"), ["dark"]);
+    assert!(found("q=%E5%9E%83%E5%9C%BE").is_empty());
+    for (query, pointer) in [
+        ("limit=0", "?limit"),
+        ("order=best", "?order"),
+        ("verdict=x", "?verdict"),
+        ("from=never", "?from"),
+        ("cursor=1", "?cursor"),
+    ] {
+        let answer = desk.send("GET", &format!("/search?{query}"), &Value::Null);
+        assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (422, &json!(pointer)), "{query}");
+    }
+}
+
+#[test]
+fn search_can_be_turned_off_and_on_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let off = TestServer::start_with(folder.path(), &[], &[("DOPPEL_SEARCH__ENABLED", "false")]);
+    let path = |rest: &str| format!("/v1/collections/letters{rest}");
+    let put = off.send("PUT", &path("/records/a"), &letter("路灯", "三号路的路灯不亮", "2024-03-01", "甲"));
+    assert_eq!(put.status, 201);
+    expect_problem(&off.send("GET", &path("/search?q=a"), &Value::Null), 409, "search_disabled");
+    expect_problem(&off.send("GET", &path("/records/a/related"), &Value::Null), 409, "search_disabled");
+    assert!(!folder.path().join("search").exists());
+    off.stop();
+    let on = TestServer::start_in(folder.path());
+    let begin = Instant::now();
+    loop {
+        let answer = on.send("GET", &path("/search"), &Value::Null);
+        if answer.status == 200 && answer.json()["items"][0]["id"] == "a" {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", answer.text);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    on.stop();
+}
