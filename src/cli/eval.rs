@@ -1,6 +1,7 @@
 //! `doppel eval`: recall and precision of pairs on labelled sets, measured on the engine over a store of its own.
 
 mod all;
+mod related;
 mod table;
 
 use std::collections::BTreeSet;
@@ -35,6 +36,9 @@ PAIRS is one labelled pair a line; jaccard (of 3-grams, measured where it is not
   {\"a\": \"r1\", \"b\": \"r7\", \"label\": \"template\", \"jaccard\": 0.41, \"signs\": [\"place\"]}
 Pairs labelled \"same\" should be found, pairs labelled \"template\" (one form about another place, number, person) should not.
 
+JUDGEMENTS (--related) is one judged record a line: 2 the same matter in other words, 1 worth seeing, 0 neither:
+  {\"query\": \"r1\", \"id\": \"r9\", \"rel\": 2}
+
 SET is a folder with records.jsonl, groups.jsonl and, if there are labelled pairs, pairs.jsonl.
 
 Examples:
@@ -45,6 +49,7 @@ Examples:
   doppel eval --records r.jsonl --groups g.jsonl --preset paper --format json > paper.json
   doppel eval --records r.jsonl --groups g.jsonl --settings my-settings.json
   doppel eval --records r.jsonl --groups g.jsonl --all --preset paper --svg schemes.svg
+  doppel eval --records r.jsonl --groups g.jsonl --related judged.jsonl
 
 With --all every scheme is measured alone, without the exact stage and verification; --preset or --settings say which fields the
 records have and how their text is read. Then some settings of each are tried on half of the records, and the best of them
@@ -80,6 +85,15 @@ pub struct Args {
     /// Compare all schemes, each alone; in memory, over no store
     #[arg(long, conflicts_with = "store")]
     pub all: bool,
+    /// Judged related records, JSON lines: measures how well those are ranked, and nothing else
+    #[arg(long, value_name = "FILE", requires = "records", conflicts_with_all = ["pairs", "all", "svg", "store"])]
+    pub related: Option<PathBuf>,
+    /// Weights to rank by, a JSON object; those that are not named keep their defaults
+    #[arg(long, value_name = "FILE", requires = "related")]
+    pub weights: Option<PathBuf>,
+    /// Also fit the weights to the judgements, and measure them on queries that were left out of the fitting
+    #[arg(long, requires = "related")]
+    pub fit: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -130,6 +144,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return run_sets(&args, &settings, &outputs);
     };
     let set = read_set(records, groups, args.pairs.as_deref())?;
+    if let Some(judgements) = &args.related {
+        return related::run(&args, judgements, &set, &settings, &outputs);
+    }
     if args.all {
         return all::run(&args, &set, &settings, &outputs);
     }
@@ -210,7 +227,7 @@ fn write_svg(args: &Args, outputs: &Outputs, draw: impl FnOnce() -> String) -> a
 /// What is read; and whether the chart may be written, before an hour is spent.
 fn outputs(args: &Args) -> anyhow::Result<Outputs> {
     let outputs = Outputs::new();
-    [&args.records, &args.groups, &args.pairs, &args.settings]
+    [&args.records, &args.groups, &args.pairs, &args.settings, &args.related, &args.weights]
         .into_iter()
         .flatten()
         .for_each(|file| outputs.reads(file));

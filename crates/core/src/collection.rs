@@ -335,6 +335,19 @@ impl Settings {
         }
     }
 
+    /// Of each field, whether it is a title: a `text` or `whole` field with the name of one, or, where no field has such a
+    /// name, the first of several `text` fields.
+    pub fn titles(&self) -> Vec<bool> {
+        let is_content = |field: &Field| matches!(field.role, Role::Text | Role::Whole);
+        let named: Vec<_> =
+            self.fields.iter().map(|field| is_content(field) && TITLES.contains(&field.name.as_str())).collect();
+        let mut texts = (0..).zip(&self.fields).filter(|(_, field)| field.role == Role::Text).map(|(at, _)| at);
+        match (texts.next(), texts.next()) {
+            (Some(first), Some(_)) if !named.contains(&true) => (0..self.fields.len()).map(|at| at == first).collect(),
+            _ => named,
+        }
+    }
+
     /// All that is wrong with these settings; empty when they can be used.
     pub fn validate(&self) -> Vec<Violation> {
         // Destructured so that a new setting does not compile until someone says what is valid.

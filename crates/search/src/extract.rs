@@ -55,13 +55,7 @@ pub struct Extract {
 impl Extractor {
     /// For a collection with these settings, which are validated.
     pub fn new(settings: &Settings) -> Self {
-        let texts: Vec<u8> = (0..)
-            .zip(&settings.fields)
-            .filter(|(_, field)| field.role == Role::Text)
-            .map(|(position, _)| position)
-            .collect();
-        // A title stands before what it is the title of; a text alone has none.
-        let titles = if texts.len() > 1 { vec![texts[0]] } else { Vec::new() };
+        let titles = (0..).zip(settings.titles()).filter(|(_, is_title)| *is_title).map(|(at, _)| at).collect();
         Self { reader: Reader::new(settings), words: Words::new(&settings.text), titles }
     }
 
@@ -92,8 +86,9 @@ impl Extractor {
                 Role::Whole => {
                     let value = field.merged.as_deref().unwrap_or(text);
                     extract.categories.push(category(field.position, value));
-                    add(&mut extract.words, self.words(text), 1);
-                    add(&mut extract.pairs, pairs(text), 1);
+                    let times = if self.titles.contains(&field.position) { TITLE_WEIGHT } else { 1 };
+                    add(&mut extract.words, self.words(text), times);
+                    add(&mut extract.pairs, pairs(text), times);
                 }
                 _ => {}
             }

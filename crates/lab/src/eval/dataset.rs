@@ -25,6 +25,8 @@ pub struct Dataset {
     pub truth_by_kind: BTreeMap<String, BTreeSet<Pair>>,
     /// Pairs that people labelled, each once.
     pub labelled: Vec<LabelledPair>,
+    /// Records that were made of others of the set.
+    pub copies: BTreeSet<u32>,
 }
 
 /// Why a labelled set cannot be used.
@@ -46,6 +48,13 @@ struct GroupLine {
     kind: Option<String>,
     #[serde(default)]
     subkind: Option<String>,
+    #[serde(default)]
+    copies: Vec<CopyLine>,
+}
+
+#[derive(Deserialize)]
+struct CopyLine {
+    id: RecordId,
 }
 
 impl Dataset {
@@ -123,6 +132,8 @@ impl Dataset {
             members.push(*position.ok_or_else(|| format!("the member {member} is not among the records"))?);
         }
         self.relate(&members);
+        let copies = group.copies.iter().filter_map(|copy| self.positions.get(&copy.id));
+        self.copies.extend(copies.filter(|position| members.contains(position)));
         let kind = group.kind.unwrap_or_else(|| "unnamed".into());
         let names = [group.subkind.map(|subkind| format!("{kind}/{subkind}")), Some(kind)];
         let pairs = || members.iter().enumerate().flat_map(|(n, a)| members[..n].iter().map(|b| Pair::new(*a, *b)));
@@ -161,7 +172,7 @@ impl Dataset {
     }
 }
 
-fn each_line(
+pub(super) fn each_line(
     name: &str,
     reader: impl BufRead,
     mut take: impl FnMut(&[u8]) -> Result<(), String>,

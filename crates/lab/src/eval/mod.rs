@@ -9,5 +9,6 @@ pub mod grid;
 pub mod labelled;
 pub mod metrics;
 pub mod plot;
+pub mod related;
 pub mod run;
 pub mod svg;

@@ -1,0 +1,390 @@
+//! Related records: how well a ranking finds what people judged to concern the same matter.
+//!
+//! Judgements are one line each: a query, a record, and 2 (the same matter in other words), 1 (worth seeing) or 0. What is not judged
+//! counts as 0. Known duplicates of a query are left out of its ranking, and so are made-up copies of any record.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::BufRead;
+use std::path::Path;
+
+use doppel_core::collection::Settings;
+use doppel_core::record::RecordId;
+use doppel_core::text::words::Words;
+use doppel_core::verdict::VerdictKind;
+use doppel_search::extract::Extract;
+use doppel_search::index::{Entry, Index, IndexError, Opened, Source};
+use doppel_search::related::Weights;
+use serde::{Deserialize, Serialize};
+
+use super::baselines::bm25::{Bm25, Cut};
+use super::dataset::{Dataset, DatasetError, each_line};
+
+/// The same matter: what recall and the reciprocal rank count.
+const SAME: u8 = 2;
+/// Worth seeing.
+const USEFUL: u8 = 1;
+/// Records of a ranking: those that a query's duplicates take places of included.
+const MAX_RELATED: usize = 100;
+/// Positions that nDCG looks at.
+const DEPTH: usize = 10;
+
+/// What people judged: of each query, by position in the set, its records.
+#[derive(Clone, Debug, Default)]
+pub struct Judgements {
+    queries: BTreeMap<u32, BTreeMap<u32, u8>>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    query: RecordId,
+    id: RecordId,
+    rel: u8,
+}
+
+/// How well rankings agree with judgements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Quality {
+    /// Share of the records judged 2 that are among the first 5 of their query.
+    pub recall_at_5: f64,
+    /// The same of the first 10.
+    pub recall_at_10: f64,
+    /// The same of the first 20.
+    pub recall_at_20: f64,
+    /// Mean of 1 / rank of the first record judged 2, over the queries that have one.
+    pub mrr: f64,
+    /// Discounted gain of the first 10 as a share of the best possible, 3 for a 2 and 1 for a 1, mean over the queries that have either.
+    pub ndcg_at_10: f64,
+}
+
+/// Our ranking beside plain ones.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Report {
+    /// Of the index with its weights.
+    #[serde(flatten)]
+    pub quality: Quality,
+    /// Queries with a judgement.
+    pub queries: usize,
+    /// Records judged 2.
+    pub same: usize,
+    /// Records searched.
+    pub records: usize,
+    /// Plain BM25 of words.
+    pub words: Quality,
+    /// Plain BM25 of pairs of characters.
+    pub pairs: Quality,
+    /// With the weights fitted on other queries than those they were measured on; where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fitted: Option<Fitted>,
+}
+
+/// Weights learned from judgements.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Fitted {
+    /// Fitted on all but a fifth of the queries, measured on that fifth; over the five.
+    pub held_out: Quality,
+    /// Fitted on all of them: for use, not for comparison.
+    pub weights: Weights,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum RelatedError {
+    /// The index could not be written or read.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// There is nothing to measure by.
+    #[error("no record is judged 2 or 1 for any query: nothing can be measured; give a file with such judgements")]
+    NothingJudged,
+}
+
+impl Judgements {
+    /// Reads judgements on records of `set`; the name is for messages.
+    ///
+    /// # Errors
+    /// The first line that cannot be read, names an unknown record, or judges a pair again.
+    pub fn read(set: &Dataset, (name, lines): (&str, impl BufRead)) -> Result<Self, DatasetError> {
+        let mut judgements = Self::default();
+        each_line(name, lines, |line| judgements.add(set, line))?;
+        Ok(judgements)
+    }
+
+    fn add(&mut self, set: &Dataset, line: &[u8]) -> Result<(), String> {
+        let Line { query, id, rel } = serde_json::from_slice(line).map_err(|error| {
+            format!("not a judgement with \"query\", \"id\" and \"rel\" (column {})", error.column())
+        })?;
+        if rel > SAME {
+            return Err(format!("\"rel\" is {rel}; give 2, 1 or 0"));
+        }
+        let position = |id: &RecordId| {
+            set.positions.get(id).copied().ok_or_else(|| format!("the record {id} is not among the records"))
+        };
+        match self.queries.entry(position(&query)?).or_default().insert(position(&id)?, rel) {
+            None => Ok(()),
+            Some(_) => Err(format!("{id} is judged twice for {query}; give every pair one judgement")),
+        }
+    }
+
+    fn same(&self) -> usize {
+        self.queries.values().flat_map(BTreeMap::values).filter(|rel| **rel == SAME).count()
+    }
+}
+
+impl Quality {
+    /// Of rankings, each with the judgements of its query.
+    pub fn of<'a>(rankings: impl IntoIterator<Item = (&'a BTreeMap<u32, u8>, &'a [u32])>) -> Self {
+        let (mut found, mut same) = ([0_usize; 3], 0);
+        let (mut reciprocal, mut with_same, mut gain, mut with_any) = (0.0, 0.0, 0.0, 0.0);
+        for (judged, ranking) in rankings {
+            let rel = |record: &u32| judged.get(record).copied().unwrap_or(0);
+            let of_query = judged.values().filter(|rel| **rel == SAME).count();
+            for (found, depth) in found.iter_mut().zip([5, 10, 20]) {
+                *found += ranking.iter().take(depth).filter(|record| rel(record) == SAME).count();
+            }
+            if of_query > 0 {
+                same += of_query;
+                with_same += 1.0;
+                reciprocal += ranking.iter().position(|r| rel(r) == SAME).map_or(0.0, |at| 1.0 / (at + 1) as f64);
+            }
+            if judged.values().any(|rel| *rel >= USEFUL) {
+                let mut best: Vec<u8> = judged.values().copied().collect();
+                best.sort_unstable_by(|a, b| b.cmp(a));
+                with_any += 1.0;
+                gain += discounted(ranking.iter().map(rel)) / discounted(best.into_iter());
+            }
+        }
+        let recall = |n: usize| found[n] as f64 / same.max(1) as f64;
+        Self {
+            recall_at_5: recall(0),
+            recall_at_10: recall(1),
+            recall_at_20: recall(2),
+            mrr: reciprocal / f64::max(with_same, 1.0),
+            ndcg_at_10: gain / f64::max(with_any, 1.0),
+        }
+    }
+
+    /// What fitting makes as large as it can.
+    fn objective(&self) -> f64 {
+        (self.recall_at_10 + self.mrr + self.ndcg_at_10) / 3.0
+    }
+}
+
+fn discounted(rels: impl Iterator<Item = u8>) -> f64 {
+    let gain = |rel| [0.0, 1.0, 3.0][usize::from(rel)];
+    rels.take(DEPTH).zip(2_u32..).map(|(rel, rank)| gain(rel) / f64::from(rank).log2()).sum()
+}
+
+/// A set in an index, ready to be asked.
+struct Measuring<'a> {
+    index: Index,
+    judgements: &'a Judgements,
+    extracts: HashMap<u32, Extract>,
+    positions: &'a HashMap<RecordId, u32>,
+    /// Of each query, what is left out of its ranking.
+    left_out: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+/// Ranks the records of `set` for each query by `weights`, beside the plain rankings; the index is made in `folder`. With `fit` the
+/// weights are fitted, too.
+///
+/// # Errors
+/// [`RelatedError`].
+pub fn evaluate(
+    set: &Dataset,
+    judgements: &Judgements,
+    settings: &Settings,
+    weights: &Weights,
+    folder: &Path,
+    fit: bool,
+) -> Result<Report, RelatedError> {
+    if !judgements.queries.values().flat_map(BTreeMap::values).any(|rel| *rel >= USEFUL) {
+        return Err(RelatedError::NothingJudged);
+    }
+    let measuring = Measuring::new(set, judgements, settings, folder)?;
+    let [words, pairs] = [Cut::Words, Cut::Pairs].map(|cut| measuring.plain(set, settings, cut));
+    Ok(Report {
+        quality: measuring.quality(&measuring.all(), weights)?,
+        queries: judgements.queries.len(),
+        same: judgements.same(),
+        records: measuring.index.len() as usize,
+        words,
+        pairs,
+        fitted: if fit { Some(measuring.cross_validate(weights)?) } else { None },
+    })
+}
+
+impl<'a> Measuring<'a> {
+    fn new(
+        set: &'a Dataset,
+        judgements: &'a Judgements,
+        settings: &Settings,
+        folder: &Path,
+    ) -> Result<Self, RelatedError> {
+        let Opened { index, .. } = Index::open(folder, Source::of("eval", settings), settings)?;
+        let mut extracts = HashMap::new();
+        for (position, (id, row)) in (0_u32..).zip(&set.records) {
+            // What cannot be read cannot be registered, and is not found.
+            let Ok(extract) = index.extractor().extract(row) else { continue };
+            if !set.copies.contains(&position) {
+                let (verdict, seq) = (VerdictKind::Original, u64::from(position) + 1);
+                index.put(&Entry { id: id.clone(), seq, verdict, extract: extract.clone() })?;
+            }
+            if judgements.queries.contains_key(&position) {
+                extracts.insert(position, extract);
+            }
+        }
+        index.commit(set.records.len() as u64)?;
+        let mut left_out: BTreeMap<u32, BTreeSet<u32>> =
+            judgements.queries.keys().map(|query| (*query, BTreeSet::from([*query]))).collect();
+        for pair in &set.truth {
+            for (query, other) in [(pair.0, pair.1), (pair.1, pair.0)] {
+                left_out.entry(query).and_modify(|out| _ = out.insert(other));
+            }
+        }
+        Ok(Self { index, judgements, extracts, positions: &set.positions, left_out })
+    }
+
+    fn all(&self) -> Vec<u32> {
+        self.judgements.queries.keys().copied().collect()
+    }
+
+    fn rank(&self, query: u32, weights: &Weights) -> Result<Vec<u32>, RelatedError> {
+        let Some(extract) = self.extracts.get(&query) else { return Ok(Vec::new()) };
+        let hits = self.index.related(extract, None, MAX_RELATED, weights)?;
+        let positions = hits.iter().filter_map(|hit| self.positions.get(&hit.id).copied());
+        Ok(positions.filter(|position| !self.left_out[&query].contains(position)).collect())
+    }
+
+    fn quality(&self, queries: &[u32], weights: &Weights) -> Result<Quality, RelatedError> {
+        let rankings: Vec<_> = queries.iter().map(|query| self.rank(*query, weights)).collect::<Result<_, _>>()?;
+        let judged = queries.iter().map(|query| &self.judgements.queries[query]);
+        Ok(Quality::of(judged.zip(rankings.iter().map(Vec::as_slice))))
+    }
+
+    fn plain(&self, set: &Dataset, settings: &Settings, cut: Cut) -> Quality {
+        let titles = settings.titles();
+        let reader = doppel_core::text::Reader::new(settings);
+        let texts: Vec<_> = set.records.iter().map(|(_, row)| parts(&reader, &titles, row)).collect();
+        let (kept, records): (Vec<u32>, Vec<_>) =
+            (0_u32..).zip(texts.iter().cloned()).filter(|(position, _)| !set.copies.contains(position)).unzip();
+        let index = Bm25::new(&records, cut, Words::new(&settings.text));
+        let rankings: Vec<Vec<u32>> = self
+            .all()
+            .iter()
+            .map(|query| {
+                let (title, text) = &texts[*query as usize];
+                let ranked = index.rank(title, text).into_iter().map(|record| kept[record as usize]);
+                ranked.filter(|record| !self.left_out[query].contains(record)).collect()
+            })
+            .collect();
+        Quality::of(self.judgements.queries.values().zip(rankings.iter().map(Vec::as_slice)))
+    }
+
+    /// Fits on all but each fifth of the queries and measures on that fifth.
+    fn cross_validate(&self, start: &Weights) -> Result<Fitted, RelatedError> {
+        let all = self.all();
+        let mut rankings = BTreeMap::new();
+        for fold in 0..FOLDS {
+            let part = |held_out: bool| {
+                let queries = all.iter().enumerate().filter(move |(n, _)| (n % FOLDS == fold) == held_out);
+                queries.map(|(_, query)| *query).collect::<Vec<_>>()
+            };
+            let weights = self.fit(&part(false), start)?;
+            for query in part(true) {
+                rankings.insert(query, self.rank(query, &weights)?);
+            }
+        }
+        let held_out = Quality::of(self.judgements.queries.values().zip(rankings.values().map(Vec::as_slice)));
+        Ok(Fitted { held_out, weights: self.fit(&all, start)? })
+    }
+
+    /// Tries other values for one weight after the other, and keeps what is better by more than chance would have it.
+    fn fit(&self, queries: &[u32], start: &Weights) -> Result<Weights, RelatedError> {
+        let mut best = *start;
+        let mut reached = self.quality(queries, &best)?.objective();
+        for _ in 0..ROUNDS {
+            for (get, values) in CHOICES {
+                for value in *values {
+                    let mut tried = best;
+                    *get(&mut tried) = *value;
+                    let quality = self.quality(queries, &tried)?.objective();
+                    if quality > reached + LEAST_GAIN {
+                        (best, reached) = (tried, quality);
+                    }
+                }
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// Parts of the queries for cross-validation.
+const FOLDS: usize = 5;
+/// Times that all weights are gone through.
+const ROUNDS: usize = 2;
+/// Least gain of the objective for which a weight is changed.
+const LEAST_GAIN: f64 = 0.002;
+
+type Choice = (fn(&mut Weights) -> &mut f32, &'static [f32]);
+
+/// What fitting tries: few round values.
+const CHOICES: &[Choice] = &[
+    (|weights| &mut weights.pairs, &[0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0]),
+    (|weights| &mut weights.repeats, &[0.0, 1.0, 4.0, 16.0]),
+    (|weights| &mut weights.objects, &[0.0, 0.5, 1.0, 2.0, 4.0]),
+    (|weights| &mut weights.category, &[0.0, 0.5, 1.0, 2.0]),
+    (|weights| &mut weights.identity, &[0.0, 0.5, 1.0, 2.0]),
+    (|weights| &mut weights.time, &[0.0, 1.0, 2.0, 4.0, 8.0]),
+    (|weights| &mut weights.days, &[30.0, 90.0, 365.0]),
+];
+
+/// Title and text of a row, normalised.
+fn parts(reader: &doppel_core::text::Reader, titles: &[bool], row: &doppel_core::record::Row) -> (String, String) {
+    use doppel_core::collection::Role;
+    let document = reader.read(row).unwrap_or_default();
+    let texts = document.fields.iter().filter(|field| field.role == Role::Text);
+    let (title, text): (Vec<_>, Vec<_>) = texts.partition(|field| titles[usize::from(field.position)]);
+    let join = |fields: Vec<&doppel_core::text::DocumentField>| {
+        fields.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join("\n")
+    };
+    (join(title), join(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_are_those_of_the_textbook() {
+        let judged = BTreeMap::from([(1, 2), (2, 2), (3, 1), (4, 0)]);
+        let ranking = [4, 1, 9, 3, 8, 7, 2];
+        let quality = Quality::of([(&judged, &ranking[..])]);
+        let log = |n: f64| n.log2();
+        let gain = 3.0 / log(3.0) + 1.0 / log(5.0) + 3.0 / log(8.0);
+        let best = 3.0 + 3.0 / log(3.0) + 1.0 / log(4.0);
+        assert_eq!((quality.recall_at_5, quality.recall_at_10, quality.mrr), (0.5, 1.0, 0.5));
+        assert!((quality.ndcg_at_10 - gain / best).abs() < 1e-12);
+    }
+
+    #[test]
+    fn queries_without_a_record_of_the_same_matter_count_for_ndcg_alone() {
+        let (same, useful, none) = (BTreeMap::from([(1, 2)]), BTreeMap::from([(1, 1)]), BTreeMap::from([(1, 0)]));
+        let quality = Quality::of([(&same, &[1][..]), (&useful, &[2, 1][..]), (&none, &[][..])]);
+        assert_eq!((quality.recall_at_5, quality.mrr), (1.0, 1.0));
+        assert!((quality.ndcg_at_10 - f64::midpoint(1.0, 1.0 / 3_f64.log2())).abs() < 1e-12);
+    }
+
+    #[test]
+    fn judgements_that_cannot_be_used_name_the_line_and_the_remedy() {
+        let records = "{\"id\":\"a\",\"content\":\"x\"}\n{\"id\":\"b\",\"content\":\"y\"}";
+        let set = Dataset::read(("r", records.as_bytes()), ("g", &b""[..])).unwrap();
+        let read = |lines: &str| Judgements::read(&set, ("j", lines.as_bytes())).map_err(|error| error.to_string());
+        let line = r#"{"query":"a","id":"b","rel":2}"#;
+        assert_eq!(read(line).unwrap().same(), 1);
+        assert!(read(&format!("{line}\n{line}")).unwrap_err().starts_with("j line 2: b is judged twice for a"));
+        assert_eq!(
+            read(r#"{"query":"a","id":"z","rel":2}"#).unwrap_err(),
+            "j line 1: the record z is not among the records"
+        );
+        assert!(read(r#"{"query":"a","id":"b","rel":3}"#).unwrap_err().contains("give 2, 1 or 0"));
+    }
+}
