@@ -59,7 +59,7 @@ fn measure(records: u64, skewed_percent: u64) {
         black_box(index.insert(e.seq, e.digest_key, e.fingerprint, &e.keys).expect("room for it"));
     });
     timed("remove", &new, |e| {
-        index.remove(Slot((e.seq - 1) as u32), e.digest_key, e.fingerprint, &e.keys);
+        index.remove(Slot((e.seq.0 - 1) as u32), e.digest_key, e.fingerprint, &e.keys);
     });
     drop(index);
     let flat: Vec<u64> = (0..records).map(|n| fingerprint(n, skewed_percent).0).collect();

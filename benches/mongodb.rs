@@ -19,7 +19,7 @@ use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
 use doppel_store::generations::{Filing, GenerationSpec, Generations as _};
 use doppel_store::{
-    Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, SequencedNotifier, Store, Until,
+    Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, Seq, SequencedNotifier, Store, Until,
 };
 use doppel_store_mongodb::MongoStore;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -260,7 +260,7 @@ async fn register_in_both(bench: &Bench, name: &str, second: GenerationId, serie
 }
 
 async fn file_all(bench: Bench, generation: GenerationId, filed: Arc<AtomicU64>) {
-    let mut after = 0;
+    let mut after = Seq(0);
     loop {
         let records = bench.store.records(&bench.name, after, FILED_AT_ONCE).await.expect("records");
         let Some(last) = records.last() else { return };
@@ -268,7 +268,7 @@ async fn file_all(bench: Bench, generation: GenerationId, filed: Arc<AtomicU64>)
         let filings = records.iter().map(|record| Filing {
             id: record.id.clone(),
             seq: record.seq,
-            signed: Arc::new(signed(spread(record.seq ^ 0xF11E), record.seq)),
+            signed: Arc::new(signed(spread(record.seq.0 ^ 0xF11E), record.seq.0)),
         });
         let filings = filings.collect();
         filed.fetch_add(bench.store.file(&bench.name, generation, filings).await.expect("filed"), Ordering::Relaxed);

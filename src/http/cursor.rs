@@ -7,7 +7,7 @@ const VERSION: u8 = 1;
 
 /// The cursor that continues after `seq`.
 pub fn encode(seq: Seq) -> String {
-    format!("{VERSION:02x}{seq:016x}")
+    format!("{VERSION:02x}{:016x}", seq.0)
 }
 
 /// Whether a text is made of the digits that cursors are made of.
@@ -19,7 +19,7 @@ fn is_hex(text: &str) -> bool {
 pub fn decode(text: &str) -> Option<Seq> {
     let digits = text.len() == 18 && is_hex(text);
     let version = digits.then(|| u8::from_str_radix(&text[..2], 16).ok()).flatten()?;
-    (version == VERSION).then(|| Seq::from_str_radix(&text[2..], 16).ok()).flatten()
+    (version == VERSION).then(|| u64::from_str_radix(&text[2..], 16).map(Seq).ok()).flatten()
 }
 
 /// The cursor that continues after two numbers.
@@ -31,7 +31,7 @@ pub fn encode_pair(first: u64, second: u64) -> String {
 pub fn decode_pair(text: &str) -> Option<(u64, u64)> {
     let digits = text.len() == 34 && is_hex(text);
     let first = digits.then(|| decode(&text[..18])).flatten()?;
-    Some((first, u64::from_str_radix(&text[18..], 16).ok()?))
+    Some((first.0, u64::from_str_radix(&text[18..], 16).ok()?))
 }
 
 /// The cursor that continues after two texts, neither empty.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_cursor_leads_back_to_its_place_and_nothing_else_is_one() {
-        for seq in [0, 1, 0xffff_ffff_ffff_ffff] {
+        for seq in [Seq(0), Seq(1), Seq::MAX] {
             assert_eq!(decode(&encode(seq)), Some(seq));
         }
         assert_eq!(decode_pair(&encode_pair(7, u64::MAX)), Some((7, u64::MAX)));

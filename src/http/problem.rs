@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 use doppel_core::record::RowError;
 use doppel_core::violation::Violation;
 
-use doppel_store::StoreError;
+use doppel_store::{Seq, StoreError};
 
 /// The media type of all problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -47,7 +47,7 @@ struct Facts {
     retryable: bool,
     cause: Option<String>,
     header: Option<(HeaderName, HeaderValue)>,
-    begin_at: Option<u64>,
+    begin_at: Option<Seq>,
 }
 
 /// The body of every error (RFC 9457).
@@ -76,7 +76,8 @@ pub struct ProblemBody<'a> {
     pub errors: &'a [Violation],
     /// Of `changes_forgotten`: the `since` to go on from for who has read all records and decisions after this answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub begin_at: Option<u64>,
+    #[schema(value_type = Option<u64>)]
+    pub begin_at: Option<Seq>,
 }
 
 impl Problem {
@@ -374,7 +375,11 @@ mod tests {
                 "unknown_generation",
             ),
             (StoreError::CollectionExists(name()), 409, "collection_exists"),
-            (StoreError::ChangesForgotten { collection: name(), after: 1, last: 9 }, 410, "changes_forgotten"),
+            (
+                StoreError::ChangesForgotten { collection: name(), after: Seq(1), last: Seq(9) },
+                410,
+                "changes_forgotten",
+            ),
             (StoreError::IdTaken(id), 409, "idempotency_key_reused"),
             (StoreError::ProfileConflict(name()), 409, "profile_conflict"),
             (StoreError::GenerationLive(GenerationId(7)), 409, "generation_live"),

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::TestServer;
-use doppel_store::Store;
 use doppel_store::conformance::Desk;
+use doppel_store::{Seq, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use serde_json::json;
 
@@ -52,16 +52,19 @@ async fn a_generation_that_lacks_a_record_or_has_one_too_many_is_told() {
     assert_eq!((text.contains("4 records, 8 entries, 0 faults"), code), (true, Some(0)), "{text}");
     let db = fjall::Database::builder(folder.path()).open().expect("it is closed");
     let signatures = db.keyspace("signatures", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
-    let key = |seq: u64| [&1u32.to_be_bytes()[..], &second.0.to_be_bytes(), &seq.to_be_bytes()].concat();
+    let key = |seq: Seq| [&1u32.to_be_bytes()[..], &second.0.to_be_bytes(), &seq.0.to_be_bytes()].concat();
     let value = signatures.get(key(last)).expect("a read").expect("it is filed");
     signatures.remove(key(last)).expect("a write");
-    signatures.insert(key(last + 7), value).expect("a write");
+    signatures.insert(key(last.after(7)), value).expect("a write");
     db.persist(fjall::PersistMode::SyncAll).expect("a sync");
     drop((signatures, db));
     let (text, code) = doctor(folder.path());
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("lamps/r3: the record is not filed in generation 2"), "{text}");
-    assert!(text.contains(&format!("lamps/seq {}: what is filed has no record in generation 2", last + 7)), "{text}");
+    assert!(
+        text.contains(&format!("lamps/seq {}: what is filed has no record in generation 2", last.after(7))),
+        "{text}"
+    );
 }
 
 #[test]

@@ -206,7 +206,7 @@ async fn beside(desk: &Desk) -> Vec<String> {
             let Entry { seq, digest_key, fingerprint, keys } = filed;
             shown.push(format!("{generation} {} {digest_key} {fingerprint:?} {keys:?}", id_of(seq)));
         }
-        for pairs in desk.store.pairs(&desk.name, generation, 0, usize::MAX).await.expect("a page") {
+        for pairs in desk.store.pairs(&desk.name, generation, Seq(0), usize::MAX).await.expect("a page") {
             let earlier: Vec<&str> = pairs.earlier.iter().map(|seq| id_of(*seq)).collect();
             shown.push(format!("{generation} {} matches {earlier:?}", id_of(pairs.seq)));
         }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::GenerationId;
+use crate::index::{GenerationId, Seq};
 use crate::record::RecordId;
 
 /// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.
@@ -129,7 +129,7 @@ pub struct Match {
     /// Its place in commit order; what makes "earlier" mean something.
     #[serde(skip_serializing, default)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
-    pub seq: u64,
+    pub seq: Seq,
     /// What found it: `exact`, `url`, the names of channels, or `decision`.
     pub via: Vec<String>,
     /// Hamming distance of the fingerprints; `null` where either has none.
@@ -156,7 +156,7 @@ pub struct Match {
 
 impl Match {
     /// A match of which only the record is known: nothing was compared.
-    pub fn unmeasured(id: RecordId, seq: u64) -> Self {
+    pub fn unmeasured(id: RecordId, seq: Seq) -> Self {
         Self {
             id,
             seq,
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_verdict_stored_before_there_were_document_frequencies_is_read_as_judged_by_none() {
-        let found = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let found = Match::unmeasured(RecordId::new("earlier").unwrap(), Seq(0));
         let mut stored = serde_json::to_value(verdict(vec![found])).unwrap();
         assert_eq!(stored["statistics"], 7);
         stored.as_object_mut().unwrap().remove("statistics");
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_match_names_differences_and_templates_only_where_there_are_any() {
-        let plain = Match::unmeasured(RecordId::new("earlier").unwrap(), 0);
+        let plain = Match::unmeasured(RecordId::new("earlier").unwrap(), Seq(0));
         let shown = serde_json::to_value(&plain).unwrap();
         assert!(shown.get("differs").is_none() && shown.get("template").is_none(), "{shown}");
         let differs = vec![Difference { kind: ObjectKind::Road, a: "一号路".into(), b: "二号路".into() }];

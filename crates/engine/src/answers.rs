@@ -86,6 +86,7 @@ pub struct RecordView {
     /// Its id.
     pub id: RecordId,
     /// Its place in commit order.
+    #[schema(value_type = u64)]
     pub seq: Seq,
     /// Its content as it came.
     #[schema(value_type = Object)]

@@ -36,6 +36,7 @@ pub enum ChangeName {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChangeView {
     /// Its place in commit order.
+    #[schema(value_type = u64)]
     pub number: Seq,
     /// What happened.
     pub kind: ChangeName,
@@ -43,6 +44,7 @@ pub struct ChangeView {
     pub id: RecordId,
     /// The `seq` of the record that stands since.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
     pub seq: Option<Seq>,
     /// The verdict that it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,6 +66,7 @@ pub struct ChangeList {
     /// The changes, `number` ascending.
     pub items: Vec<ChangeView>,
     /// The `since` to go on from; not below the one asked from.
+    #[schema(value_type = u64)]
     pub next_since: Seq,
     /// Whether there are more changes already.
     pub more: bool,

@@ -65,7 +65,7 @@ impl Engine {
         let state = self.context(collection).await?.state.clone();
         check_comparable(&state, generation)?;
         let begun = state.others.iter().filter(|other| other.id == generation).map(|other| other.scan_end);
-        let end = begun.chain([state.scan_end]).max().unwrap_or(0);
+        let end = begun.chain([state.scan_end]).max().unwrap_or(Seq(0));
         let mut old = PairStream::new(self, collection, state.generation, end);
         let mut new = PairStream::new(self, collection, generation, end);
         let decided = self.decided(collection).await?;
@@ -166,7 +166,7 @@ struct PairStream<'a> {
 
 impl<'a> PairStream<'a> {
     fn new(engine: &'a Engine, collection: &'a CollectionName, generation: GenerationId, end: Seq) -> Self {
-        Self { engine, collection, generation, piece: Vec::new().into_iter(), last: 0, end, ended: false }
+        Self { engine, collection, generation, piece: Vec::new().into_iter(), last: Seq(0), end, ended: false }
     }
 
     /// The record next in order.

@@ -165,7 +165,7 @@ impl Engine {
         (earlier, later): (Seq, Seq),
         matching: bool,
     ) -> Result<()> {
-        let recorded = self.store.pairs(collection, generation, later - 1, 1).await?;
+        let recorded = self.store.pairs(collection, generation, later.before(1), 1).await?;
         let recorded = recorded.into_iter().find(|pairs| pairs.seq == later);
         let mut pairs = recorded.unwrap_or(Pairs { seq: later, earlier: Vec::new() });
         match (pairs.earlier.binary_search(&earlier), matching) {

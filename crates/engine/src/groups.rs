@@ -176,7 +176,7 @@ impl Engine {
         self.with_groups(collection, |groups| {
             let ranked = groups.set.groups().filter(|group| group.members.len() >= least).map(|group| {
                 let view = groups.view(&group, since);
-                (rank(order, &view, groups.last(&group)), group.members[0], view)
+                (rank(order, &view, groups.last(&group)), Seq(group.members[0]), view)
             });
             let mut ranked: Vec<_> = ranked.collect();
             ranked.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -200,7 +200,7 @@ impl Engine {
         self.stored(collection, id).await?;
         let since = self.days_ago(days);
         self.with_groups(collection, |groups| {
-            let group = groups.by_id.get(id).and_then(|seq| groups.set.group_of(*seq));
+            let group = groups.by_id.get(id).and_then(|seq| groups.set.group_of(seq.0));
             let group = group.ok_or_else(|| Error::Ungrouped(collection.clone()))?;
             Ok(groups.detail(&group, since))
         })
@@ -209,7 +209,10 @@ impl Engine {
 
     /// Seqs of the members of all groups.
     pub(super) async fn near_groups(&self, collection: &CollectionName) -> Result<Vec<Vec<Seq>>> {
-        self.with_groups(collection, |groups| Ok(groups.set.groups().map(|group| group.members).collect())).await
+        self.with_groups(collection, |groups| {
+            Ok(groups.set.groups().map(|group| group.members.into_iter().map(Seq).collect()).collect())
+        })
+        .await
     }
 
     /// Forgets what is remembered of a collection's groups.
@@ -258,7 +261,7 @@ impl Engine {
             set: GroupSet::new(),
             members: HashMap::new(),
             by_id: HashMap::new(),
-            read_to: 0,
+            read_to: Seq(0),
             followed_to: self.store.last_change(name).await?,
             read_at: now,
             took: 0,
@@ -343,16 +346,16 @@ impl Engine {
 
     /// Applies what a person said of two records, as far as they are there.
     async fn apply(&self, context: &Context, groups: &mut Groups, pair: &RecordPair, same: Option<bool>) -> Result<()> {
-        let mut seqs = Vec::with_capacity(2);
+        let mut names = Vec::with_capacity(2);
         for id in [pair.a(), pair.b()] {
             let Some(record) = self.store.record(&context.state.name, id).await? else { return Ok(()) };
             groups.know(context, &record);
-            seqs.push(record.seq);
+            names.push(record.seq.0);
         }
         match same {
-            Some(true) => groups.set.confirm(seqs[0], seqs[1]),
-            Some(false) => groups.set.reject(seqs[0], seqs[1]),
-            None => groups.set.withdraw(seqs[0], seqs[1]),
+            Some(true) => groups.set.confirm(names[0], names[1]),
+            Some(false) => groups.set.reject(names[0], names[1]),
+            None => groups.set.withdraw(names[0], names[1]),
         }
         Ok(())
     }
@@ -392,12 +395,12 @@ impl Groups {
     /// Adds a pair if both records are there.
     fn pair(&mut self, earlier: Seq, later: Seq) {
         if self.members.contains_key(&earlier) && self.members.contains_key(&later) {
-            self.set.add_pair(earlier, later);
+            self.set.add_pair(earlier.0, later.0);
         }
     }
 
     fn forget(&mut self, seq: Seq) {
-        self.set.remove_member(seq);
+        self.set.remove_member(seq.0);
         if let Some(member) = self.members.remove(&seq)
             && self.by_id.get(&member.id) == Some(&seq)
         {
@@ -406,7 +409,7 @@ impl Groups {
     }
 
     fn of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Member> {
-        group.members.iter().filter_map(|seq| self.members.get(seq))
+        group.members.iter().filter_map(|seq| self.members.get(&Seq(*seq)))
     }
 
     fn last(&self, group: &Group) -> Option<Timestamp> {
@@ -438,7 +441,7 @@ impl Groups {
     }
 
     fn detail(&self, group: &Group, since: Timestamp) -> GroupDetail {
-        let pair = |(earlier, later): &(Seq, Seq)| PairView { earlier: self.id(*earlier), later: self.id(*later) };
+        let pair = |(earlier, later): &(u64, u64)| PairView { earlier: self.id(*earlier), later: self.id(*later) };
         let lists = [group.members.len(), group.bridges.len(), group.cut.len(), group.rejected.len()];
         GroupDetail {
             group: self.view(group, since),
@@ -450,9 +453,9 @@ impl Groups {
         }
     }
 
-    /// The id of a member. All members are known before they are paired.
-    fn id(&self, seq: Seq) -> RecordId {
-        self.members[&seq].id.clone()
+    /// The id of a member of the set. All members are known before they are paired.
+    fn id(&self, name: u64) -> RecordId {
+        self.members[&Seq(name)].id.clone()
     }
 }
 

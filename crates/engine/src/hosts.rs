@@ -15,7 +15,7 @@ use doppel_core::collection::{CollectionName, Role};
 use doppel_core::record::Row;
 use doppel_core::schemes::hash::city64;
 use doppel_core::text::url::host_and_page;
-use doppel_store::StoredRecord;
+use doppel_store::{Seq, StoredRecord};
 
 /// Records read at once.
 const PIECE: usize = 1_000;
@@ -70,7 +70,7 @@ impl Engine {
     /// An unknown collection.
     pub async fn host_aliases(&self, collection: &CollectionName, most: usize) -> Result<HostAliases> {
         let context = self.context(collection).await?;
-        let (mut pages, mut last, mut left) = (Pages::default(), 0, most);
+        let (mut pages, mut last, mut left) = (Pages::default(), Seq(0), most);
         while left > 0 {
             let records = self.store.records(collection, last, PIECE.min(left)).await?;
             let Some(end) = records.last() else { break };

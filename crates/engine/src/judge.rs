@@ -65,7 +65,7 @@ struct OwnNames {
 
 /// What is remembered of a record besides its sketch: what it names, under a number that no seq has.
 fn names_at(seq: Seq) -> u64 {
-    seq | 1 << 63
+    seq.0 | 1 << 63
 }
 
 impl RecordJudge {
@@ -145,7 +145,7 @@ impl RecordJudge {
             let shingles = verifier.shingles(text);
             if candidate.seq_is_immutable {
                 let weighed = || sketch(&verifier.weigh(shingles.clone()));
-                self.context.sketches.remember(self.context.owner, candidate.record.seq, weighed);
+                self.context.sketches.remember(self.context.owner, candidate.record.seq.0, weighed);
             }
             shingles
         });
@@ -192,7 +192,7 @@ impl RecordJudge {
             names::encode(named.objects())
         });
         if new {
-            sketches.amend(owner, seq, |sketch| add_names(sketch, named.bits(weighing_names(verifier))));
+            sketches.amend(owner, seq.0, |sketch| add_names(sketch, named.bits(weighing_names(verifier))));
         }
     }
 
@@ -252,7 +252,7 @@ pub(super) fn remember(context: &Context, record: &StoredRecord) {
     let Some(verifier) = &context.verifier else { return };
     let Some(read) = ReadRecord::of(record, context) else { return };
     let weighed = || sketch(&verifier.weigh(verifier.shingles(&read.document.joined())));
-    context.sketches.remember(context.owner, record.seq, weighed);
+    context.sketches.remember(context.owner, record.seq.0, weighed);
 }
 
 /// The measures of a match, as far as they are known.
@@ -339,7 +339,7 @@ impl Judge for RecordJudge {
             let by_names = verifier.settings().objects && matches!(sifted, Sifted::Open(_));
             (sifted, by_names.then(|| Occupied::of(theirs)).flatten())
         };
-        let dismissed = match self.context.sketches.compare(self.context.owner, seq, sift) {
+        let dismissed = match self.context.sketches.compare(self.context.owner, seq.0, sift) {
             Some((Sifted::RuledOut, _)) => true,
             Some((Sifted::Open(at_most), Some(occupied))) => {
                 self.is_about_another_matter(seq, (at_most, occupied), verifier)
@@ -354,7 +354,7 @@ impl Judge for RecordJudge {
         let Some(verifier) = &self.context.verifier else { return };
         // A long text's shingles are not made here, where other requests wait; the first who verifies it does.
         if self.sieve.get().is_some() || self.subject.is_short() {
-            self.context.sketches.remember(self.context.owner, seq, || sketch(self.sieve(verifier).weighed()));
+            self.context.sketches.remember(self.context.owner, seq.0, || sketch(self.sieve(verifier).weighed()));
         }
         if let Some(own) = self.named.get() {
             self.remember_names(seq, &own.named, verifier);

@@ -302,7 +302,7 @@ impl Engine {
         let others = self.sign_for_standby(&context, id, row).await?;
         let decisions_as_of = self.store.decisions_as_of(collection).await?;
         let rulings = match decisions_as_of {
-            Some(0) => Rulings::default(),
+            Some(Seq(0)) => Rulings::default(),
             _ => self.rulings(collection, Some(id)).await?,
         };
         let registration = doppel_store::Registration {

@@ -171,7 +171,7 @@ impl Engine {
 
     /// Seqs of records whose digests agree in their keys as the live generation reads them, in groups of at least two.
     async fn exact_groups(&self, context: &Context, told: &mut (impl FnMut(u64) + Send)) -> Result<Vec<Vec<Seq>>> {
-        let (mut last, mut filed) = (0, Vec::new());
+        let (mut last, mut filed) = (Seq(0), Vec::new());
         loop {
             let piece = self.store.filed(&context.state.name, context.state.generation, last, PIECE).await?;
             let Some(end) = piece.last() else { break };

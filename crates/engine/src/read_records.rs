@@ -135,23 +135,24 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_by_its_bytes() {
         let read_records = ReadRecords::new(4 << 20);
-        for seq in 0..10_000 {
+        for seq in (0..10_000).map(Seq) {
             read_records.insert((1, GenerationId(1), seq), reading(1_500));
         }
-        let kept = (0..10_000).filter(|&seq| read_records.get((1, GenerationId(1), seq)).is_some()).count();
+        let kept = (0..10_000).map(Seq).filter(|&seq| read_records.get((1, GenerationId(1), seq)).is_some()).count();
         assert!((300..=524).contains(&kept), "{kept}");
         assert!(read_records.memory_usage() <= 4 << 20);
-        read_records.insert((1, GenerationId(2), 1), reading(4 << 20));
-        assert!(read_records.get((1, GenerationId(2), 1)).is_none(), "one that would drive out all others");
+        read_records.insert((1, GenerationId(2), Seq(1)), reading(4 << 20));
+        assert!(read_records.get((1, GenerationId(2), Seq(1))).is_none(), "one that would drive out all others");
     }
 
     #[test]
     fn generations_read_for_themselves() {
         let read_records = ReadRecords::default();
-        read_records.insert((1, GenerationId(1), 7), reading(10));
-        assert!(read_records.get((1, GenerationId(1), 7)).is_some());
+        read_records.insert((1, GenerationId(1), Seq(7)), reading(10));
+        assert!(read_records.get((1, GenerationId(1), Seq(7))).is_some());
         assert!(
-            read_records.get((1, GenerationId(2), 7)).is_none() && read_records.get((2, GenerationId(1), 7)).is_none()
+            read_records.get((1, GenerationId(2), Seq(7))).is_none()
+                && read_records.get((2, GenerationId(1), Seq(7))).is_none()
         );
     }
 }

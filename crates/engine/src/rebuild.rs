@@ -118,7 +118,7 @@ impl Engine {
         if !profile.needs_statistics() {
             return Ok(if text.is_some() { with_text(Statistics::default()).encode() } else { Vec::new() });
         }
-        let (mut last, mut read, mut statistics) = (0, 0, Statistics::default());
+        let (mut last, mut read, mut statistics) = (Seq(0), 0, Statistics::default());
         loop {
             let records = self.store.records(collection, last, PIECE).await?;
             let Some(end) = records.last() else { return Ok(with_text(statistics).encode()) };
@@ -149,7 +149,7 @@ impl Engine {
             None => return Err(Error::UnknownGeneration(collection.clone(), generation)),
         };
         let matcher = Arc::new(Matcher::new(context));
-        let mut last = 0;
+        let mut last = Seq(0);
         let mut loaded = 0;
         while last < filed_to {
             let mut filed = self.store.filed(collection, generation, last, LOAD).await?;

@@ -59,7 +59,7 @@ impl Engine {
     /// Judges the recorded pairs of the live generation again by the document frequencies in force; how many no longer match.
     /// What a person decided is no recorded pair and stands. O(pairs).
     async fn rejudge(&self, collection: &CollectionName) -> Result<u64> {
-        let (mut after, mut refused) = (0, 0);
+        let (mut after, mut refused) = (Seq(0), 0);
         loop {
             // Looked up anew for each piece: another generation may have gone live.
             let context = self.context(collection).await?;

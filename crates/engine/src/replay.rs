@@ -186,9 +186,9 @@ mod tests {
             let row = Row::parse(row.as_bytes()).unwrap();
             let subject = replay.sign(&row).unwrap();
             let (id, digest) = (row.id().unwrap().clone(), subject.signed().digest);
-            let placed = replay.place(seq, subject).unwrap();
-            let judged = replay.judge(placed, |seq| Ok::<_, ()>(kept[seq as usize - 1].clone())).unwrap();
-            found.extend(judged.matches.into_iter().map(|found| (seq, found.seq, found.is_exact())));
+            let placed = replay.place(Seq(seq), subject).unwrap();
+            let judged = replay.judge(placed, |seq| Ok::<_, ()>(kept[seq.0 as usize - 1].clone())).unwrap();
+            found.extend(judged.matches.into_iter().map(|found| (seq, found.seq.0, found.is_exact())));
             kept.push(Earlier { id, row: row.json().clone(), digest, signatures: Vec::new() });
         }
         found.sort_unstable();

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::rebuild::{on_pool, pool};
 use crate::{Engine, Result, judge};
 use doppel_core::collection::CollectionName;
+use doppel_store::Seq;
 
 /// Records read at once: some tens of milliseconds of work, a few hundred kilobytes of usual rows.
 const PIECE: usize = 256;
@@ -23,7 +24,7 @@ impl Engine {
         if self.store.is_shared() {
             return Ok(0);
         }
-        let (mut last, mut remembered) = (0, 0);
+        let (mut last, mut remembered) = (Seq(0), 0);
         loop {
             // Looked up anew for each piece: another generation may have gone live.
             let context = self.context(collection).await?;

@@ -37,7 +37,7 @@ use doppel_core::index::GenerationIndex;
 use doppel_store::{CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// So many seqs are left to the committer: some milliseconds.
-const MAX_LEFT_TO_COMMITTER: Seq = 512;
+const MAX_LEFT_TO_COMMITTER: u64 = 512;
 /// How many rounds it may take until so few are left. Each takes as long as adding what was registered during the one before.
 const MAX_ROUNDS: u32 = 32;
 
@@ -59,7 +59,7 @@ impl EmbeddedStore {
             let generation = Arc::new(Generation::new(id, &after.settings, GenerationIndex::new()));
             let (disk, committer) = (Arc::clone(&shared.disk), shared.committer.clone());
             let name = name.clone();
-            let activating = Activating { disk, committer, collection, generation, name, done: 0, _guard: guard };
+            let activating = Activating { disk, committer, collection, generation, name, done: Seq(0), _guard: guard };
             let (reply, answer) = oneshot::channel();
             let ddl_lock = self.ddl_lock();
             let run = move || activating.run(&ddl_lock, reply);
@@ -132,7 +132,7 @@ impl Activating {
         self.done = end;
         for _ in 0..MAX_ROUNDS {
             let end = self.collection.sequencer.lock().settled_below();
-            let left = end - self.done;
+            let left = end.0 - self.done.0;
             self.catch_up(end)?;
             if left < MAX_LEFT_TO_COMMITTER {
                 break;

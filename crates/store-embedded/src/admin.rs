@@ -19,7 +19,7 @@ use super::shared_state::SharedState;
 use super::sweep::{self, Swept};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::GenerationIndex;
-use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, StoreError};
+use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
 
 /// Held while a collection or a generation is being created, changed or dropped.
 pub(super) type DdlGuard = OwnedMutexGuard<()>;
@@ -42,11 +42,11 @@ impl SharedState {
         let ops = vec![
             put_state(number, GenerationId(2), &state)?,
             Op::Put(Space::Meta, layout::KEY_NEXT_COLLECTION.to_vec(), number.next().0.to_le_bytes().to_vec()),
-            Op::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(1, 0).to_vec()),
+            Op::Put(Space::Meta, layout::numbers_key(number), layout::encode_numbers(Seq(1), 0).to_vec()),
         ];
         let generation = Generation::new(GenerationId(1), &state.settings, GenerationIndex::new());
         let entry = CollectionEntry { number, next_generation: GenerationId(2), state };
-        let collection = Arc::new(Collection::new(entry, generation, (1, 0)));
+        let collection = Arc::new(Collection::new(entry, generation, (Seq(1), 0)));
         let state = collection.state();
         let collections = Arc::clone(&self.collections);
         let on_published = move || {

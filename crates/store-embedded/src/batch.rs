@@ -108,7 +108,7 @@ impl Batch {
     fn count(&mut self, collection: &Arc<Collection>, number: Seq, change: i64) {
         let start = || {
             let count = collection.count.load(Ordering::Relaxed);
-            Numbers { collection: Arc::clone(collection), highest: 0, count }
+            Numbers { collection: Arc::clone(collection), highest: Seq(0), count }
         };
         let numbers = self.numbers.entry(collection.number).or_insert_with(start);
         numbers.highest = numbers.highest.max(number);
@@ -177,7 +177,7 @@ impl Batch {
         }
         self.delete_removed(disk, collection, removal);
         self.push(Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), value));
-        self.push(Op::Put(Space::Ids, layout::id_key(number, &record.id), seq.to_le_bytes().to_vec()));
+        self.push(Op::Put(Space::Ids, layout::id_key(number, &record.id), seq.0.to_le_bytes().to_vec()));
         self.file(collection, &judged.pending, judged.judge.needs_signatures());
         if !earlier.is_empty() {
             let key = layout::signature_key(number, judged.pending.generation, seq).to_vec();

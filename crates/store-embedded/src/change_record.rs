@@ -128,7 +128,7 @@ impl SharedState {
         let stored = self.stored(collection, request.id(), generations)?;
         match *request {
             Request::Register(registration, judge) => {
-                Ok(match plan(registration, Moment { live, standby: &standby, decided: 0 }, stored)? {
+                Ok(match plan(registration, Moment { live, standby: &standby, decided: Seq(0) }, stored)? {
                     rules::Plan::Create => Plan::Store { registration, judge, replaced: None },
                     rules::Plan::Replace(stored) => {
                         Plan::Store { registration, judge, replaced: Some(stored.removal(live)) }

@@ -25,14 +25,14 @@ const FORGOTTEN_PER_BATCH: usize = 2_000;
 /// The highest change that is not logged any more.
 fn forgotten(disk: &Disk, view: &Snapshot, number: CollectionNumber) -> Result<Seq> {
     let stored = disk.get(view, Space::Meta, &keys::forgotten_key(number))?;
-    stored.map_or(Ok(0), |bytes| layout::decode_seq(&bytes))
+    stored.map_or(Ok(Seq(0)), |bytes| layout::decode_seq(&bytes))
 }
 
 /// The number of the last published change.
 fn last(disk: &Disk, view: &Snapshot, number: CollectionNumber) -> Result<Seq> {
     let last = |space, prefix: &[u8]| {
         let key = disk.last_key(view, space, prefix)?;
-        key.map_or(Ok(0), |key| layout::seq_of_key(&key))
+        key.map_or(Ok(Seq(0)), |key| layout::seq_of_key(&key))
     };
     let stored = last(Space::Records, &number.0.to_be_bytes())?;
     Ok(stored.max(last(Space::Meta, &keys::changes_prefix(number))?).max(forgotten(disk, view, number)?))
@@ -75,7 +75,7 @@ impl SharedState {
         after: Seq,
         end: Seq,
     ) -> impl Iterator<Item = Result<LoggedChange>> {
-        let (from, to) = (keys::change_key(number, after.saturating_add(1)), keys::change_key(number, end));
+        let (from, to) = (keys::change_key(number, after.next()), keys::change_key(number, end));
         let entries = self.disk.range(view, Space::Meta, &from, &to);
         entries.map(|entry| entry.and_then(|(key, value)| keys::decode_change(&key, &value)))
     }
@@ -83,10 +83,10 @@ impl SharedState {
     /// What forgets the lowest logged changes below `end`; nothing where there is none.
     fn forgetting(&self, number: CollectionNumber, end: Seq) -> Result<Vec<Op>> {
         let view = self.disk.view();
-        let numbers = self.logged(&view, number, 0, end).map(|change| change.map(|change| change.number));
+        let numbers = self.logged(&view, number, Seq(0), end).map(|change| change.map(|change| change.number));
         let gone = numbers.take(FORGOTTEN_PER_BATCH).collect::<Result<Vec<_>>>()?;
         let Some(highest) = gone.last() else { return Ok(Vec::new()) };
-        let noted = Op::Put(Space::Meta, keys::forgotten_key(number), highest.to_le_bytes().to_vec());
+        let noted = Op::Put(Space::Meta, keys::forgotten_key(number), highest.0.to_le_bytes().to_vec());
         let deletes = gone.iter().map(|change| Op::Delete(Space::Meta, keys::change_key(number, *change)));
         Ok(deletes.chain([noted]).collect())
     }
@@ -133,7 +133,7 @@ impl Changes for EmbeddedStore {
         loop {
             let shared = self.writable(Reserve::Last)?;
             let number = shared.collection(name)?.number;
-            let end = last(&shared.disk, &shared.disk.view(), number)?.saturating_sub(keep).saturating_add(1);
+            let end = last(&shared.disk, &shared.disk.view(), number)?.before(keep).next();
             let ops = blocking(|| shared.forgetting(number, end))?;
             if ops.is_empty() {
                 return Ok(());

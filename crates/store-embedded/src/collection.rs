@@ -76,7 +76,7 @@ impl Collection {
             number,
             count: AtomicU64::new(count),
             claims: Arc::default(),
-            published: watch::Sender::new(0),
+            published: watch::Sender::new(Seq(0)),
             activation: Mutex::new(None),
             activating: Arc::default(),
             sequencer: Mutex::new(SequencerState {
@@ -139,7 +139,7 @@ impl SequencerState {
     /// The next number.
     pub(super) fn draw(&mut self) -> Seq {
         let drawn = self.next_seq;
-        self.next_seq += 1;
+        self.next_seq = drawn.next();
         drawn
     }
 
@@ -161,6 +161,6 @@ impl SequencerState {
         if self.dropped {
             return Err(StoreError::UnknownCollection(registration.collection.clone()));
         }
-        Moment { live: self.live, standby: &self.standby, decided: 0 }.check(registration)
+        Moment { live: self.live, standby: &self.standby, decided: Seq(0) }.check(registration)
     }
 }

@@ -86,7 +86,7 @@ impl SharedState {
         let entries = self.disk.range(&self.disk.view(), Space::Decisions, &from, &end);
         let decided = entries.map(|entry| {
             let (key, value) = entry?;
-            let at = (Space::Decisions, collection.number, 0);
+            let at = (Space::Decisions, collection.number, Seq(0));
             let read = || Ok(Decision { pair: keys::pair_of_key(&key)?, rulings: keys::decode_rulings(&value)? });
             self.disk.tolerate(at, read())
         });

@@ -138,7 +138,9 @@ impl Disk {
         let format = self.get(&self.view(), Space::Meta, layout::KEY_FORMAT);
         let format =
             format.and_then(|bytes| bytes.map(|bytes| layout::decode_u32(&bytes, "format version")).transpose());
-        let Some(format) = self.tolerate((Space::Meta, CollectionNumber::default(), 0), format)? else { return Ok(()) };
+        let Some(format) = self.tolerate((Space::Meta, CollectionNumber::default(), Seq(0)), format)? else {
+            return Ok(());
+        };
         match format {
             Some(FORMAT) => Ok(()),
             // Nothing in it need be written anew.
@@ -246,7 +248,7 @@ impl Disk {
     pub(super) fn tolerate<T>(&self, at: (Space, CollectionNumber, Seq), read: Result<T>) -> Result<Option<T>> {
         match (read, &self.damages) {
             (Err(_), Some(damages)) => {
-                damages.note(at.0, at.1, Some(at.2).filter(|seq| *seq > 0));
+                damages.note(at.0, at.1, Some(at.2).filter(|seq| *seq > Seq(0)));
                 Ok(None)
             }
             (read, _) => read.map(Some),

@@ -105,8 +105,11 @@ impl SharedState {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<StoredRecord>> {
-        let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
-        let (from, to) = (layout::record_key(collection.number, first), collection.number.next().0.to_be_bytes());
+        if after == Seq::MAX {
+            return Ok(Vec::new());
+        }
+        let (from, to) =
+            (layout::record_key(collection.number, after.next()), collection.number.next().0.to_be_bytes());
         let entries = self.disk.range(view, Space::Records, &from, &to);
         let records = entries.map(|entry| {
             let (key, value) = entry?;

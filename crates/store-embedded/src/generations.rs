@@ -155,7 +155,7 @@ impl SharedState {
     ) -> impl Iterator<Item = Result<fjall::KvPair>> + use<> {
         let key = |seq| layout::signature_key(collection.number, id, seq);
         let there = collection.sequencer.lock().generations().contains(&id);
-        let from = after.checked_add(1).filter(|_| there);
+        let from = (there && after < Seq::MAX).then(|| after.next());
         let view = self.disk.view();
         from.into_iter().flat_map({
             let ranges = from.map(|from| self.disk.range(&view, space, &key(from), &key(Seq::MAX)));
@@ -282,7 +282,7 @@ impl Generations for EmbeddedStore {
         }
         let key = keys::statistics_key(collection.number, generation);
         let found = shared.disk.get(&shared.disk.view(), Space::Meta, &key);
-        let found = shared.disk.tolerate((Space::Meta, collection.number, 0), found)?.flatten();
+        let found = shared.disk.tolerate((Space::Meta, collection.number, Seq(0)), found)?.flatten();
         Ok(found.map(|bytes| bytes.to_vec()))
     }
 

@@ -89,9 +89,12 @@ impl Examined<'_> {
         let (disk, number) = (&self.shared.disk, self.collection.number);
         let view = disk.view();
         let mut own = 0;
-        for entry in
-            disk.range(&view, Space::Records, &layout::record_key(number, 0), &layout::record_key(number, Seq::MAX))
-        {
+        for entry in disk.range(
+            &view,
+            Space::Records,
+            &layout::record_key(number, Seq(0)),
+            &layout::record_key(number, Seq::MAX),
+        ) {
             let (key, value) = entry?;
             let seq = layout::seq_of_key(&key)?;
             let Ok(record) = layout::decode_record(seq, &value, false) else { continue };
@@ -121,11 +124,11 @@ impl Examined<'_> {
         let generations = self.collection.sequencer.lock().generations();
         for generation in generations {
             let key = |seq| layout::signature_key(number, generation, seq);
-            for entry in disk.range(&view, Space::Pairs, &key(0), &key(Seq::MAX)) {
+            for entry in disk.range(&view, Space::Pairs, &key(Seq(0)), &key(Seq::MAX)) {
                 let (at, value) = entry?;
                 let seq = layout::seq_of_key(&at)?;
                 let fault = match keys::decode_pairs(&value) {
-                    Ok(earlier) if earlier.iter().all(|other| *other > 0 && *other < seq) => continue,
+                    Ok(earlier) if earlier.iter().all(|other| *other > Seq(0) && *other < seq) => continue,
                     Ok(_) => "the list of pairs names records that came later",
                     Err(StoreError::Internal(_)) => "the list of pairs cannot be read",
                     Err(error) => return Err(error),

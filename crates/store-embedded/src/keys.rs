@@ -56,7 +56,7 @@ pub(super) fn frequencies_prefix(number: CollectionNumber) -> Vec<u8> {
 
 /// Where a change of a collection is logged.
 pub(super) fn change_key(number: CollectionNumber, change: Seq) -> Vec<u8> {
-    [&changes_prefix(number)[..], &change.to_be_bytes()].concat()
+    [&changes_prefix(number)[..], &change.0.to_be_bytes()].concat()
 }
 
 /// What the keys of all logged changes begin with.
@@ -109,13 +109,13 @@ pub(super) fn generation_prefix(number: CollectionNumber, generation: Generation
 
 /// Version, then the seqs, little endian.
 pub(super) fn encode_pairs(earlier: &[Seq]) -> Vec<u8> {
-    std::iter::once(PAIRS).chain(earlier.iter().flat_map(|seq| seq.to_le_bytes())).collect()
+    std::iter::once(PAIRS).chain(earlier.iter().flat_map(|seq| seq.0.to_le_bytes())).collect()
 }
 
 pub(super) fn decode_pairs(bytes: &[u8]) -> Result<Vec<Seq>> {
     match bytes.split_first() {
         Some((&PAIRS, seqs)) if seqs.len() % 8 == 0 => {
-            let word = |chunk: &[u8]| chunk.try_into().map(Seq::from_le_bytes).unwrap_or_default();
+            let word = |chunk: &[u8]| chunk.try_into().map(|bytes| Seq(u64::from_le_bytes(bytes))).unwrap_or_default();
             Ok(seqs.chunks_exact(8).map(word).collect())
         }
         Some((version, _)) if *version != PAIRS => Err(StoreError::Internal(format!(
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn lists_of_pairs_come_back_and_damaged_ones_are_said_to_be() {
-        assert_eq!(decode_pairs(&encode_pairs(&[3, u64::MAX])).expect("a list"), [3, u64::MAX]);
+        assert_eq!(decode_pairs(&encode_pairs(&[Seq(3), Seq::MAX])).expect("a list"), [Seq(3), Seq::MAX]);
         assert!(decode_pairs(&encode_pairs(&[])).expect("a list").is_empty());
         assert!(decode_pairs(&[]).is_err() && decode_pairs(&[1, 2, 3]).is_err());
         assert!(decode_pairs(&[9]).expect_err("a later layout").to_string().contains("layout 9"));

@@ -115,7 +115,7 @@ pub(super) fn id_key(number: CollectionNumber, id: &RecordId) -> Vec<u8> {
 pub(super) fn record_key(number: CollectionNumber, seq: Seq) -> [u8; 12] {
     let mut key = [0; 12];
     key[..4].copy_from_slice(&number.0.to_be_bytes());
-    key[4..].copy_from_slice(&seq.to_be_bytes());
+    key[4..].copy_from_slice(&seq.0.to_be_bytes());
     key
 }
 
@@ -123,26 +123,28 @@ pub(super) fn signature_key(number: CollectionNumber, generation: GenerationId, 
     let mut key = [0; 16];
     key[..4].copy_from_slice(&number.0.to_be_bytes());
     key[4..8].copy_from_slice(&generation.0.to_be_bytes());
-    key[8..].copy_from_slice(&seq.to_be_bytes());
+    key[8..].copy_from_slice(&seq.0.to_be_bytes());
     key
 }
 
 /// The seq at the end of a key of `records` or `signatures`.
 pub(super) fn seq_of_key(key: &[u8]) -> Result<Seq> {
     let tail = key.len().checked_sub(8).map(|at| &key[at..]);
-    tail.and_then(|bytes| bytes.try_into().ok()).map(Seq::from_be_bytes).ok_or_else(|| damaged("key"))
+    tail.and_then(|bytes| bytes.try_into().ok())
+        .map(|bytes| Seq(u64::from_be_bytes(bytes)))
+        .ok_or_else(|| damaged("key"))
 }
 
 pub(super) fn encode_numbers(next_seq: Seq, count: u64) -> [u8; 16] {
     let mut value = [0; 16];
-    value[..8].copy_from_slice(&next_seq.to_le_bytes());
+    value[..8].copy_from_slice(&next_seq.0.to_le_bytes());
     value[8..].copy_from_slice(&count.to_le_bytes());
     value
 }
 
 pub(super) fn decode_numbers(bytes: &[u8]) -> Result<(Seq, u64)> {
     let mut reader = Reader(bytes, "collection numbers");
-    Ok((reader.u64()?, reader.u64()?))
+    Ok((Seq(reader.u64()?), reader.u64()?))
 }
 
 pub(super) fn decode_u32(bytes: &[u8], what: &'static str) -> Result<u32> {
@@ -150,7 +152,7 @@ pub(super) fn decode_u32(bytes: &[u8], what: &'static str) -> Result<u32> {
 }
 
 pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
-    Reader(bytes, "id").u64()
+    Reader(bytes, "id").u64().map(Seq)
 }
 
 /// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16
@@ -162,7 +164,7 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     value.push(RECORD);
     value.extend_from_slice(&record.digest.0);
     value.extend_from_slice(&record.digest_generation.0.to_le_bytes());
-    value.extend_from_slice(&record.duplicate_of_seq.unwrap_or(0).to_le_bytes());
+    value.extend_from_slice(&record.duplicate_of_seq.unwrap_or(Seq(0)).0.to_le_bytes());
     value.extend_from_slice(&(id.len() as u16).to_le_bytes());
     value.extend_from_slice(id);
     value.extend_from_slice(&(time.len() as u16).to_le_bytes());
@@ -185,7 +187,7 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     let digest = Digest(reader.take(32)?.try_into().map_err(|_| damaged("record"))?);
     // The verdict does not say it: an update since may have been under another generation.
     let digest_generation = GenerationId(if bare_digest { 0 } else { reader.u32()? });
-    let duplicate_of_seq = Some(reader.u64()?).filter(|seq| *seq != 0);
+    let duplicate_of_seq = Some(Seq(reader.u64()?)).filter(|seq| *seq != Seq(0));
     let length = usize::from(reader.u16()?);
     let id = RecordId::new(reader.text(length)?).map_err(|_| damaged("record"))?;
     let length = usize::from(reader.u16()?);
@@ -379,12 +381,12 @@ mod tests {
     fn record() -> StoredRecord {
         StoredRecord {
             id: RecordId::new("编号").expect("a valid id"),
-            seq: 5,
+            seq: Seq(5),
             row: "{\"title\":\"路灯不亮\"}".into(),
             digest: Digest([7; 32]),
             digest_generation: GenerationId(4),
             verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..Verdict::blank() },
-            duplicate_of_seq: Some(2),
+            duplicate_of_seq: Some(Seq(2)),
             stored_at: "2026-01-01T00:00:00Z".into(),
         }
     }
@@ -395,9 +397,9 @@ mod tests {
         let bare = IndexEntry { digest_key: 1, fingerprint: None, keys: Vec::new(), signatures: Vec::new() };
         assert_eq!(decode_entry(&encode_entry(&bare)).expect("a known layout"), Some(bare));
         let value = encode_record(&record()).expect("a value");
-        let decoded = decode_record(5, &value, true).expect("a record");
+        let decoded = decode_record(Seq(5), &value, true).expect("a record");
         assert_eq!(format!("{decoded:?}"), format!("{:?}", record()));
-        let candidate = decode_record(5, &value, false).expect("a record");
+        let candidate = decode_record(Seq(5), &value, false).expect("a record");
         assert_eq!((candidate.row, candidate.verdict), (record().row, Verdict::blank()));
     }
 
@@ -416,13 +418,13 @@ mod tests {
     fn a_record_of_the_layout_before_is_still_read() {
         let value = encode_record(&record()).expect("a value");
         let before = [&[1][..], &value[1..33], &value[37..]].concat();
-        let decoded = decode_record(5, &before, true).expect("a record");
+        let decoded = decode_record(Seq(5), &before, true).expect("a record");
         assert_eq!(
             format!("{decoded:?}"),
             format!("{:?}", StoredRecord { digest_generation: GenerationId(0), ..record() })
         );
         let later = [&[3][..], &value[1..]].concat();
-        assert!(decode_record(5, &later, true).is_err(), "a later one is not guessed at");
+        assert!(decode_record(Seq(5), &later, true).is_err(), "a later one is not guessed at");
     }
 
     #[test]
@@ -441,19 +443,19 @@ mod tests {
         assert!(damaged(&[&value[..], &[0]].concat()));
         let value = encode_record(&record()).expect("a value");
         let row = record().row.len();
-        assert!((0..value.len() - row).all(|end| decode_record(5, &value[..end], true).is_err()));
+        assert!((0..value.len() - row).all(|end| decode_record(Seq(5), &value[..end], true).is_err()));
     }
 
     #[test]
     fn keys_sort_as_their_numbers_do() {
         assert!(
-            record_key(CollectionNumber(1), 255) < record_key(CollectionNumber(1), 256)
-                && record_key(CollectionNumber(1), u64::MAX) < record_key(CollectionNumber(2), 0)
+            record_key(CollectionNumber(1), Seq(255)) < record_key(CollectionNumber(1), Seq(256))
+                && record_key(CollectionNumber(1), Seq(u64::MAX)) < record_key(CollectionNumber(2), Seq(0))
         );
         assert!(
-            signature_key(CollectionNumber(1), GenerationId(1), u64::MAX)
-                < signature_key(CollectionNumber(1), GenerationId(2), 0)
+            signature_key(CollectionNumber(1), GenerationId(1), Seq(u64::MAX))
+                < signature_key(CollectionNumber(1), GenerationId(2), Seq(0))
         );
-        assert_eq!(seq_of_key(&signature_key(CollectionNumber(1), GenerationId(2), 77)).expect("a key"), 77);
+        assert_eq!(seq_of_key(&signature_key(CollectionNumber(1), GenerationId(2), Seq(77))).expect("a key"), Seq(77));
     }
 }

@@ -29,7 +29,7 @@ use doppel_store::tasks::TaskState;
 use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError};
 
 /// Seqs in a range: a few megabytes of usual records.
-const RANGE: Seq = 16_384;
+const RANGE: u64 = 16_384;
 /// A piece is sent when it has this many bytes of keys, or at the end of a range.
 const PIECE_BYTES: usize = 4 << 20;
 /// Pieces of each thread that wait to be received.
@@ -47,7 +47,7 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
         let (_, value) = entry?;
         let task = serde_json::from_slice(&value)
             .map_err(|error| StoreError::Internal(format!("a task on disk cannot be read: {error}")));
-        let task: Option<TaskState> = disk.tolerate((Space::Tasks, CollectionNumber::default(), 0), task)?;
+        let task: Option<TaskState> = disk.tolerate((Space::Tasks, CollectionNumber::default(), Seq(0)), task)?;
         tasks.extend(task.map(|task| (task.id.clone(), task)));
     }
     Ok(Arc::new(Mutex::new(tasks)))
@@ -61,7 +61,8 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
         let (_, value) = entry?;
         let entry = serde_json::from_slice(&value)
             .map_err(|error| StoreError::Internal(format!("the settings of a collection cannot be read: {error}")));
-        let entry: Option<CollectionEntry> = disk.tolerate((Space::Meta, CollectionNumber::default(), 0), entry)?;
+        let entry: Option<CollectionEntry> =
+            disk.tolerate((Space::Meta, CollectionNumber::default(), Seq(0)), entry)?;
         entries.extend(entry);
     }
     nameless::add(disk, &view, &mut entries)?;
@@ -104,7 +105,7 @@ fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: CollectionNumber) -> Resul
     let stored = stored.and_then(|bytes| bytes.map(|bytes| layout::decode_numbers(&bytes)).transpose());
     match (stored, disk.damages()) {
         (Err(_) | Ok(None), Some(damages)) => nameless::count(disk, view, number, damages),
-        (stored, _) => Ok(stored?.unwrap_or((1, 0))),
+        (stored, _) => Ok(stored?.unwrap_or((Seq(1), 0))),
     }
 }
 
@@ -133,7 +134,7 @@ pub(super) fn fill(
 ) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let damaged = AtomicU64::new(0);
-    let ranges = next_seq.div_ceil(RANGE);
+    let ranges = next_seq.0.div_ceil(RANGE);
     let result = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..threads)
             .map(|first| {
@@ -201,7 +202,7 @@ impl Reader<'_> {
             let _ = self.sender.send(Err(unavailable("the store is closed or being opened again")));
             return false;
         }
-        let key = |seq: Seq| layout::signature_key(self.number, self.generation, seq.min(self.next_seq));
+        let key = |seq| layout::signature_key(self.number, self.generation, Seq(seq).min(self.next_seq));
         let (from, to) = (key(range * RANGE), key((range + 1) * RANGE));
         let view = self.disk.view();
         let (mut piece, mut bytes) = (Vec::new(), 0);
@@ -233,7 +234,7 @@ impl Reader<'_> {
         let Some(IndexEntry { digest_key, fingerprint, keys, .. }) = layout::decode_entry(value)? else {
             if self.damaged.fetch_add(1, Ordering::Relaxed) < NAMED {
                 let (collection, generation) = (self.number.0, self.generation.0);
-                tracing::error!(collection, generation, seq, "an index entry is damaged");
+                tracing::error!(collection, generation, seq = seq.0, "an index entry is damaged");
             }
             return Ok(None);
         };
@@ -251,9 +252,12 @@ mod tests {
 
     fn entry(seq: Seq, keys: u64) -> IndexEntry {
         let keys = (0..keys)
-            .map(|key| PostingKey { channel: doppel_core::collection::ChannelPosition(1), key: seq * 1_000_003 + key })
+            .map(|key| PostingKey {
+                channel: doppel_core::collection::ChannelPosition(1),
+                key: seq.0 * 1_000_003 + key,
+            })
             .collect();
-        IndexEntry { digest_key: seq, fingerprint: None, keys, signatures: Vec::new() }
+        IndexEntry { digest_key: seq.0, fingerprint: None, keys, signatures: Vec::new() }
     }
 
     #[test]
@@ -261,23 +265,24 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
         // In one range, in several, at their edges; the large ones fill a piece each.
-        let seqs = [1, 2, 3, RANGE - 1, RANGE, 2 * RANGE + 7, 5 * RANGE, 9 * RANGE - 1];
+        let seqs = [1, 2, 3, RANGE - 1, RANGE, 2 * RANGE + 7, 5 * RANGE, 9 * RANGE - 1].map(Seq);
         let large = PIECE_BYTES as u64 / size_of::<PostingKey>() as u64 + 1;
         let put = |seq, value| {
             Op::Put(Space::Signatures, layout::signature_key(CollectionNumber(1), GenerationId(1), seq).to_vec(), value)
         };
-        let value = |seq| layout::encode_entry(&entry(seq, if seq < 4 { large } else { 3 }));
+        let value = |seq| layout::encode_entry(&entry(seq, if seq < Seq(4) { large } else { 3 }));
         let mut ops: Vec<Op> = seqs.iter().map(|seq| put(*seq, value(*seq))).collect();
-        ops.push(put(RANGE + 1, value(9)[..20].to_vec()));
+        ops.push(put(Seq(RANGE + 1), value(Seq(9))[..20].to_vec()));
         disk.commit(ops).expect("a commit");
         disk.publish();
         let mut filed = 0;
-        let index = rebuild(&disk, CollectionNumber(1), GenerationId(1), 9 * RANGE, &mut |records| filed = records)
-            .expect("it loads");
+        let index =
+            rebuild(&disk, CollectionNumber(1), GenerationId(1), Seq(9 * RANGE), &mut |records| filed = records)
+                .expect("it loads");
         assert_eq!((filed, index.len()), (8, 8));
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
-            let last = entry(seq, if seq < 4 { large } else { 3 }).keys.last().copied();
+            let last = entry(seq, if seq < Seq(4) { large } else { 3 }).keys.last().copied();
             let probe = Probe { digest_key: None, ball: None, keys: last.as_slice() };
             let found: Vec<Seq> = index.propose(&probe).items.iter().map(|proposal| proposal.seq).collect();
             assert_eq!(found, [seq]);
@@ -288,10 +293,10 @@ mod tests {
     fn an_entry_of_a_later_layout_stops_the_loading_with_a_remedy() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let disk = Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens");
-        let key = layout::signature_key(CollectionNumber(1), GenerationId(1), 1).to_vec();
+        let key = layout::signature_key(CollectionNumber(1), GenerationId(1), Seq(1)).to_vec();
         disk.commit(vec![Op::Put(Space::Signatures, key, vec![200, 0])]).expect("a commit");
         disk.publish();
-        let error = rebuild(&disk, CollectionNumber(1), GenerationId(1), 2, &mut |_| ())
+        let error = rebuild(&disk, CollectionNumber(1), GenerationId(1), Seq(2), &mut |_| ())
             .err()
             .expect("it does not load")
             .to_string();

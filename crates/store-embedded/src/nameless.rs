@@ -53,9 +53,9 @@ pub(super) fn count(
     damages: &Damages,
 ) -> Result<(Seq, u64)> {
     damages.note_collection(Damaged::Count, number);
-    let mut counted = (1, 0);
+    let mut counted = (Seq(1), 0);
     for entry in disk.prefix(view, Space::Records, &number.0.to_be_bytes()) {
-        counted = (layout::seq_of_key(&entry?.0)?.saturating_add(1), counted.1 + 1);
+        counted = (layout::seq_of_key(&entry?.0)?.next(), counted.1 + 1);
     }
     Ok(counted)
 }
@@ -122,12 +122,12 @@ mod tests {
             ops.push(meta(layout::collection_key(name), value));
         }
         for number in 1..=3_u32 {
-            let numbers = layout::encode_numbers(RECORDS + 1, RECORDS).to_vec();
+            let numbers = layout::encode_numbers(Seq(RECORDS + 1), RECORDS).to_vec();
             ops.push(meta(layout::numbers_key(CollectionNumber(number)), numbers));
-            let put = |seq| {
+            let put = |seq: u64| {
                 Op::Put(
                     Space::Records,
-                    layout::record_key(CollectionNumber(number), seq).to_vec(),
+                    layout::record_key(CollectionNumber(number), Seq(seq)).to_vec(),
                     vec![seq as u8; 200],
                 )
             };
@@ -184,7 +184,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         directory(dir.path());
         let (disk, options) = open(dir.path());
-        let all = |name: &str| (name.to_owned(), RECORDS + 1, RECORDS);
+        let all = |name: &str| (name.to_owned(), Seq(RECORDS + 1), RECORDS);
         assert_eq!(found(&disk, &options), [all("lamps"), all("trees")]);
         assert!(options.damages.expect("set").all().is_empty());
         drop(disk);
@@ -195,7 +195,7 @@ mod tests {
         // That the second was dropped can no more be read than the names of the others.
         assert_eq!(
             found(&disk, &options),
-            [1, 2, 3].map(|number| by_number(CollectionNumber(number), RECORDS + 1, RECORDS))
+            [1, 2, 3].map(|number| by_number(CollectionNumber(number), Seq(RECORDS + 1), RECORDS))
         );
         let noted = options.damages.expect("set").all();
         for number in 1..=3 {
@@ -240,7 +240,7 @@ mod tests {
         let ops = (1..=20).flat_map(|number| {
             let value = serde_json::to_vec(&entry(CollectionNumber(number), &name(number))).expect("JSON");
             let record =
-                Op::Put(Space::Records, layout::record_key(CollectionNumber(number), 1).to_vec(), vec![0; 200]);
+                Op::Put(Space::Records, layout::record_key(CollectionNumber(number), Seq(1)).to_vec(), vec![0; 200]);
             [Op::Put(Space::Meta, layout::collection_key(&name(number)), value), record]
         });
         disk.commit(ops.collect()).expect("a commit");

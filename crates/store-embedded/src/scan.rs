@@ -12,7 +12,7 @@ use super::layout;
 use doppel_store::{CollectionNumber, Result, Seq};
 
 /// Seqs that are tried where nothing says how far the damage goes: more than a block of a table has.
-const TRIED: Seq = 1_024;
+const TRIED: usize = 1_024;
 
 /// What could not be read and was skipped.
 #[derive(Clone, Debug, Default)]
@@ -104,8 +104,8 @@ impl Scan {
         let by_seq = length.and_then(|length| {
             let (before, rest) = from.split_at_checked(length)?;
             // There is no seq 0.
-            let next = rest.first_chunk().copied().map_or(1, Seq::from_be_bytes).max(1);
-            Some(BySeq { before: before.to_vec(), next, end, to: to.to_vec() })
+            let next = rest.first_chunk().copied().map_or(1, u64::from_be_bytes).max(1);
+            Some(BySeq { before: before.to_vec(), next: Seq(next), end, to: to.to_vec() })
         });
         let number = by_seq.as_ref().and_then(|_| layout::number_of_key(from)).unwrap_or_default();
         Self { found: Some(found), skipping: Some(Skipping { view, keyspace, space, damages, number, by_seq }) }
@@ -119,7 +119,7 @@ impl Iterator for Scan {
         if let Some(found) = &mut self.found {
             match (found.next()?.into_inner(), &mut self.skipping) {
                 (Ok(pair), Some(Skipping { by_seq: Some(by_seq), .. })) => {
-                    by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, |seq| seq.saturating_add(1));
+                    by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, Seq::next);
                     return Some(Ok(pair));
                 }
                 (Err(_), Some(_)) => self.found = None,
@@ -147,10 +147,10 @@ impl Skipping {
             }
             let mut rest = self.view.range(&self.keyspace, key.clone()..by_seq.to.clone());
             if let Ok(pair) = rest.next()?.into_inner() {
-                by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, |seq| seq.saturating_add(1));
+                by_seq.next = layout::seq_of_key(&pair.0).map_or(Seq::MAX, Seq::next);
                 return Some((pair, rest));
             }
-            by_seq.next += 1;
+            by_seq.next = seq.next();
             match self.view.get(&self.keyspace, &key) {
                 Ok(Some(value)) => {
                     let rest = self.view.range(&self.keyspace, by_seq.key(by_seq.next)..by_seq.to.clone());
@@ -169,7 +169,7 @@ impl Skipping {
 
 impl BySeq {
     fn key(&self, seq: Seq) -> Vec<u8> {
-        [&self.before[..], &seq.to_be_bytes()].concat()
+        [&self.before[..], &seq.0.to_be_bytes()].concat()
     }
 
     /// The seq up to which it is worth trying each: just behind the first, found by bisection, from which reading can begin again;
@@ -180,15 +180,15 @@ impl BySeq {
             first.is_some_and(|first| first.into_inner().is_err())
         };
         let wanted_below = self.to.strip_prefix(&self.before[..]).and_then(|rest| rest.first_chunk().copied());
-        let last = wanted_below.map_or(Seq::MAX, |seq| Seq::from_be_bytes(seq).saturating_sub(1));
+        let last = wanted_below.map_or(Seq::MAX, |seq| Seq(u64::from_be_bytes(seq)).before(1));
         if self.next >= last || is_damaged(last) {
-            return self.next.saturating_add(TRIED).min(last.saturating_add(1));
+            return self.next.after(TRIED).min(last.next());
         }
         let (mut low, mut high) = (self.next, last);
         while low < high {
-            let middle = low + (high - low) / 2;
-            if is_damaged(middle) { low = middle + 1 } else { high = middle }
+            let middle = Seq(low.0 + (high.0 - low.0) / 2);
+            if is_damaged(middle) { low = middle.next() } else { high = middle }
         }
-        low.saturating_add(1)
+        low.next()
     }
 }

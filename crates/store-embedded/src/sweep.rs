@@ -136,6 +136,7 @@ mod tests {
     use crate::EmbeddedOptions;
     use crate::options::FRESH;
     use crate::pipeline::Answer;
+    use doppel_store::Seq;
 
     #[test]
     fn every_key_of_the_collection_goes_and_none_of_another() {
@@ -143,7 +144,8 @@ mod tests {
         let disk =
             Arc::new(Disk::open(dir.path(), &EmbeddedOptions::default(), FRESH).expect("an empty directory opens"));
         let seqs = 0..2 * KEYS_PER_BATCH as u64 + 10;
-        let put = |number| move |seq| Op::Put(Space::Records, layout::record_key(number, seq).to_vec(), vec![0; 8]);
+        let put =
+            |number| move |seq| Op::Put(Space::Records, layout::record_key(number, Seq(seq)).to_vec(), vec![0; 8]);
         disk.commit(
             [6, 7, 8].map(CollectionNumber).into_iter().flat_map(|number| seqs.clone().map(put(number))).collect(),
         )

@@ -114,9 +114,9 @@ impl Shared {
             number,
             state,
             last_generation: GenerationId(1),
-            commits: 0,
-            decided: 0,
-            forgotten: 0,
+            commits: Seq(0),
+            decided: Seq(0),
+            forgotten: Seq(0),
         };
         let collections = self.documents(COLLECTIONS);
         match within(self.deadline(), collections.insert_one(document.encode()?).into_future()).await? {
@@ -207,7 +207,7 @@ impl Work for Update<'_> {
             shared.documents(DROPPED).insert_one(note).session(&mut *session).await?;
         }
         document.last_generation = document.last_generation.max(state.generation);
-        document.commits += 1;
+        document.commits = document.commits.next();
         document.state = state;
         collections.replace_one(filter, document.encode()?).session(&mut *session).await?;
         Ok(End::Commit(document))

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use super::documents::{
     CHANGES, COLLECTIONS, Number, RECORDS, RecordDocument, changes_between, damaged, decode_change, optional_i64,
+    seq_of, seq_value,
 };
 use super::retry::TxnError;
 use super::{MongoStore, Shared};
@@ -54,8 +55,8 @@ impl Ends {
     fn decode(document: &RawDocument) -> Result<Self> {
         Ok(Self {
             number: document.get_i32("number").map_err(damaged)?,
-            last: document.get_i64("commits").map_err(damaged)? as Seq,
-            forgotten: optional_i64(document, "forgotten")?.unwrap_or(0) as Seq,
+            last: seq_of(document.get_i64("commits").map_err(damaged)?),
+            forgotten: seq_of(optional_i64(document, "forgotten")?.unwrap_or(0)),
         })
     }
 
@@ -78,14 +79,14 @@ impl Shared {
         if after == last {
             return Ok(ChangePage { next: last, ..ChangePage::default() });
         }
-        let (from, most) = (after as i64, i64::try_from(limit).unwrap_or(i64::MAX));
+        let (from, most) = (seq_value(after), i64::try_from(limit).unwrap_or(i64::MAX));
         let records = self.records_in(session, number, doc! { "$gt": from }, most).await?;
         let logged = self.logged(session, number, (after, last), most).await?;
         let seqs = feed::updated(&logged);
         let updated = match seqs.is_empty() {
             true => Vec::new(),
             false => {
-                let seqs: Vec<i64> = seqs.into_iter().map(|seq| seq as i64).collect();
+                let seqs: Vec<i64> = seqs.into_iter().map(seq_value).collect();
                 self.records_in(session, number, doc! { "$in": seqs }, 0).await?
             }
         };
@@ -186,11 +187,11 @@ impl Shared {
             let found = found.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
             let Ends { number, last, .. } = Ends::decode(&found)?;
             let changes = self.documents(CHANGES);
-            let gone = changes_between(number, 0, last.saturating_sub(keep));
+            let gone = changes_between(number, Seq(0), last.before(keep));
             let highest = changes.find_one(gone.clone()).sort(doc! { "_id": -1 }).await?;
             let Some(highest) = highest.map(decode_change).transpose()? else { return Ok(()) };
             // First: whoever would miss one is told so before it is gone.
-            let noted = doc! { "$max": { "forgotten": highest.number as i64 } };
+            let noted = doc! { "$max": { "forgotten": seq_value(highest.number) } };
             let mut own = own;
             own.insert("number", number);
             if collections.update_one(own, noted).await?.matched_count > 0 {

@@ -12,7 +12,7 @@ use mongodb::options::ReturnDocument;
 
 use super::documents::{
     CHANGES, COLLECTIONS, DECISIONS, Number, damaged, decision_key, decode_decision, encode_change, encode_ruling,
-    naming_first, naming_second,
+    naming_first, naming_second, seq_value,
 };
 use super::retry::{End, TxnError, Work, check_reply};
 use super::{MongoStore, Shared, server};
@@ -153,7 +153,7 @@ impl Shared {
         name: &CollectionName,
         last: Seq,
     ) -> std::result::Result<(), TxnError> {
-        let noted = doc! { "$set": { "decided": last as i64 } };
+        let noted = doc! { "$set": { "decided": seq_value(last) } };
         self.documents(COLLECTIONS).update_one(doc! { "_id": name.as_str() }, noted).session(&mut *session).await?;
         Ok(())
     }

@@ -20,7 +20,7 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Profile;
 use doppel_store::generations::Phase;
-use doppel_store::{ExaminationReport, Result, StoredRecord};
+use doppel_store::{ExaminationReport, Result, Seq, StoredRecord};
 
 /// What the pages and signatures say of one record.
 #[derive(Default)]
@@ -33,7 +33,7 @@ struct Seen {
 
 /// The part of a signature that is compared.
 struct Signed4 {
-    seq: u64,
+    seq: Seq,
     digest: doppel_core::schemes::profile::Digest,
     fingerprint: Option<doppel_core::verdict::Fingerprint>,
     places: Vec<Page>,
@@ -178,7 +178,7 @@ impl Shared {
             report.records += 1;
             let raw = cursor.current();
             let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(documents::damaged)?;
-            let seq = raw.get_i64("seq").map_err(documents::damaged)? as u64;
+            let seq = documents::seq_of(raw.get_i64("seq").map_err(documents::damaged)?);
             // A digest that another profile made says nothing here.
             let own = raw.get_i32("g").is_ok_and(|generation| generation == place.generation.0 as i32);
             let digest = own.then(|| documents::digest_of(raw)).transpose()?;

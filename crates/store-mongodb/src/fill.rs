@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 use super::MongoStore;
 use super::documents::{
     self, BLOCKS, BucketNumber, COLLECTIONS, PAGE_ENTRIES, RECORDS, SIGNATURES, SignatureDocument, record_content,
-    record_key, verdict_content,
+    record_key, seq_value, verdict_content,
 };
 use super::retry;
 use doppel_core::collection::CollectionName;
@@ -40,9 +40,9 @@ impl MongoStore {
         let mut buckets: BTreeMap<BucketNumber, Vec<(Fingerprint, String)>> = BTreeMap::new();
         let (mut rows, mut signatures) = (Vec::new(), Vec::new());
         let now = (shared.options.clock.now)();
-        let mut last: Seq = 0;
+        let mut last = Seq(0);
         for (id, row, signed) in records {
-            last += 1;
+            last = last.next();
             let seq = last;
             let mut document = doc! { "_id": record_key(number, &id) };
             document.extend(record_content(generation, &signed, &row, &now));
@@ -75,7 +75,8 @@ impl MongoStore {
         }
         self.insert(BLOCKS, &mut pages).await?;
         let collections = shared.documents(COLLECTIONS);
-        let filled = collections.update_one(doc! { "_id": name.as_str() }, doc! { "$max": { "commits": last as i64 } });
+        let filled =
+            collections.update_one(doc! { "_id": name.as_str() }, doc! { "$max": { "commits": seq_value(last) } });
         filled.await.map(drop).map_err(|error| retry::fatal(&error))
     }
 

@@ -103,12 +103,12 @@ impl Shared {
     }
 
     pub(super) async fn records(&self, name: &CollectionName, after: Seq, limit: usize) -> Result<Vec<StoredRecord>> {
-        let (Ok(after), true) = (i64::try_from(after), limit > 0) else { return Ok(Vec::new()) };
+        let (Ok(after), true) = (i64::try_from(after.0), limit > 0) else { return Ok(Vec::new()) };
         self.in_order(name, doc! { "$gt": after }, i64::try_from(limit).unwrap_or(i64::MAX)).await
     }
 
     pub(super) async fn records_at(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
-        let seqs: Vec<i64> = seqs.iter().filter_map(|seq| i64::try_from(*seq).ok()).collect();
+        let seqs: Vec<i64> = seqs.iter().filter_map(|seq| i64::try_from(seq.0).ok()).collect();
         if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
     }
 

@@ -10,7 +10,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 use mongodb::options::Hint;
 
-use super::documents::{self, SIGNATURES, STATISTICS, damaged, signatures_of};
+use super::documents::{self, SIGNATURES, STATISTICS, damaged, seq_of, signatures_of};
 use super::generations::Change;
 use super::read::Pointer;
 use super::retry::TxnError;
@@ -108,7 +108,7 @@ impl Shared {
         let mut cursor = asked.session(&mut *session).await?;
         let mut seqs = Vec::new();
         while cursor.advance(session).await? {
-            seqs.push(cursor.current().get_i64("seq").map_err(damaged)? as Seq);
+            seqs.push(seq_of(cursor.current().get_i64("seq").map_err(damaged)?));
         }
         Ok(seqs)
     }

@@ -14,7 +14,7 @@ use mongodb::bson::{Binary, Document, doc};
 use mongodb::options::Hint;
 
 use super::documents::{
-    self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged, generation_key,
+    self, COLLECTIONS, CollectionDocument, DROPPED, Number, SIGNATURES, STATISTICS, damaged, generation_key, seq_value,
     signatures_of,
 };
 use super::retry::{End, TxnError, Work, check_reply};
@@ -109,7 +109,7 @@ impl Shared {
             let id = document.last_generation.next();
             document.last_generation = id;
             // Whatever is committed later is filed in it by its own transaction.
-            let (begun, state) = document.state.begin(id, &spec, document.commits + 1)?;
+            let (begun, state) = document.state.begin(id, &spec, document.commits.next())?;
             document.state = state;
             let chunks = spec.statistics.chunks(STATISTICS_BYTES).enumerate();
             let chunks = chunks.map(|(n, bytes)| (STATISTICS, statistics_chunk(document.number, id, n as i32, bytes)));
@@ -178,7 +178,7 @@ impl Shared {
     ) -> Result<Vec<T>> {
         let known = self.known(name).await?;
         let there = known.generations().any(|(known, _)| known == generation);
-        let (Ok(after), true) = (i64::try_from(after), there && limit > 0) else { return Ok(Vec::new()) };
+        let (Ok(after), true) = (i64::try_from(after.0), there && limit > 0) else { return Ok(Vec::new()) };
         let mut filter = signatures_of(known.number, generation);
         filter.insert("seq", doc! { "$gt": after });
         filter.extend(more);
@@ -204,7 +204,7 @@ impl Shared {
         for pairs in pairs.chunks(PAIRS_AT_ONCE) {
             let updates = pairs.iter().map(|Pairs { seq, earlier }| {
                 let mut filter = signatures_of(known.number, generation);
-                filter.insert("seq", *seq as i64);
+                filter.insert("seq", seq_value(*seq));
                 let change = match earlier.is_empty() {
                     true => doc! { "$unset": { "pairs": "" } },
                     false => doc! { "$set": { "pairs": documents::seqs_value(earlier) } },
@@ -289,7 +289,7 @@ where
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
         let mut document = CollectionDocument::decode(&found)?;
-        document.commits += 1;
+        document.commits = document.commits.next();
         let Change { answer, put, gone, also } = (self.change)(&mut document)?;
         if !put {
             return Ok(End::Abort(answer));

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, watch};
 
 use super::Shared;
-use super::documents::{COLLECTIONS, Number, WAITING, damaged};
+use super::documents::{COLLECTIONS, Number, WAITING, damaged, seq_of};
 use super::read::Pointer;
 use super::retry::{Deadline, TxnError, Work};
 use doppel_core::collection::CollectionName;
@@ -116,7 +116,7 @@ impl Shared {
         let taken = collections.find_one_and_update(doc! { "_id": name.as_str() }, change).projection(wanted);
         let found = taken.return_document(ReturnDocument::After).session(&mut *session).await?;
         let latched = found.map(|found| {
-            let last = found.get_i64("commits").map_err(damaged)? as Seq;
+            let last = seq_of(found.get_i64("commits").map_err(damaged)?);
             Ok(Latched { pointer: Pointer::decode(&found)?, last })
         });
         latched.transpose().map_err(|error: StoreError| error.into())

@@ -10,7 +10,7 @@ use mongodb::ClientSession;
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::Shared;
-use super::documents::{self, COLLECTIONS, SIGNATURES, damaged};
+use super::documents::{self, COLLECTIONS, SIGNATURES, damaged, seq_of};
 use super::read::{Place, next};
 use super::retry::TxnError;
 use super::server::Topology;
@@ -259,7 +259,7 @@ fn list(found: &RawDocument, name: &str) -> doppel_store::Result<Postings> {
         let item = item.map_err(damaged)?;
         let item = item.as_document().ok_or_else(|| damaged("a posting is not a document"))?;
         let id = item.get_str("i").map_err(damaged)?.into();
-        Ok(Posting { id, seq: item.get_i64("s").map_err(damaged)? as Seq })
+        Ok(Posting { id, seq: seq_of(item.get_i64("s").map_err(damaged)?) })
     });
     items.collect()
 }
@@ -267,5 +267,5 @@ fn list(found: &RawDocument, name: &str) -> doppel_store::Result<Postings> {
 /// Of a signature.
 fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
     let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.into();
-    Ok(Posting { id, seq: signature.get_i64("seq").map_err(damaged)? as Seq })
+    Ok(Posting { id, seq: seq_of(signature.get_i64("seq").map_err(damaged)?) })
 }

@@ -319,7 +319,7 @@ mod tests {
     use doppel_core::collection::SimhashChannel;
     use doppel_core::index::{Ball, GenerationIndex, Probe};
 
-    fn postings(seqs: &[u64]) -> Vec<Posting> {
+    fn postings(seqs: &[Seq]) -> Vec<Posting> {
         let postings = seqs.iter().map(|&seq| Posting { id: format!("r{seq}").into(), seq });
         postings.take(POSTINGS_PER_KEY + 1).collect()
     }
@@ -340,7 +340,7 @@ mod tests {
             let (mut exact, mut lists) = (Vec::new(), vec![Vec::new(); asked.len()]);
             let mut buckets = Buckets::default();
             for (at, (d, keys, bits)) in records.iter().enumerate() {
-                let seq = at as u64 + 1;
+                let seq = Seq(at as u64 + 1);
                 // 0 and 1 flipped bits are near, 20 are not.
                 let fingerprint = Fingerprint([0, 1, 0xF_FFFF][*bits as usize]);
                 let own: Vec<PostingKey> = keys.iter().map(|&k| key(k)).collect();
@@ -359,7 +359,7 @@ mod tests {
             let filed = Filed { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
             let mut hits = Hits::gather(filed, &keys, buckets, within.position);
             let all: Vec<Arc<str>> = hits.ids.clone();
-            hits.learn(all.iter().map(|id| (&**id, id[1..].parse().unwrap())));
+            hits.learn(all.iter().map(|id| (&**id, Seq(id[1..].parse().unwrap()))));
             let ranked = hits.rank();
             let got: Vec<(String, Via)> = ranked.items.iter().map(|item| (item.id.to_string(), item.via)).collect();
             let wanted: Vec<(String, Via)> =

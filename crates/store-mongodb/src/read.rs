@@ -11,7 +11,7 @@ use mongodb::{ClientSession, SessionCursor};
 
 use super::Shared;
 use super::documents::{
-    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged,
+    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged, seq_of,
 };
 use super::propose::{Signatures, Texts};
 use super::retry::TxnError;
@@ -48,7 +48,7 @@ pub(super) struct Pointer {
 impl Pointer {
     /// What a change must rest on, where decisions about its record were changed since, or none was.
     pub(super) fn moment(&self, is_overruled: bool) -> Moment<'_> {
-        let decided = if is_overruled { self.decided } else { 0 };
+        let decided = if is_overruled { self.decided } else { Seq(0) };
         Moment { live: self.generation, standby: &self.others, decided }
     }
 
@@ -70,7 +70,7 @@ impl Pointer {
             number: document.get_i32("number").map_err(damaged)?,
             generation: documents::generation_of(document.get_i32("generation").map_err(damaged)?),
             others,
-            decided: documents::optional_i64(document, "decided")?.unwrap_or(0) as Seq,
+            decided: seq_of(documents::optional_i64(document, "decided")?.unwrap_or(0)),
         })
     }
 }
@@ -176,7 +176,7 @@ impl Shared {
         let mut found = HashMap::with_capacity(ids.len());
         while let Some(record) = next(&mut cursor, session).await? {
             let id = record.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
-            found.insert(id.to_owned(), record.get_i64("seq").map_err(damaged)? as Seq);
+            found.insert(id.to_owned(), seq_of(record.get_i64("seq").map_err(damaged)?));
         }
         Ok(found)
     }

@@ -45,15 +45,12 @@ pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
 use doppel_core::collection::{CollectionName, Settings};
-pub use doppel_core::index::GenerationId;
 use doppel_core::index::{Ball, IndexFull, Via};
+pub use doppel_core::index::{GenerationId, Seq};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Fingerprint, Match, Verdict};
-
-/// Commit order within a collection: strictly increasing, with gaps. Starts at 1.
-pub type Seq = u64;
 
 /// Names a collection for ever: given when it is created, and never again, not to one created under the same name later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -121,7 +118,7 @@ impl CollectionState {
             profile,
             created_at: now,
             live_since: None,
-            scan_end: 0,
+            scan_end: Seq(0),
             frequencies: 0,
             others: Vec::new(),
         }

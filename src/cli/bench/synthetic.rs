@@ -3,7 +3,7 @@
 //! Everything is a function of a number, so that nothing need be kept.
 
 use doppel_core::collection::ChannelPosition;
-use doppel_core::index::Entry;
+use doppel_core::index::{Entry, Seq};
 use doppel_core::schemes::profile::PostingKey;
 use doppel_core::verdict::Fingerprint;
 
@@ -41,7 +41,7 @@ pub fn query(n: u64, records: u64, skewed_percent: u64) -> Fingerprint {
 pub fn entry(n: u64, skewed_percent: u64, keys: u64) -> Entry {
     let key = |i: u64| if i % 8 == 7 { random(n / 4 * 100 + i) } else { random(n * 100 + i) };
     Entry {
-        seq: n + 1,
+        seq: Seq(n + 1),
         digest_key: random(n ^ 1 << 60),
         fingerprint: Some(fingerprint(n, skewed_percent)),
         keys: (0..keys).map(|i| PostingKey { channel: ChannelPosition(1), key: key(i) }).collect(),

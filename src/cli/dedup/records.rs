@@ -27,7 +27,7 @@ use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
 use doppel_engine::Error;
 use doppel_engine::replay::{Placed, Replay};
-use doppel_store::Found;
+use doppel_store::{Found, Seq};
 
 /// Records signed and judged together.
 const BATCH: u32 = 4096;
@@ -239,7 +239,7 @@ impl Outcome {
             for (position, subject) in positions.clone().zip(signed) {
                 let subject = subject?;
                 stock.sign(subject.signed(), whole)?;
-                placed.push(replay.place(u64::from(position) + 1, subject)?);
+                placed.push(replay.place(Seq(u64::from(position) + 1), subject)?);
             }
             let judged: Vec<anyhow::Result<Found>> =
                 placed.into_par_iter().map(|placed| judge(replay, stock, placed)).collect();
@@ -284,7 +284,7 @@ impl Outcome {
         matches.sort_unstable_by_key(|found| found.seq);
         let id = if matches.is_empty() || !out.wanted() { String::new() } else { stock.id(position)? };
         for found in &matches {
-            let earlier = (found.seq - 1) as u32;
+            let earlier = (found.seq.0 - 1) as u32;
             self.all.join(earlier, position);
             if found.is_exact() {
                 self.equal.join(earlier, position);
@@ -299,7 +299,7 @@ impl Outcome {
 
 /// Compares one placed record.
 fn judge(replay: &Replay, stock: &Stock, placed: Placed) -> anyhow::Result<Found> {
-    replay.judge(placed, |seq| stock.earlier((seq - 1) as u32))
+    replay.judge(placed, |seq| stock.earlier((seq.0 - 1) as u32))
 }
 
 /// A pair, as written.

@@ -105,7 +105,7 @@ impl Examined {
     /// Adds what is found to `report`; how many records there are.
     async fn examine(self: &Arc<Self>, report: &mut ExaminationReport, progress: &Progress) -> anyhow::Result<u64> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let pages = stream::try_unfold(Some(0), |after| self.next(after));
+        let pages = stream::try_unfold(Some(Seq(0)), |after| self.next(after));
         let examined = pages.map(|page| {
             let examined = Arc::clone(self);
             tokio::spawn(async move { examined.examine_page(page?).await })

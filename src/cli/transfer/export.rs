@@ -12,7 +12,7 @@ use super::{DecisionLine, End, Header, Line, RecordLine, VERSION, open, progress
 use crate::cli::output::{Output, Outputs};
 use crate::config::{self, Flags};
 use doppel_core::collection::CollectionName;
-use doppel_store::{Store, StoredRecord};
+use doppel_store::{Seq, Store, StoredRecord};
 use doppel_store_embedded::Opening;
 
 /// Records and decisions read at a time.
@@ -132,7 +132,7 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
             done.decisions += 1;
         }
     }
-    let mut after = 0;
+    let mut after = Seq(0);
     loop {
         let records = store.records(name, after, PAGE).await?;
         let Some(last) = records.last() else { break };

@@ -17,6 +17,7 @@ use crate::http::state::App;
 use crate::shutdown::Phase;
 use doppel_core::collection::CollectionName;
 use doppel_engine::changes::ChangeList;
+use doppel_store::Seq;
 
 /// Changes in one part of the feed, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
@@ -29,7 +30,7 @@ const LONGEST_WAIT_S: u64 = 25;
 pub struct ChangeParams {
     /// Only changes with a `number` above this; all that are known unless given.
     #[param(value_type = Option<u64>)]
-    pub since: u64,
+    pub since: Seq,
     /// Most changes in the answer, 1 to 1000; 100 unless given.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
@@ -41,7 +42,7 @@ pub struct ChangeParams {
 impl Parameters for ChangeParams {
     fn read(query: &mut Query) -> Self {
         Self {
-            since: query.number("since", 0, i64::MAX as u64).unwrap_or(0),
+            since: query.number("since", 0, i64::MAX as u64).map_or(Seq(0), Seq),
             limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0),
             wait_s: query.number("wait_s", 0, LONGEST_WAIT_S).unwrap_or(0),
         }

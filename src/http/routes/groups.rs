@@ -16,6 +16,7 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_engine::groups::{After, GroupDetail, GroupView, Order};
+use doppel_store::Seq;
 
 /// Groups in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (50, 1000);
@@ -56,7 +57,7 @@ impl Parameters for ListParams {
                 Order::Size
             }
         };
-        let cursor = query.cursor(cursor::decode_pair).map(|(rank, first)| After { rank, first });
+        let cursor = query.cursor(cursor::decode_pair).map(|(rank, first)| After { rank, first: Seq(first) });
         let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
         Self { order, days: days(query), least, limit, cursor }
@@ -92,7 +93,7 @@ pub async fn list(
 ) -> Result<Json<GroupList>, Problem> {
     let ListParams { order, days, least, limit, cursor } = params;
     let (items, next) = app.engine.groups(&collection, (order, days), least, cursor, limit).await?;
-    Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_pair(after.rank, after.first)) }))
+    Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_pair(after.rank, after.first.0)) }))
 }
 
 /// What "of late" means.

@@ -23,6 +23,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_engine::IfDuplicate;
 use doppel_engine::answers::{Outcome, RecordView, Registration};
 use doppel_engine::idempotency::Under;
+use doppel_store::Seq;
 
 /// Records in one part of a list, unless asked otherwise, and at most.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
@@ -193,17 +194,17 @@ pub struct ListParams {
     pub limit: u64,
     /// Where an earlier answer's `next` said to go on. Not together with `since`.
     #[param(value_type = Option<String>)]
-    pub cursor: Option<u64>,
+    pub cursor: Option<Seq>,
     /// Only records with a `seq` above this.
     #[param(value_type = Option<u64>)]
-    pub since: Option<u64>,
+    pub since: Option<Seq>,
 }
 
 impl Parameters for ListParams {
     fn read(query: &mut Query) -> Self {
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0);
         let given = query.holds("cursor");
-        let since = query.number("since", 0, u64::MAX);
+        let since = query.number("since", 0, u64::MAX).map(Seq);
         let cursor = query.cursor(cursor::decode);
         if given && since.is_some() {
             query.refuse("since", "invalid_parameter", "give cursor or since, not both");
@@ -231,7 +232,7 @@ pub async fn list(
     InCollection(collection): InCollection,
     Params(params): Params<ListParams>,
 ) -> Result<Json<RecordList>, Problem> {
-    let after = params.cursor.or(params.since).unwrap_or(0);
+    let after = params.cursor.or(params.since).unwrap_or_default();
     let page = app.engine.records(&collection, after, params.limit as usize).await?;
     Ok(Json(RecordList { items: page.items, next: page.next.map(cursor::encode) }))
 }

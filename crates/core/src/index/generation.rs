@@ -22,7 +22,7 @@ use super::block::{BlockIndex, Tuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
-use super::{Ball, CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Slot, Via, looked_up, weight};
+use super::{Ball, CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Seq, Slot, Via, looked_up, weight};
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
@@ -90,7 +90,7 @@ impl GenerationIndex {
     /// Files a record and returns its slot. `seq` is above that of every record inserted before, and below 2^61.
     pub fn insert(
         &self,
-        seq: u64,
+        seq: Seq,
         digest_key: u64,
         fingerprint: Option<Fingerprint>,
         keys: &[PostingKey],
@@ -108,7 +108,7 @@ impl GenerationIndex {
     }
 
     /// Files a signed record, see [`GenerationIndex::insert`].
-    pub fn insert_signed(&self, seq: u64, signed: &Signed) -> Result<Slot, IndexFull> {
+    pub fn insert_signed(&self, seq: Seq, signed: &Signed) -> Result<Slot, IndexFull> {
         self.insert(seq, signed.digest.key(), signed.fingerprint(), &signed.keys)
     }
 
@@ -166,7 +166,7 @@ impl GenerationIndex {
     }
 
     /// The seq of a slot, also of a removed record; `None` for a slot never given out.
-    pub fn seq(&self, slot: Slot) -> Option<u64> {
+    pub fn seq(&self, slot: Slot) -> Option<Seq> {
         self.slots.read(slot.0).map(|(state, _)| state.seq())
     }
 
@@ -176,7 +176,7 @@ impl GenerationIndex {
     }
 
     /// The seqs of all records, ascending. Some nanoseconds a slot; of records that come or go meanwhile it may show either state.
-    pub fn live_seqs(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn live_seqs(&self) -> impl Iterator<Item = Seq> + '_ {
         let end = self.end.load(Ordering::Acquire);
         let states = (0..end).filter_map(|slot| self.slots.read(slot)).map(|(state, _)| state);
         states.filter(|state| state.live()).map(|state| state.seq())
@@ -218,7 +218,7 @@ impl GenerationIndex {
     pub(super) fn take_slot(
         &self,
         next: &mut u32,
-        seq: u64,
+        seq: Seq,
         fingerprint: Option<Fingerprint>,
     ) -> Result<u32, IndexFull> {
         let slot = *next;

@@ -11,6 +11,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
+use super::Seq;
 use super::generation::{GenerationIndex, IndexFull, filed};
 use super::posting::SHARDS;
 use crate::schemes::profile::{PostingKey, Signed};
@@ -20,7 +21,7 @@ use crate::verdict::Fingerprint;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its seq.
-    pub seq: u64,
+    pub seq: Seq,
     /// Key of its digest.
     pub digest_key: u64,
     /// Its fingerprint, if it has one.
@@ -31,7 +32,7 @@ pub struct Entry {
 
 impl Entry {
     /// As `signed` says.
-    pub fn of(seq: u64, signed: &Signed) -> Self {
+    pub fn of(seq: Seq, signed: &Signed) -> Self {
         Self { seq, digest_key: signed.digest.key(), fingerprint: signed.fingerprint(), keys: signed.keys.clone() }
     }
 }

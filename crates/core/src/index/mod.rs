@@ -129,6 +129,47 @@ impl fmt::Debug for GenerationId {
     }
 }
 
+/// A number in the order of commits of a collection: strictly increasing, with gaps. That of a record is that of the commit that
+/// stored it. The first is 1; 0 stands before all.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+impl Seq {
+    /// Above all that are ever drawn.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The one after it; the last one stays.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The one that is `distance` after it.
+    #[must_use]
+    pub fn after(self, distance: usize) -> Self {
+        Self(self.0.saturating_add(distance as u64))
+    }
+
+    /// The one that is `distance` before it; 0 where there are not so many.
+    #[must_use]
+    pub fn before(self, distance: u64) -> Self {
+        Self(self.0.saturating_sub(distance))
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A record's place in one generation's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
@@ -206,7 +247,7 @@ pub struct Proposal {
     /// Its slot.
     pub slot: Slot,
     /// Its seq.
-    pub seq: u64,
+    pub seq: Seq,
     /// What proposed it.
     pub via: Via,
     /// Its fingerprint, if it has one.

@@ -15,6 +15,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Seq;
 use crate::verdict::Fingerprint;
 
 /// Slots of one index: the postings keep one bit of a 32-bit word for themselves.
@@ -52,8 +53,8 @@ impl SlotState {
         self.0 & TWINS != 0
     }
 
-    pub(super) fn seq(self) -> u64 {
-        self.0 & SEQ
+    pub(super) fn seq(self) -> Seq {
+        Seq(self.0 & SEQ)
     }
 }
 
@@ -68,15 +69,15 @@ impl SlotTable {
     }
 
     /// Writes a new slot, live. `slot` is below [`MAX_SLOTS`], `seq` below 2^61.
-    pub(super) fn write(&self, slot: u32, seq: u64, fingerprint: Option<Fingerprint>) {
-        debug_assert!(slot < MAX_SLOTS && seq <= SEQ, "slot and seq fit their bits");
+    pub(super) fn write(&self, slot: u32, seq: Seq, fingerprint: Option<Fingerprint>) {
+        debug_assert!(slot < MAX_SLOTS && seq.0 <= SEQ, "slot and seq fit their bits");
         let (directory, chunk, _) = place(slot);
         let chunks = self.directories[directory].get_or_init(once_locks);
         chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| Words::default()).collect());
         let words = self.words(slot).expect("the chunk was just made");
         words.fingerprint.store(fingerprint.map_or(0, |f| f.0), Ordering::Relaxed);
         let present = if fingerprint.is_some() { HAS_FINGERPRINT } else { 0 };
-        words.state.store(seq & SEQ | LIVE | present, Ordering::Release);
+        words.state.store(seq.0 & SEQ | LIVE | present, Ordering::Release);
     }
 
     /// The slot's state and fingerprint; `None` for a slot never written.

@@ -81,7 +81,7 @@ fn remove(index: &GenerationIndex, model: &mut Model, slot: usize) {
 
 fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> Entry {
     let keys = keys.iter().map(|&key| posting(1, key)).collect();
-    Entry { seq, digest_key, fingerprint: fingerprint.map(Fingerprint), keys }
+    Entry { seq: Seq(seq), digest_key, fingerprint: fingerprint.map(Fingerprint), keys }
 }
 
 /// The keys of the exact stage and the channels, and the fingerprint, all at once.
@@ -112,7 +112,7 @@ fn entries() -> impl Strategy<Value = Entry> {
 
 fn apply(index: &GenerationIndex, model: &mut Model, steps: Vec<(Entry, Option<prop::sample::Index>)>) {
     for (seq, (mut entry, removal)) in steps.into_iter().enumerate() {
-        entry.seq = 10 * seq as u64 + 1;
+        entry.seq = Seq(10 * seq as u64 + 1);
         insert(index, model, entry);
         if let Some(removal) = removal {
             remove(index, model, removal.index(model.0.len()));
@@ -149,9 +149,9 @@ proptest! {
         let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
         apply(&index, &mut model, steps);
         // The other one takes the same slots, so what was removed is inserted bare and taken out again.
-        let (fresh, mut seq) = (GenerationIndex::with_tuning(TINY), 0);
+        let (fresh, mut seq) = (GenerationIndex::with_tuning(TINY), Seq(0));
         for kept in &model.0 {
-            seq += 1;
+            seq = seq.next();
             let kept = kept.clone().unwrap_or_else(|| entry(0, u64::MAX, None, &[]));
             let slot = fresh.insert(seq, kept.digest_key, kept.fingerprint, &kept.keys).unwrap();
             if kept.digest_key == u64::MAX {
@@ -167,7 +167,7 @@ proptest! {
     #[test]
     fn loading_is_inserting(steps in steps(200)) {
         let entries: Vec<Entry> =
-            steps.into_iter().zip(1..).map(|((entry, _), seq)| Entry { seq, ..entry }).collect();
+            steps.into_iter().zip(1..).map(|((entry, _), seq)| Entry { seq: Seq(seq), ..entry }).collect();
         let (index, loaded, mut model) =
             (GenerationIndex::with_tuning(TINY), GenerationIndex::with_tuning(TINY), Model::default());
         let mut told = 0;
@@ -203,13 +203,13 @@ fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
     // One value of the first block; the rest spread by a multiplier.
     let fingerprint = |n: u64| (0xabcd << 48) | (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16);
     for n in 0..5_000 {
-        index.insert(n + 1, n, Some(Fingerprint(fingerprint(n))), &[]).unwrap();
+        index.insert(Seq(n + 1), n, Some(Fingerprint(fingerprint(n))), &[]).unwrap();
     }
     for n in (0..5_000).step_by(7) {
         for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
             let query = ball(Fingerprint(fingerprint(n) ^ flips), 3);
             let found = index.propose(&Probe { digest_key: None, ball: Some(query), keys: &[] });
-            assert!(found.items.iter().any(|item| item.seq == n + 1), "{n} with {flips:x}");
+            assert!(found.items.iter().any(|item| item.seq == Seq(n + 1)), "{n} with {flips:x}");
         }
     }
     for n in 0..5_000 {
@@ -223,7 +223,7 @@ fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
     let index = GenerationIndex::new();
     let (twin, key) = (Fingerprint(42), [posting(1, 7)]);
     for seq in 1..=256 {
-        index.insert(seq, 5, Some(twin), &key).unwrap();
+        index.insert(Seq(seq), 5, Some(twin), &key).unwrap();
     }
     let by = |digest_key, ball, keys| index.propose(&Probe { digest_key, ball, keys });
     let ways: [(Option<u64>, Option<_>, &[PostingKey]); 3] =
@@ -232,17 +232,17 @@ fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
         let found = by(digest, fingerprint, keys);
         assert_eq!((found.items.len(), found.truncated), (256, false));
     }
-    index.insert(257, 5, Some(twin), &key).unwrap();
+    index.insert(Seq(257), 5, Some(twin), &key).unwrap();
     for (digest, fingerprint, keys) in ways {
         let found = by(digest, fingerprint, keys);
         assert!(found.truncated);
-        assert!(found.items.iter().map(|item| item.seq).eq(1..=256));
+        assert!(found.items.iter().map(|item| item.seq).eq((1..=256).map(Seq)));
     }
     index.remove(Slot(0), 5, Some(twin), &key);
     for (digest, fingerprint, keys) in ways {
         let found = by(digest, fingerprint, keys);
         assert!(!found.truncated);
-        assert!(found.items.iter().map(|item| item.seq).eq(2..=257));
+        assert!(found.items.iter().map(|item| item.seq).eq((2..=257).map(Seq)));
     }
 }
 
@@ -251,17 +251,17 @@ fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
     let index = GenerationIndex::new();
     let key = posting;
     for seq in 1..=300 {
-        index.insert(seq, seq, None, &[key(1, 1), key(2, 1), key(1, 100 + seq / 2)]).unwrap();
+        index.insert(Seq(seq), seq, None, &[key(1, 1), key(2, 1), key(1, 100 + seq / 2)]).unwrap();
     }
     let found = |keys: &[PostingKey]| {
         let found = index.propose(&Probe { digest_key: None, ball: None, keys });
         assert!(found.truncated);
         found.items.iter().map(|item| item.seq).collect::<Vec<_>>()
     };
-    let earliest = |count| (1..=count).collect::<Vec<u64>>();
+    let earliest = |count| (1..=count).map(Seq).collect::<Vec<_>>();
     assert_eq!(found(&[key(1, 1)]), earliest(256));
     // The rarer key's records first.
-    assert_eq!(found(&[key(1, 1), key(1, 240)]), [&[280, 281], &earliest(16)[..]].concat());
+    assert_eq!(found(&[key(1, 1), key(1, 240)]), [&[Seq(280), Seq(281)], &earliest(16)[..]].concat());
     assert_eq!(found(&[key(1, 1), key(1, 9)]), earliest(16), "a key that nobody has is rarer too");
     assert_eq!(found(&[key(1, 9), key(2, 1)]), earliest(256), "another channel's keys say nothing");
 }
@@ -271,18 +271,18 @@ fn exact_proposals_come_first_and_do_not_count_as_candidates() {
     let index = GenerationIndex::new();
     let key = |key| posting(2, key);
     for seq in 1..=200 {
-        index.insert(seq, 9, None, &[key(1)]).unwrap();
+        index.insert(Seq(seq), 9, None, &[key(1)]).unwrap();
     }
     // 300 records that share rarer keys, two by two.
     for seq in 201..=500 {
-        index.insert(seq, seq, None, &[key(1_000 + seq / 2)]).unwrap();
+        index.insert(Seq(seq), seq, None, &[key(1_000 + seq / 2)]).unwrap();
     }
     let keys: Vec<PostingKey> = (1_100..=1_250).map(key).chain([key(1)]).collect();
     let found = index.propose(&Probe { digest_key: Some(9), ball: None, keys: &keys });
     assert!(found.truncated, "300 candidates are more than 256");
     assert_eq!(found.items.len(), 200 + 256);
     assert!(found.items[..200].iter().all(|item| item.via == Via::EXACT.with(Via::channel(ChannelPosition(2)))));
-    assert!(found.items[200..].iter().all(|item| item.via == Via::channel(ChannelPosition(2)) && item.seq > 200));
+    assert!(found.items[200..].iter().all(|item| item.via == Via::channel(ChannelPosition(2)) && item.seq > Seq(200)));
 }
 
 #[test]
@@ -293,16 +293,16 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
     index.load(entries, |_| ()).unwrap();
     assert_eq!(index.blocks.counts(), (4, 1));
     let found = index.propose(&Probe { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
-    assert!(found.truncated && found.items.iter().map(|item| item.seq).eq(1..=256));
+    assert!(found.truncated && found.items.iter().map(|item| item.seq).eq((1..=256).map(Seq)));
     (0..1_000).for_each(|slot| assert!(index.remove(Slot(slot), u64::from(slot) + 1, Some(twin), &[])));
     let found = index.propose(&Probe { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
-    assert!(found.items.iter().map(|item| item.seq).eq(1_001..=1_256));
+    assert!(found.items.iter().map(|item| item.seq).eq((1_001..=1_256).map(Seq)));
 }
 
 #[test]
 fn a_digest_does_not_meet_a_channels_equal_key() {
     let index = GenerationIndex::new();
-    index.insert(1, 77, None, &[]).unwrap();
+    index.insert(Seq(1), 77, None, &[]).unwrap();
     let keys = [posting(0, 77)];
     assert_eq!(index.propose(&Probe { digest_key: None, ball: None, keys: &keys }), Proposals::default());
 }
@@ -310,12 +310,12 @@ fn a_digest_does_not_meet_a_channels_equal_key() {
 #[test]
 fn removing_twice_is_removing_once() {
     let index = GenerationIndex::new();
-    let slot = index.insert(3, 1, Some(Fingerprint(8)), &[]).unwrap();
+    let slot = index.insert(Seq(3), 1, Some(Fingerprint(8)), &[]).unwrap();
     assert!(index.is_live(slot));
     assert!(index.remove(slot, 1, Some(Fingerprint(8)), &[]));
     assert!(!index.remove(slot, 1, Some(Fingerprint(8)), &[]));
     assert!(!index.is_live(slot) && index.is_empty());
-    assert_eq!(index.seq(slot), Some(3));
+    assert_eq!(index.seq(slot), Some(Seq(3)));
     assert_eq!(index.seq(Slot(1)), None);
     assert!(!index.remove(Slot(1), 1, None, &[]));
 }
@@ -343,10 +343,10 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
             ];
             for way in ways {
                 let found = index.propose(&way);
-                let still_there = removed.load(Ordering::Acquire) as u64 + 1 < query.seq;
+                let still_there = removed.load(Ordering::Acquire) as u64 + 1 < query.seq.0;
                 let sees = found.items.iter().any(|item| item.seq == query.seq);
                 assert!(sees || !still_there || found.truncated, "{query:?} is lost");
-                assert!(found.items.iter().all(|item| item.seq > low), "a removed record came back");
+                assert!(found.items.iter().all(|item| item.seq.0 > low), "a removed record came back");
             }
         }
     };
@@ -380,11 +380,11 @@ fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
     let (taken, cut) = looked_up(few);
     assert!(!cut && taken.eq(few));
     let index = GenerationIndex::new();
-    index.insert(1, 1, None, &many[share as usize..MAX_KEYS]).unwrap();
-    index.insert(2, 2, None, &many[..1]).unwrap();
+    index.insert(Seq(1), 1, None, &many[share as usize..MAX_KEYS]).unwrap();
+    index.insert(Seq(2), 2, None, &many[..1]).unwrap();
     let found = index.propose(&Probe { digest_key: None, ball: None, keys: &many });
     assert!(found.truncated);
-    assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [2]);
+    assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [Seq(2)]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) async fn run(handle: &Handle, request: Activate) -> Result<Value, Sto
     let scan_end = engine.live_scan_end(&collection).await?;
     handle.phase("load", engine.count(&collection).await?);
     // Those below were paired when the generation was built.
-    let to = scan_end.saturating_sub(1);
+    let to = scan_end.before(1);
     let mut rebuild = engine.rebuild(&collection, generation, to, |loaded| handle.done(loaded)).await?;
     let pairs = catch_up(handle, &mut rebuild).await?;
     Ok(json!({ "generation": generation, "pairs": pairs }))

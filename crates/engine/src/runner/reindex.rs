@@ -105,7 +105,7 @@ async fn announce(handle: &Handle, request: &Reindex, at: &mut Checkpoint) -> Re
 /// Files all records that were there before the announcement.
 async fn index(handle: &Handle, request: &Reindex, rebuild: &mut Rebuild, at: &mut Checkpoint) -> Result<(), Stop> {
     let engine = handle.engine();
-    if at.filed_to == 0 && engine.tasks_are_shared() {
+    if at.filed_to == Seq(0) && engine.tasks_are_shared() {
         // Until whatever drew its seq before the announcement ended is visible: the pass goes by once.
         engine.wait_until_settled(&handle.collection()).await?;
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::dataset::Dataset;
 use super::metrics::{FoundPair, FoundPairs, Pair};
 use doppel_core::collection::{ChannelPosition, Settings, Verify};
-use doppel_core::index::{GenerationIndex, Probe, Proposal, Via};
+use doppel_core::index::{GenerationIndex, Probe, Proposal, Seq, Via};
 use doppel_core::schemes::encoding::put_signature;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
@@ -121,7 +121,7 @@ pub fn look_up(
 ) -> Looked {
     let index = GenerationIndex::new();
     let (mut keys, mut bytes) = (0, Vec::new());
-    for (seq, signed) in (1..).zip(signed) {
+    for (seq, signed) in (1..).map(Seq).zip(signed) {
         keys += signed.keys.len() + if signed.fingerprint().is_some() { 4 } else { 0 };
         signed.signatures.iter().for_each(|signature| put_signature(&mut bytes, signature.as_ref()));
         // Room for 2^31 records; a labelled set is read into memory before.
@@ -134,7 +134,7 @@ pub fn look_up(
         let proposals = index.propose(&Probe { digest_key, ..Probe::of(own, settings.simhash()) });
         looked.truncated += usize::from(proposals.truncated);
         for proposal in &proposals.items {
-            let other = proposal.seq as usize - 1;
+            let other = proposal.seq.0 as usize - 1;
             if other != at
                 && let Some(found) = judge(profile, (at, other), signed, proposal, stages)
             {

@@ -8,7 +8,7 @@ use doppel_store::conformance::{
     ALL, CHANGES, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id,
 };
 use doppel_store::model::ModelStore;
-use doppel_store::{Store, StoreError};
+use doppel_store::{Seq, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 fn open(dir: &std::path::Path) -> Arc<EmbeddedStore> {
@@ -66,7 +66,7 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
         seen.push(format!("{:?}", store.sample(&desk.name, 20).await.expect("a sample")));
         for generation in state.others.iter().map(|other| other.id).chain([state.generation]) {
             let statistics = store.statistics(&desk.name, generation).await.expect("a look").map(|bytes| bytes.len());
-            let pairs = store.pairs(&desk.name, generation, 0, usize::MAX).await.expect("a page");
+            let pairs = store.pairs(&desk.name, generation, Seq(0), usize::MAX).await.expect("a page");
             seen.push(format!("{generation} {statistics:?} {pairs:?} {:?}", desk.filed(generation).await));
         }
         for record in desk.all().await {

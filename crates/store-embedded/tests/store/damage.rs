@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::faults::{copy, open};
 use doppel_store::conformance::{Desk, Sample, id, stored};
-use doppel_store::{Mode, Store, StoreError};
+use doppel_store::{Mode, Seq, Store, StoreError};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore, Opening};
 
 const RECORDS: u64 = 60;
@@ -106,7 +106,7 @@ async fn refusal(dir: &Path) -> Option<StoreError> {
 /// Why what is open cannot be read; `None` if everything is there.
 async fn unread(store: Arc<dyn Store>) -> Option<StoreError> {
     let desk = Desk::existing(&store, "desk");
-    let all = match store.records(&desk.name, 0, 1000).await {
+    let all = match store.records(&desk.name, Seq(0), 1000).await {
         Ok(all) => all,
         Err(error) => return Some(error),
     };

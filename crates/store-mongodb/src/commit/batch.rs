@@ -82,7 +82,7 @@ impl Work for Batch<'_> {
         let Some(latched) = self.shared.take_latch(session, self.name, drawn).await? else {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
-        let outcomes = self.go(session, &latched, latched.last + 1 - drawn as Seq).await?;
+        let outcomes = self.go(session, &latched, latched.last.next().before(drawn as u64)).await?;
         Ok(End::Commit((latched.last, outcomes)))
     }
 }
@@ -120,7 +120,7 @@ impl<'a> Batch<'a> {
         let (mut writes, mut standby) = (Writes::default(), Vec::new());
         let mut outcomes = Vec::with_capacity(plans.len());
         for (((at, member), plan), buckets) in self.members.iter().enumerate().zip(plans).zip(buckets) {
-            let seq = first + at as Seq;
+            let seq = first.after(at);
             if !earlier.is_whole() {
                 break;
             }
@@ -360,7 +360,7 @@ impl<'a> Batch<'a> {
         if !logged.is_empty() {
             shared.insert(session, CHANGES, &logged).await?;
         }
-        if !writes.removed.is_empty() && pointer.decided > 0 {
+        if !writes.removed.is_empty() && pointer.decided > Seq(0) {
             shared.forget_decisions(session, (self.name, place.number), &writes.removed, last).await?;
         }
         Ok(())

@@ -281,7 +281,7 @@ impl Shared {
     async fn current(&self, registration: &Registration) -> Result<Arc<Known>> {
         let check = |known: &Known| {
             let standby = known.state.standby_ids();
-            Moment { live: known.state.generation, standby: &standby, decided: 0 }.check(registration)
+            Moment { live: known.state.generation, standby: &standby, decided: Seq(0) }.check(registration)
         };
         let known = self.known(&registration.collection).await?;
         if check(&known).is_ok() {

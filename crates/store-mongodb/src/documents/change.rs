@@ -2,13 +2,13 @@
 
 use mongodb::bson::{Document, deserialize_from_document, doc, serialize_to_document};
 
-use super::{Number, damaged};
+use super::{Number, damaged, seq_of};
 use doppel_store::changes::LoggedChange;
 use doppel_store::{Result, Seq};
 
 /// `_id` of a logged change. The order of these is the order of commits.
 fn change_key(number: Number, change: Seq) -> Document {
-    doc! { "c": number, "n": i64::try_from(change).unwrap_or(i64::MAX) }
+    doc! { "c": number, "n": i64::try_from(change.0).unwrap_or(i64::MAX) }
 }
 
 /// The filter of those with a number above `after`, up to `last`: a range of `_id`.
@@ -24,7 +24,7 @@ pub(in super::super) fn encode_change(number: Number, change: &LoggedChange) -> 
 
 pub(in super::super) fn decode_change(document: Document) -> Result<LoggedChange> {
     let key = document.get_document("_id").map_err(damaged)?;
-    let number = key.get_i64("n").map_err(damaged)? as Seq;
+    let number = seq_of(key.get_i64("n").map_err(damaged)?);
     let logged: LoggedChange = deserialize_from_document(document).map_err(damaged)?;
     Ok(LoggedChange { number, ..logged })
 }
@@ -40,12 +40,12 @@ mod tests {
     fn a_change_comes_back_as_it_went_in_and_can_be_read_by_people() {
         let id = |text| RecordId::new(text).unwrap();
         let decided = LoggedKind::Decided { other: id("b"), judgement: Judgement::NotSame };
-        for kind in [LoggedKind::Replaced, LoggedKind::Updated { seq: 3 }, LoggedKind::Removed, decided] {
-            let change = LoggedChange { number: 1 << 40, id: id("a"), kind };
+        for kind in [LoggedKind::Replaced, LoggedKind::Updated { seq: Seq(3) }, LoggedKind::Removed, decided] {
+            let change = LoggedChange { number: Seq(1 << 40), id: id("a"), kind };
             let document = encode_change(7, &change).unwrap();
             assert_eq!(decode_change(document).unwrap(), change);
         }
-        let change = LoggedChange { number: 9, id: id("a"), kind: LoggedKind::Updated { seq: 3 } };
+        let change = LoggedChange { number: Seq(9), id: id("a"), kind: LoggedKind::Updated { seq: Seq(3) } };
         let expected = doc! { "_id": { "c": 7, "n": 9_i64 }, "id": "a", "kind": "updated", "seq": 3_i64 };
         assert_eq!(encode_change(7, &change).unwrap(), expected);
     }

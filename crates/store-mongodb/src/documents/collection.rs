@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, deserialize_from_bson, doc, serialize_to_bson};
 
-use super::{Number, damaged, generation_of};
+use super::{Number, damaged, generation_of, seq_of, seq_value};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::{GenerationState, Phase};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
@@ -49,16 +49,16 @@ impl CollectionDocument {
         let mut document = doc! {
             "_id": name.as_str(), "number": number, "generation": generation.0 as i32,
             "last_generation": last_generation.0 as i32, "profile": profile, "settings": settings_value(settings)?,
-            "created_at": created_at, "scan_end": *scan_end as i64, "commits": *commits as i64, "others": others,
+            "created_at": created_at, "scan_end": seq_value(*scan_end), "commits": seq_value(*commits), "others": others,
         };
         if let Some(live_since) = live_since {
             document.insert("live_since", live_since);
         }
-        if *decided > 0 {
-            document.insert("decided", *decided as i64);
+        if *decided > Seq(0) {
+            document.insert("decided", seq_value(*decided));
         }
-        if *forgotten > 0 {
-            document.insert("forgotten", *forgotten as i64);
+        if *forgotten > Seq(0) {
+            document.insert("forgotten", seq_value(*forgotten));
         }
         if *frequencies > 0 {
             document.insert("frequencies", *frequencies as i32);
@@ -78,16 +78,16 @@ impl CollectionDocument {
             profile: text("profile")?.to_owned(),
             created_at: text("created_at")?.to_owned(),
             live_since: document.get_str("live_since").ok().map(str::to_owned),
-            scan_end: document.get_i64("scan_end").unwrap_or(0) as Seq,
+            scan_end: seq_of(document.get_i64("scan_end").unwrap_or(0)),
             frequencies: document.get_i32("frequencies").unwrap_or(0) as u32,
             others: others.iter().map(decode_other).collect::<Result<_>>()?,
         };
         let highest = state.others.iter().map(|other| other.id).max().unwrap_or(GenerationId(0)).max(state.generation);
         let last_generation =
             document.get_i32("last_generation").map_or(GenerationId::default(), generation_of).max(highest);
-        let commits = document.get_i64("commits").map_err(damaged)? as Seq;
-        let decided = document.get_i64("decided").unwrap_or(0) as Seq;
-        let forgotten = document.get_i64("forgotten").unwrap_or(0) as Seq;
+        let commits = seq_of(document.get_i64("commits").map_err(damaged)?);
+        let decided = seq_of(document.get_i64("decided").unwrap_or(0));
+        let forgotten = seq_of(document.get_i64("forgotten").unwrap_or(0));
         Ok(Self { number, state, last_generation, commits, decided, forgotten })
     }
 }
@@ -109,7 +109,7 @@ fn encode_other(other: &GenerationState) -> Result<Document> {
     };
     Ok(doc! {
         "id": id.0 as i32, "settings": settings_value(settings)?, "profile": profile, "phase": phase,
-        "created_at": created_at, "scan_end": *scan_end as i64,
+        "created_at": created_at, "scan_end": seq_value(*scan_end),
     })
 }
 
@@ -126,6 +126,6 @@ fn decode_other(other: &Bson) -> Result<GenerationState> {
             _ => return Err(damaged("a generation is in an unknown phase")),
         },
         created_at: text("created_at")?.to_owned(),
-        scan_end: other.get_i64("scan_end").map_err(damaged)? as Seq,
+        scan_end: seq_of(other.get_i64("scan_end").map_err(damaged)?),
     })
 }

@@ -38,7 +38,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::probes;
 use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Fingerprint;
-use doppel_store::{GenerationId, Result, StoreError};
+use doppel_store::{GenerationId, Result, Seq, StoreError};
 
 pub(super) use self::beside::{
     decision_key, decode_decision, decode_task, encode_frequencies, encode_ruling, encode_task, frequencies_except,
@@ -109,6 +109,16 @@ pub(super) fn signatures_of(number: Number, generation: GenerationId) -> Documen
 /// A generation as stored.
 pub(super) fn generation_of(stored: i32) -> GenerationId {
     GenerationId(stored as u32)
+}
+
+/// A seq as it is stored.
+pub(super) fn seq_value(seq: Seq) -> i64 {
+    seq.0 as i64
+}
+
+/// A stored seq.
+pub(super) fn seq_of(stored: i64) -> Seq {
+    Seq(stored as u64)
 }
 
 /// `_id` of a generation's documents, or of part of them.

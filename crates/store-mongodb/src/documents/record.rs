@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Document, RawBsonRef, RawDocument, doc, serialize_to_bson};
 
-use super::{damaged, digest_of, digest_value, fingerprint_of, generation_of, optional_i64};
+use super::{damaged, digest_of, digest_value, fingerprint_of, generation_of, optional_i64, seq_of, seq_value};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Verdict};
@@ -21,9 +21,9 @@ pub(in super::super) fn record_content(generation: GenerationId, signed: &Signed
 
 /// A verdict, and the seq of the record it names.
 pub(in super::super) fn verdict_content(seq: Seq, verdict: &Verdict, original: Option<Seq>) -> Result<Document> {
-    let mut content = doc! { "seq": seq as i64, "verdict": serialize_to_bson(verdict).map_err(damaged)? };
+    let mut content = doc! { "seq": seq_value(seq), "verdict": serialize_to_bson(verdict).map_err(damaged)? };
     if let Some(original) = original {
-        content.insert("duplicate_of_seq", original as i64);
+        content.insert("duplicate_of_seq", seq_value(original));
     }
     Ok(content)
 }
@@ -47,12 +47,12 @@ impl RecordDocument {
         let id = raw.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?;
         let record = StoredRecord {
             id: RecordId::new(id).map_err(damaged)?,
-            seq: raw.get_i64("seq").map_err(damaged)? as Seq,
+            seq: seq_of(raw.get_i64("seq").map_err(damaged)?),
             row: raw.get_str("row").map_err(damaged)?.into(),
             digest: digest_of(raw)?,
             digest_generation: generation_of(raw.get_i32("g").map_err(damaged)?),
             verdict,
-            duplicate_of_seq: optional_i64(raw, "duplicate_of_seq")?.map(|seq| seq as Seq),
+            duplicate_of_seq: optional_i64(raw, "duplicate_of_seq")?.map(seq_of),
             stored_at: raw.get_str("stored_at").map_err(damaged)?.to_owned(),
         };
         Ok(Self { record, fingerprint: fingerprint_of(raw)? })

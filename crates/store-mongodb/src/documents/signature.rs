@@ -3,7 +3,10 @@
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
-use super::{Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, generation_of, signature_key};
+use super::{
+    Number, Page, buckets, damaged, digest_of, digest_value, fingerprint_of, generation_of, seq_of, seq_value,
+    signature_key,
+};
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::Entry;
 use doppel_core::record::RecordId;
@@ -62,7 +65,7 @@ impl SignatureDocument {
         let mut counts = vec![0_i32; channels];
         keys.iter().for_each(|key| counts[key.channel.index()] += 1);
         let mut document = doc! {
-            "_id": signature_key(number, *generation, id), "seq": *seq as i64, "digest": digest_value(digest),
+            "_id": signature_key(number, *generation, id), "seq": seq_value(*seq), "digest": digest_value(digest),
             "keys": keys.iter().map(|key| Bson::Int64(key.key as i64)).collect::<Vec<_>>(), "key_counts": counts,
         };
         if let Some(fingerprint) = fingerprint {
@@ -86,12 +89,12 @@ impl SignatureDocument {
         Ok(Self {
             id: RecordId::new(key.get_str("id").map_err(damaged)?).map_err(damaged)?,
             generation: generation_of(key.get_i32("g").map_err(damaged)?),
-            seq: raw.get_i64("seq").map_err(damaged)? as Seq,
+            seq: seq_of(raw.get_i64("seq").map_err(damaged)?),
             digest: digest_of(raw)?,
             fingerprint: fingerprint_of(raw)?,
             keys: keys_of(raw, signed.as_ref())?,
             pages: pages_of(raw)?,
-            pairs: numbers_of(raw, "pairs")?,
+            pairs: seqs_of(raw, "pairs")?,
             signed,
         })
     }
@@ -130,7 +133,7 @@ pub(in super::super) fn filed_projection() -> Document {
 
 pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Entry> {
     Ok(Entry {
-        seq: raw.get_i64("seq").map_err(damaged)? as Seq,
+        seq: seq_of(raw.get_i64("seq").map_err(damaged)?),
         digest_key: digest_of(raw)?.key(),
         fingerprint: fingerprint_of(raw)?,
         keys: keys_of(raw, signed_of(raw)?.as_ref())?,
@@ -139,12 +142,12 @@ pub(in super::super) fn filed_of(raw: &RawDocument) -> Result<Entry> {
 
 /// The matches that a signature names.
 pub(in super::super) fn pairs_of(raw: &RawDocument) -> Result<Pairs> {
-    Ok(Pairs { seq: raw.get_i64("seq").map_err(damaged)? as Seq, earlier: numbers_of(raw, "pairs")? })
+    Ok(Pairs { seq: seq_of(raw.get_i64("seq").map_err(damaged)?), earlier: seqs_of(raw, "pairs")? })
 }
 
 /// Seqs as stored.
 pub(in super::super) fn seqs_value(seqs: &[Seq]) -> Bson {
-    Bson::Array(seqs.iter().map(|seq| Bson::Int64(*seq as i64)).collect())
+    Bson::Array(seqs.iter().map(|seq| Bson::Int64(seq_value(*seq))).collect())
 }
 
 fn keys_of(raw: &RawDocument, signed: Option<&Signed>) -> Result<Vec<PostingKey>> {
@@ -169,6 +172,10 @@ fn keys_of(raw: &RawDocument, signed: Option<&Signed>) -> Result<Vec<PostingKey>
         .flat_map(|(channel, count)| std::iter::repeat_n(ChannelPosition(channel as u8), *count));
     let keys: Vec<_> = channels.zip(&keys).map(|(channel, key)| PostingKey { channel, key: *key }).collect();
     if keys.len() == counts.iter().sum::<usize>() { Ok(keys) } else { Err(damaged("posting keys are missing")) }
+}
+
+fn seqs_of(raw: &RawDocument, name: &str) -> Result<Vec<Seq>> {
+    Ok(numbers_of(raw, name)?.into_iter().map(Seq).collect())
 }
 
 /// An array of Int64; empty where there is none.

@@ -95,7 +95,7 @@ fn record_of(outcome: Registered) -> StoredRecord {
 
 /// Files everything that was there before the generation was begun.
 async fn file_all(desk: &Desk, begun: &GenerationState, at_once: usize) -> u64 {
-    let (mut after, mut filed) = (0, 0);
+    let (mut after, mut filed) = (Seq(0), 0);
     loop {
         let records = patiently(|| desk.store.records(&desk.name, after, at_once)).await;
         let records: Vec<_> = records.into_iter().take_while(|record| record.seq < begun.scan_end).collect();
@@ -443,7 +443,7 @@ async fn pairs_are_kept_in_order_and_go_with_their_record() {
         let mut keys = [1, 2, 1000 + number];
         keys.sort_unstable();
         let record = record_of(put(here, &Sample::with_keys(format!("r{number}"), keys), &[]).await);
-        let recorded = there.store.pairs(&there.name, GenerationId(1), record.seq - 1, 5).await.expect("pairs");
+        let recorded = there.store.pairs(&there.name, GenerationId(1), record.seq.before(1), 5).await.expect("pairs");
         let expected = (!seqs.is_empty()).then(|| Pairs { seq: record.seq, earlier: seqs.clone() });
         assert_eq!(recorded, expected.into_iter().collect::<Vec<_>>());
         seqs.push(record.seq);
@@ -453,7 +453,7 @@ async fn pairs_are_kept_in_order_and_go_with_their_record() {
     let changed = vec![
         Pairs { seq: seqs[7], earlier: vec![seqs[2]] },
         Pairs { seq: seqs[8], earlier: Vec::new() },
-        Pairs { seq: 77, earlier: vec![1] },
+        Pairs { seq: Seq(77), earlier: vec![Seq(1)] },
     ];
     there.store.put_pairs(&there.name, GenerationId(1), changed).await.expect("pairs are put");
     assert!(there.remove("r6").await);
@@ -462,6 +462,6 @@ async fn pairs_are_kept_in_order_and_go_with_their_record() {
     assert_eq!(listed[1].seq, seqs[9]);
     let refused = here.store.put_pairs(&here.name, GenerationId(9), Vec::new()).await;
     assert!(matches!(refused, Err(StoreError::UnknownGeneration { generation: GenerationId(9), .. })));
-    assert!(here.store.pairs(&here.name, GenerationId(9), 0, 5).await.expect("none").is_empty());
+    assert!(here.store.pairs(&here.name, GenerationId(9), Seq(0), 5).await.expect("none").is_empty());
     office.end().await;
 }

@@ -12,7 +12,7 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{
     ALL, CHANGES, DECISIONS, Desk, FREQUENCIES, GENERATIONS, SCHEMES, Sample, TASKS, id, stored,
 };
-use doppel_store::{GenerationId, Mode, Registered, Store, StoreError};
+use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
 use mongodb::bson::{Document, doc};
 
@@ -408,9 +408,9 @@ async fn a_database_of_before_the_one_order_of_commits_is_carried_over() {
     let desk = Desk::existing(&store, "carried");
     let Registered::Created(record) = desk.put(&near("again", spread(7))).await else { panic!("it is new") };
     assert_eq!(record.verdict.duplicate_of.as_ref().map(|id| id.as_str()), Some("r7"));
-    assert!(record.seq > last as u64 && desk.all().await.len() == 21);
+    assert!(record.seq > Seq(last as u64) && desk.all().await.len() == 21);
     let without = Desk::existing(&store, without.name.as_str());
-    assert!(matches!(without.put(&near("first", 1)).await, Registered::Created(record) if record.seq == 1));
+    assert!(matches!(without.put(&near("first", 1)).await, Registered::Created(record) if record.seq == Seq(1)));
     pair.end().await;
 }
 

@@ -7,7 +7,7 @@ use doppel_core::record::RecordId;
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::conformance::{Desk, Sample, SampleJudge};
 use doppel_store::decisions::{Judgement, RecordPair, Ruling};
-use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, Store, StoreError, Until};
+use doppel_store::{Candidate, GenerationId, Judge, Mode, Registered, Registration, Seq, Store, StoreError, Until};
 use doppel_store_mongodb::{MongoStore, Options};
 
 /// How registering a sample must end.
@@ -190,7 +190,7 @@ async fn who_follows_two_instances_by_seq_misses_no_record_of_either() {
         })
     });
     let writers: Vec<_> = writers.collect();
-    let (mut last, mut seen) = (0, Vec::new());
+    let (mut last, mut seen) = (Seq(0), Vec::new());
     loop {
         let ended = writers.iter().all(tokio::task::JoinHandle::is_finished);
         let found = desks[0].store.records(&desks[0].name, last, 50).await.expect("a list");

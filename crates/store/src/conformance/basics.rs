@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Desk, Sample, SampleJudge, id, stored};
-use crate::{GenerationId, Mode, Registered, Registration, Store, StoreError, Until};
+use crate::{GenerationId, Mode, Registered, Registration, Seq, Store, StoreError, Until};
 use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
@@ -96,7 +96,7 @@ pub(super) async fn a_removed_record_is_gone_from_every_lookup(store: Shared) {
 pub(super) async fn a_record_is_removed_exactly_while_it_is_the_one_meant(store: Shared) {
     let desk = Desk::new(&store, "a_record_is_removed_exactly").await;
     let exactly = async |seq| store.remove_exactly(&desk.name, &id("a"), seq).await.expect("a removal");
-    assert!(!exactly(1).await, "it was never there");
+    assert!(!exactly(Seq(1)).await, "it was never there");
     let first = stored(desk.put(&Sample::with_keys("a", [1, 2])).await).seq;
     let second = stored(desk.put(&Sample::with_keys("a", [3, 4])).await).seq;
     assert!(!exactly(first).await && desk.get("a").await.is_some(), "it is another by now");
@@ -104,7 +104,7 @@ pub(super) async fn a_record_is_removed_exactly_while_it_is_the_one_meant(store:
     assert!(desk.find(&Sample::with_keys("x", [3, 4])).await.is_empty());
     assert!(!exactly(second).await, "it is gone already");
     let nowhere = Desk::existing(&store, "never-made");
-    let refused = store.remove_exactly(&nowhere.name, &id("a"), 1).await;
+    let refused = store.remove_exactly(&nowhere.name, &id("a"), Seq(1)).await;
     assert!(matches!(refused, Err(StoreError::UnknownCollection(_))));
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn pages_follow_seq_order_without_gaps_or_repeats(store: Shared
     for number in 0..25 {
         desk.put(&Sample::with_keys(format!("r{number}"), [number, number + 1])).await;
     }
-    let (mut after, mut seen) = (0, Vec::new());
+    let (mut after, mut seen) = (Seq(0), Vec::new());
     loop {
         let page = store.records(&desk.name, after, 4).await.expect("a page");
         let Some(last) = page.last() else { break };
@@ -181,7 +181,7 @@ pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
     }
     let seqs: Vec<_> = desk.all().await.iter().map(|record| record.seq).collect();
     assert!(desk.remove("r2").await);
-    let asked = [seqs[4], seqs[2], seqs[5] + 1_000, seqs[0], seqs[4], 0];
+    let asked = [seqs[4], seqs[2], seqs[5].after(1_000), seqs[0], seqs[4], Seq(0)];
     let found = store.records_at(&desk.name, &asked).await.expect("an answer");
     let found: Vec<_> = found.iter().map(|record| (record.seq, record.id.as_str(), record.row.len() > 2)).collect();
     assert_eq!(found, [(seqs[0], "r0", true), (seqs[4], "r4", true)]);

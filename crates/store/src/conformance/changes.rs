@@ -81,19 +81,19 @@ const HISTORY: [&str; 7] = [
 
 pub(super) async fn changes_are_listed_in_commit_order_by_their_kinds(store: Shared) {
     let desk = Desk::new(&store, "changes_are_listed").await;
-    assert!(desk.lines(0, 10).await.is_empty());
+    assert!(desk.lines(Seq(0), 10).await.is_empty());
     desk.history().await;
     for limit in [100, 7, 3, 2, 1] {
-        assert_eq!(desk.lines(0, limit).await, HISTORY, "{limit} at a time");
+        assert_eq!(desk.lines(Seq(0), limit).await, HISTORY, "{limit} at a time");
     }
-    let (all, last) = desk.changes(0, 100).await;
+    let (all, last) = desk.changes(Seq(0), 100).await;
     for (at, change) in all.iter().enumerate() {
         assert_eq!(desk.lines(change.number, 2).await, HISTORY[at + 1..], "from {}", change.number);
     }
     assert_eq!(desk.changes(last, 100).await.1, last, "nothing more");
     assert_eq!(store.last_change(&desk.name).await.expect("a number"), last);
     for limit in [100, 2, 1] {
-        let (mut after, mut logged) = (0, Vec::new());
+        let (mut after, mut logged) = (Seq(0), Vec::new());
         loop {
             let (piece, next) = store.logged(&desk.name, after, limit).await.expect("a page");
             assert!(piece.len() <= limit && next >= after);
@@ -117,7 +117,7 @@ pub(super) async fn changes_show_records_as_they_are_now(store: Shared) {
     desk.put(&Sample::with_keys("b", [1, 2, 3])).await;
     let noted = Sample::with_keys("a", [1, 2, 3]).noted("by phone");
     desk.put(&noted).await;
-    let (changes, _) = desk.changes(0, 100).await;
+    let (changes, _) = desk.changes(Seq(0), 100).await;
     let [first, second, third] = &changes[..] else { panic!("three changes: {changes:?}") };
     let (ChangeKind::Created(a), ChangeKind::Created(b), ChangeKind::Updated(a_again)) =
         (&first.kind, &second.kind, &third.kind)
@@ -151,7 +151,7 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
     let follower = {
         let (desk, done) = (desk.clone(), Arc::clone(&done));
         tokio::spawn(async move {
-            let (mut after, mut rows, mut seen) = (0, BTreeMap::new(), 0);
+            let (mut after, mut rows, mut seen) = (Seq(0), BTreeMap::new(), 0);
             loop {
                 let last_round = done.load(Ordering::Acquire);
                 let (changes, next) = desk.changes(after, 3).await;
@@ -188,8 +188,8 @@ pub(super) async fn a_wait_for_changes_ends_with_the_next_one(store: Shared) {
     let desk = Desk::new(&store, "a_wait_for_changes").await;
     desk.put(&Sample::with_keys("a", [1, 2])).await;
     let changed = |after| desk.store.changed(&desk.name, after);
-    tokio::time::timeout(SOON, changed(0)).await.expect("there is one").expect("no error");
-    let mut last = desk.changes(0, 10).await.1;
+    tokio::time::timeout(SOON, changed(Seq(0))).await.expect("there is one").expect("no error");
+    let mut last = desk.changes(Seq(0), 10).await.1;
     assert!(tokio::time::timeout(A_MOMENT, changed(last)).await.is_err(), "nothing has changed");
     for step in 0..4 {
         let (other, wait) = (desk.clone(), changed(last));
@@ -216,24 +216,24 @@ pub(super) async fn what_is_forgotten_is_said_and_records_are_never_forgotten(st
     forget(0).await.expect("nothing to forget");
     desk.put(&Sample::with_keys("a", [1, 2])).await;
     forget(0).await.expect("nothing to forget");
-    assert_eq!(desk.lines(0, 10).await, ["a created"], "a record is its own entry");
+    assert_eq!(desk.lines(Seq(0), 10).await, ["a created"], "a record is its own entry");
     desk.put(&Sample::with_keys("b", [11, 12])).await;
     desk.remove("b").await;
-    let removed = desk.changes(0, 10).await.1;
+    let removed = desk.changes(Seq(0), 10).await.1;
     desk.put(&Sample::with_keys("c", [21, 22])).await;
     desk.put(&Sample::with_keys("c", [31, 32])).await;
-    let last = desk.changes(0, 10).await.1;
+    let last = desk.changes(Seq(0), 10).await.1;
     forget(1_000).await.expect("all is kept");
-    assert_eq!(desk.lines(0, 10).await, ["a created", "b removed", "c replaced"]);
-    forget(last - removed).await.expect("the removal is forgotten");
-    let missed = desk.store.changes(&desk.name, removed - 1, 10).await;
+    assert_eq!(desk.lines(Seq(0), 10).await, ["a created", "b removed", "c replaced"]);
+    forget(last.0 - removed.0).await.expect("the removal is forgotten");
+    let missed = desk.store.changes(&desk.name, removed.before(1), 10).await;
     let Err(StoreError::ChangesForgotten { last: from, .. }) = missed else { panic!("one is missing: {missed:?}") };
     assert_eq!(from, last, "where to go on from");
     assert_eq!(desk.lines(removed, 10).await, ["c replaced"], "who knew of it misses nothing");
     forget(0).await.expect("all is forgotten");
     assert!(desk.store.changes(&desk.name, removed, 10).await.is_err());
     assert!(desk.lines(last, 10).await.is_empty());
-    let ahead = desk.store.changes(&desk.name, last + 50, 10).await;
+    let ahead = desk.store.changes(&desk.name, last.after(50), 10).await;
     assert!(matches!(ahead, Err(StoreError::ChangesForgotten { .. })), "from before a backup was restored: {ahead:?}");
     assert_eq!(desk.all().await.len(), 2);
 }
@@ -243,12 +243,12 @@ pub(super) async fn a_collection_made_again_has_no_changes_of_the_one_before(sto
     desk.history().await;
     desk.store.forget_changes(&desk.name, 1).await.expect("some are forgotten");
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
-    let unknown = store.changes(&desk.name, 0, 10).await;
+    let unknown = store.changes(&desk.name, Seq(0), 10).await;
     assert!(matches!(unknown, Err(StoreError::UnknownCollection(_))), "{unknown:?}");
-    let unknown = store.changed(&desk.name, 0).await;
+    let unknown = store.changed(&desk.name, Seq(0)).await;
     assert!(matches!(unknown, Err(StoreError::UnknownCollection(_))), "{unknown:?}");
     store.create_collection(desk.spec("p1")).await.expect("the name is free");
-    assert!(desk.lines(0, 10).await.is_empty());
+    assert!(desk.lines(Seq(0), 10).await.is_empty());
     desk.put(&Sample::with_keys("z", [1, 2])).await;
-    assert_eq!(desk.lines(0, 10).await, ["z created"]);
+    assert_eq!(desk.lines(Seq(0), 10).await, ["z created"]);
 }

@@ -128,7 +128,7 @@ impl Desk {
 
     /// All records in seq order.
     pub async fn all(&self) -> Vec<StoredRecord> {
-        self.store.records(&self.name, 0, usize::MAX).await.expect("a listing")
+        self.store.records(&self.name, Seq(0), usize::MAX).await.expect("a listing")
     }
 }
 
@@ -223,7 +223,7 @@ impl Desk {
     /// Files all records below the generation's [`GenerationState::scan_end`], some at a time; how many were new.
     pub async fn file_rest(&self, generation: &GenerationState) -> u64 {
         let signing = Signing::of(&generation.profile);
-        let (mut after, mut filed) = (0, 0);
+        let (mut after, mut filed) = (Seq(0), 0);
         loop {
             let records = self.store.records(&self.name, after, 7).await.expect("a page");
             let records: Vec<_> = records.into_iter().filter(|record| record.seq < generation.scan_end).collect();
@@ -252,7 +252,7 @@ impl Desk {
 
     /// All that a generation has filed, read some at a time.
     pub async fn filed(&self, generation: GenerationId) -> Vec<Entry> {
-        let (mut after, mut all): (Seq, Vec<Entry>) = (0, Vec::new());
+        let (mut after, mut all): (Seq, Vec<Entry>) = (Seq(0), Vec::new());
         loop {
             let mut page = self.store.filed(&self.name, generation, after, 5).await.expect("a page");
             let Some(last) = page.last() else { break };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Desk, Sample, SampleJudge, id, stored};
 use crate::generations::{Filing, GenerationSpec, MAX_GENERATIONS, Pairs, Phase};
-use crate::{GenerationId, Mode, Registered, Registration, Result, Store, StoreError};
+use crate::{GenerationId, Mode, Registered, Registration, Result, Seq, Store, StoreError};
 use doppel_core::collection::CollectionName;
 use doppel_core::verdict::VERDICT_SIMILAR;
 
@@ -109,7 +109,7 @@ pub(super) async fn filing_leaves_out_what_is_gone_or_filed_already(store: Share
     assert!(desk.remove("r00").await);
     let replaced = Sample { keys: vec![900, 901], ..sample(1) };
     assert!(matches!(desk.put_in_all(&replaced).await, Registered::Replaced(_)));
-    let other_seq = Filing { seq: before[3].seq + 1_000_000, ..filing(3) };
+    let other_seq = Filing { seq: before[3].seq.after(1_000_000), ..filing(3) };
     let other_id = Filing { id: id("r05"), ..filing(4) };
     let batch = vec![filing(0), filing(1), filing(2), other_seq, other_id];
     assert_eq!(store.file(&desk.name, begun.id, batch).await.expect("a filing"), 1);
@@ -185,7 +185,7 @@ pub(super) async fn a_dropped_generation_is_gone_and_its_number_is_not_given_aga
     assert!(!store.drop_generation(&desk.name, second.id).await.expect("a drop"), "it is gone already");
     assert!(desk.state().await.others.is_empty() && desk.filed(second.id).await.is_empty());
     assert_eq!(store.statistics(&desk.name, second.id).await.expect("a look"), None);
-    assert!(store.pairs(&desk.name, second.id, 0, 9).await.expect("a page").is_empty());
+    assert!(store.pairs(&desk.name, second.id, Seq(0), 9).await.expect("a page").is_empty());
     assert!(is_missing(&store.file(&desk.name, second.id, Vec::new()).await, &desk, second.id));
     assert!(is_missing(&store.put_pairs(&desk.name, second.id, Vec::new()).await, &desk, second.id));
     let third = desk.begin("noted").await;
@@ -231,8 +231,8 @@ pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store:
     let second = store.begin_generation(spec).await.expect("an announcement");
     desk.file_rest(&second).await;
     assert!(store.drop_collection(&desk.name).await.expect("a drop"));
-    assert!(is_unknown(&store.filed(&desk.name, second.id, 0, 9).await));
-    assert!(is_unknown(&store.pairs(&desk.name, GenerationId(1), 0, 9).await));
+    assert!(is_unknown(&store.filed(&desk.name, second.id, Seq(0), 9).await));
+    assert!(is_unknown(&store.pairs(&desk.name, GenerationId(1), Seq(0), 9).await));
     assert!(is_unknown(&store.statistics(&desk.name, GenerationId(1)).await));
     assert!(is_unknown(&store.put_pairs(&desk.name, GenerationId(1), Vec::new()).await));
     store.create_collection(desk.spec("p1")).await.expect("the name is free");
@@ -245,7 +245,7 @@ pub(super) async fn a_collection_made_again_has_nothing_of_the_one_before(store:
 
 /// Everything recorded of a generation's matches, read some at a time.
 async fn all_pairs(desk: &Desk, generation: GenerationId) -> Vec<Pairs> {
-    let (mut after, mut all) = (0, Vec::new());
+    let (mut after, mut all) = (Seq(0), Vec::new());
     loop {
         let page = desk.store.pairs(&desk.name, generation, after, 2).await.expect("a page");
         let Some(last) = page.last() else { return all };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Desk, Sample, id, stored};
-use crate::{Registered, Store};
+use crate::{Registered, Seq, Store};
 use doppel_core::verdict::VerdictKind;
 
 type Shared = Arc<dyn Store>;
@@ -213,7 +213,7 @@ pub(super) async fn who_goes_on_from_the_last_seq_misses_no_record(store: Shared
     let reader = tokio::spawn({
         let (desk, written) = (desk.clone(), Arc::clone(&written));
         async move {
-            let (mut last, mut seen) = (0, Vec::new());
+            let (mut last, mut seen) = (Seq(0), Vec::new());
             loop {
                 let ended = written.load(Ordering::Acquire);
                 let found = desk.store.records(&desk.name, last, 7).await.expect("a list");

@@ -16,8 +16,8 @@ impl Collection {
 
     /// The number of the last change.
     fn last_change(&self) -> Seq {
-        let stored = self.records.last().map_or(0, |record| record.seq);
-        let logged = self.logged.last().map_or(0, |change| change.number);
+        let stored = self.records.last().map_or(Seq(0), |record| record.seq);
+        let logged = self.logged.last().map_or(Seq(0), |change| change.number);
         stored.max(logged).max(self.forgotten)
     }
 }
@@ -61,7 +61,7 @@ impl Changes for ModelStore {
 
     async fn forget_changes(&self, name: &CollectionName, keep: u64) -> Result<()> {
         self.with(name, |collection| {
-            let up_to = collection.last_change().saturating_sub(keep);
+            let up_to = collection.last_change().before(keep);
             let gone = collection.logged.partition_point(|change| change.number <= up_to);
             let gone = collection.logged.drain(..gone).next_back();
             collection.forgotten = gone.map_or(collection.forgotten, |change| change.number);

@@ -106,7 +106,7 @@ impl Generations for ModelStore {
     ) -> Result<Vec<Entry>> {
         self.with(name, |collection| {
             let Some(generation) = collection.generations.get(&generation) else { return Ok(Vec::new()) };
-            let later = generation.signed.range(after.saturating_add(1)..).take(limit);
+            let later = generation.signed.range(after.next()..).take(limit);
             Ok(later.map(|(seq, signed)| Entry::of(*seq, signed)).collect())
         })
     }
@@ -137,7 +137,7 @@ impl Generations for ModelStore {
     ) -> Result<Vec<Pairs>> {
         self.with(name, |collection| {
             let Some(generation) = collection.generations.get(&generation) else { return Ok(Vec::new()) };
-            let later = generation.pairs.range(after.saturating_add(1)..).take(limit);
+            let later = generation.pairs.range(after.next()..).take(limit);
             Ok(later.map(|(seq, earlier)| Pairs { seq: *seq, earlier: earlier.clone() }).collect())
         })
     }

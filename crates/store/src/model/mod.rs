@@ -162,7 +162,7 @@ impl Collection {
 
     fn register(&mut self, registration: &Registration, judge: &dyn Judge) -> Result<Registered> {
         let standby = self.state.standby_ids();
-        let now = Moment { live: self.state.generation, standby: &standby, decided: 0 };
+        let now = Moment { live: self.state.generation, standby: &standby, decided: Seq(0) };
         match plan(registration, now, self.standing(&registration.id))? {
             Plan::Unchanged(standing) => Ok(Registered::Unchanged(standing.record)),
             Plan::Update(standing, missing) => Ok(Registered::Updated(self.update(registration, standing, &missing))),
@@ -198,7 +198,7 @@ impl Collection {
             self.take_out(at);
         }
         let record = registration.record(self.next_seq, verdict, duplicate_of_seq);
-        self.next_seq += 1;
+        self.next_seq = self.next_seq.next();
         self.records.push(record.clone());
         self.file(self.state.generation, record.seq, signed);
         if !earlier.is_empty() {
@@ -217,7 +217,7 @@ impl Collection {
     /// Logs a change under a number of its own.
     fn log(&mut self, id: RecordId, kind: LoggedKind) {
         self.logged.push(LoggedChange { number: self.next_seq, id, kind });
-        self.next_seq += 1;
+        self.next_seq = self.next_seq.next();
     }
 
     fn file(&mut self, generation: GenerationId, seq: Seq, signed: &Arc<Signed>) {
@@ -244,12 +244,12 @@ impl Store for ModelStore {
         let state = Arc::new(CollectionState::first(number, spec));
         let collection = Collection {
             state: Arc::clone(&state),
-            next_seq: 1,
+            next_seq: Seq(1),
             records: Vec::new(),
             generations: BTreeMap::from([(GenerationId(1), Generation::default())]),
             decisions: BTreeMap::new(),
             logged: Vec::new(),
-            forgotten: 0,
+            forgotten: Seq(0),
             frequencies: BTreeMap::new(),
         };
         collections.insert(name, collection);

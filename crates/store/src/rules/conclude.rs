@@ -60,15 +60,15 @@ mod tests {
     }
 
     /// The record `r3` has the seq 3.
-    fn found(seq: Seq, exact: bool) -> Match {
+    fn found(seq: u64, exact: bool) -> Match {
         let via = if exact { vec![VIA_EXACT.to_owned()] } else { Vec::new() };
-        Match { via, ..Match::unmeasured(RecordId::new(&format!("r{seq}")).unwrap(), seq) }
+        Match { via, ..Match::unmeasured(RecordId::new(&format!("r{seq}")).unwrap(), Seq(seq)) }
     }
 
     #[test]
     fn a_record_is_stored_with_all_its_matches_unless_it_is_a_duplicate_to_be_skipped() {
         use VerdictKind::{ExactDuplicate, NearDuplicate, Original};
-        type Row<'a> = (&'a [(Seq, bool)], VerdictKind, Option<Seq>, &'a [Seq]);
+        type Row<'a> = (&'a [(u64, bool)], VerdictKind, Option<u64>, &'a [u64]);
         let table: [Row<'_>; 4] = [
             (&[], Original, None, &[]),
             (&[(4, false)], NearDuplicate, Some(4), &[4]),
@@ -81,8 +81,8 @@ mod tests {
             assert_eq!((verdict.kind, verdict.truncated), (kind, true));
             let id = original.map(|seq| format!("r{seq}"));
             assert_eq!(verdict.duplicate_of.as_ref().map(|id| id.as_str().to_owned()), id);
-            let earlier = earlier.to_vec();
-            let stored = Conclusion::Store { verdict: verdict.clone(), duplicate_of_seq: original, earlier };
+            let earlier = earlier.iter().copied().map(Seq).collect();
+            let stored = Conclusion::Store { verdict: verdict.clone(), duplicate_of_seq: original.map(Seq), earlier };
             assert_eq!(conclude(&Rules, Mode::Put, matches.clone(), true), stored);
             let skipped = if kind == Original { stored } else { Conclusion::Skip(verdict) };
             assert_eq!(conclude(&Rules, Mode::SkipDuplicate, matches, true), skipped);

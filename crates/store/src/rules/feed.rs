@@ -91,10 +91,10 @@ mod tests {
         RecordId::new(name).unwrap()
     }
 
-    fn record(name: &str, seq: Seq) -> StoredRecord {
+    fn record(name: &str, seq: u64) -> StoredRecord {
         StoredRecord {
             id: id(name),
-            seq,
+            seq: Seq(seq),
             row: "{}".into(),
             digest: Digest([0; 32]),
             digest_generation: GenerationId(1),
@@ -104,8 +104,8 @@ mod tests {
         }
     }
 
-    fn logged(name: &str, number: Seq, kind: LoggedKind) -> LoggedChange {
-        LoggedChange { number, id: id(name), kind }
+    fn logged(name: &str, number: u64, kind: LoggedKind) -> LoggedChange {
+        LoggedChange { number: Seq(number), id: id(name), kind }
     }
 
     /// What happened, in a line each.
@@ -128,7 +128,7 @@ mod tests {
         let records = vec![record("a", 1), record("c", 4), record("b", 6)];
         let logged = vec![
             logged("c", 3, LoggedKind::Removed),
-            logged("a", 5, LoggedKind::Updated { seq: 1 }),
+            logged("a", 5, LoggedKind::Updated { seq: Seq(1) }),
             logged("b", 6, LoggedKind::Replaced),
             logged("a", 8, decided),
         ];
@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn records_and_what_is_logged_are_one_list_in_order() {
         let (records, log) = history();
-        assert_eq!(updated(&log), [1]);
-        let page = page((0, 9, 10), records, log, vec![record("a", 1)]);
+        assert_eq!(updated(&log), [Seq(1)]);
+        let page = page((Seq(0), Seq(9), 10), records, log, vec![record("a", 1)]);
         let expected = [
             "1 a created at 1",
             "3 c removed",
@@ -149,19 +149,19 @@ mod tests {
             "8 a decided beside c",
         ];
         assert_eq!(lines(&page), expected);
-        assert_eq!((page.next, page.more), (9, false), "numbers that came to nothing are passed, too");
+        assert_eq!((page.next, page.more), (Seq(9), false), "numbers that came to nothing are passed, too");
     }
 
     #[test]
     fn pages_of_any_size_give_the_same_list() {
         let (records, log) = history();
-        let whole = lines(&page((0, 9, 10), records.clone(), log.clone(), vec![record("a", 1)]));
+        let whole = lines(&page((Seq(0), Seq(9), 10), records.clone(), log.clone(), vec![record("a", 1)]));
         for limit in 1..=7 {
-            let (mut found, mut after, mut pages) = (Vec::new(), 0, 0);
+            let (mut found, mut after, mut pages) = (Vec::new(), Seq(0), 0);
             loop {
                 let records = records.iter().filter(|record| record.seq > after).take(limit).cloned().collect();
                 let log = log.iter().filter(|change| change.number > after).take(limit).cloned().collect();
-                let page = page((after, 9, limit), records, log, vec![record("a", 1)]);
+                let page = page((after, Seq(9), limit), records, log, vec![record("a", 1)]);
                 assert!(page.changes.len() <= limit && (page.next > after || !page.more));
                 found.extend(lines(&page));
                 (after, pages) = (page.next, pages + 1);
@@ -169,17 +169,17 @@ mod tests {
                     break;
                 }
             }
-            assert_eq!((&found, after), (&whole, 9), "{limit}");
+            assert_eq!((&found, after), (&whole, Seq(9)), "{limit}");
             assert!(pages <= 9);
         }
     }
 
     #[test]
     fn what_came_to_nothing_since_is_left_out() {
-        let log = vec![logged("a", 2, LoggedKind::Replaced), logged("b", 3, LoggedKind::Updated { seq: 1 })];
-        let page = page((0, 5, 2), Vec::new(), log, Vec::new());
+        let log = vec![logged("a", 2, LoggedKind::Replaced), logged("b", 3, LoggedKind::Updated { seq: Seq(1) })];
+        let page = page((Seq(0), Seq(5), 2), Vec::new(), log, Vec::new());
         assert!(page.changes.is_empty());
-        assert_eq!((page.next, page.more), (3, true), "the reader goes on all the same");
+        assert_eq!((page.next, page.more), (Seq(3), true), "the reader goes on all the same");
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         for (after, forgotten, last, whole) in
             [(0, 0, 0, true), (0, 0, 9, true), (9, 9, 9, true), (8, 9, 12, false), (10, 0, 9, false)]
         {
-            let checked = check_after(&name, after, forgotten, last);
+            let checked = check_after(&name, Seq(after), Seq(forgotten), Seq(last));
             assert_eq!(checked.is_ok(), whole, "{after} {forgotten} {last}");
         }
     }

@@ -92,7 +92,7 @@ impl CollectionState {
             return Err(StoreError::ProfileConflict(name));
         }
         let gone = std::iter::once(self.generation).chain(self.standby_ids()).collect();
-        Ok((Self { generation: next, live_since: None, scan_end: 0, others: Vec::new(), ..kept }, gone))
+        Ok((Self { generation: next, live_since: None, scan_end: Seq(0), others: Vec::new(), ..kept }, gone))
     }
 
     /// The generation `id` beside the live one.
@@ -179,7 +179,7 @@ mod tests {
     fn with(phases: &[Phase]) -> CollectionState {
         let other = |(id, phase): (GenerationId, &Phase)| {
             let (settings, created_at) = (Settings::default(), "2026-01-02".to_owned());
-            GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: 9 }
+            GenerationState { id, settings, profile: "q".into(), phase: *phase, created_at, scan_end: Seq(9) }
         };
         let others = (3..).map(GenerationId).zip(phases).map(other).collect();
         CollectionState {
@@ -206,10 +206,10 @@ mod tests {
         let begin = |phases: &[Phase]| {
             let CollectionSpec { name: collection, settings, profile, now } = spec("r");
             let spec = GenerationSpec { collection, settings, profile, statistics: Vec::new(), now };
-            with(phases).begin(GenerationId(7), &spec, 12).map(|(begun, state)| {
+            with(phases).begin(GenerationId(7), &spec, Seq(12)).map(|(begun, state)| {
                 assert_eq!(
                     (begun.id, begun.phase, begun.scan_end, begun.profile.as_str()),
-                    (GenerationId(7), Building, 12, "r")
+                    (GenerationId(7), Building, Seq(12), "r")
                 );
                 Some(state)
             })
@@ -244,14 +244,18 @@ mod tests {
     fn going_back_restores_what_was_shown_but_for_when_the_generation_was_begun() {
         let before = with(&[Ready]);
         let there = before.activate(GenerationId(3)).unwrap().unwrap();
-        assert_eq!((there.profile.as_str(), there.scan_end, there.generation_created_at()), ("q", 9, "2026-01-02"));
+        assert_eq!(
+            (there.profile.as_str(), there.scan_end, there.generation_created_at()),
+            ("q", Seq(9), "2026-01-02")
+        );
         let back = there.activate(GenerationId(2)).unwrap().unwrap();
         assert_eq!(back, CollectionState { live_since: Some("2026-01-01".into()), ..before });
     }
 
     #[test]
     fn another_profile_begins_anew_and_only_without_records() {
-        let state = CollectionState { live_since: Some("2026-01-02".into()), scan_end: 9, ..with(&[Ready, Building]) };
+        let state =
+            CollectionState { live_since: Some("2026-01-02".into()), scan_end: Seq(9), ..with(&[Ready, Building]) };
         let (kept, gone) = state.with_settings(spec("p"), GenerationId(5), true).unwrap();
         assert_eq!((kept, gone), (state.clone(), vec![]));
         let refused = state.with_settings(spec("other"), GenerationId(5), true);
@@ -261,6 +265,6 @@ mod tests {
             (anew.generation, anew.profile.as_str(), gone),
             (GenerationId(5), "other", [2, 3, 4].map(GenerationId).to_vec())
         );
-        assert_eq!((anew.live_since, anew.scan_end, anew.others), (None, 0, vec![]));
+        assert_eq!((anew.live_since, anew.scan_end, anew.others), (None, Seq(0), vec![]));
     }
 }

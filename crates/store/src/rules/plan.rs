@@ -161,7 +161,7 @@ mod tests {
     use doppel_core::record::RecordId;
     use doppel_core::schemes::profile::Signed;
 
-    const SEQ: Seq = 5;
+    const SEQ: Seq = Seq(5);
 
     /// What a text is signed as. `Signed::unreadable` makes another digest of every name.
     fn signed(text: &str) -> Arc<Signed> {
@@ -179,7 +179,7 @@ mod tests {
             others: vec![(GenerationId(1), signed(first)), (GenerationId(3), signed(third))],
             confirmed: Vec::new(),
             refused: Vec::new(),
-            decisions_as_of: Some(7),
+            decisions_as_of: Some(Seq(7)),
             mode: Mode::Put,
             write_once: false,
             now: "2026-01-02".to_owned(),
@@ -201,7 +201,8 @@ mod tests {
 
     const ROW: &str = r#"{"content":"路灯不亮","user":"张某"}"#;
     const OTHER_USER: &str = r#"{"content":"路灯不亮","user":"李某"}"#;
-    const NOW: Moment<'_> = Moment { live: GenerationId(2), standby: &[GenerationId(1), GenerationId(3)], decided: 7 };
+    const NOW: Moment<'_> =
+        Moment { live: GenerationId(2), standby: &[GenerationId(1), GenerationId(3)], decided: Seq(7) };
 
     /// What stands there: signed as "old" in the generations of which a text is given.
     fn standing(filed: &[(u32, &str)]) -> Option<Stands> {
@@ -212,7 +213,7 @@ mod tests {
         };
         let filed =
             filed.iter().map(|(id, text)| (GenerationId(*id), FiledText { seq: SEQ, digest: by_key(*id, text) }));
-        let record = registration(ROW, ["old"; 3]).record(SEQ, Verdict::blank(), Some(2));
+        let record = registration(ROW, ["old"; 3]).record(SEQ, Verdict::blank(), Some(Seq(2)));
         Some(Stands(record, filed.collect()))
     }
 
@@ -252,7 +253,7 @@ mod tests {
             assert_eq!(planned(row, texts, standing), expected, "{at}");
         }
         let mut elsewhere = standing(whole).unwrap();
-        elsewhere.1[1].1.seq = SEQ - 1;
+        elsewhere.1[1].1.seq = SEQ.before(1);
         assert_eq!(planned(ROW, same, Some(elsewhere)), Plan::Replace(SEQ), "filed of another content");
     }
 
@@ -263,13 +264,13 @@ mod tests {
             Moment { live: GenerationId(3), ..NOW },
             Moment { standby: &[GenerationId(1)], ..NOW },
             Moment { standby: &[GenerationId(1), GenerationId(3), GenerationId(4)], ..NOW },
-            Moment { decided: 8, ..NOW },
+            Moment { decided: Seq(8), ..NOW },
         ];
         for moment in stale {
             let refused = plan(&registration(ROW, ["old"; 3]), moment, standing(&[(2, "old")])).map(drop);
             assert!(matches!(refused, Err(StoreError::StaleGeneration { given: GenerationId(2), .. })), "{moment:?}");
         }
-        let before = Moment { decided: 3, ..NOW };
+        let before = Moment { decided: Seq(3), ..NOW };
         assert!(plan(&registration(ROW, ["old"; 3]), before, standing(&[(2, "old")])).is_ok());
         for (row, refused) in [(ROW, false), (OTHER_USER, true)] {
             let once = Registration { write_once: true, ..registration(row, ["old"; 3]) };

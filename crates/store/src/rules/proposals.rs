@@ -42,11 +42,11 @@ pub fn confirmed_first<T: Proposed>(items: &mut Vec<T>, confirmed: impl IntoIter
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doppel_core::index::Slot;
+    use doppel_core::index::{Seq, Slot};
     use doppel_core::verdict::Fingerprint;
 
     fn proposal(seq: u64, via: Via) -> Proposal {
-        Proposal { slot: Slot(seq as u32), seq, via, fingerprint: None }
+        Proposal { slot: Slot(seq as u32), seq: Seq(seq), via, fingerprint: None }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{Error, Progress, Report, Result, Setup};
 use crate::eval::svg::scatter;
 use crate::sample::{Notice, Notices};
 use doppel_core::collection::{Channel, Field, Md5Params, MultiMd5Params, Role, Settings};
-use doppel_core::index::{GenerationIndex, POSTINGS_PER_KEY, Probe, Slot};
+use doppel_core::index::{GenerationIndex, POSTINGS_PER_KEY, Probe, Seq, Slot};
 use doppel_core::record::Row;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::hash::splitmix64;
@@ -181,7 +181,8 @@ fn clean(profile: &Profile, signed: &[Signed], among: &[u32], scheme: usize, pro
     for (at, seq) in among.iter().zip(1..) {
         let keys = keys_of(*at);
         // The exact stage is no part of this: no two have one digest.
-        let slot = index.insert(seq, splitmix64(seq), None, &keys).map_err(|error| Error::Failed(error.to_string()))?;
+        let slot = index.insert(Seq(seq), splitmix64(seq), None, &keys);
+        let slot = slot.map_err(|error| Error::Failed(error.to_string()))?;
         filed.push((slot, keys));
     }
     let (mut deleted, mut gone, mut cut) = (Vec::new(), vec![false; among.len()], 0);
@@ -217,7 +218,7 @@ fn alike(
     let signature = |at: usize| signed[among[at] as usize].signatures[scheme].as_ref();
     let Some(mine) = signature(own) else { return (vec![own], false) };
     let proposals = index.propose(&Probe { digest_key: None, ball: None, keys });
-    let others = proposals.items.iter().map(|proposal| proposal.seq as usize - 1).filter(|at| *at != own);
+    let others = proposals.items.iter().map(|proposal| proposal.seq.0 as usize - 1).filter(|at| *at != own);
     let matching =
         others.filter(|at| signature(*at).is_some_and(|other| profile.schemes()[scheme].compare(mine, other)));
     (std::iter::once(own).chain(matching).collect(), proposals.truncated)
