@@ -7,7 +7,7 @@
 //! * **Who asks**: 401 no or a wrong key, 403 the key lacks a scope (named).
 //! * **What is asked about**: 404 it does not exist, 405 not with this method (`Allow` says which), 409 its state forbids it, 410 it
 //!   is not kept any more.
-//! * **How it is sent**: 406, 408 body too slow, 413 over a limit (named), 415.
+//! * **How it is sent**: 406, 408 body too slow, 413 over a limit (named; a line of a bulk body has `line_too_large`), 415.
 //! * **Not now**: 429 over the key's rate, 503, 507 the disk is full; `Retry-After` on the first two. `retryable` is true:
 //!   the same request may succeed later. Of a 507 nothing was written; of a 503 `outcome_unknown` all or nothing, and repeating tells
 //!   (the disk filled up during the write, or the database did not confirm it).

@@ -1,8 +1,9 @@
 //! The third stage of a change: the one thread that writes.
 //!
 //! It puts the changes of each collection in the order of their positions, settles them, writes as many as are ready as one
-//! batch, syncs, publishes, answers. While it syncs the next ones arrive: group commit without a timer. Because changes are
-//! settled in order, a record is never written before one that it names, and a batch that fails takes everything after it along.
+//! batch, syncs, publishes, answers. Answers leave after the sync: an acknowledged change must survive `kill -9` and a loss of
+//! power. While it syncs the next ones arrive: group commit without a timer. Because changes are settled in order, a record is
+//! never written before one that it names, and a batch that fails takes everything after it along.
 //!
 //! The queue needs no bound of its own: each entry holds one of the [`super::MAX_PENDING`] permits.
 

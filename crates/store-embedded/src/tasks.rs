@@ -73,7 +73,7 @@ impl Tasks for EmbeddedStore {
             let list = Arc::clone(&shared.tasks);
             Ok(move |_: &Disk| put(&list, task))
         };
-        // Half: ending one that fills the disk must be possible.
+        // The last of the room: ending one that fills the disk must be possible.
         self.exclusive(Reserve::Last, prepare).await
     }
 

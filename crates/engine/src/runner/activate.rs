@@ -12,7 +12,7 @@ pub(super) async fn run(handle: &Handle, request: Activate) -> Result<Value, Sto
     let generation = request.generation;
     handle.phase("activate", 0);
     handle.check_collection().await?;
-    handle.commit();
+    handle.forbid_cancel();
     engine.activate_generation(&collection, generation).await?;
     let scan_end = engine.live_scan_end(&collection).await?;
     handle.phase("load", engine.count(&collection).await?);

@@ -63,7 +63,7 @@ impl Handle {
     }
 
     /// From here on being told to stop is too late: half of it would be worse than either.
-    pub(super) fn commit(&self) {
+    pub(super) fn forbid_cancel(&self) {
         self.committed.store(true, Ordering::Relaxed);
     }
 
@@ -122,7 +122,7 @@ impl Handle {
         state.total = state.total.max(done);
     }
 
-    /// Stores where to go on after a crash.
+    /// Stores where to go on after a crash: as a field of the task, which `put_task` writes whole.
     pub(super) async fn checkpoint(&self, checkpoint: &impl Serialize) -> Result<(), Stop> {
         let value = serde_json::to_value(checkpoint).map_err(|_| Stop::Error(Error::Crashed))?;
         self.state.lock().checkpoint = value;

@@ -157,7 +157,7 @@ async fn replaced(handle: &Handle) -> Result<bool, Error> {
 /// Why a task is not to be begun, or gone on with: it was told to stop, or its collection is another one by now.
 async fn refusal(handle: &Handle) -> Option<End> {
     if reindex::is_live(handle).await.unwrap_or(false) {
-        handle.commit();
+        handle.forbid_cancel();
     }
     if handle.is_canceled() {
         return Some(End::Canceled);

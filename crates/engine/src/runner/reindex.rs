@@ -56,7 +56,7 @@ pub(super) async fn run(handle: &Handle, request: Reindex) -> Result<Value, Stop
     // Live before its checkpoint said so: the process was killed in between.
     if !engine.is_live(&collection, generation).await? {
         index(handle, &request, &mut rebuild, &mut at).await?;
-        handle.commit();
+        handle.forbid_cancel();
         engine.complete_generation(&collection, generation).await?;
         point("reindex::complete");
     }

@@ -1,9 +1,9 @@
 //! Which members of a component are shown as one group.
 //!
 //! A component of fewer than [`CHAINED_SIZE`] members is one group. In a larger one, what hangs together without bridges is a
-//! *block*, and a block of more than one member, so of at least three, is a *core*. Every member belongs to the core that the
-//! fewest bridges lead to; of several such cores, to the one with the lowest member. A bridge between members that belong to two
-//! cores is *cut* unless a person confirmed it, and what hangs together without the cut bridges is a group.
+//! *2-edge-connected component*, and one of more than one member, so of at least three, is a *core*. Every member belongs to the
+//! core that the fewest bridges lead to; of several such cores, to the one with the lowest member. A bridge between members that
+//! belong to two cores is *cut* unless a person confirmed it, and what hangs together without the cut bridges is a group.
 //!
 //! Each group of several thus has a core. A component without cores or with one, such as a mere chain, in which no link is worse
 //! than another, is one group. To confirm a cut bridge joins its two groups and changes no other. All this follows from the
@@ -68,21 +68,21 @@ fn between_cores<'a>(
     if bridges.is_empty() {
         return bridges;
     }
-    let (block_of, count) = parts(places, neighbours, &bridges);
+    let (part_of, count) = parts(places, neighbours, &bridges);
     let mut sizes = vec![0_usize; count];
-    block_of.values().for_each(|&block| sizes[block] += 1);
-    let cores: Vec<usize> = (0..count).filter(|&block| sizes[block] > 1).collect();
+    part_of.values().for_each(|&part| sizes[part] += 1);
+    let cores: Vec<usize> = (0..count).filter(|&part| sizes[part] > 1).collect();
     if cores.len() < 2 {
         return Vec::new();
     }
     let mut beside = vec![Vec::new(); count];
     for (a, b) in &bridges {
-        let (a, b) = (block_of[a], block_of[b]);
+        let (a, b) = (part_of[a], part_of[b]);
         beside[a].push(b);
         beside[b].push(a);
     }
     let nearest = nearest(&cores, &beside);
-    bridges.retain(|(a, b)| nearest[block_of[a]] != nearest[block_of[b]]);
+    bridges.retain(|(a, b)| nearest[part_of[a]] != nearest[part_of[b]]);
     bridges
 }
 
@@ -115,16 +115,16 @@ fn parts<'a>(
     (part_of, count)
 }
 
-/// For each block the nearest of `cores`, of equally near ones the first. `beside` is a tree.
+/// For each 2-edge-connected component the nearest of `cores`, of equally near ones the first. `beside` is a tree.
 fn nearest(cores: &[usize], beside: &[Vec<usize>]) -> Vec<usize> {
     let mut nearest = vec![usize::MAX; beside.len()];
     cores.iter().for_each(|&core| nearest[core] = core);
-    // Equally far blocks stand in the queue in the order of their cores, so the first to come is the right one.
+    // Equally far components stand in the queue in the order of their cores, so the first to come is the right one.
     let mut queue: VecDeque<usize> = cores.iter().copied().collect();
-    while let Some(block) = queue.pop_front() {
-        for &other in &beside[block] {
+    while let Some(part) = queue.pop_front() {
+        for &other in &beside[part] {
             if nearest[other] == usize::MAX {
-                nearest[other] = nearest[block];
+                nearest[other] = nearest[part];
                 queue.push_back(other);
             }
         }
