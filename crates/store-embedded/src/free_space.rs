@@ -36,7 +36,7 @@ const BALLAST: u64 = 8 << 20;
 /// Name of that file.
 pub(super) const BALLAST_NAME: &str = "doppel.reserve";
 /// Removals need so much: a batch of them is smaller.
-const LAST: u64 = 1 << 20;
+const REMOVAL_RESERVE: u64 = 1 << 20;
 
 /// How much of the reserve a change must leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl FreeSpace {
         let needed = match reserve {
             Reserve::Double => whole.saturating_mul(2),
             Reserve::Whole => whole,
-            Reserve::Last => LAST.min(whole / 2),
+            Reserve::Last => REMOVAL_RESERVE.min(whole / 2),
         };
         #[cfg(feature = "failpoints")]
         let free = if super::failpoints::fails("store::disk_short") { whole } else { free };

@@ -31,11 +31,11 @@ use doppel_core::collection::CollectionName;
 use doppel_store::{Result, Seq, StoreError};
 
 /// Attempts that fail before an instance says that it waits.
-const ATTEMPTS_UNSAID: u32 = 2;
+const ATTEMPTS_BEFORE_NOTE: u32 = 2;
 /// How long a note counts, milliseconds: longer than a deadline.
 const NOTE_HOLDS_MS: i64 = 6_000;
 /// Longest time that another instance is let go first.
-const MOST_GIVEN: Duration = Duration::from_millis(100);
+const MAX_YIELD: Duration = Duration::from_millis(100);
 
 /// What a transaction learns that has taken the latch.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl Shared {
         deadline: Deadline,
         work: &mut W,
     ) -> Result<W::Answer> {
-        match self.retry.transact_at_most(ATTEMPTS_UNSAID, &self.client, deadline, work).await {
+        match self.retry.transact_at_most(ATTEMPTS_BEFORE_NOTE, &self.client, deadline, work).await {
             Err(StoreError::Unavailable { .. }) if !deadline.left().is_zero() => {}
             done => return done,
         }
@@ -167,9 +167,9 @@ impl Shared {
             // Who died has left its note.
             "$expr": { "$gt": ["$at", { "$subtract": ["$$NOW", NOTE_HOLDS_MS] }] },
         };
-        let found = tokio::time::timeout(MOST_GIVEN, self.notes().find_one(others).into_future()).await;
+        let found = tokio::time::timeout(MAX_YIELD, self.notes().find_one(others).into_future()).await;
         if let Ok(Ok(Some(_))) = found {
-            tokio::time::sleep(took.min(MOST_GIVEN)).await;
+            tokio::time::sleep(took.min(MAX_YIELD)).await;
         }
     }
 

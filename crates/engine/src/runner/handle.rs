@@ -34,7 +34,7 @@ pub(super) enum End {
     /// Another process holds it now.
     Lost,
     /// The process stops: someone else goes on.
-    Let,
+    Released,
 }
 
 /// A running task.
@@ -157,7 +157,7 @@ impl Handle {
     pub(super) async fn finish(&self, end: End) -> &'static str {
         let (status, result, error) = match end {
             End::Lost => return "lost",
-            End::Let => (TaskStatus::Processing, Value::Null, None),
+            End::Released => (TaskStatus::Processing, Value::Null, None),
             End::Succeeded(result) => (TaskStatus::Succeeded, result, None),
             End::Failed(error) => (TaskStatus::Failed, Value::Null, Some(error)),
             End::Canceled => (TaskStatus::Canceled, Value::Null, None),

@@ -107,7 +107,7 @@ async fn run_one(engine: &Engine, task: TaskState, holder: &str, draining: &Canc
         None => tokio::select! {
             end = work(&handle) => end,
             end = handle.keep_alive() => end,
-            () = draining.cancelled() => End::Let,
+            () = draining.cancelled() => End::Released,
         },
     };
     let end = match end {

@@ -28,9 +28,9 @@ use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
 
 /// Changes of one transaction. What a transaction costs by itself is spread thin by then, and one that is longer holds the latch
 /// longer than others like to wait.
-const MOST: usize = 64;
+const MAX_BATCH_MEMBERS: usize = 64;
 /// Their rows together, bytes: a transaction may write 16 MB in one entry of the log, and signatures come on top.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// A change of the index.
 #[derive(Clone)]
@@ -123,8 +123,8 @@ impl Commits {
         let waiting = all.get_mut(&number)?;
         let (mut batch, mut bytes, mut ids) = (Vec::new(), 0, HashSet::new());
         while let Some(first) = waiting.front()
-            && batch.len() < MOST
-            && (batch.is_empty() || bytes + first.member.bytes() <= MOST_BYTES)
+            && batch.len() < MAX_BATCH_MEMBERS
+            && (batch.is_empty() || bytes + first.member.bytes() <= MAX_BATCH_BYTES)
             && ids.insert(first.member.id().clone())
         {
             bytes += first.member.bytes();
