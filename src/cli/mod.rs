@@ -24,7 +24,7 @@ pub mod serve;
 pub mod store;
 mod table;
 pub mod transfer;
-mod warned;
+mod warnings;
 
 use std::io::Write;
 use std::path::Path;

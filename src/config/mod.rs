@@ -6,12 +6,12 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
 pub mod auth;
+mod errors;
 pub mod limits;
 pub mod log;
 pub mod print;
 mod search;
 pub mod store;
-mod wrong;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -151,7 +151,7 @@ pub struct Loaded {
 pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     let path = flags.file.clone().or_else(|| std::env::var_os("DOPPEL_CONFIG").map(PathBuf::from));
-    let file = path.as_deref().map(wrong::File::read).transpose()?;
+    let file = path.as_deref().map(errors::File::read).transpose()?;
     if let Some(path) = &path {
         figment = figment.merge(Toml::file_exact(path));
     }
@@ -168,9 +168,9 @@ pub fn load(flags: &Flags) -> anyhow::Result<Loaded> {
 }
 
 /// The values, checked.
-fn extract(figment: &Figment, file: Option<&wrong::File>) -> anyhow::Result<Config> {
-    let config: Config = figment.extract().map_err(|error| anyhow::anyhow!(wrong::explain(&error, file)))?;
-    check(&config).map_err(|said| anyhow::anyhow!(wrong::explain_check(&said, figment, file)))?;
+fn extract(figment: &Figment, file: Option<&errors::File>) -> anyhow::Result<Config> {
+    let config: Config = figment.extract().map_err(|error| anyhow::anyhow!(errors::explain(&error, file)))?;
+    check(&config).map_err(|said| anyhow::anyhow!(errors::explain_check(&said, figment, file)))?;
     Ok(config)
 }
 

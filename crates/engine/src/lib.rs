@@ -32,9 +32,9 @@ pub mod runner;
 mod series;
 pub mod tasks;
 
+mod sketch_warmup;
 mod unused;
 mod view;
-mod warm;
 
 use std::num::NonZero;
 use std::sync::{Arc, LazyLock};

@@ -14,7 +14,7 @@
 //! **Lookups** see what is published, and only that (`find`). A generation goes live between two batches (`activate`).
 //!
 //! **Damage** is noticed before a directory is opened (`inspect`, `manifest`); what cannot be read can be passed over and reported
-//! (`scan`, `health`), collections whose name is damaged found by their numbers (`nameless`), and what can be read, copied
+//! (`scan`, `health`), collections whose name is damaged found by their numbers (`recovered_collections`), and what can be read, copied
 //! (`salvage`).
 //!
 //! **Failures.** After a failed commit, or a failed thread of the storage engine, the open database (`shared_state`) is dropped and
@@ -59,11 +59,11 @@ mod keyspaces;
 mod layout;
 mod load;
 mod manifest;
-mod nameless;
 mod opening;
 mod options;
 mod pending;
 mod pipeline;
+mod recovered_collections;
 mod reopen;
 mod salvage;
 mod scan;

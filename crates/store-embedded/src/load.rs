@@ -21,8 +21,8 @@ use super::errors::unavailable;
 use super::generation::Generation;
 use super::keyspaces::Space;
 use super::layout::{self, CollectionEntry, IndexEntry};
-use super::nameless;
 use super::options::{EmbeddedOptions, LoadProgress};
+use super::recovered_collections;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
 use doppel_store::tasks::TaskState;
@@ -65,7 +65,7 @@ pub(super) fn collections(disk: &Disk, options: &EmbeddedOptions) -> Result<BTre
             disk.tolerate((Space::Meta, CollectionNumber::default(), Seq(0)), entry)?;
         entries.extend(entry);
     }
-    nameless::add(disk, &view, &mut entries)?;
+    recovered_collections::add(disk, &view, &mut entries)?;
     let mut found = Vec::new();
     for mut entry in entries {
         entry.state.number = entry.number;
@@ -104,7 +104,7 @@ fn numbers(disk: &Disk, view: &Arc<Snapshot>, number: CollectionNumber) -> Resul
     let stored = disk.get(view, Space::Meta, &layout::numbers_key(number));
     let stored = stored.and_then(|bytes| bytes.map(|bytes| layout::decode_numbers(&bytes)).transpose());
     match (stored, disk.damages()) {
-        (Err(_) | Ok(None), Some(damages)) => nameless::count(disk, view, number, damages),
+        (Err(_) | Ok(None), Some(damages)) => recovered_collections::count(disk, view, number, damages),
         (stored, _) => Ok(stored?.unwrap_or((Seq(1), 0))),
     }
 }

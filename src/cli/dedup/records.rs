@@ -16,7 +16,7 @@ use crate::cli::columns::Columns;
 use crate::cli::import::input::{Input, Line, Source};
 use crate::cli::import::report::{Refused, Rejects};
 use crate::cli::progress::Progress;
-use crate::cli::warned::{Warned, Warning};
+use crate::cli::warnings::{Warned, Warning};
 use crate::cli::{eval, usage};
 use crate::config::Config;
 use doppel_core::index::groups::Group;

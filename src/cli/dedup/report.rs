@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::columns::Uses;
-use crate::cli::warned::Warned;
+use crate::cli::warnings::Warned;
 
 /// What was found.
 #[derive(Debug, Default, Serialize)]

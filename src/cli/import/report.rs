@@ -13,7 +13,7 @@ use super::target;
 use crate::cli::columns::{Columns, Uses};
 use crate::cli::output::{Output, Outputs};
 use crate::cli::progress::Progress;
-use crate::cli::warned::{Warned, Warning};
+use crate::cli::warnings::{Warned, Warning};
 use doppel_core::collection::Field;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Outcome;

@@ -20,12 +20,12 @@
 use hashbrown::HashMap;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
+use super::batched_locks::{Together, touch};
 use super::bucket::{Bucket, Shape};
 use super::locks::Locks;
 use super::run::Remainder;
 use super::slots::SlotTable;
 use super::table::insert_sorted;
-use super::together::{Together, touch};
 use crate::schemes::probes::{Probe, probes};
 use crate::verdict::Fingerprint;
 

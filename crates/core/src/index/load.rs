@@ -49,7 +49,7 @@ const SHARE: usize = 32;
 impl GenerationIndex {
     /// Inserts `entries`, in seq order; the result is that of [`GenerationIndex::insert`] for each, so into an empty index
     /// the entry number n gets slot n. `progress` is told how many are in, now and then. Nobody may look
-    /// anything up meanwhile: several threads write, and `together` counts on one.
+    /// anything up meanwhile: several threads write, and `batched_locks` counts on one.
     pub fn load(
         &self,
         entries: impl IntoIterator<Item = Entry>,

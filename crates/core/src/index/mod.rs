@@ -28,6 +28,7 @@
 //!   group      what is said of a group
 //! ```
 
+mod batched_locks;
 mod block;
 mod bucket;
 mod generation;
@@ -43,7 +44,6 @@ mod slots;
 mod table;
 #[cfg(test)]
 mod tests;
-mod together;
 
 pub use generation::{GenerationIndex, IndexFull, MemoryUsage};
 pub use load::Entry;

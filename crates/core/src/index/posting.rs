@@ -15,9 +15,9 @@
 
 use parking_lot::RwLockWriteGuard;
 
+use super::batched_locks::{Together, touch};
 use super::locks::Locks;
 use super::table::Table;
-use super::together::{Together, touch};
 
 const SHARD_BITS: u32 = 12;
 /// Number of shards.

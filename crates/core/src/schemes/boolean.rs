@@ -68,7 +68,7 @@ impl Scheme for Boolean {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, at_least, counts, hold, texts};
+    use super::super::brute_force::{PAIRS, at_least, counts, hold, texts};
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;

@@ -97,7 +97,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, counts, hold, texts};
+    use super::super::brute_force::{PAIRS, counts, hold, texts};
     use super::super::tests::{document, reading};
     use super::*;
     use crate::collection::Role;

@@ -83,7 +83,7 @@ fn stripped(text: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, hold, texts};
+    use super::super::brute_force::{PAIRS, hold, texts};
     use super::super::tests::{document, reading};
     use super::*;
 

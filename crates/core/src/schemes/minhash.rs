@@ -54,7 +54,7 @@ impl Scheme for Minhash {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, at_least, hold, texts};
+    use super::super::brute_force::{PAIRS, at_least, hold, texts};
     use super::super::super_shingle::tests::naive_minima;
     use super::super::tests::{document, reading};
     use super::*;

@@ -6,7 +6,7 @@
 pub mod bits;
 pub mod boolean;
 #[cfg(test)]
-mod brute;
+mod brute_force;
 mod built_in;
 pub mod encoding;
 pub mod exact;

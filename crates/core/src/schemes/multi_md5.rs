@@ -93,7 +93,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, at_least, heavy, hold, texts};
+    use super::super::brute_force::{PAIRS, at_least, heavy, hold, texts};
     use super::super::tests::{document, reading};
     use super::*;
     use crate::collection::{Role, TextSettings};

@@ -74,7 +74,7 @@ impl Scheme for Scam {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{counts, hold, texts};
+    use super::super::brute_force::{counts, hold, texts};
     use super::*;
     use crate::collection::{NamedKeys, TermKeys};
 

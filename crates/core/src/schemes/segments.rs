@@ -94,7 +94,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, at_least, hold, texts};
+    use super::super::brute_force::{PAIRS, at_least, hold, texts};
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;

@@ -273,7 +273,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::brute::at_least;
+    use super::super::brute_force::at_least;
     use super::super::frequencies::{Counter, SAMPLED_SHINGLE};
     use super::super::hash::{city64, city64_bytes};
     use super::super::tests::{document, reading};

@@ -91,7 +91,7 @@ pub(super) mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, hold, texts};
+    use super::super::brute_force::{PAIRS, hold, texts};
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;

@@ -160,7 +160,7 @@ fn difference(a: &Terms, b: &Terms) -> f64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, counts, heavy, hold, texts};
+    use super::super::brute_force::{PAIRS, counts, heavy, hold, texts};
     use super::super::tests::{document, reading};
     use super::*;
     use crate::collection::Role;

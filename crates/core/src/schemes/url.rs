@@ -44,7 +44,7 @@ impl Scheme for EqualUrl {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brute::PAIRS;
+    use super::super::brute_force::PAIRS;
     use super::super::tests::{document, reading};
     use super::*;
 

@@ -111,7 +111,7 @@ impl Scheme for Vsm {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::brute::{PAIRS, counts, hold, texts};
+    use super::super::brute_force::{PAIRS, counts, hold, texts};
     use super::super::hash::city64;
     use super::super::tests::{document, reading};
     use super::*;

@@ -10,9 +10,9 @@ mod activate;
 mod handle;
 mod purge;
 mod reindex;
+mod sketch_warmup;
 #[cfg(test)]
 mod tests;
-mod warm;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use handle::LEASE;
 use handle::{AWAY, End, Handle};
-pub use warm::warm_up;
+pub use sketch_warmup::warm_up;
 
 /// How often the store is asked for tasks that nobody told us of: asked for through another instance, or left by a dead one.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

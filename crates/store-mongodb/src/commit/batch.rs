@@ -3,7 +3,7 @@
 //! 1. take the latch of the collection, which says the generations and draws a seq for each member (`latch`);
 //! 2. read what stands under the ids, and what is filed under the digests, keys and blocks of those to be judged;
 //! 3. go through the members in the order of their arrival: plan, propose, judge and conclude each against what was read and the
-//!    members before it (`plan`, `earlier`);
+//!    members before it (`plan`, `preceding`);
 //! 4. write each document once: records with their verdicts, signatures, pages;
 //! 5. commit, also where nothing was stored: an answer rests on what was read, and what was read is certain only once a majority has
 //!    confirmed a commit behind it.
@@ -17,8 +17,8 @@ use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::earlier::Earlier;
 use super::plan::{Old, Plan};
+use super::preceding::Preceding;
 use super::{Change, Changed, Member};
 use crate::Shared;
 use crate::documents::{
@@ -211,7 +211,7 @@ impl<'a> Batch<'a> {
         session: &mut ClientSession,
         place: Place,
         plans: &[Plan<'_>],
-    ) -> Result<(Earlier, Vec<Buckets>)> {
+    ) -> Result<(Preceding, Vec<Buckets>)> {
         let signed: Vec<Option<&Signed>> = plans
             .iter()
             .map(|plan| match plan {
@@ -222,15 +222,15 @@ impl<'a> Batch<'a> {
         let mut question = Question::default();
         signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
         let Some(simhash) = self.simhash() else {
-            return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
+            return Ok((Preceding::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         };
         if signed.iter().all(Option::is_none) {
-            return Ok((Earlier::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
+            return Ok((Preceding::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         }
         let answer = self.shared.filed(session, place, &question).await?;
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let buckets = self.shared.buckets(session, place, &fingerprints, simhash.radius).await?;
-        let mut earlier = Earlier::of(answer);
+        let mut earlier = Preceding::of(answer);
         buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
         // All texts that will be compared, but for what the members themselves change in that.
         let asked = signed.iter().zip(&buckets).filter_map(|(signed, buckets)| Some(((*signed)?, buckets)));
@@ -282,7 +282,7 @@ impl<'a> Batch<'a> {
         place: Place,
         (at, member): (usize, &Member),
         registration: &Registration,
-        earlier: &mut Earlier,
+        earlier: &mut Preceding,
         buckets: Buckets,
     ) -> Result<Conclusion> {
         let Change::Register { judge, .. } = &member.change else {
@@ -381,7 +381,7 @@ impl Put<'_> {
         conclusion: Conclusion,
         place: Place,
         near: usize,
-        earlier: &mut Earlier,
+        earlier: &mut Preceding,
         writes: &mut Writes,
     ) -> Result<Registered> {
         let Self { registration, old, seq } = self;
@@ -414,7 +414,7 @@ fn update(
     place: Place,
     registration: &Registration,
     old: Old,
-    earlier: &mut Earlier,
+    earlier: &mut Preceding,
     writes: &mut Writes,
 ) -> StoredRecord {
     let Registration { id, row, signed, now, .. } = registration;

@@ -5,8 +5,8 @@
 //! that cannot be written, or whose judge panics, fails alone: the others are tried again without it.
 
 mod batch;
-mod earlier;
 mod plan;
+mod preceding;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

@@ -24,12 +24,14 @@
 //! wait for one; see `latch`. `changes` logs by the number `n` of a commit what the records do not show by themselves, `forgotten` is
 //! the highest that was taken off it; see `changes`.
 
-mod beside;
 mod change;
 mod collection;
+mod decision;
+mod frequencies;
 mod pages;
 mod record;
 mod signature;
+mod task;
 
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, RawBsonRef, RawDocument, doc};
@@ -40,15 +42,14 @@ use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result, Seq, StoreError};
 
-pub(super) use self::beside::{
-    decision_key, decode_decision, decode_task, encode_frequencies, encode_ruling, encode_task, frequencies_except,
-    frequencies_key, naming_first, naming_second,
-};
 pub(super) use self::change::{changes_between, decode_change, encode_change};
 pub(super) use self::collection::CollectionDocument;
+pub(super) use self::decision::{decision_key, decode_decision, encode_ruling, naming_first, naming_second};
+pub(super) use self::frequencies::{encode_frequencies, frequencies_except, frequencies_key};
 pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
 pub(super) use self::record::{RecordDocument, record_content, verdict_content};
 pub(super) use self::signature::{SignatureDocument, filed_of, filed_projection, pairs_of, seqs_value, signed_of};
+pub(super) use self::task::{decode_task, encode_task};
 
 pub(super) const COLLECTIONS: &str = "collections";
 pub(super) const RECORDS: &str = "records";

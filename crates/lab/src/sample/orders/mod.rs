@@ -3,23 +3,23 @@
 //! Two orders on one form look alike and are mostly about different matters; that is what they are for. Some matters are
 //! called in again. An order is a pure function of (orders, seed, share of duplicates, position), as letters are.
 
-mod again;
+mod boilerplate;
 mod forms;
 mod forms_service;
 mod forms_street;
-mod frame;
 mod names;
 mod plan;
-mod tell;
+mod render;
+mod resubmit;
 
 use std::collections::BTreeSet;
 
 use super::grammar::person;
 use super::measure::{Grams, Overlap};
 use super::rng::Rng;
-use again::{Edit, edits};
 use plan::{Matter, Plan};
-use tell::Filled;
+use render::Filled;
+use resubmit::{Edit, edits};
 
 /// Look-alikes that are labelled for each order.
 const NEAREST: usize = 3;

@@ -22,7 +22,7 @@ type JudgedRecords = HashMap<Arc<str>, (Via, Option<Match>)>;
 
 /// What the members of a batch are judged against.
 #[derive(Default)]
-pub(super) struct Earlier {
+pub(super) struct Preceding {
     pub(super) answer: Answer,
     /// Of the whole batch: the highest page of each bucket.
     pub(super) highest: Highest,
@@ -40,7 +40,7 @@ pub(super) struct Earlier {
     is_whole: bool,
 }
 
-impl Earlier {
+impl Preceding {
     /// What the database holds.
     pub(super) fn of(answer: Answer) -> Self {
         Self { answer, is_whole: true, ..Self::default() }

@@ -1,13 +1,11 @@
-//! Decisions, tasks and document frequencies as stored.
+//! Decisions as stored.
 
-use mongodb::bson::spec::BinarySubtype;
-use mongodb::bson::{Binary, Bson, Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 use super::{Number, damaged};
 use doppel_core::record::RecordId;
 use doppel_store::Result;
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
-use doppel_store::tasks::TaskState;
 
 /// `_id` of a decision. The order of these is the order of pairs.
 pub(in super::super) fn decision_key(number: Number, pair: &RecordPair) -> Document {
@@ -23,23 +21,6 @@ pub(in super::super) fn naming_first(number: Number, id: &RecordId) -> Document 
 /// The filter of decisions that name `id` as their higher id.
 pub(in super::super) fn naming_second(number: Number, id: &RecordId) -> Document {
     doc! { "_id.c": number, "_id.b": id.as_str() }
-}
-
-/// `_id` of a version of a collection's document frequencies.
-pub(in super::super) fn frequencies_key(number: Number, version: u32) -> Document {
-    doc! { "c": number, "f": version as i32 }
-}
-
-/// The filter of all versions but one. A range of numbers: a wider one would take in what generations have.
-pub(in super::super) fn frequencies_except(number: Number, version: u32) -> Document {
-    let last = doc! { "c": number, "f": i32::MAX };
-    let range = doc! { "$gte": frequencies_key(number, 0), "$lte": last, "$ne": frequencies_key(number, version) };
-    doc! { "_id": range }
-}
-
-pub(in super::super) fn encode_frequencies(number: Number, version: u32, bytes: &[u8]) -> Document {
-    let data = Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() };
-    doc! { "_id": frequencies_key(number, version), "data": data }
 }
 
 pub(in super::super) fn encode_ruling(ruling: &Ruling) -> Document {
@@ -80,18 +61,4 @@ fn decode_ruling(ruling: &Bson) -> Result<Ruling> {
         note: optional("note"),
         at: ruling.get_str("at").map_err(damaged)?.to_owned(),
     })
-}
-
-/// A task: its state as JSON, whose numbers and keys BSON would not all take, and beside it what is looked up and read.
-pub(in super::super) fn encode_task(task: &TaskState) -> Result<Document> {
-    let status = serde_json::to_value(task.status).map_err(damaged)?;
-    Ok(doc! {
-        "_id": &task.id, "collection": task.collection.as_str(), "kind": &task.kind,
-        "status": status.as_str().unwrap_or_default(), "open": !task.status.is_finished(),
-        "version": task.version as i64, "state": serde_json::to_string(task).map_err(damaged)?,
-    })
-}
-
-pub(in super::super) fn decode_task(document: &Document) -> Result<TaskState> {
-    serde_json::from_str(document.get_str("state").map_err(damaged)?).map_err(damaged)
 }

@@ -5,11 +5,11 @@
 
 use super::super::grammar::{alternatives, clock_time, money, person};
 use super::super::rng::Rng;
-use super::again::Edit;
+use super::boilerplate::{CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, REMARKS, SLIPS, TITLES};
 use super::forms::{Form, form};
-use super::frame::{CHASES, DESKS, ENQUIRY_CHASES, ENQUIRY_DESKS, ENQUIRY_TITLES, REMARKS, SLIPS, TITLES};
 use super::names::{Name, Slot, plain};
 use super::plan::Matter;
+use super::resubmit::Edit;
 
 /// A matter with its slots filled.
 #[derive(Clone, Debug)]

@@ -1,0 +1,21 @@
+//! Tasks as stored.
+
+use mongodb::bson::{Document, doc};
+
+use super::damaged;
+use doppel_store::Result;
+use doppel_store::tasks::TaskState;
+
+/// A task: its state as JSON, whose numbers and keys BSON would not all take, and beside it what is looked up and read.
+pub(in super::super) fn encode_task(task: &TaskState) -> Result<Document> {
+    let status = serde_json::to_value(task.status).map_err(damaged)?;
+    Ok(doc! {
+        "_id": &task.id, "collection": task.collection.as_str(), "kind": &task.kind,
+        "status": status.as_str().unwrap_or_default(), "open": !task.status.is_finished(),
+        "version": task.version as i64, "state": serde_json::to_string(task).map_err(damaged)?,
+    })
+}
+
+pub(in super::super) fn decode_task(document: &Document) -> Result<TaskState> {
+    serde_json::from_str(document.get_str("state").map_err(damaged)?).map_err(damaged)
+}
