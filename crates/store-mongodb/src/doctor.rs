@@ -13,7 +13,7 @@ use super::documents::{
     self, BLOCKS, COLLECTIONS, CollectionDocument, Page, PageDocument, RECORDS, RecordDocument, SIGNATURES,
     SignatureDocument, page_key, record_key, signature_key, signatures_of,
 };
-use super::read::Place;
+use super::read::GenerationKey;
 use super::retry::TxnError;
 use super::{MongoStore, Shared, records_of};
 use doppel_core::collection::{CollectionName, Settings};
@@ -44,7 +44,7 @@ type Suspects = HashMap<String, BTreeSet<Page>>;
 
 /// A generation under examination.
 pub(super) struct Examined<'a> {
-    pub(super) place: Place,
+    pub(super) place: GenerationKey,
     pub(super) settings: &'a Settings,
     /// Not all records are filed in it yet.
     pub(super) is_building: bool,
@@ -75,7 +75,7 @@ async fn examined_generations<'a>(
         .map(|other| (other.id, &other.settings, other.phase == Phase::Building, format!("generation {}: ", other.id)));
     let mut examined_generations = Vec::new();
     for (generation, settings, is_building, prefix) in std::iter::once(live).chain(others) {
-        let place = Place { number: *number, generation };
+        let place = GenerationKey { number: *number, generation };
         let profile = if keys { Some(shared.profile(place, settings).await?) } else { None };
         examined_generations.push(Examined { place, settings, is_building, profile, prefix });
     }
@@ -249,7 +249,7 @@ impl Shared {
     pub(super) async fn both(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         id: &RecordId,
     ) -> std::result::Result<(Option<RecordDocument>, Option<SignatureDocument>), TxnError> {
         let key = doc! { "_id": record_key(place.number, id) };
@@ -264,7 +264,7 @@ impl Shared {
     async fn entries_of(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         at: Page,
         id: &RecordId,
     ) -> std::result::Result<Vec<doppel_core::verdict::Fingerprint>, TxnError> {

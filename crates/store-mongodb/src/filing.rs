@@ -13,9 +13,9 @@ use mongodb::bson::doc;
 use super::Shared;
 use super::documents::{self, SIGNATURES};
 use super::latch::Latched;
-use super::read::{Place, next, signatures_among};
+use super::read::{GenerationKey, next, signatures_among};
 use super::retry::{End, TxnError, Work};
-use super::write::Layout;
+use super::write::IndexWrites;
 use doppel_core::collection::CollectionName;
 use doppel_store::generations::Filing;
 use doppel_store::{GenerationId, Result, StoreError};
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 128;
 impl Shared {
     pub(super) async fn file(&self, name: &CollectionName, generation: GenerationId, batch: &[Filing]) -> Result<u64> {
         let number = self.beside(name, generation).await?;
-        let place = Place { number, generation };
+        let place = GenerationKey { number, generation };
         let mut filed = 0;
         for batch in batch.chunks(AT_ONCE) {
             let mut work = FilingBatch { shared: self, name, place, batch };
@@ -39,7 +39,7 @@ impl Shared {
 struct FilingBatch<'a> {
     shared: &'a Shared,
     name: &'a CollectionName,
-    place: Place,
+    place: GenerationKey,
     batch: &'a [Filing],
 }
 
@@ -61,7 +61,7 @@ impl Work for FilingBatch<'_> {
         }
         let fingerprints = batch.iter().filter_map(|filing| filing.signed.fingerprint());
         let mut highest = shared.highest_pages(session, place, fingerprints).await?;
-        let mut layout = Layout::default();
+        let mut layout = IndexWrites::default();
         for Filing { id, seq, signed } in batch.iter().copied() {
             layout.file((id, *seq, signed), place.generation, Vec::new(), &mut highest);
         }

@@ -6,9 +6,9 @@ use mongodb::options::SessionOptions;
 
 use super::Shared;
 use super::documents::{RECORDS, RecordDocument};
-use super::postings::{Filed, Question};
+use super::postings::{Filed, PostingQuery};
 use super::propose::{Hits, Signatures, Texts};
-use super::read::{Buckets, Place};
+use super::read::{Buckets, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
@@ -21,7 +21,7 @@ const FIRST_TEXTS: usize = 16;
 impl Shared {
     pub(super) async fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
         let known = self.known(&query.collection).await?;
-        let place = Place { number: known.number, generation: query.generation };
+        let place = GenerationKey { number: known.number, generation: query.generation };
         let found = self.read(self.deadline(), || self.look_up(query, place, judge, until)).await;
         if matches!(found, Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_))) {
             self.cache.forget(&query.collection);
@@ -32,14 +32,14 @@ impl Shared {
     async fn look_up(
         &self,
         query: &Query,
-        place: Place,
+        place: GenerationKey,
         judge: &dyn Judge,
         until: Until,
     ) -> std::result::Result<Found, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
-        let mut question = Question::default();
+        let mut question = PostingQuery::default();
         question.add(query.digest.as_ref(), keys);
         let pointer = self.pointer(session, &query.collection).await?;
         let pointer = pointer.filter(|pointer| pointer.number == place.number);
@@ -66,7 +66,7 @@ impl Shared {
     async fn judge_hits(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         query: &Query,
         (mut hits, confirmed): (Hits, &[RecordId]),
         judge: &dyn Judge,

@@ -11,7 +11,7 @@ use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, RawDocument
 
 use super::Shared;
 use super::documents::{self, COLLECTIONS, SIGNATURES, damaged, seq_of};
-use super::read::{Place, next};
+use super::read::{GenerationKey, next};
 use super::retry::TxnError;
 use super::server::Topology;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
@@ -38,13 +38,13 @@ pub(super) type Postings = Vec<Posting>;
 
 /// The digests and keys that are asked for, of one record or of several.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Question {
+pub(super) struct PostingQuery {
     records: usize,
     digests: BTreeSet<[u8; 32]>,
     keys: BTreeSet<i64>,
 }
 
-impl Question {
+impl PostingQuery {
     /// Adds what is asked for one record.
     pub(super) fn add(&mut self, digest: Option<&Digest>, keys: &[PostingKey]) {
         self.records += 1;
@@ -53,7 +53,7 @@ impl Question {
     }
 }
 
-/// The answer to a [`Question`].
+/// The answer to a [`PostingQuery`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     digests: HashMap<[u8; 32], Postings>,
@@ -112,8 +112,8 @@ impl Shared {
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
-        place: Place,
-        question: &Question,
+        place: GenerationKey,
+        question: &PostingQuery,
     ) -> Result<Answer, TxnError> {
         let most = (FEW * question.records).min(FEW_IN_ALL);
         let mut answer = Answer::default();
@@ -180,7 +180,7 @@ impl Shared {
     async fn each_bounded<K: Copy + Eq + std::hash::Hash>(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         filters: impl Iterator<Item = (K, Document)>,
     ) -> Result<HashMap<K, Postings>, TxnError> {
         let filters: Vec<(K, Document)> = filters.collect();
@@ -235,7 +235,7 @@ fn cut(list: &mut Postings) {
     list.truncate(LIMIT);
 }
 
-fn within(place: Place, what: Document) -> Document {
+fn within(place: GenerationKey, what: Document) -> Document {
     let mut filter = doc! { "_id.c": place.number, "_id.g": place.generation.0 as i32 };
     filter.extend(what);
     filter

@@ -11,7 +11,7 @@ use mongodb::ClientSession;
 use super::Shared;
 use super::documents::RecordDocument;
 use super::postings::{Filed, Posting};
-use super::read::{Buckets, Place};
+use super::read::{Buckets, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::rank::{Hit, Scratch};
@@ -181,7 +181,7 @@ impl Shared {
     pub(super) async fn learn(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         all: &mut [Hits],
         texts: &mut Texts,
     ) -> Result<(), TxnError> {
@@ -204,7 +204,7 @@ impl Shared {
     pub(super) async fn read_texts<'a>(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         ids: impl Iterator<Item = &'a str>,
         texts: &mut Texts,
     ) -> Result<(), TxnError> {
@@ -221,7 +221,7 @@ impl Shared {
     pub(super) async fn judged(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         items: &[Proposal],
         (texts, signatures): (&mut Texts, &mut Signatures),
         (judge, immutable): (&dyn Judge, Seq),
@@ -240,7 +240,7 @@ impl Shared {
     pub(super) async fn read_signatures<'a>(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         ids: impl Iterator<Item = &'a str>,
         signatures: &mut Signatures,
     ) -> Result<(), TxnError> {

@@ -27,9 +27,9 @@ use doppel_store::{GenerationId, Seq};
 /// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
 const BATCH: u32 = 1000;
 
-/// Part of a generation.
+/// Names a generation of a collection: what the keys of its documents begin with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct GenerationKey {
     pub(super) number: Number,
     pub(super) generation: GenerationId,
 }
@@ -102,7 +102,7 @@ impl Shared {
     pub(super) async fn highest_pages(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         fingerprints: impl Iterator<Item = Fingerprint>,
     ) -> Result<Highest, TxnError> {
         let buckets: BTreeSet<BucketNumber> = fingerprints.flat_map(documents::buckets).collect();
@@ -133,7 +133,7 @@ impl Shared {
     pub(super) async fn buckets(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         fingerprints: &[Option<Fingerprint>],
         radius: Radius,
     ) -> Result<Vec<Buckets>, TxnError> {
@@ -186,7 +186,7 @@ impl Shared {
     pub(super) async fn texts(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         ids: &[&str],
     ) -> Result<Texts, TxnError> {
         let records = self.in_session(RECORDS);
@@ -219,7 +219,7 @@ impl Shared {
     pub(super) async fn signatures(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         ids: &[&str],
     ) -> Result<Signatures, TxnError> {
         let all = self.in_session(SIGNATURES);
@@ -284,7 +284,7 @@ impl Looking {
 }
 
 /// The filter of what a generation has filed of records.
-pub(super) fn signatures_among(place: Place, ids: &[&str]) -> Document {
+pub(super) fn signatures_among(place: GenerationKey, ids: &[&str]) -> Document {
     let keys = ids.iter().map(|id| doc! { "c": place.number, "g": place.generation.0 as i32, "id": *id });
     doc! { "_id": { "$in": keys.map(Bson::from).collect::<Vec<_>>() } }
 }

@@ -11,9 +11,9 @@ use mongodb::bson::doc;
 use super::Shared;
 use super::doctor::{Examined, is_of};
 use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
-use super::read::Place;
+use super::read::GenerationKey;
 use super::retry::{End, TxnError, Work};
-use super::write::Layout;
+use super::write::IndexWrites;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -22,7 +22,7 @@ use doppel_store::{Result, StoreError};
 
 impl Shared {
     /// The profile of a generation, with the statistics frozen with it: which words are keys may depend on them.
-    pub(super) async fn profile(&self, place: Place, settings: &Settings) -> Result<Profile> {
+    pub(super) async fn profile(&self, place: GenerationKey, settings: &Settings) -> Result<Profile> {
         let statistics = self.statistics(place.number, place.generation).await?;
         let statistics = statistics.map(|bytes| {
             let damaged = || documents::damaged("the statistics of a generation cannot be read");
@@ -97,7 +97,7 @@ impl Work for Mending<'_> {
         let seq = record.record.seq;
         let mut highest = shared.highest_pages(session, place, signed.fingerprint().into_iter()).await?;
         let pairs = signature.filter(|old| old.seq == seq).map(|old| old.pairs).unwrap_or_default();
-        let mut layout = Layout::default();
+        let mut layout = IndexWrites::default();
         layout.file((id, seq, &signed), place.generation, pairs, &mut highest);
         shared.push_entries(session, place.number, &layout).await?;
         shared.remove_empty_pages(session, place.number, &from).await?;

@@ -15,12 +15,12 @@ use doppel_store::{GenerationId, Seq};
 
 /// What is to be filed of records: their signatures, and entries on pages.
 #[derive(Default)]
-pub(super) struct Layout {
+pub(super) struct IndexWrites {
     pub(super) signatures: Vec<SignatureDocument>,
     entries: BTreeMap<Page, Vec<(Fingerprint, RecordId)>>,
 }
 
-impl Layout {
+impl IndexWrites {
     /// Files a record in a generation, on the pages after those of `highest`, which is kept up to date.
     pub(super) fn file(
         &mut self,
@@ -77,7 +77,7 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         number: Number,
-        layout: &Layout,
+        layout: &IndexWrites,
     ) -> Result<(), TxnError> {
         let entries = layout.entries.iter();
         let statements = entries.map(|(page, entries)| documents::push_statement(number, *page, entries));

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::plan::{Old, Plan};
+use super::plan::{Plan, StoredVersion};
 use super::preceding::Preceding;
 use super::{Change, Changed, Member};
 use crate::Shared;
@@ -26,11 +26,11 @@ use crate::documents::{
     signature_key, verdict_content,
 };
 use crate::latch::Latched;
-use crate::postings::Question;
+use crate::postings::PostingQuery;
 use crate::propose::{Hits, Ranked, judge_together};
-use crate::read::{Buckets, Place, Pointer, among, next};
+use crate::read::{Buckets, GenerationKey, Pointer, among, next};
 use crate::retry::{End, TxnError, Work};
-use crate::write::Layout;
+use crate::write::IndexWrites;
 use doppel_core::collection::{CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
@@ -57,7 +57,7 @@ struct Writes {
     new_records: Vec<Document>,
     changed_records: Vec<Document>,
     removed_records: Vec<Document>,
-    layout: Layout,
+    layout: IndexWrites,
     removed_signatures: Vec<Bson>,
     /// Pages that entries of a record leave.
     taken_entries: Vec<(Page, RecordId)>,
@@ -107,7 +107,7 @@ impl<'a> Batch<'a> {
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         }
-        let place = Place { number: pointer.number, generation: pointer.generation };
+        let place = GenerationKey { number: pointer.number, generation: pointer.generation };
         let mut old = self.old(session, place, &pointer.others).await?;
         let overruled = self.overruled(session, pointer).await?;
         let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
@@ -173,16 +173,16 @@ impl<'a> Batch<'a> {
     async fn old(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         others: &[GenerationId],
-    ) -> Result<HashMap<String, Old>> {
+    ) -> Result<HashMap<String, StoredVersion>> {
         let ids: Vec<&str> = self.members.iter().map(|member| member.id().as_str()).collect();
         let records = self.shared.in_session(RECORDS);
         let mut cursor = records.find(among(place.number, &ids)).session(&mut *session).await?;
         let mut found = HashMap::new();
         while cursor.advance(session).await? {
             let record = RecordDocument::decode(cursor.current())?;
-            found.insert(record.record.id.as_str().to_owned(), Old { record, signatures: Vec::new() });
+            found.insert(record.record.id.as_str().to_owned(), StoredVersion { record, signatures: Vec::new() });
         }
         if found.is_empty() {
             return Ok(found);
@@ -209,7 +209,7 @@ impl<'a> Batch<'a> {
     async fn look_up(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         plans: &[Plan<'_>],
     ) -> Result<(Preceding, Vec<Buckets>)> {
         let signed: Vec<Option<&Signed>> = plans
@@ -219,7 +219,7 @@ impl<'a> Batch<'a> {
                 _ => None,
             })
             .collect();
-        let mut question = Question::default();
+        let mut question = PostingQuery::default();
         signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
         let Some(simhash) = self.simhash() else {
             return Ok((Preceding::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
@@ -279,7 +279,7 @@ impl<'a> Batch<'a> {
     async fn concluded(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         (at, member): (usize, &Member),
         registration: &Registration,
         earlier: &mut Preceding,
@@ -309,7 +309,7 @@ impl<'a> Batch<'a> {
     async fn file_standby(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         all: Vec<Standby<'_>>,
         writes: &mut Writes,
     ) -> Result<()> {
@@ -321,7 +321,8 @@ impl<'a> Batch<'a> {
         }
         for (generation, filings) in by_generation {
             let fingerprints = filings.iter().filter_map(|(_, _, signed)| signed.fingerprint());
-            let mut highest = self.shared.highest_pages(session, Place { generation, ..place }, fingerprints).await?;
+            let mut highest =
+                self.shared.highest_pages(session, GenerationKey { generation, ..place }, fingerprints).await?;
             for filing in filings {
                 writes.layout.file(filing, generation, Vec::new(), &mut highest);
             }
@@ -333,7 +334,7 @@ impl<'a> Batch<'a> {
     async fn write(
         &self,
         session: &mut ClientSession,
-        place: Place,
+        place: GenerationKey,
         Latched { pointer, last }: &Latched,
         writes: Writes,
     ) -> Result<()> {
@@ -370,7 +371,7 @@ impl<'a> Batch<'a> {
 /// A record to be put.
 struct Put<'a> {
     registration: &'a Registration,
-    old: Option<Old>,
+    old: Option<StoredVersion>,
     seq: Seq,
 }
 
@@ -379,7 +380,7 @@ impl Put<'_> {
     fn put(
         self,
         conclusion: Conclusion,
-        place: Place,
+        place: GenerationKey,
         near: usize,
         earlier: &mut Preceding,
         writes: &mut Writes,
@@ -411,9 +412,9 @@ impl Put<'_> {
 
 /// Adds to `writes` the new content of a record that reads as before; the record with it.
 fn update(
-    place: Place,
+    place: GenerationKey,
     registration: &Registration,
-    old: Old,
+    old: StoredVersion,
     earlier: &mut Preceding,
     writes: &mut Writes,
 ) -> StoredRecord {
@@ -432,7 +433,7 @@ fn update(
 
 impl Writes {
     /// Takes away what is filed of a record, in every generation.
-    fn take_away(&mut self, place: Place, id: &RecordId, old: &Old) {
+    fn take_away(&mut self, place: GenerationKey, id: &RecordId, old: &StoredVersion) {
         for filed in &old.signatures {
             self.removed_signatures.push(signature_key(place.number, filed.generation, id).into());
             self.taken_entries.extend(filed.places().into_iter().map(|page| (page, id.clone())));
@@ -444,7 +445,7 @@ impl Writes {
         self.logged.push(LoggedChange { number, id: id.clone(), kind });
     }
 
-    fn remove(&mut self, place: Place, id: &RecordId, old: &Old) {
+    fn remove(&mut self, place: GenerationKey, id: &RecordId, old: &StoredVersion) {
         self.take_away(place, id, old);
         self.removed_records.push(record_key(place.number, id));
         self.removed.push(id.clone());

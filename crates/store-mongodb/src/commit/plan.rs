@@ -7,7 +7,7 @@ use doppel_store::{GenerationId, Registered, Registration, Result, StoredRecord}
 
 /// What stands under an id already.
 #[derive(Clone, Debug)]
-pub(super) struct Old {
+pub(super) struct StoredVersion {
     pub(super) record: RecordDocument,
     /// In every generation that it is filed in.
     pub(super) signatures: Vec<SignatureDocument>,
@@ -18,15 +18,15 @@ pub(super) enum Plan<'a> {
     /// Nothing more: this is its outcome.
     Settled(Result<super::Changed>),
     /// A new record, judged; in the place of another if there is one.
-    Put(&'a Registration, Option<Old>),
+    Put(&'a Registration, Option<StoredVersion>),
     /// New content of a record that reads as before, to be filed in the generations that have not got it yet.
-    Update(&'a Registration, Old, Vec<GenerationId>),
-    Remove(Old),
+    Update(&'a Registration, StoredVersion, Vec<GenerationId>),
+    Remove(StoredVersion),
 }
 
 impl<'a> Plan<'a> {
     /// `now` is what the collection's document says, `old` what stands under the id.
-    pub(super) fn of(member: &'a Member, now: Moment<'_>, old: Option<Old>) -> Self {
+    pub(super) fn of(member: &'a Member, now: Moment<'_>, old: Option<StoredVersion>) -> Self {
         match &member.change {
             Change::Register { registration, .. } => {
                 Self::of_registration(registration, now, old).unwrap_or_else(|error| Self::Settled(Err(error)))
@@ -38,7 +38,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn of_registration(registration: &'a Registration, now: Moment<'_>, old: Option<Old>) -> Result<Self> {
+    fn of_registration(registration: &'a Registration, now: Moment<'_>, old: Option<StoredVersion>) -> Result<Self> {
         Ok(match rules::plan(registration, now, old)? {
             rules::Plan::Create => Self::Put(registration, None),
             rules::Plan::Replace(old) => Self::Put(registration, Some(old)),
@@ -51,7 +51,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-impl Standing for Old {
+impl Standing for StoredVersion {
     fn record(&self) -> &StoredRecord {
         &self.record.record
     }
