@@ -179,7 +179,7 @@ impl Index {
             index: Mutex::new(index),
             reader: Mutex::new(reader),
             writer: Mutex::new(None),
-            reached: AtomicU64::new(reached),
+            reached: AtomicU64::new(reached.0),
         };
         Ok(Opened { index, fresh })
     }
@@ -191,7 +191,7 @@ impl Index {
 
     /// Up to which number of the change feed everything can be found.
     pub fn reached(&self) -> Seq {
-        self.reached.load(Ordering::Acquire)
+        Seq(self.reached.load(Ordering::Acquire))
     }
 
     /// Whether it is of this source.
@@ -234,7 +234,7 @@ impl Index {
             prepared.commit().map(drop)
         })?;
         self.reader.lock().reload()?;
-        self.reached.store(reached, Ordering::Release);
+        self.reached.store(reached.0, Ordering::Release);
         Ok(())
     }
 
@@ -312,7 +312,7 @@ impl Index {
         let fields = &self.fields;
         let mut document = TantivyDocument::new();
         document.add_text(fields.id, id.as_str());
-        document.add_u64(fields.seq, *seq);
+        document.add_u64(fields.seq, seq.0);
         document.add_u64(fields.verdict, verdict_code(*verdict));
         extract.time.into_iter().for_each(|time| document.add_i64(fields.time, time));
         extract.identity.into_iter().for_each(|identity| document.add_u64(fields.identity, identity));
@@ -378,7 +378,7 @@ fn create(folder: &Path) -> Result<Found> {
     fs::create_dir_all(folder)?;
     let index = tantivy::Index::create_in_dir(folder, schema().0)?;
     let reader = open_reader(&index)?;
-    Ok((index, reader, 0))
+    Ok((index, reader, Seq(0)))
 }
 
 fn open_reader(index: &tantivy::Index) -> tantivy::Result<IndexReader> {

@@ -407,7 +407,7 @@ impl SegmentCollector for SegmentInOrder {
             Order::Ranked => u64::from(score.max(0.0).to_bits()),
             Order::Newest => self.times.first(doc).map_or(0, |time| time.abs_diff(i64::MIN)),
         };
-        let seq = self.seqs.first(doc).unwrap_or(0);
+        let seq = Seq(self.seqs.first(doc).unwrap_or(0));
         if self.after.is_some_and(|after| (rank, seq) >= (after.rank, after.seq)) {
             return;
         }

@@ -278,7 +278,7 @@ fn for_each_posting(
 /// A record that was found, its terms still unnamed.
 fn described(searcher: &Searcher, at: DocAddress, asked: &Extract, (id, score): (RecordId, f32)) -> Result<Related> {
     let columns = searcher.segment_reader(at.segment_ord).fast_fields();
-    let seq = columns.u64(SEQ)?.first(at.doc_id).unwrap_or(0);
+    let seq = Seq(columns.u64(SEQ)?.first(at.doc_id).unwrap_or(0));
     let theirs = columns.u64(IDENTITY)?.first(at.doc_id);
     let same_petitioner = asked.identity.zip(theirs).map(|(own, theirs)| own == theirs);
     let time = columns.i64(TIME)?.first(at.doc_id);

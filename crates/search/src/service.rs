@@ -219,18 +219,18 @@ impl SearchService {
         let found = self.0.indexes.read().get(collection).cloned();
         match found.filter(|found| found.state.number == state.number) {
             Some(found) => Ok(Known::Index(found)),
-            None if self.store().last_change(collection).await? == 0 => Ok(Known::Empty(state)),
+            None if self.store().last_change(collection).await? == Seq(0) => Ok(Known::Empty(state)),
             None => Err(SearchError::Opening),
         }
     }
 
     async fn as_of(&self, known: &Known) -> Result<AsOf> {
         let (name, number) = match known {
-            Known::Empty(state) => (&state.name, 0),
+            Known::Empty(state) => (&state.name, Seq(0)),
             Known::Index(followed) => (&followed.state.name, followed.index.reached()),
         };
         let last = self.store().last_change(name).await?;
-        Ok(AsOf { number, behind: last.saturating_sub(number) })
+        Ok(AsOf { number, behind: last.0.saturating_sub(number.0) })
     }
 
     /// Asks an index on a thread for what takes time. One that is damaged is made anew.
@@ -284,9 +284,9 @@ impl SearchService {
     /// Follows a collection until it is gone or its settings change.
     async fn follow(&self, state: &Arc<CollectionState>, stopping: &CancellationToken) -> Result<Ended> {
         let name = &state.name;
-        while self.store().last_change(name).await? == 0 {
+        while self.store().last_change(name).await? == Seq(0) {
             tokio::select! {
-                changed = self.store().changed(name, 0) => changed?,
+                changed = self.store().changed(name, Seq(0)) => changed?,
                 () = stopping.cancelled() => return Ok(Ended::Stopped),
             }
         }
@@ -371,7 +371,7 @@ impl SearchService {
         tracing::info!(collection = %name, "the search index is made anew: changes that it does not know of are not logged any more");
         let _writer = self.0.writers.acquire().await.ok();
         self.write(followed, |followed| followed.index.reset()).await?;
-        let mut after = 0;
+        let mut after = Seq(0);
         loop {
             let records = self.store().records(name, after, PIECE).await?;
             let Some(end) = records.last().map(|record| record.seq) else { break };

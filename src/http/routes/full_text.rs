@@ -334,7 +334,7 @@ pub async fn search(
         verdict: params.verdict,
         order: params.order,
         limit: params.limit as usize,
-        after: params.cursor.map(|(rank, seq)| After { rank, seq }),
+        after: params.cursor.map(|(rank, seq)| After { rank, seq: Seq(seq) }),
     };
     let (hits, as_of, marked) = service.search(&collection, wanted).await?;
     let seqs: Vec<Seq> = hits.hits.iter().map(|hit| hit.seq).collect();
@@ -354,7 +354,7 @@ pub async fn search(
         Total::Exactly(count) => (count, true),
         Total::AtLeast(count) => (count, false),
     };
-    let next = hits.next.map(|After { rank, seq }| cursor::encode_pair(rank, seq));
+    let next = hits.next.map(|After { rank, seq }| cursor::encode_pair(rank, seq.0));
     let list = FoundList { items: items.collect(), total: FoundTotal { count, exact }, next, as_of };
     Ok(Json(Timed::since(started, list)))
 }

@@ -8,6 +8,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use doppel_core::collection::Settings;
+use doppel_core::index::Seq;
 use doppel_core::record::RecordId;
 use doppel_core::text::words::Words;
 use doppel_core::verdict::VerdictKind;
@@ -225,14 +226,14 @@ impl<'a> Measuring<'a> {
             // What cannot be read cannot be registered, and is not found.
             let Ok(extract) = index.extractor().extract(row) else { continue };
             if !set.copies.contains(&position) {
-                let (verdict, seq) = (VerdictKind::Original, u64::from(position) + 1);
+                let (verdict, seq) = (VerdictKind::Original, Seq(u64::from(position) + 1));
                 index.put(&Entry { id: id.clone(), seq, verdict, extract: extract.clone() })?;
             }
             if judgements.queries.contains_key(&position) {
                 extracts.insert(position, extract);
             }
         }
-        index.commit(set.records.len() as u64)?;
+        index.commit(Seq(set.records.len() as u64))?;
         let mut left_out: BTreeMap<u32, BTreeSet<u32>> =
             judgements.queries.keys().map(|query| (*query, BTreeSet::from([*query]))).collect();
         for pair in &set.truth {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use doppel_search::index::{Index, Source};
 use doppel_search::query::SearchQuery;
+use doppel_store::Seq;
 
 use crate::{Numbers, letter, open, put, settings};
 
@@ -13,11 +14,11 @@ fn filled(folder: &Path) {
     for at in 0..200_u64 {
         put(&index, &format!("r{at}"), at + 1, &letter(&format!("路灯不亮，三号路{at}号，请维修")));
         if at % 50 == 49 {
-            index.commit(at + 1).expect("a commit");
+            index.commit(Seq(at + 1)).expect("a commit");
         }
     }
     index.remove(&crate::id("r7")).expect("a write");
-    index.commit(201).expect("a commit");
+    index.commit(Seq(201)).expect("a commit");
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -63,13 +64,13 @@ fn a_file_that_is_missing_cut_off_or_noise_is_seen_and_the_index_is_made_anew_or
             let wanted = SearchQuery { text: "路灯".into(), limit: 1000, ..SearchQuery::default() };
             let found = index.search(&settings(), &wanted).expect("an answer").hits.len();
             match fresh {
-                true => assert_eq!((index.reached(), found), (0, 0), "{name:?} {harm}"),
-                false => assert_eq!((index.reached(), found), (201, 199), "{name:?} {harm}"),
+                true => assert_eq!((index.reached(), found), (Seq(0), 0), "{name:?} {harm}"),
+                false => assert_eq!((index.reached(), found), (Seq(201), 199), "{name:?} {harm}"),
             }
             *(if fresh { &mut anew } else { &mut kept }) += 1;
             // Either way it can be written.
             put(&index, "new", 300, &letter("井盖破损"));
-            index.commit(300).expect("a commit");
+            index.commit(Seq(300)).expect("a commit");
         }
     }
     assert!(anew > kept, "{anew} were begun anew, {kept} were not");
@@ -98,10 +99,10 @@ fn resetting_begins_anew() {
     let (index, _) = open(folder.path());
     assert!(index.len() == 199 && index.disk_bytes() > 1000);
     index.reset().expect("a reset");
-    assert!(index.is_empty() && index.reached() == 0);
+    assert!(index.is_empty() && index.reached() == Seq(0));
     put(&index, "a", 1, &letter("路灯不亮"));
-    index.commit(5).expect("a commit");
+    index.commit(Seq(5)).expect("a commit");
     drop(index);
     let (index, fresh) = open(folder.path());
-    assert!(!fresh && index.len() == 1 && index.reached() == 5);
+    assert!(!fresh && index.len() == 1 && index.reached() == Seq(5));
 }

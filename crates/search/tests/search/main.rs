@@ -13,6 +13,7 @@ use doppel_core::collection::{Preset, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::VerdictKind;
 use doppel_search::index::{Entry, Index, Source};
+use doppel_store::Seq;
 use serde_json::{Value, json};
 
 fn settings() -> Settings {
@@ -39,7 +40,7 @@ fn open(folder: &Path) -> (Index, bool) {
 
 fn put(index: &Index, name: &str, seq: u64, row: &Row) {
     let extract = index.extractor().extract(row).expect("a readable row");
-    index.put(&Entry { id: id(name), seq, verdict: VerdictKind::Original, extract }).expect("a write");
+    index.put(&Entry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }).expect("a write");
 }
 
 /// Numbers that look random and are the same each time.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use doppel_search::extract::{Extract, Placed};
 use doppel_search::related::Weights;
+use doppel_store::Seq;
 use serde_json::json;
 
 use crate::{Numbers, id, letter, open, put, row};
@@ -20,7 +21,7 @@ fn the_same_matter_in_other_words_comes_before_the_same_form_about_another() {
     put(&index, "dark", 2, &letter("三号路晚上一片漆黑，灯坏了一个月，希望尽快维修路灯。"));
     put(&index, "waste", 3, &letter("幸福小区门口的垃圾已经连续多日没有清运，居民多次反映没有结果。"));
     put(&index, "bus", 4, &letter("十七路公交车早高峰间隔太长，请增加班次。"));
-    index.commit(4).expect("a commit");
+    index.commit(Seq(4)).expect("a commit");
     let asked = index.extractor().extract(&letter("三号路的路灯坏了，晚上很黑，请维修。")).expect("a row");
     let found = index.related(&asked, None, 10, &Weights::default()).expect("an answer");
     let ids: Vec<_> = found.iter().map(|found| found.id.as_str()).collect();
@@ -46,7 +47,7 @@ fn of_two_that_say_the_same_the_nearer_in_time_and_in_what_it_names_comes_first(
     put(&index, "far", 1, &letter("路灯不亮请维修", "2020-01-01", "甲"));
     put(&index, "near", 2, &letter("路灯不亮请维修", "2024-03-01", "乙"));
     put(&index, "other", 3, &letter("井盖破损请更换", "2024-03-01", "丙"));
-    index.commit(3).expect("a commit");
+    index.commit(Seq(3)).expect("a commit");
     let asked = index.extractor().extract(&letter("路灯不亮", "2024-03-02", "甲")).expect("a row");
     let found = index.related(&asked, None, 10, &Weights { identity: 0.0, ..Weights::default() }).expect("an answer");
     assert_eq!(found[0].id, id("near"));
@@ -66,7 +67,7 @@ fn text_is_ranked_as_bm25_says() {
     for (at, text) in texts.iter().enumerate() {
         put(&index, &format!("r{at}"), at as u64 + 1, &letter(&text.join(" ")));
     }
-    index.commit(60).expect("a commit");
+    index.commit(Seq(60)).expect("a commit");
     let average = texts.iter().map(Vec::len).sum::<usize>() as f32 / texts.len() as f32;
     for asked in &texts[..20] {
         let placed = asked.iter().enumerate().map(|(position, term)| Placed { term: term.clone(), position });

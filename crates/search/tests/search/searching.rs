@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use doppel_core::verdict::VerdictKind;
 use doppel_search::index::{Entry, Index};
 use doppel_search::query::{Order, SearchQuery, Total};
+use doppel_store::Seq;
 use serde_json::json;
 
 use crate::{Numbers, id, letter, open, put, row, settings};
@@ -35,7 +36,7 @@ fn words_phrases_and_exclusions_say_what_must_be_there() {
     {
         put(&index, name, at as u64 + 1, &letter(text));
     }
-    index.commit(4).expect("a commit");
+    index.commit(Seq(4)).expect("a commit");
     assert_eq!(sorted(&index, "路灯"), ["a", "b"]);
     assert_eq!(sorted(&index, "路灯 三号路"), ["a", "b"]);
     assert_eq!(sorted(&index, "\"路灯不亮\""), ["a"]);
@@ -59,10 +60,10 @@ fn filters_leave_out_what_is_not_asked_for() {
         let row = row(&json!({"content": "路灯不亮", "time": time, "user": format!("u{}", day % 3)}));
         let extract = index.extractor().extract(&row).expect("a row");
         let verdict = if day == 1 { VerdictKind::Original } else { VerdictKind::ExactDuplicate };
-        index.put(&Entry { id: id(&day.to_string()), seq: day, verdict, extract }).expect("a write");
+        index.put(&Entry { id: id(&day.to_string()), seq: Seq(day), verdict, extract }).expect("a write");
     }
     put(&index, "timeless", 10, &letter("路灯不亮"));
-    index.commit(10).expect("a commit");
+    index.commit(Seq(10)).expect("a commit");
     let day = |day: i64| Some((1_709_251_200 + (day - 1) * 86_400) * 1_000_000);
     let query = |query: SearchQuery| found(&index, &SearchQuery { limit: 100, order: Order::Newest, ..query });
     let all = SearchQuery::default();
@@ -82,7 +83,7 @@ fn a_category_is_found_in_the_fields_that_are_one() {
     let index = Index::open(folder.path(), source, &settings).expect("an index").index;
     put(&index, "a", 1, &row(&json!({"content": "路灯不亮", "kind": "市政"})));
     put(&index, "b", 2, &row(&json!({"content": "市政路灯", "kind": "环卫"})));
-    index.commit(2).expect("a commit");
+    index.commit(Seq(2)).expect("a commit");
     let wanted = SearchQuery { category: Some("市政".into()), limit: 10, ..SearchQuery::default() };
     let hits = index.search(&settings, &wanted).expect("an answer").hits;
     assert_eq!(hits.iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["a"]);
@@ -99,10 +100,10 @@ fn pages_follow_each_other_without_gaps_or_repeats_in_either_order() {
         let time = format!("2024-03-{:02}", 1 + numbers.below(5));
         put(&index, &format!("r{at}"), at + 1, &row(&json!({"content": words, "time": time})));
         if at % 40 == 0 {
-            index.commit(at + 1).expect("a commit");
+            index.commit(Seq(at + 1)).expect("a commit");
         }
     }
-    index.commit(157).expect("a commit");
+    index.commit(Seq(157)).expect("a commit");
     for order in [Order::Ranked, Order::Newest] {
         let whole = found(&index, &SearchQuery { text: "路灯".into(), order, limit: 1000, ..SearchQuery::default() });
         assert_eq!(whole.iter().collect::<BTreeSet<_>>().len(), 157);
@@ -143,7 +144,7 @@ fn whatever_is_put_removed_and_committed_is_what_is_found() {
                 now.remove(&name);
             }
             8 => {
-                index.commit(step).expect("a commit");
+                index.commit(Seq(step)).expect("a commit");
                 (committed, reached) = (now.clone(), step);
             }
             _ => {
@@ -155,7 +156,7 @@ fn whatever_is_put_removed_and_committed_is_what_is_found() {
                 now = committed.clone();
             }
         }
-        assert_eq!((index.reached(), index.len()), (reached, committed.len() as u64));
+        assert_eq!((index.reached(), index.len()), (Seq(reached), committed.len() as u64));
         for word in 0..5 {
             let having = committed.iter().filter(|(_, own)| **own == word).map(|(name, _)| name.clone());
             assert_eq!(sorted(&index, &format!("\"词语{word}\"")), having.collect::<Vec<_>>(), "step {step}");
