@@ -273,6 +273,7 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::TooManyCollections(..) => {
                 Self::new(StatusCode::CONFLICT, "too_many_collections", detail)
             }
+            doppel_engine::Error::RowsTooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "rows_too_large", detail),
             doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
             doppel_engine::Error::Store(error) => error.into(),
             doppel_engine::Error::Crashed => Self::internal(detail),

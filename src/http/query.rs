@@ -127,6 +127,12 @@ fn read<T: Parameters>(text: &str) -> Result<T, Problem> {
     query.finish().map(|()| value)
 }
 
+impl<A: Parameters, B: Parameters> Parameters for (A, B) {
+    fn read(query: &mut Query) -> Self {
+        (A::read(query), B::read(query))
+    }
+}
+
 /// No parameters at all.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing;

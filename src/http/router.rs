@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::http::routes::{
-    admin, bulk, changes, collections, decisions, explain, full_text, generations, groups, operations, records, search,
-    statistics, tasks,
+    admin, bulk, changes, collections, decisions, explain, generations, groups, lookup, operations, records, rows,
+    search, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -21,14 +21,15 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(collections::put, collections::get, collections::delete))
         .routes(routes!(records::post, records::list))
         .routes(routes!(bulk::bulk))
+        .routes(routes!(rows::get_many))
         .routes(routes!(records::put, records::get, records::delete))
         .routes(routes!(changes::list))
-        .routes(routes!(search::check))
-        .routes(routes!(search::similar, search::similar_to_fingerprint))
-        .routes(routes!(search::similar_to))
-        .routes(routes!(full_text::related))
-        .routes(routes!(full_text::related_to))
-        .routes(routes!(full_text::search))
+        .routes(routes!(lookup::check))
+        .routes(routes!(lookup::similar, lookup::similar_to_fingerprint))
+        .routes(routes!(lookup::similar_to))
+        .routes(routes!(search::related))
+        .routes(routes!(search::related_to))
+        .routes(routes!(search::search))
         .routes(routes!(explain::explain))
         .routes(routes!(groups::list))
         .routes(routes!(groups::get))

@@ -71,7 +71,7 @@ async fn a_record_whose_client_hangs_up_between_append_and_sync_is_there_afterwa
     }
     assert_eq!(shown.expect("the record is there").row.get(), ROW);
     let row = || Row::parse(ROW.as_bytes()).expect("a row");
-    assert!(engine.check(&desk, row()).await.expect("an answer").duplicate, "and in the index");
+    assert!(engine.check(&desk, row(), true).await.expect("an answer").duplicate, "and in the index");
     assert_eq!(engine.collection(&desk).await.expect("the collection").records, 1);
     shutdown.enter(Phase::Draining);
     serving.await.expect("no panic").expect("it ends in order");

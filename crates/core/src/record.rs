@@ -14,6 +14,10 @@ use serde_json::value::RawValue;
 
 use crate::violation::{Violation, child};
 
+mod shown;
+
+pub use shown::{Columns, ShownRow};
+
 /// Longest record id, in UTF-8 bytes: fits an index key of every store.
 pub const MAX_ID_BYTES: usize = 256;
 /// Deepest nesting of a stored value. Rows are flat; this only keeps hostile input off the stack.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::index::{GenerationId, Seq};
-use crate::record::RecordId;
+use crate::record::{RecordId, ShownRow};
 
 /// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -152,6 +152,10 @@ pub struct Match {
     /// group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
+    /// Its row, where rows are asked for (`include=row`, `fields=…`) and it is still stored.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>, required = false))]
+    pub row: Option<ShownRow>,
 }
 
 impl Match {
@@ -169,6 +173,7 @@ impl Match {
             time: None,
             differs: Vec::new(),
             template: false,
+            row: None,
         }
     }
 

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::record::RecordId;
+use doppel_core::record::{RecordId, ShownRow};
 use doppel_core::verdict::{Difference, Match, Verdict};
 use doppel_core::violation::Violation;
 use doppel_store::{GenerationId, Seq};
@@ -51,7 +51,8 @@ pub struct Registration {
 pub struct Check {
     /// Whether there is any match.
     pub duplicate: bool,
-    /// One match, the first found; not necessarily the best or the earliest.
+    /// The best match of those looked at: that of the highest similarity, of several the nearest by fingerprint and then the earliest.
+    /// With `first=true` the first found.
     #[serde(rename = "match")]
     pub found: Option<Match>,
     /// Version of the collection's statistics of text that was judged by; 0: none were counted yet.
@@ -196,6 +197,14 @@ pub struct Explanation {
     pub diff: Vec<DiffPiece>,
     /// Whether a list or the diff was cut short because the texts are long.
     pub truncated: bool,
+    /// The row of `a`, where that is a stored record and rows are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false)]
+    pub row_a: Option<ShownRow>,
+    /// The row of `b`, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false)]
+    pub row_b: Option<ShownRow>,
 }
 
 /// Two fingerprints side by side.

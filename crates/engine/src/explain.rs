@@ -78,6 +78,8 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         passages,
         diff: align(&chars_a, &chars_b).into_iter().map(piece).collect(),
         truncated,
+        row_a: None,
+        row_b: None,
     })
 }
 

@@ -16,10 +16,11 @@ use utoipa::ToSchema;
 
 use crate::answers::PairView;
 use crate::context::Context;
+use crate::rows::Rows;
 use crate::{Engine, Error, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::decisions::RecordPair;
@@ -74,6 +75,10 @@ pub struct GroupView {
     pub first_time: Option<String>,
     /// Time of the latest record.
     pub last_time: Option<String>,
+    /// The row of the record that names it, where rows are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false)]
+    pub row: Option<ShownRow>,
 }
 
 /// One group with its members.
@@ -93,6 +98,10 @@ pub struct GroupDetail {
     pub rejected: Vec<PairView>,
     /// Whether a list was cut short.
     pub truncated: bool,
+    /// The rows of all records that it names, by id, where rows are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, required = false)]
+    pub rows: Option<Rows>,
 }
 
 /// Where a list goes on: the rank and the name of the last group shown.
@@ -437,6 +446,7 @@ impl Groups {
             most_by_one: by_petitioner.values().map(|(records, _)| *records).max().unwrap_or(0),
             first_time: times().min().map(|time| time.to_string()),
             last_time: times().max().map(|time| time.to_string()),
+            row: None,
         }
     }
 
@@ -450,6 +460,7 @@ impl Groups {
             cut: group.cut.iter().take(MAX_MEMBERS).map(pair).collect(),
             rejected: group.rejected.iter().take(MAX_MEMBERS).map(pair).collect(),
             truncated: lists.iter().any(|&length| length > MAX_MEMBERS),
+            rows: None,
         }
     }
 

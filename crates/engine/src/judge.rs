@@ -313,6 +313,7 @@ impl RecordJudge {
             time: other.time.map(|time| time.to_string()),
             differs: measures.differs,
             template,
+            row: None,
         })
     }
 }

@@ -28,6 +28,7 @@ mod read_records;
 pub mod rebuild;
 mod rejudge;
 pub mod replay;
+pub mod rows;
 pub mod runner;
 mod series;
 pub mod tasks;
@@ -47,7 +48,7 @@ use crate::decisions::Rulings;
 use crate::groups::AllGroups;
 use crate::idempotency::Under;
 use crate::judge::RecordJudge;
-pub use crate::lookup::Wanted;
+pub use crate::lookup::{Filter, Wanted};
 pub use crate::series::{Position, Series};
 use crate::unused::unused_members;
 use doppel_core::collection::CollectionName;
@@ -154,6 +155,9 @@ pub enum Error {
     /// What was asked for is not possible as things stand.
     #[error("{0}")]
     Conflict(String),
+    /// The rows asked for are too many bytes for one answer.
+    #[error("the rows of this answer are more than {} MiB; name the columns you need (fields=title,time) or lower the limit", PAGE_BYTES >> 20)]
+    RowsTooLarge,
     /// Well-formed but not acceptable.
     #[error("{}", summary(.0))]
     Invalid(Vec<Violation>),

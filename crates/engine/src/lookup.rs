@@ -1,32 +1,60 @@
 //! Looking up: is there a duplicate, which records are similar, what do two of them share. Nothing is stored.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::answers::{Check, Explanation, SimilarList};
 use crate::context::{Context, Subject};
 use crate::decisions::Rulings;
 use crate::judge::{FingerprintJudge, RecordJudge};
+use crate::tasks::Window;
 use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
 use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
 use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
-use doppel_core::verdict::{Fingerprint, sort_best_first};
+use doppel_core::text::normalise::Normaliser;
+use doppel_core::verdict::{Fingerprint, Match, sort_best_first};
 use doppel_core::violation::Violation;
 use doppel_store::{self, Query, StoreError, Until};
 
 /// Which similar records are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// At most so many, the best.
+    /// At most so many, the best of those that `filter` lets through.
     pub limit: usize,
     /// Also those that share the form and are about another matter, behind the matches.
     pub templates: bool,
+    /// Which of them.
+    pub filter: Filter,
+}
+
+/// Which of the records found are shown. The search itself is the same: what it did not look at is not found by filtering either.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// Submitted in it.
+    pub window: Window,
+    /// One of the petitioner's values, in any form that reads alike.
+    pub identity: Option<String>,
+    /// The least verified similarity; one that was not verified is left out.
+    pub min_similarity: Option<f64>,
+    /// Not these.
+    pub exclude: Vec<RecordId>,
 }
 
 impl Wanted {
     /// Matches only, at most `limit`.
     pub fn matches(limit: usize) -> Self {
-        Self { limit, templates: false }
+        Self { limit, templates: false, filter: Filter::default() }
+    }
+}
+
+impl Filter {
+    /// Whether a match is let through, as far as it says so by itself: all but the identity.
+    fn accepts(&self, found: &Match) -> bool {
+        let time = found.time.as_deref().and_then(|time| time.parse().ok());
+        let alike =
+            self.min_similarity.is_none_or(|least| found.similarity.is_some_and(|similarity| similarity >= least));
+        self.window.holds(time) && alike && !self.exclude.contains(&found.id)
     }
 }
 
@@ -43,13 +71,13 @@ struct Question {
 }
 
 impl Engine {
-    /// "Is this a duplicate?" Stops at the first match, stores nothing.
+    /// "Is this a duplicate?" The best match, or with `first` the first found, where the search stops. Stores nothing.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::Invalid`] where the row cannot be read; [`Error::Store`] with `StaleGeneration`
     /// where generations change too fast.
-    pub async fn check(&self, collection: &CollectionName, row: Row) -> Result<Check> {
-        self.in_live(|| self.check_once(collection, row.clone())).await
+    pub async fn check(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
+        self.in_live(|| self.check_once(collection, row.clone(), first)).await
     }
 
     /// Asks again when another generation went live between signing and looking up.
@@ -63,10 +91,13 @@ impl Engine {
         }
     }
 
-    async fn check_once(&self, collection: &CollectionName, row: Row) -> Result<Check> {
+    async fn check_once(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {
         let except = row.id().cloned();
         let Question { query, judge, statistics, warnings, .. } = self.question(collection, row, except).await?;
-        let found = self.store.find(query, Arc::new(judge), Until::FirstMatch).await?.matches.into_iter().next();
+        let until = if first { Until::FirstMatch } else { Until::Exhausted };
+        let mut matches = self.store.find(query, Arc::new(judge), until).await?.matches;
+        sort_best_first(&mut matches);
+        let found = matches.into_iter().next();
         Ok(Check { duplicate: found.is_some(), found, statistics, warnings })
     }
 
@@ -78,7 +109,7 @@ impl Engine {
     /// where generations change too fast.
     pub async fn similar(&self, collection: &CollectionName, row: Row, wanted: Wanted) -> Result<SimilarList> {
         let except = row.id().cloned();
-        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), wanted)).await
+        self.in_live(|| self.similar_once(collection, row.clone(), except.clone(), &wanted)).await
     }
 
     /// All records similar to a stored one, best first, as far as `wanted`.
@@ -88,7 +119,7 @@ impl Engine {
     /// settings of today.
     pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, wanted: Wanted) -> Result<SimilarList> {
         let row = self.stored_row(collection, id).await?;
-        let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), wanted)).await?;
+        let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), &wanted)).await?;
         // Who stored it was told.
         Ok(SimilarList { warnings: Vec::new(), ..list })
     }
@@ -98,12 +129,12 @@ impl Engine {
         collection: &CollectionName,
         row: Row,
         except: Option<RecordId>,
-        Wanted { limit, templates }: Wanted,
+        wanted: &Wanted,
     ) -> Result<SimilarList> {
         let question = self.question(collection, row, except).await?;
         let Question { query, judge, fingerprint, statistics, warnings } = question;
-        let judge = Arc::new(judge.showing_templates(templates));
-        Ok(SimilarList { statistics, warnings, ..self.list(query, judge, fingerprint, limit).await? })
+        let judge = Arc::new(judge.showing_templates(wanted.templates));
+        Ok(SimilarList { statistics, warnings, ..self.list(query, judge, fingerprint, wanted).await? })
     }
 
     /// Reads and signs `row`, and says what the store is asked for it.
@@ -128,9 +159,9 @@ impl Engine {
         collection: &CollectionName,
         fingerprint: Fingerprint,
         radius: Option<Radius>,
-        limit: usize,
+        wanted: Wanted,
     ) -> Result<SimilarList> {
-        self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, limit)).await
+        self.in_live(|| self.similar_to_fingerprint_once(collection, fingerprint, radius, &wanted)).await
     }
 
     async fn similar_to_fingerprint_once(
@@ -138,7 +169,7 @@ impl Engine {
         collection: &CollectionName,
         fingerprint: Fingerprint,
         radius: Option<Radius>,
-        limit: usize,
+        wanted: &Wanted,
     ) -> Result<SimilarList> {
         let context = self.context(collection).await?;
         let Some(own) = context.state.settings.simhash() else {
@@ -157,7 +188,7 @@ impl Engine {
             confirmed: Vec::new(),
         };
         let judge = Arc::new(FingerprintJudge::new(context, ball));
-        self.list(query, judge, Some(fingerprint), limit).await
+        self.list(query, judge, Some(fingerprint), wanted).await
     }
 
     async fn list(
@@ -165,17 +196,41 @@ impl Engine {
         query: Query,
         judge: Arc<dyn doppel_store::Judge>,
         fingerprint: Option<Fingerprint>,
-        limit: usize,
+        wanted: &Wanted,
     ) -> Result<SimilarList> {
-        let generation = query.generation;
+        let (generation, collection) = (query.generation, query.collection.clone());
         let found = self.store.find(query, judge, Until::Exhausted).await?;
         let (mut similar, truncated) = (found.matches, found.truncated);
+        similar.retain(|found| wanted.filter.accepts(found));
+        self.retain_identity(&collection, &mut similar, wanted.filter.identity.as_deref()).await?;
         sort_best_first(&mut similar);
-        let cut = similar.len() > limit;
-        similar.truncate(limit);
+        let cut = similar.len() > wanted.limit;
+        similar.truncate(wanted.limit);
         let truncated = truncated || cut;
         // By fingerprint alone nothing is verified, and so by no statistics.
         Ok(SimilarList { fingerprint, generation, statistics: 0, similar, truncated, warnings: Vec::new() })
+    }
+
+    /// Keeps the matches of the petitioner `identity`, if one is given. Reads the matching records.
+    async fn retain_identity(
+        &self,
+        collection: &CollectionName,
+        matches: &mut Vec<Match>,
+        identity: Option<&str>,
+    ) -> Result<()> {
+        let Some(identity) = identity else { return Ok(()) };
+        let context = self.context(collection).await?;
+        let wanted = Normaliser::new(context.state.settings.text.simplify).normalise(identity);
+        let mut theirs = HashSet::new();
+        let seqs = matches.iter().map(|found| found.seq).collect();
+        self.each_at(collection, seqs, |record| {
+            if context.keep(&record).is_some_and(|read| read.document.is_by(&wanted)) {
+                theirs.insert(record.seq);
+            }
+        })
+        .await?;
+        matches.retain(|found| theirs.contains(&found.seq));
+        Ok(())
     }
 
     /// What two records share and where they differ.

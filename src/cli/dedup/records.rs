@@ -331,6 +331,7 @@ impl<'a> PairLine<'a> {
             time: _,
             differs,
             template: _,
+            row: _,
         } = found;
         Self {
             a: id.as_str(),

@@ -12,8 +12,9 @@ use utoipa::ToSchema;
 use crate::http::auth::Reader;
 use crate::http::extract::{self, InCollection, JsonBytes};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Params};
+use crate::http::query::Params;
 use crate::http::routes::Timed;
+use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, text_of};
@@ -42,19 +43,31 @@ pub struct SideInput {
 
 /// Explain what two records share and where they differ
 #[utoipa::path(post, path = "/v1/collections/{collection}/explain", operation_id = "explainPair", tag = "search",
-    params(("collection" = CollectionName, Path)), request_body = ExplainInput,
+    params(("collection" = CollectionName, Path), RowParams), request_body = ExplainInput,
     responses((status = 200, description = "the comparison", body = Timed<Explanation>)))]
 pub async fn explain(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    _: Params<Nothing>,
+    Params(rows): Params<RowParams>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<Timed<Explanation>>, Problem> {
     let (a, b) = read(&body)?;
     let started = Instant::now();
-    let answer = app.engine.explain(&collection, a, b).await?;
+    let ids = [stored(&a), stored(&b)];
+    let mut answer = app.engine.explain(&collection, a, b).await?;
+    if let Some(columns) = rows.columns() {
+        let rows = app.engine.rows(&collection, ids.iter().flatten(), &columns).await?;
+        [answer.row_a, answer.row_b] = ids.map(|id| rows.get(&id?).cloned());
+    }
     Ok(Json(Timed::since(started, answer)))
+}
+
+fn stored(side: &Side) -> Option<RecordId> {
+    match side {
+        Side::Stored(id) => Some(id.clone()),
+        Side::Given(_) => None,
+    }
 }
 
 /// The keys of an object, each at most once and no others, values unread.

@@ -12,6 +12,7 @@ use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
+use crate::http::routes::rows::RowParams;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
@@ -83,16 +84,21 @@ pub struct GroupList {
 /// records on, two crowds that only one pair links are two groups until a person confirms that pair. The list is made anew for
 /// every part: groups that change their place between two parts may be missed or shown twice.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups", operation_id = "listGroups", tag = "groups",
-    params(("collection" = CollectionName, Path), ListParams),
+    params(("collection" = CollectionName, Path), ListParams, RowParams),
     responses((status = 200, description = "a part of the list", body = GroupList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<ListParams>,
+    Params((params, rows)): Params<(ListParams, RowParams)>,
 ) -> Result<Json<GroupList>, Problem> {
     let ListParams { order, days, least, limit, cursor } = params;
-    let (items, next) = app.engine.groups(&collection, (order, days), least, cursor, limit).await?;
+    let (mut items, next) = app.engine.groups(&collection, (order, days), least, cursor, limit).await?;
+    if let Some(columns) = rows.columns() {
+        let ids: Vec<RecordId> = items.iter().map(|group| group.id.clone()).collect();
+        let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
+        items.iter_mut().for_each(|group| group.row = rows.remove(&group.id));
+    }
     Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_pair(after.rank, after.first.0)) }))
 }
 
@@ -113,13 +119,20 @@ impl Parameters for GroupParams {
 
 /// Read the group that a record is in
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", operation_id = "getGroup", tag = "groups",
-    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), GroupParams),
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), GroupParams, RowParams),
     responses((status = 200, description = "the group with its members", body = GroupDetail)))]
 pub async fn get(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params(params): Params<GroupParams>,
+    Params((params, rows)): Params<(GroupParams, RowParams)>,
 ) -> Result<Json<GroupDetail>, Problem> {
-    Ok(Json(app.engine.group_of(&collection, &id, params.days).await?))
+    let mut group = app.engine.group_of(&collection, &id, params.days).await?;
+    if let Some(columns) = rows.columns() {
+        let pairs = group.bridges.iter().chain(&group.cut).chain(&group.rejected);
+        let named = pairs.flat_map(|pair| [&pair.earlier, &pair.later]).chain(&group.members).chain([&group.group.id]);
+        let ids: Vec<RecordId> = named.cloned().collect();
+        group.rows = Some(app.engine.rows(&collection, &ids, &columns).await?);
+    }
+    Ok(Json(group))
 }

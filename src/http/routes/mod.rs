@@ -7,12 +7,13 @@ pub mod collections;
 pub mod decisions;
 mod expected;
 pub mod explain;
-pub mod full_text;
 pub mod generations;
 pub mod groups;
 pub mod input;
+pub mod lookup;
 pub mod operations;
 pub mod records;
+pub mod rows;
 pub mod search;
 pub mod settings;
 pub mod statistics;
@@ -23,6 +24,12 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::Error;
+use doppel_engine::tasks::Window;
 
 /// An answer with the time its making took.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -39,6 +46,23 @@ impl<T> Timed<T> {
     pub fn since(started: std::time::Instant, answer: T) -> Self {
         Self { answer, took_us: started.elapsed().as_micros() as u64 }
     }
+}
+
+/// The window between two times in the query, read as those of the collection's records are.
+async fn window(
+    app: &App,
+    collection: &CollectionName,
+    from: Option<&str>,
+    to: Option<&str>,
+) -> Result<Window, Problem> {
+    let window = app.engine.window(collection, from, to).await;
+    window.map_err(|error| match error {
+        Error::Invalid(mut violations) => {
+            violations.iter_mut().for_each(|found| found.pointer = found.pointer.replacen('/', "?", 1));
+            Problem::invalid(violations)
+        }
+        error => error.into(),
+    })
 }
 
 /// 201 with the place of what was created.

@@ -16,6 +16,7 @@ use crate::http::cursor;
 use crate::http::extract::{Idempotent, InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, created, segment};
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
@@ -156,15 +157,19 @@ pub fn count_failure(problem: &Problem) {
 
 /// Read a record with the verdict it was given
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}", operation_id = "getRecord", tag = "records",
-    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded")),
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RowParams),
     responses((status = 200, description = "the record", body = RecordView)))]
 pub async fn get(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    _: Params<Nothing>,
+    Params(rows): Params<RowParams>,
 ) -> Result<Json<RecordView>, Problem> {
-    Ok(Json(app.engine.record(&collection, &id).await?))
+    let mut record = app.engine.record(&collection, &id).await?;
+    if let Some(columns) = rows.columns() {
+        app.engine.show_rows(&collection, &mut record.verdict.similar, &columns).await?;
+    }
+    Ok(Json(record))
 }
 
 /// Delete a record
@@ -224,15 +229,19 @@ pub struct RecordList {
 
 /// List records in the order in which they were stored
 #[utoipa::path(get, path = "/v1/collections/{collection}/records", operation_id = "listRecords", tag = "records",
-    params(("collection" = CollectionName, Path), ListParams),
+    params(("collection" = CollectionName, Path), ListParams, RowParams),
     responses((status = 200, description = "a part of the list", body = RecordList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<ListParams>,
+    Params((params, rows)): Params<(ListParams, RowParams)>,
 ) -> Result<Json<RecordList>, Problem> {
     let after = params.cursor.or(params.since).unwrap_or_default();
-    let page = app.engine.records(&collection, after, params.limit as usize).await?;
+    let mut page = app.engine.records(&collection, after, params.limit as usize).await?;
+    if let Some(columns) = rows.columns() {
+        let matches = page.items.iter_mut().flat_map(|record| &mut record.verdict.similar);
+        app.engine.show_rows(&collection, matches, &columns).await?;
+    }
     Ok(Json(RecordList { items: page.items, next: page.next.map(cursor::encode) }))
 }

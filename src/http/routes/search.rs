@@ -1,159 +1,383 @@
-//! Questions that store nothing: is it a duplicate, what is similar.
+//! Finding records by words: related cases, search.
 
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
-use utoipa::IntoParams;
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::http::auth::Reader;
+use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
-use crate::http::query::{Nothing, Parameters, Params, Query};
-use crate::http::routes::Timed;
+use crate::http::query::{Parameters, Params, Query};
+use crate::http::routes::{Timed, window};
 use crate::http::state::App;
-use doppel_core::collection::{CollectionName, Radius};
-use doppel_core::record::RecordId;
-use doppel_core::verdict::Fingerprint;
-use doppel_engine::Wanted;
-use doppel_engine::answers::{Check, SimilarList};
+use doppel_core::collection::{CollectionName, Role};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::text::normalise::Normaliser;
+use doppel_core::verdict::{Relation, VerdictKind};
+use doppel_engine::{Error, Wanted};
+use doppel_search::fragments::fragments;
+use doppel_search::query::{After, MAX_QUESTION_CHARS, Order, SearchQuery, Total};
+use doppel_search::service::{AsOf, SearchError, SearchService};
+use doppel_store::{Seq, StoredRecord};
 
-/// Similar records in an answer, unless asked otherwise, and at most: no more than that are ever verified.
-const SIMILAR_LIMITS: (u64, u64) = (20, 256);
+/// Related records in an answer, unless asked otherwise, and at most.
+const RELATED_LIMITS: (u64, u64) = (10, 100);
+/// Records in an answer to a search, unless asked otherwise, and at most.
+const SEARCH_LIMITS: (u64, u64) = (20, 100);
+/// Duplicates that are told from other related records: as many as are ever verified.
+const MOST_DUPLICATES: usize = 256;
 
-/// Ask whether a row is a duplicate
-///
-/// Stops at the first match and stores nothing.
-#[utoipa::path(post, path = "/v1/collections/{collection}/check", operation_id = "checkRow", tag = "search",
-    params(("collection" = CollectionName, Path)),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
-    responses((status = 200, description = "whether there is any match", body = Timed<Check>)))]
-pub async fn check(
-    _: Reader,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    _: Params<Nothing>,
-    RowBody(row): RowBody,
-) -> Result<Json<Timed<Check>>, Problem> {
-    let started = Instant::now();
-    let answer = app.engine.check(&collection, row).await?;
-    Ok(Json(Timed::since(started, answer)))
-}
-
-/// How many similar records.
-#[derive(Clone, Copy, Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct SimilarParams {
-    /// Most records in the answer, 1 to 256; 20 unless given.
-    #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
-    pub limit: u64,
-    /// `true`: also records of the same form about another matter, behind the matches and marked `template`.
-    #[param(value_type = Option<bool>)]
-    pub templates: bool,
-}
-
-impl Parameters for SimilarParams {
-    fn read(query: &mut Query) -> Self {
-        let templates = query.parsed("templates", "invalid_parameter", "give true or false");
-        Self { limit: limit(query), templates: templates.unwrap_or(false) }
-    }
-}
-
-fn limit(query: &mut Query) -> u64 {
-    query.number("limit", 1, SIMILAR_LIMITS.1).unwrap_or(SIMILAR_LIMITS.0)
-}
-
-impl SimilarParams {
-    fn wanted(self) -> Wanted {
-        Wanted { limit: self.limit as usize, templates: self.templates }
-    }
-}
-
-/// Find all records similar to a row
-///
-/// Best first. Stores nothing. A row whose `id` is stored does not find itself.
-#[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
-    params(("collection" = CollectionName, Path), SimilarParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
-    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
-pub async fn similar(
-    _: Reader,
-    State(app): State<App>,
-    InCollection(collection): InCollection,
-    Params(params): Params<SimilarParams>,
-    RowBody(row): RowBody,
-) -> Result<Json<Timed<SimilarList>>, Problem> {
-    let started = Instant::now();
-    let answer = app.engine.similar(&collection, row, params.wanted()).await?;
-    Ok(Json(Timed::since(started, answer)))
-}
-
-/// Find all records similar to a stored one
-#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/similar", operation_id = "listSimilarToRecord", tag = "search",
-    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), SimilarParams),
-    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
-pub async fn similar_to(
-    _: Reader,
-    State(app): State<App>,
-    InRecord(collection, id): InRecord,
-    Params(params): Params<SimilarParams>,
-) -> Result<Json<Timed<SimilarList>>, Problem> {
-    let started = Instant::now();
-    let answer = app.engine.similar_to(&collection, &id, params.wanted()).await?;
-    Ok(Json(Timed::since(started, answer)))
-}
-
-/// A fingerprint and how far around it to look.
-#[derive(Clone, Copy, Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct FingerprintParams {
-    /// 16 lower-case hexadecimal digits.
-    #[param(value_type = String, pattern = "^[0-9a-f]{16}$", required = true)]
-    pub fingerprint: Fingerprint,
-    /// Greatest Hamming distance, 0 to 15; the collection's own unless given.
-    #[param(value_type = Option<u8>, minimum = 0, maximum = 15)]
-    pub radius: Option<u8>,
-    /// Most records in the answer, 1 to 256; 20 unless given.
-    #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
-    pub limit: u64,
-}
-
-impl Parameters for FingerprintParams {
-    fn read(query: &mut Query) -> Self {
-        const EXPECTED: &str = "a fingerprint is 16 lower-case hexadecimal digits";
-        let fingerprint = match query.take("fingerprint") {
-            None => {
-                query.refuse("fingerprint", "missing_parameter", EXPECTED);
-                None
-            }
-            Some(text) => text.parse().map_err(|_| query.refuse("fingerprint", "invalid_fingerprint", EXPECTED)).ok(),
-        };
-        Self {
-            // A refused one never reaches the handler.
-            fingerprint: fingerprint.unwrap_or(Fingerprint(0)),
-            radius: query.number("radius", 0, 15).map(|radius| radius as u8),
-            limit: limit(query),
+impl From<SearchError> for Problem {
+    fn from(error: SearchError) -> Self {
+        let detail = error.to_string();
+        match error {
+            SearchError::Off => off(),
+            SearchError::UnknownCollection(name) => Error::UnknownCollection(name).into(),
+            SearchError::UnknownRecord(name, id) => Error::UnknownRecord(name, id).into(),
+            SearchError::Invalid(violations) => Self::invalid(violations),
+            SearchError::Opening => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
+            // It is made anew.
+            SearchError::Index(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "search_opening", detail),
+            SearchError::Engine(error) => error.into(),
         }
     }
 }
 
-/// Find all records near a fingerprint
+fn off() -> Problem {
+    Problem::new(StatusCode::CONFLICT, "search_disabled", "search is turned off; search.enabled turns it on")
+}
+
+fn service(app: &App) -> Result<&SearchService, Problem> {
+    app.search.as_ref().ok_or_else(off)
+}
+
+/// How many related records.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RelatedParams {
+    /// Most records in the answer, 1 to 100; 10 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
+    pub limit: u64,
+}
+
+impl Parameters for RelatedParams {
+    fn read(query: &mut Query) -> Self {
+        Self { limit: query.number("limit", 1, RELATED_LIMITS.1).unwrap_or(RELATED_LIMITS.0) }
+    }
+}
+
+/// A record that probably concerns the same matter.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RelatedRecord {
+    /// Its id.
+    pub id: RecordId,
+    /// How much it has of what the question has, 0 to 1: a place in a ranking, no probability.
+    pub score: f32,
+    /// Whether it is a duplicate, as `similar` lists them.
+    pub duplicate: bool,
+    /// The terms that both have which weigh most, heaviest first: at most five.
+    pub terms: Vec<String>,
+    /// Whether the petitioner is the same (`repeat`) or another (`shared`); `null` where either is not known.
+    pub relation: Option<Relation>,
+    /// When it was submitted (RFC 3339, UTC).
+    pub time: Option<String>,
+}
+
+/// Records that probably concern the same matter.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RelatedList {
+    /// The records, the most probable first.
+    pub related: Vec<RelatedRecord>,
+    /// How far the answer is up to date.
+    pub as_of: AsOf,
+}
+
+/// Find cases that are related to a row
 ///
-/// Nearest first, by fingerprint alone: nothing is verified.
-#[utoipa::path(get, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToFingerprint", tag = "search",
-    params(("collection" = CollectionName, Path), FingerprintParams),
-    responses((status = 200, description = "the records within the radius", body = Timed<SimilarList>)))]
-pub async fn similar_to_fingerprint(
+/// Records that most probably concern the same matter, in whatever words: a ranking, never a verdict. Duplicates are among them,
+/// marked as such. Stores nothing. A row whose `id` is stored does not find itself.
+#[utoipa::path(post, path = "/v1/collections/{collection}/related", operation_id = "listRelatedToRow", tag = "search",
+    params(("collection" = CollectionName, Path), RelatedParams),
+    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    responses((status = 200, description = "related records", body = Timed<RelatedList>),
+        (status = 409, description = "`search_disabled`: search is turned off")))]
+pub async fn related(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<FingerprintParams>,
-) -> Result<Json<Timed<SimilarList>>, Problem> {
+    Params(params): Params<RelatedParams>,
+    RowBody(row): RowBody,
+) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
-    let FingerprintParams { fingerprint, radius, limit } = params;
-    let answer =
-        app.engine.similar_to_fingerprint(&collection, fingerprint, radius.map(Radius), limit as usize).await?;
-    Ok(Json(Timed::since(started, answer)))
+    let service = service(&app)?;
+    let similar = app.engine.similar(&collection, row.clone(), Wanted::matches(MOST_DUPLICATES)).await?;
+    let except = row.id().cloned();
+    let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
+    let list = list(service, &collection, row, except, params, &duplicates).await?;
+    Ok(Json(Timed::since(started, list)))
+}
+
+/// Find cases that are related to a stored record
+#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/related", operation_id = "listRelatedToRecord", tag = "search",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RelatedParams),
+    responses((status = 200, description = "related records", body = Timed<RelatedList>),
+        (status = 409, description = "`search_disabled`: search is turned off")))]
+pub async fn related_to(
+    _: Reader,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    Params(params): Params<RelatedParams>,
+) -> Result<Json<Timed<RelatedList>>, Problem> {
+    let started = Instant::now();
+    let service = service(&app)?;
+    let similar = app.engine.similar_to(&collection, &id, Wanted::matches(MOST_DUPLICATES)).await?;
+    let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
+    let row = app.engine.stored_row(&collection, &id).await?;
+    let list = list(service, &collection, row, Some(id), params, &duplicates).await?;
+    Ok(Json(Timed::since(started, list)))
+}
+
+async fn list(
+    service: &SearchService,
+    collection: &CollectionName,
+    row: Row,
+    except: Option<RecordId>,
+    params: RelatedParams,
+    duplicates: &HashSet<RecordId>,
+) -> Result<RelatedList, Problem> {
+    let (found, as_of) = service.related(collection, row, except, params.limit as usize).await?;
+    let related = found.into_iter().map(|found| RelatedRecord {
+        duplicate: duplicates.contains(&found.id),
+        relation: found.same_petitioner.map(|same| if same { Relation::Repeat } else { Relation::Shared }),
+        time: found.time.and_then(shown),
+        id: found.id,
+        score: (found.score * 10_000.0).round() / 10_000.0,
+        terms: found.terms,
+    });
+    Ok(RelatedList { related: related.collect(), as_of })
+}
+
+fn shown(micros: i64) -> Option<String> {
+    Some(Timestamp::from_microsecond(micros).ok()?.to_string())
+}
+
+/// What is searched for.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SearchParams {
+    /// Words that a record must have, phrases in double quotes; one behind a minus it must not have. All records unless given.
+    #[param(value_type = Option<String>, max_length = 1000)]
+    pub q: String,
+    /// Only records submitted from this time on (as times are written in the collection).
+    #[param(value_type = Option<String>)]
+    pub from: Option<String>,
+    /// Only records submitted before this time.
+    #[param(value_type = Option<String>)]
+    pub to: Option<String>,
+    /// Only records of this petitioner, as the `identity` field says it.
+    #[param(value_type = Option<String>)]
+    pub identity: Option<String>,
+    /// Only records with this value in a field of role `whole`.
+    #[param(value_type = Option<String>)]
+    pub category: Option<String>,
+    /// Only records that were given this verdict.
+    #[param(value_type = Option<VerdictKind>)]
+    pub verdict: Option<VerdictKind>,
+    /// `ranked`, the best first; or `newest`, the latest first. The best first unless given, without `q` the latest.
+    #[param(value_type = Option<String>)]
+    pub order: Order,
+    /// Most records in the answer, 1 to 100; 20 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
+    pub limit: u64,
+    /// Where an earlier answer's `next` said to go on, with the same question.
+    #[param(value_type = Option<String>)]
+    pub cursor: Option<(u64, u64)>,
+}
+
+impl Parameters for SearchParams {
+    fn read(query: &mut Query) -> Self {
+        let q = query.take("q").unwrap_or_default();
+        if q.chars().count() > MAX_QUESTION_CHARS {
+            query.refuse("q", "too_long", &format!("give at most {MAX_QUESTION_CHARS} characters"));
+        }
+        let default = if q.trim().is_empty() { Order::Newest } else { Order::Ranked };
+        let order = match query.take("order").as_deref() {
+            None => default,
+            Some("ranked") => Order::Ranked,
+            Some("newest") => Order::Newest,
+            Some(_) => {
+                query.refuse("order", "invalid_parameter", "give ranked or newest");
+                default
+            }
+        };
+        let verdict = query.take("verdict").and_then(|word| {
+            let verdict = serde_json::from_value(Value::String(word)).ok();
+            if verdict.is_none() {
+                let expected = "give original, exact_duplicate, near_duplicate or too_short";
+                query.refuse("verdict", "invalid_parameter", expected);
+            }
+            verdict
+        });
+        Self {
+            q,
+            from: query.take("from"),
+            to: query.take("to"),
+            identity: query.take("identity"),
+            category: query.take("category"),
+            verdict,
+            order,
+            limit: query.number("limit", 1, SEARCH_LIMITS.1).unwrap_or(SEARCH_LIMITS.0),
+            cursor: query.cursor(cursor::decode_pair),
+        }
+    }
+}
+
+/// A range of a text, in Unicode characters.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct CharRange {
+    /// The first character.
+    pub start: usize,
+    /// The one behind the last.
+    pub end: usize,
+}
+
+/// A piece of a field in which what was searched for stands.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct FieldFragment {
+    /// The field.
+    pub field: String,
+    /// The piece, as it was received.
+    pub text: String,
+    /// Where it stands in the field.
+    #[serde(flatten)]
+    pub at: CharRange,
+    /// What to mark, in characters of the field.
+    pub marked: Vec<CharRange>,
+}
+
+/// A record that was found.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct FoundRecord {
+    /// Its id.
+    pub id: RecordId,
+    /// How well it fits; 0 where the latest come first.
+    pub score: f32,
+    /// The verdict that it was given.
+    pub verdict: VerdictKind,
+    /// When it was submitted (RFC 3339, UTC).
+    pub time: Option<String>,
+    /// Pieces of its texts in which what was searched for stands.
+    pub fragments: Vec<FieldFragment>,
+}
+
+/// How many records were found.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct FoundTotal {
+    /// So many.
+    pub count: u64,
+    /// Whether it is just so many; otherwise there are more.
+    pub exact: bool,
+}
+
+/// Records that were found.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct FoundList {
+    /// The records, in order.
+    pub items: Vec<FoundRecord>,
+    /// How many there are in all: exact up to 10,000.
+    pub total: FoundTotal,
+    /// The `cursor` of the next part; `null` at the end.
+    pub next: Option<String>,
+    /// How far the answer is up to date.
+    pub as_of: AsOf,
+}
+
+/// Search the records of a collection
+///
+/// Every word and every phrase in double quotes must be there, what stands behind a minus must not.
+#[utoipa::path(get, path = "/v1/collections/{collection}/search", operation_id = "searchRecords", tag = "search",
+    params(("collection" = CollectionName, Path), SearchParams),
+    responses((status = 200, description = "a part of what was found", body = Timed<FoundList>),
+        (status = 409, description = "`search_disabled`: search is turned off")))]
+pub async fn search(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params(params): Params<SearchParams>,
+) -> Result<Json<Timed<FoundList>>, Problem> {
+    let started = Instant::now();
+    let service = service(&app)?;
+    let window = window(&app, &collection, params.from.as_deref(), params.to.as_deref()).await?;
+    let wanted = SearchQuery {
+        text: params.q,
+        from: window.from.map(|time| time.as_microsecond()),
+        to: window.to.map(|time| time.as_microsecond()),
+        identity: params.identity,
+        category: params.category,
+        verdict: params.verdict,
+        order: params.order,
+        limit: params.limit as usize,
+        after: params.cursor.map(|(rank, seq)| After { rank, seq: Seq(seq) }),
+    };
+    let (hits, as_of, marked) = service.search(&collection, wanted).await?;
+    let seqs: Vec<Seq> = hits.hits.iter().map(|hit| hit.seq).collect();
+    let records = app.engine.store().records_at(&collection, &seqs).await?;
+    let records: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
+    let texts = Texts::of(&app, &collection).await?;
+    // One that is gone since is not shown.
+    let shown = hits.hits.iter().filter_map(|hit| Some((hit, records.get(&hit.seq)?)));
+    let items = shown.map(|(hit, record)| FoundRecord {
+        id: hit.id.clone(),
+        score: hit.score,
+        verdict: record.verdict.kind,
+        time: hit.time.and_then(self::shown),
+        fragments: texts.fragments(record, &marked),
+    });
+    let (count, exact) = match hits.total {
+        Total::Exactly(count) => (count, true),
+        Total::AtLeast(count) => (count, false),
+    };
+    let next = hits.next.map(|After { rank, seq }| cursor::encode_pair(rank, seq.0));
+    let list = FoundList { items: items.collect(), total: FoundTotal { count, exact }, next, as_of };
+    Ok(Json(Timed::since(started, list)))
+}
+
+/// Where fragments are looked for.
+struct Texts {
+    fields: Vec<String>,
+    normaliser: Normaliser,
+}
+
+impl Texts {
+    async fn of(app: &App, collection: &CollectionName) -> Result<Self, Problem> {
+        let settings = app.engine.collection(collection).await?.settings;
+        let texts = settings.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
+        let fields = texts.map(|field| field.name.to_string()).collect();
+        Ok(Self { fields, normaliser: Normaliser::new(settings.text.simplify) })
+    }
+
+    fn fragments(&self, record: &StoredRecord, marked: &[String]) -> Vec<FieldFragment> {
+        let Ok(Value::Object(row)) = serde_json::from_str(&record.row) else { return Vec::new() };
+        let mut found = Vec::new();
+        for field in &self.fields {
+            let Some(text) = row.get(field).and_then(Value::as_str) else { continue };
+            for fragment in fragments(text, marked, |text| self.normaliser.normalise(text)) {
+                let range = |range: std::ops::Range<usize>| CharRange { start: range.start, end: range.end };
+                let piece = text.chars().skip(fragment.at.start).take(fragment.at.len()).collect();
+                let marked = fragment.marked.into_iter().map(range).collect();
+                found.push(FieldFragment { field: field.clone(), text: piece, at: range(fragment.at), marked });
+            }
+        }
+        found
+    }
 }

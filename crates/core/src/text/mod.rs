@@ -85,6 +85,12 @@ impl Document {
         self.fields.is_empty()
     }
 
+    /// Whether one of the petitioner's values is `identity`, which is normalised.
+    pub fn is_by(&self, identity: &str) -> bool {
+        let mut values = self.identity.iter().flat_map(|values| values.split(reader::SEPARATOR));
+        !identity.is_empty() && values.any(|value| value == identity)
+    }
+
     /// Whether both name the same address in the same field of role `url`.
     pub fn shares_address(&self, other: &Self) -> bool {
         let mut addresses = self.fields.iter().filter(|field| field.role == crate::collection::Role::Url);

@@ -11,7 +11,7 @@ use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
 
 /// Separates the values of several `identity` fields: normalised text never holds it.
-const SEPARATOR: char = '\u{1F}';
+pub(super) const SEPARATOR: char = '\u{1F}';
 
 /// The normal form of a field has at most so many times its bytes ...
 const MOST_GROWTH: usize = 4;

@@ -1,0 +1,79 @@
+//! Rows shown beside the ids of records, whole or some of their columns.
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::Entries;
+
+/// Which columns of a row are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// The row as it came.
+    All,
+    /// Those with these names, in the row's own order; one that a row does not have is absent.
+    Named(Vec<String>),
+}
+
+/// A row as it is shown: a JSON object, its values as they came.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(value_type = Object))]
+pub struct ShownRow(Box<RawValue>);
+
+impl ShownRow {
+    /// Those `columns` of a stored row. O(bytes of the row).
+    ///
+    /// # Errors
+    /// The text is no JSON object.
+    pub fn of(row: &str, columns: &Columns) -> Result<Self, serde_json::Error> {
+        let Columns::Named(names) = columns else { return RawValue::from_string(row.to_owned()).map(Self) };
+        let Entries(entries) = serde_json::from_str(row)?;
+        let mut shown = String::from("{");
+        for (name, value) in entries.iter().filter(|(name, _)| names.contains(name)) {
+            if shown.len() > 1 {
+                shown.push(',');
+            }
+            shown += &serde_json::to_string(name)?;
+            shown.push(':');
+            shown += value.get();
+        }
+        shown.push('}');
+        RawValue::from_string(shown).map(Self)
+    }
+
+    /// Its JSON text.
+    pub fn json(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for ShownRow {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
+    }
+}
+
+impl Serialize for ShownRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_asked_for_are_shown_as_they_came() {
+        let row = r#"{ "title" : "路灯\u4e0d亮", "no": 12345678901234567890.10, "a\"b": [1, {"c":2}], "time":null }"#;
+        let shown = |names: &[&str]| {
+            let columns = Columns::Named(names.iter().map(|&name| name.to_owned()).collect());
+            ShownRow::of(row, &columns).unwrap().json().to_owned()
+        };
+        assert_eq!(ShownRow::of(row, &Columns::All).unwrap().json(), row);
+        assert_eq!(shown(&["no", "title", "unknown"]), r#"{"title":"路灯\u4e0d亮","no":12345678901234567890.10}"#);
+        assert_eq!(shown(&["a\"b", "time"]), r#"{"a\"b":[1, {"c":2}],"time":null}"#);
+        assert_eq!(shown(&["unknown"]), "{}");
+        assert!(ShownRow::of("[", &Columns::All).is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! Rows beside the ids of records that an answer names, and many records at once.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::answers::RecordView;
+use crate::{Engine, Error, PAGE_BYTES, Result};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{Columns, RecordId, ShownRow};
+use doppel_core::verdict::Match;
+use doppel_store::StoreError;
+
+/// Rows by id.
+pub type Rows = BTreeMap<RecordId, ShownRow>;
+
+/// Records asked for by their ids.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Records {
+    /// In the order asked; `null` where no such record is stored.
+    pub items: Vec<Option<RecordView>>,
+    /// The ids that are not stored, in the order asked.
+    pub missing: Vec<RecordId>,
+    /// Number of ids answered, where the answer ends before the last because it would be too long: ask for those from there on.
+    /// `null` where all are answered.
+    pub next: Option<usize>,
+}
+
+impl Engine {
+    /// The rows of those of `ids` that are stored. O(ids) reads.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::RowsTooLarge`] where they are more than 8 MiB.
+    pub async fn rows(
+        &self,
+        collection: &CollectionName,
+        ids: impl IntoIterator<Item = &RecordId> + Send,
+        columns: &Columns,
+    ) -> Result<Rows> {
+        let (mut rows, mut bytes) = (Rows::new(), 0);
+        let mut ids: Vec<&RecordId> = ids.into_iter().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let Some(record) = self.store.record(collection, id).await? else { continue };
+            let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
+            let row = ShownRow::of(&record.row, columns).map_err(damaged)?;
+            bytes += row.json().len();
+            if bytes > PAGE_BYTES && !rows.is_empty() {
+                return Err(Error::RowsTooLarge);
+            }
+            rows.insert(id.clone(), row);
+        }
+        Ok(rows)
+    }
+
+    /// Puts beside each of `matches` its row, where it is still stored.
+    ///
+    /// # Errors
+    /// Those of [`Engine::rows`].
+    pub async fn show_rows(
+        &self,
+        collection: &CollectionName,
+        matches: impl IntoIterator<Item = &mut Match>,
+        columns: &Columns,
+    ) -> Result<()> {
+        let mut matches: Vec<&mut Match> = matches.into_iter().collect();
+        let ids: Vec<RecordId> = matches.iter().map(|found| found.id.clone()).collect();
+        let rows = self.rows(collection, &ids, columns).await?;
+        for found in &mut matches {
+            found.row = rows.get(&found.id).cloned();
+        }
+        Ok(())
+    }
+
+    /// The records with these ids, in this order: no more once they hold 8 MiB of rows. O(ids) reads.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn records_of(&self, collection: &CollectionName, ids: Vec<RecordId>) -> Result<Records> {
+        let mut answer = Records { items: Vec::with_capacity(ids.len()), missing: Vec::new(), next: None };
+        let mut bytes = 0;
+        for id in ids {
+            if bytes >= PAGE_BYTES {
+                answer.next = Some(answer.items.len());
+                break;
+            }
+            let view = match self.store.record(collection, &id).await? {
+                Some(record) => Some(self.view(collection, record).await?),
+                None => None,
+            };
+            bytes += view.as_ref().map_or(0, |view| view.row.get().len());
+            if view.is_none() {
+                answer.missing.push(id);
+            }
+            answer.items.push(view);
+        }
+        Ok(answer)
+    }
+}

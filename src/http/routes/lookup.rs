@@ -1,0 +1,231 @@
+//! Questions that store nothing: is it a duplicate, what is similar.
+
+#![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use utoipa::IntoParams;
+
+use crate::http::auth::Reader;
+use crate::http::extract::{InCollection, InRecord, RowBody};
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Params, Query};
+use crate::http::routes::rows::RowParams;
+use crate::http::routes::{Timed, window};
+use crate::http::state::App;
+use doppel_core::collection::{CollectionName, Radius};
+use doppel_core::record::RecordId;
+use doppel_core::verdict::Fingerprint;
+use doppel_engine::answers::{Check, SimilarList};
+use doppel_engine::{Filter, Wanted};
+
+/// Similar records in an answer, unless asked otherwise, and at most: no more than that are ever verified.
+const SIMILAR_LIMITS: (u64, u64) = (20, 256);
+
+/// How far to search.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CheckParams {
+    /// `true`: stop at the first match, which need not be the best.
+    #[param(value_type = Option<bool>)]
+    pub first: bool,
+}
+
+impl Parameters for CheckParams {
+    fn read(query: &mut Query) -> Self {
+        Self { first: query.parsed("first", "invalid_parameter", "give true or false").unwrap_or(false) }
+    }
+}
+
+/// Most ids that are left out of an answer: no more records are ever verified.
+const MOST_EXCLUDED: usize = 256;
+
+/// Ask whether a row is a duplicate
+///
+/// Names the best match and stores nothing. With `first=true` the search stops at the first match, which costs less.
+#[utoipa::path(post, path = "/v1/collections/{collection}/check", operation_id = "checkRow", tag = "search",
+    params(("collection" = CollectionName, Path), CheckParams, RowParams),
+    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    responses((status = 200, description = "whether there is any match", body = Timed<Check>)))]
+pub async fn check(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params((params, rows)): Params<(CheckParams, RowParams)>,
+    RowBody(row): RowBody,
+) -> Result<Json<Timed<Check>>, Problem> {
+    let started = Instant::now();
+    let mut answer = app.engine.check(&collection, row, params.first).await?;
+    if let Some(columns) = rows.columns() {
+        app.engine.show_rows(&collection, &mut answer.found, &columns).await?;
+    }
+    Ok(Json(Timed::since(started, answer)))
+}
+
+/// How many similar records.
+#[derive(Clone, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SimilarParams {
+    /// Most records in the answer, 1 to 256; 20 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
+    pub limit: u64,
+    /// `true`: also records of the same form about another matter, behind the matches and marked `template`.
+    #[param(value_type = Option<bool>)]
+    pub templates: bool,
+    /// Only records submitted from this time on (as times are written in the collection); those without a time are left out.
+    #[param(value_type = Option<String>)]
+    pub from: Option<String>,
+    /// Only records submitted before this time; those without a time are left out.
+    #[param(value_type = Option<String>)]
+    pub to: Option<String>,
+    /// Only records of this petitioner: one of their `identity` values reads like this.
+    #[param(value_type = Option<String>)]
+    pub identity: Option<String>,
+    /// Only records of at least this verified similarity, 0 to 1.
+    #[param(value_type = Option<f64>, minimum = 0, maximum = 1)]
+    pub min_similarity: Option<f64>,
+    /// Not the records with these ids, separated by commas; at most 256.
+    #[param(value_type = Option<String>)]
+    pub exclude: Vec<RecordId>,
+}
+
+impl Parameters for SimilarParams {
+    fn read(query: &mut Query) -> Self {
+        const SIMILARITY: &str = "give a number from 0 to 1";
+        let templates = query.parsed("templates", "invalid_parameter", "give true or false").unwrap_or(false);
+        let (from, to) = (query.take("from"), query.take("to"));
+        let min_similarity = query.parsed::<f64>("min_similarity", "invalid_parameter", SIMILARITY);
+        if min_similarity.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
+            query.refuse("min_similarity", "out_of_range", SIMILARITY);
+        }
+        let identity = query.take("identity");
+        let exclude = excluded(query);
+        Self { limit: limit(query), templates, from, to, identity, min_similarity, exclude }
+    }
+}
+
+fn excluded(query: &mut Query) -> Vec<RecordId> {
+    let Some(list) = query.take("exclude") else { return Vec::new() };
+    let ids: Result<Vec<RecordId>, String> = list.split(',').take(MOST_EXCLUDED + 1).map(RecordId::new).collect();
+    match ids {
+        Ok(ids) if ids.len() <= MOST_EXCLUDED => return ids,
+        Ok(_) => query.refuse("exclude", "out_of_range", &format!("give at most {MOST_EXCLUDED} ids")),
+        Err(reason) => query.refuse("exclude", "invalid_id", &reason),
+    }
+    Vec::new()
+}
+
+fn limit(query: &mut Query) -> u64 {
+    query.number("limit", 1, SIMILAR_LIMITS.1).unwrap_or(SIMILAR_LIMITS.0)
+}
+
+impl SimilarParams {
+    async fn wanted(self, app: &App, collection: &CollectionName) -> Result<Wanted, Problem> {
+        let Self { limit, templates, from, to, identity, min_similarity, exclude } = self;
+        let window = window(app, collection, from.as_deref(), to.as_deref()).await?;
+        let filter = Filter { window, identity, min_similarity, exclude };
+        Ok(Wanted { limit: limit as usize, templates, filter })
+    }
+}
+
+async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, rows: RowParams) -> Result<(), Problem> {
+    match rows.columns() {
+        Some(columns) => Ok(app.engine.show_rows(name, &mut list.similar, &columns).await?),
+        None => Ok(()),
+    }
+}
+
+/// Find all records similar to a row
+///
+/// Filters (`from`, `to`, `identity`, `min_similarity`, `exclude`) choose among what the search found, before `limit` cuts the list:
+/// `truncated` then says that the search was cut short, or that more than `limit` records pass them. Best first. Stores nothing. A row whose `id` is stored does not find itself.
+#[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
+    params(("collection" = CollectionName, Path), SimilarParams, RowParams),
+    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
+pub async fn similar(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params((params, rows)): Params<(SimilarParams, RowParams)>,
+    RowBody(row): RowBody,
+) -> Result<Json<Timed<SimilarList>>, Problem> {
+    let started = Instant::now();
+    let wanted = params.wanted(&app, &collection).await?;
+    let mut answer = app.engine.similar(&collection, row, wanted).await?;
+    show_rows(&app, &collection, &mut answer, rows).await?;
+    Ok(Json(Timed::since(started, answer)))
+}
+
+/// Find all records similar to a stored one
+#[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/similar", operation_id = "listSimilarToRecord", tag = "search",
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), SimilarParams, RowParams),
+    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
+pub async fn similar_to(
+    _: Reader,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    Params((params, rows)): Params<(SimilarParams, RowParams)>,
+) -> Result<Json<Timed<SimilarList>>, Problem> {
+    let started = Instant::now();
+    let wanted = params.wanted(&app, &collection).await?;
+    let mut answer = app.engine.similar_to(&collection, &id, wanted).await?;
+    show_rows(&app, &collection, &mut answer, rows).await?;
+    Ok(Json(Timed::since(started, answer)))
+}
+
+/// A fingerprint and how far around it to look.
+#[derive(Clone, Copy, Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct FingerprintParams {
+    /// 16 lower-case hexadecimal digits.
+    #[param(value_type = String, pattern = "^[0-9a-f]{16}$", required = true)]
+    pub fingerprint: Fingerprint,
+    /// Greatest Hamming distance, 0 to 15; the collection's own unless given.
+    #[param(value_type = Option<u8>, minimum = 0, maximum = 15)]
+    pub radius: Option<u8>,
+    /// Most records in the answer, 1 to 256; 20 unless given.
+    #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
+    pub limit: u64,
+}
+
+impl Parameters for FingerprintParams {
+    fn read(query: &mut Query) -> Self {
+        const EXPECTED: &str = "a fingerprint is 16 lower-case hexadecimal digits";
+        let fingerprint = match query.take("fingerprint") {
+            None => {
+                query.refuse("fingerprint", "missing_parameter", EXPECTED);
+                None
+            }
+            Some(text) => text.parse().map_err(|_| query.refuse("fingerprint", "invalid_fingerprint", EXPECTED)).ok(),
+        };
+        Self {
+            // A refused one never reaches the handler.
+            fingerprint: fingerprint.unwrap_or(Fingerprint(0)),
+            radius: query.number("radius", 0, 15).map(|radius| radius as u8),
+            limit: limit(query),
+        }
+    }
+}
+
+/// Find all records near a fingerprint
+///
+/// Nearest first, by fingerprint alone: nothing is verified.
+#[utoipa::path(get, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToFingerprint", tag = "search",
+    params(("collection" = CollectionName, Path), FingerprintParams, RowParams),
+    responses((status = 200, description = "the records within the radius", body = Timed<SimilarList>)))]
+pub async fn similar_to_fingerprint(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Params((params, rows)): Params<(FingerprintParams, RowParams)>,
+) -> Result<Json<Timed<SimilarList>>, Problem> {
+    let started = Instant::now();
+    let FingerprintParams { fingerprint, radius, limit } = params;
+    let wanted = Wanted::matches(limit as usize);
+    let mut answer = app.engine.similar_to_fingerprint(&collection, fingerprint, radius.map(Radius), wanted).await?;
+    show_rows(&app, &collection, &mut answer, rows).await?;
+    Ok(Json(Timed::since(started, answer)))
+}

@@ -1,0 +1,134 @@
+//! Rows beside the ids in answers: which are asked for, and many records at once.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::http::auth::Reader;
+use crate::http::extract::{InCollection, JsonBytes};
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Parameters, Params, Query};
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{Columns, MAX_FIELDS, RecordId, text_of};
+use doppel_core::violation::Violation;
+use doppel_engine::rows::Records;
+
+/// Most ids of one question.
+const MOST_IDS: usize = 1000;
+
+/// Which rows an answer carries beside the ids of the records it names.
+#[derive(Clone, Debug, Default, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RowParams {
+    /// `row`: the whole rows of the records named in the answer. Not together with `fields`.
+    #[param(value_type = Option<String>, pattern = "^row$")]
+    pub include: bool,
+    /// Only these columns of the rows, separated by commas; one that a row does not have is absent.
+    #[param(value_type = Option<String>)]
+    pub fields: Option<Vec<String>>,
+}
+
+impl Parameters for RowParams {
+    fn read(query: &mut Query) -> Self {
+        let include = query.take("include");
+        if include.as_deref().is_some_and(|include| include != "row") {
+            query.refuse("include", "invalid_parameter", "give row");
+        }
+        let fields = query.take("fields").map(|fields| fields.split(',').map(str::to_owned).collect::<Vec<_>>());
+        if let Some(fields) = &fields
+            && (fields.iter().any(String::is_empty) || fields.len() > MAX_FIELDS)
+        {
+            let detail = format!("give 1 to {MAX_FIELDS} names of columns, separated by commas");
+            query.refuse("fields", "invalid_parameter", &detail);
+        }
+        if include.is_some() && fields.is_some() {
+            query.refuse("fields", "invalid_parameter", "give include=row or fields, not both");
+        }
+        Self { include: include.is_some(), fields }
+    }
+}
+
+impl RowParams {
+    /// The columns to show; `None` where no rows are asked for.
+    pub fn columns(self) -> Option<Columns> {
+        match self.fields {
+            Some(names) => Some(Columns::Named(names)),
+            None => self.include.then_some(Columns::All),
+        }
+    }
+}
+
+/// The records asked for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetInput {
+    /// Their ids, at most 1,000.
+    #[schema(value_type = Vec<RecordId>, min_items = 1, max_items = 1000)]
+    ids: Vec<String>,
+}
+
+/// Read many records by their ids
+///
+/// In the order asked. An answer ends once it holds 8 MiB of rows; `next` then says how many of the ids it answers.
+#[utoipa::path(post, path = "/v1/collections/{collection}/records/_get", operation_id = "getRecords", tag = "records",
+    params(("collection" = CollectionName, Path)), request_body = GetInput,
+    responses((status = 200, description = "the records with their verdicts", body = Records)))]
+pub async fn get_many(
+    _: Reader,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<Records>, Problem> {
+    Ok(Json(app.engine.records_of(&collection, ids(&body)?).await?))
+}
+
+fn ids(body: &[u8]) -> Result<Vec<RecordId>, Problem> {
+    let invalid = |pointer: &str, code, detail: &str| Problem::invalid(vec![Violation::new(pointer, code, detail)]);
+    let text = text_of(body)?;
+    let input: GetInput = serde_json::from_str(text).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => {
+            invalid("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else")
+        }
+        _ => {
+            let detail = format!("the body is not valid JSON (line {}, column {})", error.line(), error.column());
+            Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", detail)
+        }
+    })?;
+    // serde also reads a list of the members' values; nobody means that.
+    if !text.trim_start().starts_with('{') {
+        return Err(invalid("", "invalid_value", "give {\"ids\": [\"…\", …]} and nothing else"));
+    }
+    if !(1..=MOST_IDS).contains(&input.ids.len()) {
+        return Err(invalid("/ids", "out_of_range", &format!("give 1 to {MOST_IDS} ids")));
+    }
+    let id = |(at, id): (usize, &String)| {
+        RecordId::new(id).map_err(|reason| invalid(&format!("/ids/{at}"), "invalid_id", &reason))
+    };
+    input.ids.iter().enumerate().map(id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_a_list_of_1_to_1000_in_an_object() {
+        let refused = |body: &str| {
+            let problem = ids(body.as_bytes()).unwrap_err();
+            let body = problem.body("");
+            (body.status, body.code, body.errors[0].pointer.clone())
+        };
+        assert_eq!(ids(r#"{"ids":["甲","甲"]}"#.as_bytes()).unwrap().len(), 2);
+        assert_eq!(refused("{"), (400, "malformed_body", String::new()));
+        assert_eq!(refused(r#"[["a"]]"#), (422, "invalid_value", String::new()));
+        assert_eq!(refused(r#"{"ids":["a"],"x":1}"#), (422, "invalid_value", String::new()));
+        assert_eq!(refused(r#"{"ids":[]}"#), (422, "out_of_range", "/ids".into()));
+        assert_eq!(refused(r#"{"ids":["a",""]}"#), (422, "invalid_id", "/ids/1".into()));
+        let many = serde_json::json!({ "ids": vec!["a"; 1001] }).to_string();
+        assert_eq!(refused(&many), (422, "out_of_range", "/ids".into()));
+    }
+}

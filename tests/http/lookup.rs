@@ -1,0 +1,339 @@
+//! What the questions that store nothing answer: check, similar, by fingerprint, explain; and which texts are read alike.
+
+use std::collections::BTreeSet;
+
+use crate::support::{Desk, Rng, expect_problem, ids};
+use serde_json::{Value, json};
+
+const LAMPS: &str = "幸福小区东门外的路灯从上个月初开始就全部不亮了。晚上老人和孩子出行十分不便。上周还有人摔伤。\
+                     我们多次向物业反映。至今没有人来修理。";
+const MARKET: &str = "菜市场门口的摊贩每天清早占道经营。上班的车辆堵成一条长龙。公交车也进不了站。城管来了就走。";
+
+/// Re-submissions of [`LAMPS`], each of its own kind.
+fn variants() -> [(&'static str, String); 6] {
+    [
+        ("same", LAMPS.to_owned()),
+        ("one-word", LAMPS.replace("摔伤", "跌倒")),
+        ("ending", format!("{LAMPS}请尽快派人查看。")),
+        ("moved", format!("我们多次向物业反映。至今没有人来修理。{}", &LAMPS[..LAMPS.find("我们").expect("there")])),
+        ("quoted", format!("上个月我写过一封信。信里说。{LAMPS}一个月过去了还是老样子。电话打不通。信箱没有回音。")),
+        ("half", format!("{}。楼道里的灯也坏了两盏。", LAMPS.split("。上周").next().expect("there"))),
+    ]
+}
+
+fn row(content: &str) -> Value {
+    json!({"title": "来信", "content": content})
+}
+
+fn with_variants(name: &str) -> Desk {
+    let desk = Desk::new(name);
+    desk.register("market", &row(MARKET));
+    for (id, content) in variants() {
+        desk.register(id, &row(&content));
+    }
+    desk
+}
+
+/// What two answers must have in common.
+fn without_time(mut answer: Value) -> Value {
+    answer.as_object_mut().expect("an object").remove("took_us");
+    answer
+}
+
+#[test]
+fn similar_lists_every_match_best_first_up_to_the_limit() {
+    let desk = with_variants("similar");
+    let all = desk.ask("POST", "/similar", &row(LAMPS));
+    let found: BTreeSet<&str> = ids(&all["similar"]).into_iter().collect();
+    assert_eq!(found, variants().iter().map(|(id, _)| *id).collect());
+    assert_eq!((&all["similar"][0]["id"], &all["truncated"]), (&json!("same"), &json!(false)));
+    let likeness: Vec<f64> = all["similar"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|m| m["similarity"].as_f64().expect("a number"))
+        .collect();
+    assert!(likeness.is_sorted_by(|a, b| a >= b), "{likeness:?}");
+    for limit in [1, 2, 6, 256] {
+        let some = desk.ask("POST", &format!("/similar?limit={limit}"), &row(LAMPS));
+        let expected: Vec<Value> = all["similar"].as_array().expect("a list").iter().take(limit).cloned().collect();
+        assert_eq!((&some["similar"], &some["truncated"]), (&json!(expected), &json!(limit < 6)), "limit {limit}");
+    }
+    // A stored record does not find itself, neither by its id nor by a row that carries it.
+    let mut own = row(LAMPS);
+    own["id"] = json!("same");
+    let by_row = desk.ask("POST", "/similar", &own);
+    assert_eq!(ids(&by_row["similar"]).len(), 5);
+    assert!(!ids(&by_row["similar"]).contains(&"same"));
+    assert_eq!(without_time(desk.ask("GET", "/records/same/similar", &Value::Null)), without_time(by_row));
+    let two = desk.ask("GET", "/records/same/similar?limit=2", &Value::Null);
+    assert_eq!((ids(&two["similar"]).len(), &two["truncated"]), (2, &json!(true)));
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 7, "questions store nothing");
+    expect_problem(&desk.send("POST", "/similar?limit=0", &row(LAMPS)), 422, "out_of_range");
+}
+
+#[test]
+fn check_says_whether_there_is_any_match() {
+    let desk = with_variants("check");
+    let yes = desk.ask("POST", "/check", &row(&format!("再次来信。{LAMPS}")));
+    assert_eq!(yes["duplicate"], true);
+    let names = variants().map(|(id, _)| json!(id));
+    assert!(names.contains(&yes["match"]["id"]), "{yes}");
+    let exact = desk.ask("POST", "/check", &row(MARKET));
+    assert_eq!((&exact["match"]["id"], &exact["match"]["via"][0]), (&json!("market"), &json!("exact")));
+    let no = desk.ask(
+        "POST",
+        "/check",
+        &row("河边的健身器材锈迹斑斑。踏板断裂。孩子们玩耍时划破了手。居委会说没有经费更换。"),
+    );
+    assert_eq!((&no["duplicate"], &no["match"]), (&json!(false), &Value::Null));
+    let mut own = row(MARKET);
+    own["id"] = json!("market");
+    assert_eq!(desk.ask("POST", "/check", &own)["duplicate"], false, "a record is no duplicate of itself");
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 7);
+}
+
+#[test]
+fn every_radius_finds_exactly_the_fingerprints_within_it() {
+    let desk = with_variants("radius");
+    let mut stored: Vec<(String, u64)> = Vec::new();
+    for item in desk.ask("GET", "/records", &Value::Null)["items"].as_array().expect("items") {
+        let fingerprint = u64::from_str_radix(item["fingerprint"].as_str().expect("one"), 16).expect("hexadecimal");
+        stored.push((item["id"].as_str().expect("an id").to_owned(), fingerprint));
+    }
+    let mut random = Rng::new(7);
+    let mut seen = 0;
+    for radius in 0..=15_u32 {
+        for (_, near) in &stored {
+            // As many bits away as the radius, one less and one more.
+            for bits in radius.saturating_sub(1)..=radius + 1 {
+                let mut asked = *near;
+                while (asked ^ near).count_ones() < bits {
+                    asked ^= 1 << random.below(64);
+                }
+                let mut expected: Vec<(u32, usize)> = stored
+                    .iter()
+                    .enumerate()
+                    .map(|(at, (_, fingerprint))| ((fingerprint ^ asked).count_ones(), at))
+                    .filter(|(distance, _)| *distance <= radius)
+                    .collect();
+                expected.sort_unstable();
+                let path = format!("/similar?fingerprint={asked:016x}&radius={radius}");
+                let answer = desk.ask("GET", &path, &Value::Null);
+                let found = answer["similar"].as_array().expect("a list");
+                let pairs: Vec<(&str, u64)> = found
+                    .iter()
+                    .map(|m| (m["id"].as_str().expect("an id"), m["distance"].as_u64().expect("a number")))
+                    .collect();
+                let expected: Vec<(&str, u64)> =
+                    expected.iter().map(|(distance, at)| (stored[*at].0.as_str(), u64::from(*distance))).collect();
+                assert_eq!(pairs, expected, "{path}");
+                for found in found {
+                    assert_eq!((&found["via"], &found["similarity"]), (&json!(["simhash"]), &Value::Null));
+                }
+                seen += pairs.len();
+            }
+        }
+    }
+    assert!(seen > 200, "{seen} matches show little");
+
+    let (_, some) = &stored[0];
+    let asked = |mask: u64, more: &str| format!("/similar?fingerprint={:016x}{more}", some ^ mask);
+    let own = |path: &str| ids(&desk.ask("GET", path, &Value::Null)["similar"]).contains(&"market");
+    assert!(own(&asked(0b111, "")) && !own(&asked(0b1111, "")), "the collection's own radius is 3");
+    let limited = desk.ask("GET", &asked(0, "&radius=15&limit=1"), &Value::Null);
+    assert_eq!((ids(&limited["similar"]), &limited["fingerprint"]), (vec!["market"], &json!(format!("{some:016x}"))));
+    for wrong in ["&radius=16", "&radius=99999999999"] {
+        expect_problem(&desk.send("GET", &asked(0, wrong), &Value::Null), 422, "out_of_range");
+    }
+    expect_problem(&desk.send("GET", &asked(0, "&radius=-1"), &Value::Null), 422, "invalid_parameter");
+    let without = Desk::with("radius-none", &json!({"channels": [{"scheme": "shingle"}]}));
+    let problem = expect_problem(&without.send("GET", &asked(0, ""), &Value::Null), 422, "no_fingerprints");
+    assert_eq!(problem["errors"][0]["pointer"], "?fingerprint");
+}
+
+#[test]
+fn explain_says_of_a_pair_what_the_search_said() {
+    let desk = with_variants("explain");
+    for found in desk.ask("POST", "/similar", &row(LAMPS))["similar"].as_array().expect("a list") {
+        let pair = json!({"a": {"row": row(LAMPS)}, "b": {"id": found["id"]}});
+        let explained = desk.ask("POST", "/explain", &pair);
+        assert_eq!((&explained["matches"], &explained["via"]), (&json!(true), &found["via"]), "{found}");
+        assert_eq!(explained["exact"], found["id"] == "same");
+        for measure in ["jaccard", "containment"] {
+            assert_eq!(explained[measure], found[measure], "{found}");
+        }
+        assert_eq!(explained["fingerprints"]["distance"], found["distance"]);
+        let bits: Vec<u64> = explained["fingerprints"]["differing_bits"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|bit| bit.as_u64().expect("a number"))
+            .collect();
+        assert_eq!(json!(bits.len()), found["distance"]);
+        let parsed = |side: &str| {
+            u64::from_str_radix(explained["fingerprints"][side].as_str().expect("one"), 16).expect("hexadecimal")
+        };
+        assert_eq!(bits.iter().fold(0, |mask, bit| mask | 1 << bit), parsed("a") ^ parsed("b"));
+        assert!(bits.is_sorted_by(|a, b| a > b));
+    }
+    let market = json!({"a": {"id": "market"}, "b": {"id": "same"}});
+    let explained = desk.ask("POST", "/explain", &market);
+    assert_eq!((&explained["matches"], &explained["exact"]), (&json!(false), &json!(false)));
+}
+
+#[test]
+fn explain_shows_where_two_texts_agree_and_differ() {
+    let desk = Desk::new("explain-texts");
+    let (a, b) = (format!("第一段。{LAMPS}"), format!("{LAMPS}末尾一句。"));
+    desk.register("a", &json!({"title": "路灯", "content": a, "user": "李娟"}));
+    let explained = desk.ask(
+        "POST",
+        "/explain",
+        &json!({"a": {"id": "a"}, "b": {"row": {"title": "路灯", "content": b, "id": "not-stored"}}}),
+    );
+    let pieces = explained["diff"].as_array().expect("a list");
+    let side = |own: &str| -> String {
+        pieces.iter().filter(|p| p["kind"] == "equal" || p["kind"] == own).filter_map(|p| p["text"].as_str()).collect()
+    };
+    let (text_a, text_b) = (format!("路灯\n{a}"), format!("路灯\n{b}"));
+    assert_eq!((side("only_a"), side("only_b")), (text_a.clone(), text_b.clone()));
+    let passage = &explained["passages"][0];
+    let (text, chars) =
+        (passage["text"].as_str().expect("text"), passage["chars"].as_u64().expect("a number") as usize);
+    assert!(text.contains(LAMPS) && text.chars().count() == chars, "{passage}");
+    for (whole, at) in [(&text_a, "at_a"), (&text_b, "at_b")] {
+        let at = passage[at].as_u64().expect("a number") as usize;
+        assert_eq!(whole.chars().skip(at).take(chars).collect::<String>(), text);
+    }
+    let fields = explained["fields"].as_array().expect("a list");
+    assert_eq!((&fields[0]["name"], &fields[0]["jaccard"]), (&json!("title"), &json!(1.0)));
+    assert_eq!(fields[1]["name"], "content");
+    assert!(fields[1]["jaccard"].as_f64().is_some_and(|jaccard| jaccard > 0.5 && jaccard < 1.0));
+    let terms = |list: &str| -> BTreeSet<String> {
+        let items = explained[list].as_array().expect("a list").iter();
+        items.map(|feature| feature["term"].as_str().expect("a term").to_owned()).collect()
+    };
+    assert!(terms("shared_features").contains("路灯") && terms("only_b").contains("末尾"), "{explained}");
+    assert!(terms("shared_features").is_disjoint(&terms("only_a")) && terms("only_a").is_disjoint(&terms("only_b")));
+    assert_eq!(explained["truncated"], false);
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1);
+
+    let swapped =
+        desk.ask("POST", "/explain", &json!({"a": {"row": {"title": "路灯", "content": b}}, "b": {"id": "a"}}));
+    for same in ["matches", "via", "jaccard", "containment", "fields"] {
+        assert_eq!(swapped[same], explained[same], "{same}");
+    }
+    assert_eq!((&swapped["only_a"], &swapped["only_b"]), (&explained["only_b"], &explained["only_a"]));
+}
+
+#[test]
+fn spellings_of_one_text_are_exact_duplicates() {
+    let desk = Desk::new("spellings");
+    let plain = "幸福小区东门外的路灯从上个月开始全部不亮了,ABC123 楼道也是一片漆黑,老人出门办事很不方便";
+    desk.register("plain", &json!({"content": plain}));
+    let traditional = "幸福小區東門外的路燈從上個月開始全部不亮了,ABC123 樓道也是一片漆黑,老人出門辦事很不方便";
+    let spellings = [
+        ("traditional", traditional.to_owned()),
+        ("full-width", plain.replace("ABC123", "ＡＢＣ１２３").replace(',', "，")),
+        ("lower-case", plain.replace("ABC", "abc")),
+        ("spaces", format!("\t{} \n", plain.replace(' ', "\u{3000}\r\n  "))),
+        ("invisible", plain.replace("路灯", "路\u{200b}灯")),
+        ("all", traditional.replace("ABC123 ", "ａＢc１2３\u{a0}")),
+    ];
+    for (id, content) in spellings {
+        let found = desk.register(id, &json!({"content": content}));
+        assert_eq!((&found["verdict"], &found["duplicate_of"]), (&json!("exact_duplicate"), &json!("plain")), "{id}");
+        assert_eq!(desk.get(id)["row"]["content"], content, "what came is kept");
+    }
+    assert_eq!(desk.register("other-field", &json!({"title": plain}))["verdict"], "near_duplicate");
+
+    let strict = Desk::with("spellings-strict", &json!({"text": {"simplify": false}}));
+    strict.register("plain", &json!({"content": plain}));
+    assert_ne!(strict.register("traditional", &json!({"content": traditional}))["verdict"], "exact_duplicate");
+    let numbers = Desk::new("spellings-numbers");
+    numbers.register("number", &json!({"content": 12345}));
+    assert_eq!(numbers.register("text", &json!({"content": "12345"}))["duplicate_of"], "number");
+}
+
+#[test]
+fn whole_values_and_addresses_count_as_their_roles_say() {
+    let settings = json!({"fields": [
+        {"name": "category", "role": "whole", "weight": 2},
+        {"name": "content", "role": "text"},
+        {"name": "link", "role": "url"},
+        {"name": "note", "role": "ignore"},
+    ]});
+    let desk = Desk::with("roles", &settings);
+    let case = |category: &str, link: &str, note: &str| json!({"category": category, "content": LAMPS, "link": link, "note": note, "title": "not named here"});
+    desk.register("a", &case("城市建设与市政公用", "http://example.org/A", "one"));
+    for (id, row, kind) in [
+        ("same", case("城市建设与市政公用", "\tHTTP://Example.ORG/A ", "two"), "exact_duplicate"),
+        ("page", case("交通运输管理", "http://example.org/A", "one"), "exact_duplicate"),
+        ("category", case("交通运输管理", "http://example.org/B", "one"), "near_duplicate"),
+        ("path", case("城市建设与市政公用", "http://example.org/a", "one"), "near_duplicate"),
+    ] {
+        let found = desk.register(id, &row);
+        assert_eq!((&found["verdict"], &found["duplicate_of"]), (&json!(kind), &json!("a")), "{id}");
+    }
+    let explain = |b: &str| desk.ask("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": b}}));
+    let category = explain("category");
+    let only = |list: &str| -> Vec<&str> {
+        category[list].as_array().expect("a list").iter().filter_map(|feature| feature["term"].as_str()).collect()
+    };
+    assert_eq!(
+        (only("only_a"), only("only_b")),
+        (vec!["城市建设与市政公用"], vec!["交通运输管理"]),
+        "one feature each"
+    );
+    let path = explain("path");
+    assert_eq!((&path["exact"], &path["jaccard"]), (&json!(false), &json!(1.0)), "an address is no text");
+
+    let link = |path: &str| json!({"link": format!("https://example.org/{path}")});
+    assert_eq!(desk.register("l1", &link("case/1"))["verdict"], "too_short");
+    assert_eq!(desk.register("l2", &link("case/1"))["duplicate_of"], "l1");
+    assert_eq!(desk.register("l3", &link("case/2"))["verdict"], "too_short");
+}
+
+#[test]
+fn english_and_mixed_texts_are_found_too() {
+    let desk = Desk::new("mixed");
+    let english = "The streetlights outside the east gate of Happiness Garden have been out since early last month. \
+                   Elderly residents cannot walk safely at night, and one person fell last week. \
+                   Nobody from the property management company has answered our calls.";
+    let mixed = "The property manager 物业公司 of Happiness Garden 幸福小区 switched off Wi-Fi 6 and CCTV 监控摄像头 in \
+                 Building B2 地下车库, and 24 cars 车辆 were scratched 被刮花 since May 5月.";
+    desk.register("english", &json!({"content": english}));
+    desk.register("mixed", &json!({"content": mixed}));
+    let table = [
+        ("upper", english.to_uppercase(), "exact_duplicate", "english"),
+        ("again", format!("Second letter! {english} Please help."), "near_duplicate", "english"),
+        ("one-word", english.replace("fell", "tripped"), "near_duplicate", "english"),
+        ("mixed-same", mixed.replace("B2", "Ｂ２"), "exact_duplicate", "mixed"),
+        ("mixed-again", format!("再次来信。{mixed}至今无人处理。"), "near_duplicate", "mixed"),
+    ];
+    for (id, content, kind, original) in table {
+        let found = desk.register(id, &json!({"content": content}));
+        assert_eq!((&found["verdict"], &found["duplicate_of"]), (&json!(kind), &json!(original)), "{id}: {found}");
+    }
+    let other = "The library closes too early on weekends and students have nowhere else to study before their exams.";
+    assert_eq!(desk.register("other", &json!({"content": other}))["verdict"], "original");
+}
+
+#[test]
+fn explain_agrees_with_the_verdict_on_punctuation_and_reads_long_texts_in_part() {
+    let desk = Desk::new("odd");
+    let dots = json!({"content": "……！？"});
+    desk.register("dots", &dots);
+    assert_eq!(desk.register("dots-2", &dots)["verdict"], "exact_duplicate");
+    let found = desk.ask("POST", "/explain", &json!({"a": {"id": "dots"}, "b": {"id": "dots-2"}}));
+    assert_eq!((&found["exact"], &found["jaccard"], &found["containment"]), (&json!(true), &json!(1.0), &json!(1.0)));
+    assert_eq!(found["fields"][0]["jaccard"], 1.0, "{found}");
+
+    let numbers: String = (0..40_000).map(|n| format!("{} ", n * 7_919 % 100_000)).collect();
+    let long = |end: &str| json!({"row": {"content": format!("{numbers}{end}")}});
+    let found = desk.ask("POST", "/explain", &json!({"a": long("路灯"), "b": long("市场")}));
+    assert_eq!((&found["truncated"], &found["matches"]), (&json!(true), &json!(true)));
+    let terms = [&found["only_a"], &found["only_b"]].map(|list| list.as_array().map_or(0, Vec::len));
+    assert_eq!(terms, [0, 0], "what differs stands behind the part that is shown");
+}
