@@ -71,6 +71,12 @@ fn describe() {
     describe_gauge!("doppel_sketch_bytes", "bytes of remembered sketches, at most 256 MiB and a little");
     describe_gauge!("doppel_store_disk_bytes", "bytes of the store on disk");
     describe_gauge!("doppel_store_free_bytes", "bytes free on the store's volume");
+    describe_gauge!("doppel_search_memory_bytes", "bytes of memory of the search indexes, besides mapped files");
+    describe_gauge!("doppel_search_disk_bytes", "bytes of the search indexes on disk");
+    describe_gauge!(
+        "doppel_search_behind",
+        "changes that the search indexes have not reached, of all collections together"
+    );
     describe_gauge!("process_resident_memory_bytes", "resident memory");
     describe_gauge!("process_open_fds", "open file descriptors");
 }

@@ -71,6 +71,47 @@ fn labelled_pairs_are_counted_by_label_band_and_sign_beside_the_figures_of_one_s
 }
 
 #[test]
+fn related_records_are_measured_by_judgements_beside_plain_rankings_and_weights_are_fitted() {
+    const JUDGED: &str = concat!(
+        r#"{"query":"a","id":"c","rel":2}"#,
+        "\n",
+        r#"{"query":"a","id":"d","rel":0}"#,
+        "\n",
+        r#"{"query":"b","id":"c","rel":1}"#,
+        "\n"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = set(folder.path(), "set", false);
+    let [records, groups, judged, weights] =
+        ["records.jsonl", "groups.jsonl", "judged.jsonl", "weights.json"].map(|name| format!("{set}/{name}"));
+    fs::write(&judged, JUDGED).expect("a file");
+    fs::write(&weights, r#"{"objects": 0}"#).expect("a file");
+    let base = ["--records", &records, "--groups", &groups, "--related", &judged];
+    let report = json(&[&base[..], &["--fit"]].concat());
+    // Of the four, a duplicate is left out: what is judged comes first.
+    assert_eq!(
+        (&report["recall_at_10"], &report["mrr"], &report["ndcg_at_10"]),
+        (&1.0.into(), &1.0.into(), &1.0.into())
+    );
+    assert_eq!((&report["queries"], &report["same"], &report["records"]), (&2.into(), &1.into(), &4.into()));
+    assert!(report["words"]["mrr"] == 1.0 && report["pairs"]["mrr"] == 1.0, "{report}");
+    assert!(report["fitted"]["held_out"]["mrr"] == 1.0 && report["fitted"]["weights"]["objects"].is_number());
+    assert!(json(&[&base[..], &["--weights", &weights]].concat()).get("fitted").is_none());
+
+    let refused = |content: &str, arguments: &[&str]| {
+        fs::write(&judged, content).expect("a file");
+        let output = eval(&[&base[..], arguments].concat());
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = refused("{\"query\":\"a\",\"id\":\"z\",\"rel\":2}\n", &[]);
+    assert!(code == Some(1) && said.contains("judged.jsonl line 1: the record z is not among the records"), "{said}");
+    let (code, said) = refused("{\"query\":\"a\",\"id\":\"c\",\"rel\":0}\n", &[]);
+    assert!(code == Some(1) && said.contains("nothing can be measured"), "{said}");
+    let (code, said) = refused(JUDGED, &["--all"]);
+    assert!(code == Some(2) && said.contains("--all"), "{said}");
+}
+
+#[test]
 fn several_sets_make_one_table_one_object_and_one_chart() {
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = (set(folder.path(), "first", true), set(folder.path(), "second", false));

@@ -79,16 +79,16 @@ impl Extractor {
             match field.role {
                 Role::Text => {
                     let times = if self.titles.contains(&field.position) { TITLE_WEIGHT } else { 1 };
-                    add(&mut extract.words, self.words(text), times);
-                    add(&mut extract.pairs, pairs(text), times);
+                    add(&mut extract.words, &self.words(text), times);
+                    add(&mut extract.pairs, &pairs(text), times);
                     objects.extend(self.words.objects(text));
                 }
                 Role::Whole => {
                     let value = field.merged.as_deref().unwrap_or(text);
                     extract.categories.push(category(field.position, value));
                     let times = if self.titles.contains(&field.position) { TITLE_WEIGHT } else { 1 };
-                    add(&mut extract.words, self.words(text), times);
-                    add(&mut extract.pairs, pairs(text), times);
+                    add(&mut extract.words, &self.words(text), times);
+                    add(&mut extract.pairs, &pairs(text), times);
                 }
                 _ => {}
             }
@@ -141,7 +141,7 @@ fn cut(text: &str) -> &str {
 }
 
 /// Adds terms behind those that are there, as often as `times` says.
-fn add(terms: &mut Vec<Placed>, more: Vec<Placed>, times: u32) {
+fn add(terms: &mut Vec<Placed>, more: &[Placed], times: u32) {
     for _ in 0..times {
         let base = terms.last().map_or(0, |last| last.position + GAP);
         terms.extend(more.iter().map(|placed| Placed { term: placed.term.clone(), position: base + placed.position }));

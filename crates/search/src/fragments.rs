@@ -88,7 +88,7 @@ mod tests {
         let found = fragments(&text, &["路灯".to_owned()], str::to_owned);
         assert_eq!(found.len(), MOST_FRAGMENTS);
         assert!(found.windows(2).all(|pair| pair[0].at.end < pair[1].at.start));
-        assert_eq!(found[0].marked, [0..4], "what overlaps or touches is one");
+        assert_eq!(found[0].marked.as_slice(), &[0..4; 1], "what overlaps or touches is one");
         assert_eq!(found[1].marked.len(), 2);
     }
 }

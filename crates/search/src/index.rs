@@ -279,7 +279,9 @@ impl Index {
 
     /// Bytes of memory besides mapped files: those of the writer.
     pub fn memory_bytes(&self) -> u64 {
-        if self.writer.lock().is_some() { WRITER_BYTES as u64 } else { 0 }
+        // Whoever holds the lock writes.
+        let is_writing = self.writer.try_lock().is_none_or(|writer| writer.is_some());
+        if is_writing { WRITER_BYTES as u64 } else { 0 }
     }
 
     pub(crate) fn searcher(&self) -> Searcher {

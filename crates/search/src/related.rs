@@ -45,7 +45,7 @@ pub struct Weights {
     pub category: f32,
     /// The same petitioner, by how rare that is.
     pub identity: f32,
-    /// Nearness in time: added in whole on the same day, half of it after `days`.
+    /// Nearness in time, by how rare what one record has is: added in whole on the same day, half of it after `days`.
     pub time: f32,
     /// See `time`.
     pub days: f32,
@@ -53,7 +53,7 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { pairs: 0.5, repeats: 4.0, objects: 1.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
+        Self { pairs: 0.25, repeats: 1.0, objects: 2.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
     }
 }
 
@@ -104,8 +104,9 @@ impl Index {
         weights: &Weights,
     ) -> Result<Vec<Related>> {
         let searcher = self.searcher();
-        let mut terms = best_terms(&searcher, self.fields.words, &asked.words, 1.0, weights)?;
-        terms.extend(best_terms(&searcher, self.fields.pairs, &asked.pairs, weights.pairs, weights)?);
+        let (mut terms, own_words) = best_terms(&searcher, self.fields.words, &asked.words, 1.0, weights)?;
+        let (pairs, own_pairs) = best_terms(&searcher, self.fields.pairs, &asked.pairs, weights.pairs, weights)?;
+        terms.extend(pairs);
         if terms.is_empty() {
             return Ok(Vec::new());
         }
@@ -116,8 +117,7 @@ impl Index {
         let query = BooleanQuery::new(terms.iter().map(clause).collect());
         let found = searcher.search(&query, &TopDocs::with_limit(CANDIDATES).order_by_score())?;
         let mut candidates: Vec<Candidate> = found.into_iter().map(|(score, at)| Candidate { at, score }).collect();
-        let own = terms.iter().map(|term| term.own).sum::<f32>()
-            + self.add_features(&searcher, asked, &mut candidates, weights)?;
+        let own = own_words + own_pairs + self.add_features(&searcher, asked, &mut candidates, weights)?;
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
         let mut related = Vec::with_capacity(limit);
         for candidate in &candidates {
@@ -131,7 +131,7 @@ impl Index {
             let score = (candidate.score / own.max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
             related.push((candidate.at, described(&searcher, candidate.at, asked, (id, score))?));
         }
-        self.name_terms(&searcher, &terms, &mut related)?;
+        self.name_terms(&searcher, &terms, (asked, weights), &mut related)?;
         Ok(related.into_iter().map(|(_, related)| related).collect())
     }
 
@@ -158,40 +158,74 @@ impl Index {
             for_each_posting(searcher, &term, candidates, |candidate, _, _| candidate.score += weight * rarity)?;
         }
         if let Some(time) = asked.time {
-            own += weights.time;
+            let weight = weights.time * idf(1.0, count);
+            own += weight;
             for candidate in candidates {
                 let reader = searcher.segment_reader(candidate.at.segment_ord);
                 let Some(other) = reader.fast_fields().i64(TIME)?.first(candidate.at.doc_id) else { continue };
                 let days = time.abs_diff(other) as f32 / DAY;
-                candidate.score += weights.time * weights.days / (weights.days + days);
+                candidate.score += weight * weights.days / (weights.days + days);
             }
         }
         Ok(own)
     }
 
-    /// Names the terms that weigh most in each answer.
-    fn name_terms(&self, searcher: &Searcher, terms: &[Asked], related: &mut [(DocAddress, Related)]) -> Result<()> {
+    /// Names the terms that weigh most in each answer: names and words before what is cut out of them, each by weight.
+    fn name_terms<'a>(
+        &self,
+        searcher: &Searcher,
+        terms: &'a [Asked],
+        (asked, weights): (&'a Extract, &Weights),
+        related: &mut [(DocAddress, Related)],
+    ) -> Result<()> {
         let mut places: Vec<Candidate> = related.iter().map(|(at, _)| Candidate { at: *at, score: 0.0 }).collect();
-        let mut named: HashMap<DocAddress, Vec<(f32, &str)>> = HashMap::new();
+        let mut shared: HashMap<DocAddress, Vec<SharedTerm<'a>>> = HashMap::new();
+        let count = searcher.num_docs().max(1) as f32;
+        for object in &asked.objects {
+            let term = Term::from_field_text(self.fields.objects, object);
+            let score = weights.objects * idf(searcher.doc_freq(&term)? as f32, count);
+            let text = object.split_once(':').map_or(object.as_str(), |(_, name)| name);
+            for_each_posting(searcher, &term, &mut places, |candidate, _, _| {
+                shared.entry(candidate.at).or_default().push(SharedTerm { text, score, is_piece: false });
+            })?;
+        }
         for asked in terms {
             let weight = TermScores::of(searcher, &asked.term)?;
+            let is_piece = asked.term.field() == self.fields.pairs || asked.text.chars().count() == 1;
             for_each_posting(searcher, &asked.term, &mut places, |candidate, count, length| {
                 let score = asked.boost * weight.score(count, length);
-                named.entry(candidate.at).or_default().push((score, &asked.text));
+                shared.entry(candidate.at).or_default().push(SharedTerm { text: &asked.text, score, is_piece });
             })?;
         }
         for (at, related) in related {
-            let Some(mut found) = named.remove(at) else { continue };
-            found.sort_by(|a, b| b.0.total_cmp(&a.0));
-            for (_, text) in found {
-                // A pair that stands in a word that is named says nothing new.
-                if related.terms.len() < SHOWN_TERMS && !related.terms.iter().any(|named| named.contains(text)) {
-                    related.terms.push(text.to_owned());
-                }
-            }
+            related.terms = named(shared.remove(at).unwrap_or_default());
         }
         Ok(())
     }
+}
+
+/// A term that a record shares with the question.
+struct SharedTerm<'a> {
+    text: &'a str,
+    score: f32,
+    /// A pair of characters or a single one: most often cut out of a word or a name.
+    is_piece: bool,
+}
+
+/// The terms to name of those that are shared.
+fn named(mut shared: Vec<SharedTerm<'_>>) -> Vec<String> {
+    shared.sort_by(|a, b| a.is_piece.cmp(&b.is_piece).then(b.score.total_cmp(&a.score)).then(a.text.cmp(b.text)));
+    let mut named: Vec<String> = Vec::new();
+    for SharedTerm { text, is_piece, .. } in shared {
+        let says_nothing_new = named.iter().any(|named| {
+            let overlaps = is_piece && text.chars().any(|c| named.contains(c));
+            overlaps || named.contains(text) || text.contains(named.as_str())
+        });
+        if named.len() < SHOWN_TERMS && !says_nothing_new {
+            named.push(text.to_owned());
+        }
+    }
+    named
 }
 
 /// How rare what `found` of `count` records have is: BM25's idf.
@@ -213,7 +247,9 @@ impl TermScores {
             records += u64::from(segment.max_doc());
         }
         let average = tokens as f32 / records.max(1) as f32;
-        Ok(Self { idf: idf(searcher.doc_freq(term)? as f32, records as f32), average: average.max(1.0) })
+        // A term that nothing has would be in one record if the question were.
+        let found = searcher.doc_freq(term)?.max(1);
+        Ok(Self { idf: idf(found as f32, records as f32), average: average.max(1.0) })
     }
 
     fn score(&self, count: u32, length: u32) -> f32 {
@@ -222,29 +258,35 @@ impl TermScores {
     }
 }
 
-/// The terms of one kind by which a text is best found.
+/// The terms of one kind by which a text is best found, and what it would score by its best terms with itself.
 fn best_terms(
     searcher: &Searcher,
     field: Field,
     placed: &[Placed],
     weight: f32,
     weights: &Weights,
-) -> Result<Vec<Asked>> {
+) -> Result<(Vec<Asked>, f32)> {
     let length = u32::try_from(placed.len()).unwrap_or(u32::MAX);
     let mut asked = Vec::new();
     for (text, count) in counted(placed) {
         let term = Term::from_field_text(field, text);
-        if searcher.doc_freq(&term)? == 0 {
-            continue;
-        }
         let repeated = count as f32 * (weights.repeats + 1.0) / (count as f32 + weights.repeats);
         let boost = weight * repeated;
         let own = boost * TermScores::of(searcher, &term)?.score(count, length);
         asked.push(Asked { term, text: text.to_owned(), boost, own });
     }
     asked.sort_by(|a, b| b.own.total_cmp(&a.own).then_with(|| a.text.cmp(&b.text)));
-    asked.truncate(MOST_TERMS);
-    Ok(asked)
+    let own = asked.iter().take(MOST_TERMS).map(|asked| asked.own).sum();
+    let mut found = Vec::with_capacity(MOST_TERMS);
+    for asked in asked {
+        if found.len() == MOST_TERMS {
+            break;
+        }
+        if searcher.doc_freq(&asked.term)? > 0 {
+            found.push(asked);
+        }
+    }
+    Ok((found, own))
 }
 
 /// Calls `visit` for each of the candidates that have a term, with how often they have it and how long their field is.
@@ -283,4 +325,23 @@ fn described(searcher: &Searcher, at: DocAddress, asked: &Extract, (id, score): 
     let same_petitioner = asked.identity.zip(theirs).map(|(own, theirs)| own == theirs);
     let time = columns.i64(TIME)?.first(at.doc_id);
     Ok(Related { id, seq, score, terms: Vec::new(), same_petitioner, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_names_are_named_before_pieces_and_nothing_twice() {
+        let term = |text, score, is_piece| SharedTerm { text, score, is_piece };
+        let shared = vec![
+            term("号路", 9.0, true),
+            term("路", 8.0, true),
+            term("路灯", 2.0, false),
+            term("三号", 3.0, false),
+            term("三号", 4.0, false),
+            term("井盖", 1.0, true),
+        ];
+        assert_eq!(named(shared), ["三号", "路灯", "井盖"]);
+    }
 }

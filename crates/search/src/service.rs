@@ -87,6 +87,17 @@ pub struct AsOf {
     pub behind: u64,
 }
 
+/// What all indexes take together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of memory besides mapped files.
+    pub memory_bytes: u64,
+    /// Bytes of their files.
+    pub disk_bytes: u64,
+    /// Numbers of the change feeds that they have not reached.
+    pub behind: u64,
+}
+
 /// Where indexes are kept.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -201,11 +212,20 @@ impl SearchService {
         Ok((hits, as_of, marked))
     }
 
-    /// Bytes of memory and of disk that the indexes take.
-    pub fn usage(&self) -> (u64, u64) {
-        let indexes = self.0.indexes.read();
-        let all = indexes.values().map(|followed| (followed.index.memory_bytes(), followed.index.disk_bytes()));
-        all.fold((0, 0), |(memory, disk), (more_memory, more_disk)| (memory + more_memory, disk + more_disk))
+    /// What the indexes take, and how far they lag. A read of the store for each collection.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn usage(&self) -> Result<Usage> {
+        let followed: Vec<_> = self.0.indexes.read().values().cloned().collect();
+        let mut usage = Usage::default();
+        for followed in followed {
+            let last = self.store().last_change(&followed.state.name).await?;
+            usage.memory_bytes += followed.index.memory_bytes();
+            usage.disk_bytes += followed.index.disk_bytes();
+            usage.behind += last.0.saturating_sub(followed.index.reached().0);
+        }
+        Ok(usage)
     }
 
     fn store(&self) -> &dyn Store {

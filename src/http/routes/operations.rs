@@ -57,6 +57,13 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> R
         metrics::gauge!("doppel_store_disk_bytes").set(usage.disk_bytes as f64);
         metrics::gauge!("doppel_store_free_bytes").set(usage.free_bytes as f64);
     }
+    if let Some(search) = &app.search
+        && let Ok(usage) = search.usage().await
+    {
+        metrics::gauge!("doppel_search_memory_bytes").set(usage.memory_bytes as f64);
+        metrics::gauge!("doppel_search_disk_bytes").set(usage.disk_bytes as f64);
+        metrics::gauge!("doppel_search_behind").set(usage.behind as f64);
+    }
     crate::observe::measure_process();
     let text = app.metrics.render();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

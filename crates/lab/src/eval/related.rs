@@ -334,7 +334,7 @@ const CHOICES: &[Choice] = &[
     (|weights| &mut weights.objects, &[0.0, 0.5, 1.0, 2.0, 4.0]),
     (|weights| &mut weights.category, &[0.0, 0.5, 1.0, 2.0]),
     (|weights| &mut weights.identity, &[0.0, 0.5, 1.0, 2.0]),
-    (|weights| &mut weights.time, &[0.0, 1.0, 2.0, 4.0, 8.0]),
+    (|weights| &mut weights.time, &[0.0, 0.25, 0.5, 1.0, 2.0]),
     (|weights| &mut weights.days, &[30.0, 90.0, 365.0]),
 ];
 
