@@ -1,7 +1,8 @@
 //! `doppel import` to a service behind TLS.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
@@ -121,6 +122,24 @@ fn a_service_that_is_not_trusted_gets_nothing() {
     let front = Front::with(&server, &issuer, &own).unwrap();
     says(&import(&["--to", &front.url, "--ca", &ca, &file], &ca), 1, &["an authority's own"]);
     assert_eq!(stored(&server), 0);
+}
+
+#[test]
+fn who_speaks_to_tls_without_it_is_told_what_to_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let (issuer, _) = authority(dir.path(), "ca.pem").unwrap();
+    let front = Front::start(&server, &issuer, "127.0.0.1").unwrap();
+    let file = write(dir.path(), "letters.jsonl", jsonl(1));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+    command.args(["import", "--collection", "letters", "--to", &front.url.replace("https:", "http:"), &file]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // It goes on trying: a proxy may be starting.
+    let said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let hint = said.into_iter().find(|line| line.contains("if it speaks TLS, write https://"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(hint.is_some());
 }
 
 #[test]

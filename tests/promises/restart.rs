@@ -12,6 +12,23 @@ use crate::support::TestServer;
 use serde_json::Value;
 
 #[test]
+#[test]
+fn a_directory_without_its_manifest_is_opened_and_the_log_says_so() {
+    const SAID: &str = "there was no manifest; it is made anew";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let server = TestServer::start_in(&data);
+    let row = serde_json::json!({"content": "北门外的水管爆了，自来水流了一地，两天没有人来修"});
+    assert_eq!(server.send("PUT", "/v1/collections/letters/records/a", &row).status, 201);
+    assert!(!server.log().contains(SAID));
+    server.stop();
+    std::fs::remove_file(data.join("doppel.manifest")).expect("it is there");
+    let server = TestServer::start_in(&data);
+    assert!(server.log().contains(SAID), "{}", server.log());
+    assert_eq!(server.send("GET", "/v1/collections/letters/records/a", &Value::Null).status, 200);
+    assert!(data.join("doppel.manifest").is_file());
+}
+
 fn the_same_records_and_the_same_answers_after_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let records = records(folder.path());

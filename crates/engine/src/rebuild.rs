@@ -219,19 +219,18 @@ impl Rebuild {
         Ok(Some(step))
     }
 
-    /// Brings the pairs of the generation, live since `since`, up to date: finds the matches of records that were registered while
-    /// another one was live. `None` when all are done.
+    /// Brings the pairs of the generation, which is live, up to date: finds the matches of records below `end` that were registered
+    /// while another one was live. `None` when all are done.
     ///
     /// # Errors
     /// As [`Rebuild::step`].
-    pub async fn catch_up(&mut self, since: &str) -> Result<Option<Step>> {
-        let items = self.next(Seq::MAX).await?;
-        let (mut step, generation) = (Step { to: self.last, ..Step::default() }, self.generation);
-        let own = |item: &Item| item.record.verdict.generation == generation;
-        if items.iter().all(|item| own(item) && item.record.stored_at.as_str() > since) {
+    pub async fn catch_up(&mut self, end: Seq) -> Result<Option<Step>> {
+        let items = self.next(end).await?;
+        if items.is_empty() {
             return Ok(None);
         }
-        let others: Vec<Item> = items.into_iter().filter(|item| !own(item)).collect();
+        let (mut step, generation) = (Step { to: self.last, ..Step::default() }, self.generation);
+        let others: Vec<Item> = items.into_iter().filter(|item| item.record.verdict.generation != generation).collect();
         step.records = others.len() as u64;
         step.pairs = self.pair_up(others).await?;
         Ok(Some(step))

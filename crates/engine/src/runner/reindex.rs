@@ -143,11 +143,12 @@ pub(super) async fn is_live(handle: &Handle) -> Result<bool, Error> {
 pub(super) async fn catch_up(handle: &Handle, rebuild: &mut Rebuild) -> Result<u64, Stop> {
     handle.phase("catch up", 0);
     let engine = handle.engine();
-    // Until nothing more comes that was judged under the generation before.
-    engine.wait_until_settled(&handle.collection()).await?;
-    let since = (engine.options().now)();
+    let collection = handle.collection();
+    // Until nothing more comes that was judged under the generation before: from here on it has an end.
+    engine.wait_until_settled(&collection).await?;
+    let end = engine.store().last_change(&collection).await.map_err(Error::from)?.next();
     let (mut done, mut pairs) = (0, 0);
-    while let Some(step) = rebuild.catch_up(&since).await? {
+    while let Some(step) = rebuild.catch_up(end).await? {
         done += step.records;
         pairs += step.pairs;
         handle.done(done);
