@@ -12,7 +12,6 @@ use crate::support::TestServer;
 use serde_json::Value;
 
 #[test]
-#[test]
 fn a_directory_without_its_manifest_is_opened_and_the_log_says_so() {
     const SAID: &str = "there was no manifest; it is made anew";
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -29,6 +28,7 @@ fn a_directory_without_its_manifest_is_opened_and_the_log_says_so() {
     assert!(data.join("doppel.manifest").is_file());
 }
 
+#[test]
 fn the_same_records_and_the_same_answers_after_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let records = records(folder.path());
