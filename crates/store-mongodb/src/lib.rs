@@ -38,6 +38,7 @@ mod frequencies;
 mod generations;
 mod latch;
 mod migrate;
+mod posting_cache;
 mod postings;
 mod propose;
 mod read;
@@ -130,6 +131,7 @@ struct Shared {
     cache: admin::Cache,
     commits: commit::Commits,
     latch_queues: latch::LatchQueues,
+    posting_caches: posting_cache::PostingCaches,
     last_commits: changes::LastCommitsSender,
     /// The name of this instance among others.
     instance: String,
@@ -160,6 +162,7 @@ impl MongoStore {
                     cache: admin::Cache::default(),
                     commits: commit::Commits::default(),
                     latch_queues: latch::LatchQueues::default(),
+                    posting_caches: posting_cache::PostingCaches::default(),
                     last_commits: changes::LastCommitsSender::default(),
                     instance: (options.clock.unique_id)(),
                     closed: AtomicBool::new(false),

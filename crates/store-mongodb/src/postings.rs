@@ -7,10 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use mongodb::ClientSession;
-use mongodb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::Shared;
 use super::documents::{self, COLLECTIONS, SIGNATURES, damaged, seq_of};
+use super::posting_cache::{Behind, PostingCache};
 use super::read::{GenerationKey, next};
 use super::retry::TxnError;
 use super::server::Topology;
@@ -36,28 +37,46 @@ pub(super) struct Posting {
 /// The earliest records under a key, one more than may be used if there are more.
 pub(super) type Postings = Vec<Posting>;
 
+/// Names a list: what its records share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum ListKey {
+    Digest([u8; 32]),
+    Key(i64),
+}
+
 /// The digests and keys that are asked for, of one record or of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PostingQuery {
     records: usize,
-    digests: BTreeSet<[u8; 32]>,
-    keys: BTreeSet<i64>,
+    lists: BTreeSet<ListKey>,
 }
 
 impl PostingQuery {
     /// Adds what is asked for one record.
     pub(super) fn add(&mut self, digest: Option<&Digest>, keys: &[PostingKey]) {
         self.records += 1;
-        self.digests.extend(digest.map(|digest| digest.0));
-        self.keys.extend(looked_up(keys).0.map(|key| key.key as i64));
+        self.lists.extend(digest.map(|digest| ListKey::Digest(digest.0)));
+        self.lists.extend(looked_up(keys).0.map(|key| ListKey::Key(key.key as i64)));
+    }
+
+    /// Takes out what `known` knows; the answer as far as it goes.
+    pub(super) fn answer_from(&mut self, known: impl Fn(&ListKey) -> Option<Arc<Postings>>) -> Answer {
+        let mut answer = Answer::default();
+        self.lists.retain(|key| match known(key) {
+            Some(list) => answer.lists.insert(*key, list).is_some(),
+            None => true,
+        });
+        answer
     }
 }
 
 /// The answer to a [`PostingQuery`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
-    digests: HashMap<[u8; 32], Postings>,
-    keys: HashMap<i64, Postings>,
+    /// All that was asked for, also where nothing is filed.
+    lists: HashMap<ListKey, Arc<Postings>>,
+    /// What was added under other keys.
+    others: Vec<(ListKey, Posting)>,
 }
 
 /// What is filed under the digest and the keys of one record.
@@ -71,31 +90,41 @@ pub(super) struct Filed<'a> {
 impl Answer {
     /// The part of one record.
     pub(super) fn of(&self, digest: Option<&Digest>, keys: &[PostingKey]) -> Filed<'_> {
-        let digest = digest.and_then(|digest| self.digests.get(&digest.0)).map_or(&[][..], Vec::as_slice);
-        let keys = looked_up(keys).0.map(|key| self.keys.get(&(key.key as i64)).map_or(&[][..], Vec::as_slice));
-        Filed { digest, keys: keys.collect() }
+        let list = |key: ListKey| self.lists.get(&key).map_or(&[][..], |list| list.as_slice());
+        let digest = digest.map_or(&[][..], |digest| list(ListKey::Digest(digest.0)));
+        Filed { digest, keys: looked_up(keys).0.map(|key| list(ListKey::Key(key.key as i64))).collect() }
     }
 
     /// Adds a record that comes after all others.
     pub(super) fn add(&mut self, posting: &Posting, digest: &Digest, keys: &[PostingKey]) {
-        let digests = self.digests.entry(digest.0).or_default();
-        let lists = std::iter::once(digests);
-        let mut add = |list: &mut Postings| {
-            if list.len() < LIMIT && list.last() != Some(posting) {
-                list.push(posting.clone());
+        for key in list_keys(digest, keys) {
+            match self.lists.get_mut(&key) {
+                Some(list) => _ = append(list, posting),
+                None => self.others.push((key, posting.clone())),
             }
-        };
-        lists.for_each(&mut add);
-        keys.iter().for_each(|key| add(self.keys.entry(key.key as i64).or_default()));
+        }
+    }
+
+    /// Adds another answer, to another question.
+    pub(super) fn extend(&mut self, more: Self) {
+        self.lists.extend(more.lists);
+        self.others.extend(more.others);
+    }
+
+    /// The lists that were asked for, and what was added under other keys.
+    pub(super) fn into_parts(self) -> (HashMap<ListKey, Arc<Postings>>, Vec<(ListKey, Posting)>) {
+        (self.lists, self.others)
     }
 
     /// Takes a record away; whether all lists are still whole: one that had been cut off lacks the next now.
     pub(super) fn remove(&mut self, id: &str) -> bool {
         let mut whole = true;
-        for list in self.digests.values_mut().chain(self.keys.values_mut()) {
+        for list in self.lists.values_mut() {
             let before = list.len();
-            list.retain(|posting| *posting.id != *id);
-            whole &= before < LIMIT || list.len() == before;
+            if list.iter().any(|posting| *posting.id == *id) {
+                Arc::make_mut(list).retain(|posting| *posting.id != *id);
+                whole &= before < LIMIT;
+            }
         }
         whole
     }
@@ -116,41 +145,50 @@ impl Shared {
         question: &PostingQuery,
     ) -> Result<Answer, TxnError> {
         let most = (FEW * question.records).min(FEW_IN_ALL);
-        let mut answer = Answer::default();
-        let digests: Vec<Bson> = question.digests.iter().map(|digest| digest_bson(digest).into()).collect();
-        let filter = within(place, doc! { "digest": { "$in": digests } });
-        match self.few(session, filter, doc! { "seq": 1, "digest": 1 }, (question.digests.len(), most)).await? {
-            Some(found) => {
-                for item in found {
-                    let list = answer.digests.entry(documents::digest_of(&item)?.0).or_default();
-                    list.push(posting(&item)?);
-                }
-            }
-            None => {
-                let filters = question.digests.iter().map(|digest| (*digest, doc! { "digest": digest_bson(digest) }));
-                answer.digests = self.each_bounded(session, place, filters).await?;
-            }
-        }
-        let keys: Vec<i64> = question.keys.iter().copied().collect();
-        let filter = within(place, doc! { "keys": { "$in": &keys } });
-        match self.few(session, filter, doc! { "seq": 1, "keys": 1 }, (keys.len(), most)).await? {
-            Some(found) => {
-                for item in found {
-                    let posting = posting(&item)?;
-                    for key in item.get_array("keys").map_err(damaged)? {
-                        let key = key.map_err(damaged)?.as_i64().ok_or_else(|| damaged("a key is not a number"))?;
-                        if question.keys.contains(&key) {
-                            answer.keys.entry(key).or_default().push(posting.clone());
+        let (digests, keys): (Vec<ListKey>, Vec<ListKey>) =
+            question.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
+        let mut all: HashMap<ListKey, Postings> =
+            question.lists.iter().map(|key| (*key, Postings::default())).collect();
+        for (keys, field) in [(digests, "digest"), (keys, "keys")] {
+            let values: Vec<Bson> = keys.iter().map(ListKey::value).collect();
+            let filter = within(place, doc! { field: { "$in": values } });
+            match self.few(session, filter, doc! { "seq": 1, field: 1 }, (keys.len(), most)).await? {
+                Some(found) => {
+                    for item in found {
+                        let posting = posting(&item)?;
+                        for key in stored_list_keys(&item)? {
+                            if let Some(list) = all.get_mut(&key) {
+                                list.push(posting.clone());
+                            }
                         }
                     }
                 }
-            }
-            None => {
-                let filters = keys.iter().map(|key| (*key, doc! { "keys": key }));
-                answer.keys = self.each_bounded(session, place, filters).await?;
+                None => {
+                    let filters = keys.iter().map(|key| (*key, doc! { field: key.value() }));
+                    all.extend(self.each_bounded(session, place, filters).await?);
+                }
             }
         }
-        answer.digests.values_mut().chain(answer.keys.values_mut()).for_each(cut);
+        let lists = all.into_iter().map(|(key, mut list)| {
+            cut(&mut list);
+            (key, Arc::new(list))
+        });
+        Ok(Answer { lists: lists.collect(), others: Vec::new() })
+    }
+
+    /// As [`Shared::filed`], from what a cache holds as far as it goes.
+    pub(super) async fn filed_beside(
+        &self,
+        session: &mut ClientSession,
+        place: GenerationKey,
+        mut question: PostingQuery,
+        (cache, behind): (&PostingCache, &Behind),
+    ) -> Result<Answer, TxnError> {
+        let mut answer = match behind {
+            Behind::Filed(records) => question.answer_from(|key| cache.get(key, records)),
+            Behind::Unknown => Answer::default(),
+        };
+        answer.extend(self.filed(session, place, &question).await?);
         Ok(answer)
     }
 
@@ -177,13 +215,13 @@ impl Shared {
     }
 
     /// The earliest records of each digest or key: each list an index range of bounded length, whatever is behind it.
-    async fn each_bounded<K: Copy + Eq + std::hash::Hash>(
+    async fn each_bounded(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        filters: impl Iterator<Item = (K, Document)>,
-    ) -> Result<HashMap<K, Postings>, TxnError> {
-        let filters: Vec<(K, Document)> = filters.collect();
+        filters: impl Iterator<Item = (ListKey, Document)>,
+    ) -> Result<HashMap<ListKey, Postings>, TxnError> {
+        let filters: Vec<(ListKey, Document)> = filters.collect();
         let mut all = HashMap::with_capacity(filters.len());
         if !self.joins_lists() {
             for (key, filter) in filters {
@@ -224,8 +262,44 @@ impl Shared {
 /// Postings of a list: one more than may be used, so that it shows whether there are more.
 const LIMIT: usize = POSTINGS_PER_KEY + 1;
 
-fn digest_bson(digest: &[u8; 32]) -> Binary {
-    documents::digest_value(&Digest(*digest))
+impl ListKey {
+    /// As stored.
+    fn value(&self) -> Bson {
+        match self {
+            Self::Digest(digest) => documents::digest_value(&Digest(*digest)).into(),
+            Self::Key(key) => Bson::Int64(*key),
+        }
+    }
+}
+
+/// The lists on which a record stands, each once.
+pub(super) fn list_keys(digest: &Digest, keys: &[PostingKey]) -> BTreeSet<ListKey> {
+    let keys = keys.iter().map(|key| ListKey::Key(key.key as i64));
+    std::iter::once(ListKey::Digest(digest.0)).chain(keys).collect()
+}
+
+/// The lists on which a stored signature stands, as far as they were read; each once.
+pub(super) fn stored_list_keys(signature: &RawDocument) -> doppel_store::Result<BTreeSet<ListKey>> {
+    let mut all = BTreeSet::new();
+    if signature.get("digest").map_err(damaged)?.is_some() {
+        all.insert(ListKey::Digest(documents::digest_of(signature)?.0));
+    }
+    if let Some(RawBsonRef::Array(keys)) = signature.get("keys").map_err(damaged)? {
+        for key in keys {
+            let key = key.map_err(damaged)?.as_i64().ok_or_else(|| damaged("a key is not a number"))?;
+            all.insert(ListKey::Key(key));
+        }
+    }
+    Ok(all)
+}
+
+/// Adds a record that comes after all others to a list; whether it was not full.
+pub(super) fn append(list: &mut Arc<Postings>, posting: &Posting) -> bool {
+    let has_room = list.len() < LIMIT;
+    if has_room {
+        Arc::make_mut(list).push(posting.clone());
+    }
+    has_room
 }
 
 /// The earliest of a list, in order, each once.
@@ -265,7 +339,7 @@ fn list(found: &RawDocument, name: &str) -> doppel_store::Result<Postings> {
 }
 
 /// Of a signature.
-fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
+pub(super) fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
     let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.into();
     Ok(Posting { id, seq: seq_of(signature.get_i64("seq").map_err(damaged)?) })
 }

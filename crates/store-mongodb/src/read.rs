@@ -43,6 +43,8 @@ pub(super) struct Pointer {
     pub(super) others: Vec<GenerationId>,
     /// The commit that changed a decision last; 0 where none did.
     pub(super) decided: Seq,
+    /// The highest commit that is not logged any more; 0 where all are.
+    pub(super) forgotten: Seq,
 }
 
 impl Pointer {
@@ -54,7 +56,7 @@ impl Pointer {
 
     /// What of a collection's document it is read from.
     pub(super) fn projection() -> Document {
-        doc! { "number": 1, "generation": 1, "others.id": 1, "decided": 1 }
+        doc! { "number": 1, "generation": 1, "others.id": 1, "decided": 1, "forgotten": 1 }
     }
 
     pub(super) fn decode(document: &RawDocument) -> doppel_store::Result<Self> {
@@ -71,6 +73,7 @@ impl Pointer {
             generation: documents::generation_of(document.get_i32("generation").map_err(damaged)?),
             others,
             decided: seq_of(documents::optional_i64(document, "decided")?.unwrap_or(0)),
+            forgotten: seq_of(documents::optional_i64(document, "forgotten")?.unwrap_or(0)),
         })
     }
 }

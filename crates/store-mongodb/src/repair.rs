@@ -10,7 +10,11 @@ use mongodb::bson::doc;
 
 use super::Shared;
 use super::doctor::{Examined, is_of};
-use super::documents::{self, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, record_key, signature_key};
+use super::documents::{
+    self, CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
+    signature_key,
+};
+use super::latch::Latched;
 use super::read::GenerationKey;
 use super::retry::{End, TxnError, Work};
 use super::write::IndexWrites;
@@ -18,7 +22,8 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
-use doppel_store::{Result, StoreError};
+use doppel_store::changes::{LoggedChange, LoggedKind};
+use doppel_store::{Result, Seq, StoreError};
 
 impl Shared {
     /// The profile of a generation, with the statistics frozen with it: which words are keys may depend on them.
@@ -73,13 +78,27 @@ impl Mending<'_> {
     }
 }
 
+impl Mending<'_> {
+    /// Logs that the record is filed otherwise now: instances remember what is filed where.
+    async fn log(
+        &self,
+        session: &mut ClientSession,
+        number: Seq,
+        kind: LoggedKind,
+    ) -> std::result::Result<(), TxnError> {
+        let change = LoggedChange { number, id: self.id.clone(), kind };
+        let change = encode_change(self.examined.place.number, &change)?;
+        self.shared.insert(session, CHANGES, &[change]).await
+    }
+}
+
 #[async_trait]
 impl Work for Mending<'_> {
     type Answer = ();
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
         let (shared, place, id) = (self.shared, self.examined.place, self.id);
-        shared.latch(session, self.name, place.number).await?;
+        let Latched { last, .. } = shared.latch(session, self.name, place.number).await?;
         let (record, signature) = shared.both(session, place, id).await?;
         // What a reindex has not filed yet is no business of the doctor's.
         let record = record.filter(|_| signature.is_some() || !self.examined.is_building);
@@ -92,6 +111,7 @@ impl Work for Mending<'_> {
             shared.remove_empty_pages(session, place.number, &from).await?;
             let key = doc! { "_id": signature_key(place.number, place.generation, id) };
             shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
+            self.log(session, last, LoggedKind::Removed).await?;
             return Ok(End::Commit(()));
         };
         let seq = record.record.seq;
@@ -107,6 +127,7 @@ impl Work for Mending<'_> {
             let key = doc! { "_id": record_key(place.number, id) };
             shared.documents(RECORDS).update_one(key, digest).session(&mut *session).await?;
         }
+        self.log(session, last, LoggedKind::Updated { seq }).await?;
         Ok(End::Commit(()))
     }
 }

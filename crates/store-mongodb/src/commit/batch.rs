@@ -26,7 +26,8 @@ use crate::documents::{
     signature_key, verdict_content,
 };
 use crate::latch::Latched;
-use crate::postings::PostingQuery;
+use crate::posting_cache::{Behind, CacheUpdate, PostingCache};
+use crate::postings::{ListKey, PostingQuery, list_keys};
 use crate::propose::{Hits, Ranked, judge_together};
 use crate::read::{Buckets, GenerationKey, Pointer, among, next};
 use crate::retry::{End, TxnError, Work};
@@ -49,6 +50,9 @@ pub(super) struct Batch<'a> {
     members: &'a [Arc<Member>],
     /// See [`LatchQueue::confirmed`](crate::latch::LatchQueue::confirmed).
     confirmed: Seq,
+    cache: PostingCache,
+    /// What the cache becomes with the commit.
+    update: Option<CacheUpdate>,
 }
 
 /// What is to be written.
@@ -59,6 +63,8 @@ struct Writes {
     removed_records: Vec<Document>,
     layout: IndexWrites,
     removed_signatures: Vec<Bson>,
+    /// Lists that a record leaves.
+    taken_from: Vec<ListKey>,
     /// Pages that entries of a record leave.
     taken_entries: Vec<(Page, RecordId)>,
     removed: Vec<RecordId>,
@@ -82,7 +88,8 @@ impl Work for Batch<'_> {
         let Some(latched) = self.shared.take_latch(session, self.name, drawn).await? else {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
-        let outcomes = self.go(session, &latched, latched.last.next().before(drawn as u64)).await?;
+        let (outcomes, update) = self.go(session, &latched, latched.last.next().before(drawn as u64)).await?;
+        self.update = Some(update);
         Ok(End::Commit((latched.last, outcomes)))
     }
 }
@@ -93,8 +100,18 @@ impl<'a> Batch<'a> {
         name: &'a CollectionName,
         members: &'a [Arc<Member>],
         confirmed: Seq,
+        cache: PostingCache,
     ) -> Self {
-        Self { shared, name, members, confirmed }
+        Self { shared, name, members, confirmed, cache, update: None }
+    }
+
+    /// The cache, once the batch is committed.
+    pub(super) fn into_cache(self) -> PostingCache {
+        let mut cache = self.cache;
+        if let Some(update) = self.update {
+            cache.update(update);
+        }
+        cache
     }
 
     async fn go(
@@ -102,7 +119,7 @@ impl<'a> Batch<'a> {
         session: &mut ClientSession,
         latched: &Latched,
         first: Seq,
-    ) -> Result<Vec<StoreResult<Changed>>> {
+    ) -> Result<(Vec<StoreResult<Changed>>, CacheUpdate)> {
         let pointer = &latched.pointer;
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
@@ -115,7 +132,8 @@ impl<'a> Batch<'a> {
             let now = pointer.moment(overruled.contains(member.id()));
             plans.push(Plan::of(member, now, old.remove(member.id().as_str())));
         }
-        let (mut earlier, buckets) = self.look_up(session, place, &plans).await?;
+        let behind = self.shared.behind(session, place, &self.cache, (first.before(1), pointer.forgotten)).await?;
+        let (mut earlier, buckets) = self.look_up(session, place, &plans, &behind).await?;
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
         let (mut writes, mut standby) = (Writes::default(), Vec::new());
         let mut outcomes = Vec::with_capacity(plans.len());
@@ -154,8 +172,10 @@ impl<'a> Batch<'a> {
             outcomes.push(outcome);
         }
         self.file_standby(session, place, standby, &mut writes).await?;
+        let (generation, commit) = (place.generation, latched.last);
+        let (answer, taken_from) = (earlier.answer, std::mem::take(&mut writes.taken_from));
         self.write(session, place, latched, writes).await?;
-        Ok(outcomes)
+        Ok((outcomes, CacheUpdate { generation, commit, behind, answer, taken_from }))
     }
 
     /// Those whose record people have decided about since they were begun. One round trip if anything was decided since.
@@ -211,6 +231,7 @@ impl<'a> Batch<'a> {
         session: &mut ClientSession,
         place: GenerationKey,
         plans: &[Plan<'_>],
+        behind: &Behind,
     ) -> Result<(Preceding, Vec<Buckets>)> {
         let signed: Vec<Option<&Signed>> = plans
             .iter()
@@ -227,7 +248,7 @@ impl<'a> Batch<'a> {
         if signed.iter().all(Option::is_none) {
             return Ok((Preceding::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
         }
-        let answer = self.shared.filed(session, place, &question).await?;
+        let answer = self.shared.filed_beside(session, place, question, (&self.cache, behind)).await?;
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let buckets = self.shared.buckets(session, place, &fingerprints, simhash.radius).await?;
         let mut earlier = Preceding::of(answer);
@@ -435,6 +456,9 @@ impl Writes {
     /// Takes away what is filed of a record, in every generation.
     fn take_away(&mut self, place: GenerationKey, id: &RecordId, old: &StoredVersion) {
         for filed in &old.signatures {
+            if filed.generation == place.generation {
+                self.taken_from.extend(list_keys(&filed.digest, &filed.keys));
+            }
             self.removed_signatures.push(signature_key(place.number, filed.generation, id).into());
             self.taken_entries.extend(filed.places().into_iter().map(|page| (page, id.clone())));
         }

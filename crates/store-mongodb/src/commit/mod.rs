@@ -264,9 +264,10 @@ impl Shared {
         let deadline = latest.unwrap_or_else(|| self.deadline());
         let number = members.first().map_or(0, |member| member.known.number);
         let queue = self.latch_queues.of(number);
-        let mut batch = Batch::new(&self, name, &members, queue.confirmed());
+        let mut batch = Batch::new(&self, name, &members, queue.confirmed(), self.posting_caches.take(number));
         let (last, outcomes) = self.transact_latched(number, deadline, &mut batch).await?;
         queue.confirm(last);
+        self.posting_caches.put(number, batch.into_cache());
         for (member, outcome) in members.iter().zip(&outcomes) {
             if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)
                 && let Registered::Created(record) | Registered::Replaced(record) = &**registered
