@@ -233,7 +233,9 @@ impl Index {
             prepared.set_payload(&stamp);
             prepared.commit().map(drop)
         })?;
-        self.reader.lock().reload()?;
+        // Not under the lock, for which questions would wait.
+        let reader = self.reader.lock().clone();
+        reader.reload()?;
         self.reached.store(reached.0, Ordering::Release);
         Ok(())
     }

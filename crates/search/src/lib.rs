@@ -10,3 +10,4 @@ pub mod index;
 pub mod query;
 pub mod related;
 pub mod service;
+mod writers;

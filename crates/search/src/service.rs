@@ -22,6 +22,7 @@ use utoipa::ToSchema;
 use crate::index::{Entry, Index, IndexError, Opened, Source};
 use crate::query::{Hits, SearchQuery};
 use crate::related::{Related, Weights};
+use crate::writers::Writers;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::violation::Violation;
@@ -32,7 +33,7 @@ use doppel_store::{CollectionState, Seq, Store, StoreError, StoredRecord};
 /// Changes read at once.
 const PIECE: usize = 256;
 /// Time between two commits of a collection while there is more to read. A commit costs some tens of milliseconds.
-const COMMIT_EVERY: Duration = Duration::from_millis(700);
+const COMMIT_EVERY: Duration = Duration::from_millis(900);
 /// How long a writer is kept when there is nothing to write.
 const REST_AFTER: Duration = Duration::from_secs(5);
 /// How often collections are looked for that nobody follows yet, and settings that have changed.
@@ -115,7 +116,8 @@ struct Shared {
     engine: Engine,
     options: Options,
     indexes: RwLock<HashMap<CollectionName, Arc<Followed>>>,
-    writers: Semaphore,
+    turns: Semaphore,
+    writers: Writers,
 }
 
 /// The index of a collection under its settings of today.
@@ -137,7 +139,8 @@ impl SearchService {
     /// A service that keeps its indexes as `options` say.
     pub fn new(engine: Engine, options: Options) -> Self {
         let indexes = RwLock::default();
-        Self(Arc::new(Shared { engine, options, indexes, writers: Semaphore::new(WRITERS) }))
+        let (turns, writers) = (Semaphore::new(WRITERS), Writers::new(WRITERS));
+        Self(Arc::new(Shared { engine, options, indexes, turns, writers }))
     }
 
     /// Follows all collections until the service stops.
@@ -253,7 +256,7 @@ impl SearchService {
         Ok(AsOf { number, behind: last.0.saturating_sub(number.0) })
     }
 
-    /// Asks an index on a thread for what takes time. One that is damaged is made anew.
+    /// Asks an index on a thread for what takes time.
     async fn ask<T: Send + 'static>(
         &self,
         followed: &Arc<Followed>,
@@ -261,7 +264,11 @@ impl SearchService {
     ) -> Result<T> {
         let asked = Arc::clone(followed);
         let answer = tokio::task::spawn_blocking(move || work(&asked)).await;
-        let answer = answer.unwrap_or(Err(SearchError::Engine(doppel_engine::Error::Crashed)));
+        self.checked(followed, answer.unwrap_or(Err(SearchError::Engine(doppel_engine::Error::Crashed))))
+    }
+
+    /// An answer of an index. One that is damaged is made anew.
+    fn checked<T>(&self, followed: &Followed, answer: Result<T>) -> Result<T> {
         if let Err(SearchError::Index(error)) = &answer {
             tracing::warn!(%error, collection = %followed.state.name, "the search index is made anew");
             // Whoever follows the collection sees that it is gone, and opens it again.
@@ -353,7 +360,7 @@ impl SearchService {
     async fn catch_up(&self, followed: &Arc<Followed>, mut committed: Instant) -> Result<Option<Instant>> {
         let name = &followed.state.name;
         let mut after = followed.index.reached();
-        let mut writer: Option<SemaphorePermit<'_>> = None;
+        let mut turn: Option<SemaphorePermit<'_>> = None;
         loop {
             let page = match self.store().changes(name, after, PIECE).await {
                 Err(StoreError::ChangesForgotten { last, .. }) => {
@@ -365,8 +372,8 @@ impl SearchService {
             if page.next == after && !page.more {
                 return Ok(None);
             }
-            if writer.is_none() {
-                writer = self.0.writers.acquire().await.ok();
+            if turn.is_none() {
+                turn = self.0.turns.acquire().await.ok();
             }
             let is_due = !page.more || committed.elapsed() >= COMMIT_EVERY;
             let (next, more) = (page.next, page.more);
@@ -389,7 +396,7 @@ impl SearchService {
     async fn begin_anew(&self, followed: &Arc<Followed>, last: Seq) -> Result<()> {
         let name = &followed.state.name;
         tracing::info!(collection = %name, "the search index is made anew: changes that it does not know of are not logged any more");
-        let _writer = self.0.writers.acquire().await.ok();
+        let _turn = self.0.turns.acquire().await.ok();
         self.write(followed, |followed| followed.index.reset()).await?;
         let mut after = Seq(0);
         loop {
@@ -401,21 +408,23 @@ impl SearchService {
         self.write(followed, move |followed| followed.index.commit(last)).await
     }
 
-    /// Writes on a thread for what takes time. After an error the index is opened again, from what was committed.
+    /// Writes on one of the writers. After an error the index is opened again, from what was committed.
     async fn write(
         &self,
         followed: &Arc<Followed>,
         work: impl FnOnce(&Followed) -> std::result::Result<(), IndexError> + Send + 'static,
     ) -> Result<()> {
-        self.ask(followed, move |followed| Ok(work(followed)?)).await
+        let written = Arc::clone(followed);
+        let outcome = self.0.writers.run(move || Ok(work(&written)?)).await;
+        self.checked(followed, outcome.unwrap_or(Err(SearchError::Engine(doppel_engine::Error::Crashed))))
     }
 
     /// Opens the index of a collection and shows it.
     async fn open(&self, state: &Arc<CollectionState>) -> Result<Arc<Followed>> {
         self.0.indexes.write().remove(&state.name);
         let (folder, source, owned) = (self.folder(state), source(state), Arc::clone(state));
-        let opening = tokio::task::spawn_blocking(move || Index::open(&folder, source, &owned.settings));
-        let opened = opening.await.unwrap_or_else(|_| Err(IndexError::Damaged("opening it ended abnormally".into())));
+        let opening = self.0.writers.run(move || Index::open(&folder, source, &owned.settings));
+        let opened = opening.await.unwrap_or(Err(IndexError::Damaged("opening it ended abnormally".into())));
         let Opened { index, fresh } = opened?;
         if let Some(reason) = fresh {
             tracing::info!(collection = %state.name, reason, "the search index is made");
