@@ -7,7 +7,7 @@
 //! A cache belongs to whoever has the turn of the collection, and is handed on only after a commit that a majority has confirmed: so it
 //! holds nothing that can be rolled back.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use mongodb::ClientSession;
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::Shared;
 use super::documents::{self, CHANGES, Number, SIGNATURES, seq_value};
-use super::postings::{Answer, ListKey, Posting, Postings, append, posting, stored_list_keys};
+use super::postings::{Answer, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
 use super::read::{GenerationKey, next};
 use super::retry::TxnError;
 use doppel_store::{GenerationId, Seq};
@@ -69,7 +69,7 @@ pub(super) struct CacheUpdate {
 /// Lists, and about how many postings they are.
 #[derive(Debug, Default)]
 struct Lists {
-    lists: HashMap<ListKey, Arc<Postings>>,
+    lists: ListsByKey,
     size: usize,
 }
 

@@ -37,6 +37,9 @@ pub(super) struct Posting {
 /// The earliest records under a key, one more than may be used if there are more.
 pub(super) type Postings = Vec<Posting>;
 
+/// Lists by what their records share.
+pub(super) type ListsByKey = HashMap<ListKey, Arc<Postings>>;
+
 /// Names a list: what its records share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ListKey {
@@ -74,7 +77,7 @@ impl PostingQuery {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     /// All that was asked for, also where nothing is filed.
-    lists: HashMap<ListKey, Arc<Postings>>,
+    lists: ListsByKey,
     /// What was added under other keys.
     others: Vec<(ListKey, Posting)>,
 }
@@ -112,7 +115,7 @@ impl Answer {
     }
 
     /// The lists that were asked for, and what was added under other keys.
-    pub(super) fn into_parts(self) -> (HashMap<ListKey, Arc<Postings>>, Vec<(ListKey, Posting)>) {
+    pub(super) fn into_parts(self) -> (ListsByKey, Vec<(ListKey, Posting)>) {
         (self.lists, self.others)
     }
 
