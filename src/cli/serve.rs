@@ -15,7 +15,6 @@ use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::{Shutdown, Signals};
 use doppel_engine::{Engine, Options};
-use doppel_search::related::Weights;
 use doppel_search::service::{self, SearchService};
 use tempfile::TempDir;
 
@@ -120,7 +119,7 @@ fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchServ
             (folder.path().to_owned(), Some(folder))
         }
     };
-    let options = service::Options { folder, weights: Weights::default() };
+    let options = service::Options { folder, weights: config.search.weights };
     Ok(Some((SearchService::new(engine.clone(), options), temporary)))
 }
 

@@ -100,7 +100,7 @@ impl Default for Collections {
 }
 
 /// The whole configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where and how long to serve.
@@ -191,11 +191,12 @@ fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> 
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store, collections: _, auth, limits, log, search: _ } = config;
+    let Config { server, store, collections: _, auth, limits, log, search } = config;
     auth.check()?;
     limits.check()?;
     store.check()?;
     log.check()?;
+    search.check()?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {
         return Err(
             "server.origins: an origin is http:// or https://, a host and perhaps a port, nothing behind it".into()

@@ -52,6 +52,10 @@ fn related_cases_are_ranked_with_duplicates_marked() {
     let row = letter("路灯坏了", "三号路的路灯坏了，晚上很黑。", "2024-03-07", "甲");
     let asked = desk.ask("POST", "/related?limit=1", &row);
     assert_eq!(asked["related"].as_array().map(Vec::len), Some(1));
+    let rows = desk.ask("POST", "/related?limit=1&fields=title", &row);
+    assert_eq!(rows["related"][0]["row"].as_object().map(|row| row.len()), Some(1), "{rows}");
+    let found = desk.ask("GET", "/search?limit=1&include=row", &Value::Null);
+    assert_eq!(found["items"][0]["row"]["title"], "垃圾清运");
     let unknown = desk.send("GET", "/records/nobody/related", &Value::Null);
     expect_problem(&unknown, 404, "unknown_record");
 }

@@ -2,7 +2,7 @@
 //!
 //! Each round starts the service on the same directory, lets writers put, replace and delete records of related texts,
 //! kills the process with SIGKILL at a random moment, starts it again and compares what it holds with the log of
-//! acknowledged calls. A call without an answer may have happened or not, but wholly.
+//! acknowledged calls. A call without an answer may have happened or not, but wholly. What searches find is compared with what is stored.
 //!
 //! `DOPPEL_TEST_ROUNDS` sets the number of rounds (100 for acceptance), `DOPPEL_TEST_SEED` repeats a run.
 
@@ -11,12 +11,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{Rng, TestServer, setting};
 use serde_json::{Value, json};
 
 const WRITERS: u64 = 8;
+/// Time for the search index to know of everything.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(30);
 /// Records whose index entries are probed each round; all others are only read.
 const PROBED: usize = 150;
 
@@ -123,6 +125,7 @@ fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rn
     for id in stored.keys() {
         assert!(log.contains_key(id), "{id} was never written");
     }
+    verify_search(server, &stored, random);
     let ids: Vec<&String> = stored.keys().collect();
     if ids.is_empty() {
         // Killed before anything was stored; that the rounds together prove something is asserted at their end.
@@ -140,6 +143,53 @@ fn verify(server: &TestServer, log: &BTreeMap<String, Expected>, random: &mut Rn
         assert!(cut || named.contains(&id.as_str()), "{id} is stored but not indexed");
         for name in named {
             assert!(stored.contains_key(name), "{name} is indexed but not stored");
+        }
+    }
+}
+
+/// Compares what searches find with the texts that are stored: the index, which was killed at any moment too, is as one made anew.
+fn verify_search(server: &TestServer, stored: &BTreeMap<String, Value>, random: &mut Rng) {
+    let number = random.below(40);
+    let phrases = ["".to_owned(), "\"河口片区\"".into(), format!("\"编号{number}的\""), "\"柳林片区\" -自来水".into()];
+    let reads = |row: &Value, phrase: &str| {
+        let text = row["content"].as_str().expect("a text");
+        let (has, has_not) = phrase.split_once(" -").unwrap_or((phrase, "\n"));
+        text.contains(has.trim_matches('"')) && !text.contains(has_not)
+    };
+    for phrase in &phrases {
+        let expected: BTreeSet<&str> =
+            stored.iter().filter(|(_, row)| reads(row, phrase)).map(|(id, _)| id.as_str()).collect();
+        let found = search_all(server, phrase);
+        let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
+        assert!(found == expected, "{phrase}: {:?}", found.symmetric_difference(&expected).collect::<Vec<_>>());
+    }
+}
+
+/// The ids that a search finds once it knows of everything.
+fn search_all(server: &TestServer, phrase: &str) -> Vec<String> {
+    let begin = Instant::now();
+    let quoted = percent_encoding::utf8_percent_encode(phrase, percent_encoding::NON_ALPHANUMERIC);
+    let first = format!("/v1/collections/crash/search?q={quoted}&order=newest&limit=100");
+    let (mut path, mut ids) = (first.clone(), Vec::new());
+    loop {
+        let answer = server.send("GET", &path, &Value::Null);
+        if answer.status == 404 {
+            return ids;
+        }
+        if answer.status == 503 || answer.json()["as_of"]["behind"] != 0 {
+            assert!(begin.elapsed() < SEARCH_PATIENCE, "{}", answer.text);
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        }
+        let page = answer.json();
+        let items = page["items"].as_array().expect("a list");
+        ids.extend(items.iter().map(|item| item["id"].as_str().expect("an id").to_owned()));
+        match page["next"].as_str() {
+            Some(next) => path = format!("{first}&cursor={next}"),
+            None => {
+                assert_eq!(page["total"]["count"], ids.len() as u64, "{phrase}");
+                return ids;
+            }
         }
     }
 }

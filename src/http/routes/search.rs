@@ -18,10 +18,11 @@ use crate::http::cursor;
 use crate::http::extract::{InCollection, InRecord, RowBody};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
+use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role};
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_engine::{Error, Wanted};
@@ -91,6 +92,10 @@ pub struct RelatedRecord {
     pub relation: Option<Relation>,
     /// When it was submitted (RFC 3339, UTC).
     pub time: Option<String>,
+    /// Its row, or some columns of it; where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub row: Option<ShownRow>,
 }
 
 /// Records that probably concern the same matter.
@@ -107,7 +112,7 @@ pub struct RelatedList {
 /// Records that most probably concern the same matter, in whatever words: a ranking, never a verdict. Duplicates are among them,
 /// marked as such. Stores nothing. A row whose `id` is stored does not find itself.
 #[utoipa::path(post, path = "/v1/collections/{collection}/related", operation_id = "listRelatedToRow", tag = "search",
-    params(("collection" = CollectionName, Path), RelatedParams),
+    params(("collection" = CollectionName, Path), RelatedParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
         (status = 409, description = "`search_disabled`: search is turned off")))]
@@ -115,7 +120,7 @@ pub async fn related(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<RelatedParams>,
+    Params((params, rows)): Params<(RelatedParams, RowParams)>,
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
@@ -123,28 +128,41 @@ pub async fn related(
     let similar = app.engine.similar(&collection, row.clone(), Wanted::matches(MOST_DUPLICATES)).await?;
     let except = row.id().cloned();
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
-    let list = list(service, &collection, row, except, params, &duplicates).await?;
+    let mut list = list(service, &collection, row, except, params, &duplicates).await?;
+    list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
 }
 
 /// Find cases that are related to a stored record
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/related", operation_id = "listRelatedToRecord", tag = "search",
-    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RelatedParams),
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RelatedParams, RowParams),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
         (status = 409, description = "`search_disabled`: search is turned off")))]
 pub async fn related_to(
     _: Reader,
     State(app): State<App>,
     InRecord(collection, id): InRecord,
-    Params(params): Params<RelatedParams>,
+    Params((params, rows)): Params<(RelatedParams, RowParams)>,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
     let service = service(&app)?;
     let similar = app.engine.similar_to(&collection, &id, Wanted::matches(MOST_DUPLICATES)).await?;
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let row = app.engine.stored_row(&collection, &id).await?;
-    let list = list(service, &collection, row, Some(id), params, &duplicates).await?;
+    let mut list = list(service, &collection, row, Some(id), params, &duplicates).await?;
+    list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
+}
+
+impl RelatedList {
+    async fn show_rows(&mut self, app: &App, collection: &CollectionName, rows: RowParams) -> Result<(), Problem> {
+        if let Some(columns) = rows.columns() {
+            let ids: Vec<RecordId> = self.related.iter().map(|related| related.id.clone()).collect();
+            let mut rows = app.engine.rows(collection, &ids, &columns).await?;
+            self.related.iter_mut().for_each(|related| related.row = rows.remove(&related.id));
+        }
+        Ok(())
+    }
 }
 
 async fn list(
@@ -163,6 +181,7 @@ async fn list(
         id: found.id,
         score: (found.score * 10_000.0).round() / 10_000.0,
         terms: found.terms,
+        row: None,
     });
     Ok(RelatedList { related: related.collect(), as_of })
 }
@@ -278,6 +297,10 @@ pub struct FoundRecord {
     pub time: Option<String>,
     /// Pieces of its texts in which what was searched for stands.
     pub fragments: Vec<FieldFragment>,
+    /// Its row, or some columns of it; where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub row: Option<ShownRow>,
 }
 
 /// How many records were found.
@@ -306,14 +329,14 @@ pub struct FoundList {
 ///
 /// Every word and every phrase in double quotes must be there, what stands behind a minus must not.
 #[utoipa::path(get, path = "/v1/collections/{collection}/search", operation_id = "searchRecords", tag = "search",
-    params(("collection" = CollectionName, Path), SearchParams),
+    params(("collection" = CollectionName, Path), SearchParams, RowParams),
     responses((status = 200, description = "a part of what was found", body = Timed<FoundList>),
         (status = 409, description = "`search_disabled`: search is turned off")))]
 pub async fn search(
     _: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
-    Params(params): Params<SearchParams>,
+    Params((params, rows)): Params<(SearchParams, RowParams)>,
 ) -> Result<Json<Timed<FoundList>>, Problem> {
     let started = Instant::now();
     let service = service(&app)?;
@@ -342,13 +365,20 @@ pub async fn search(
         verdict: record.verdict.kind,
         time: hit.time.and_then(self::shown),
         fragments: texts.fragments(record, &marked),
+        row: None,
     });
+    let mut items: Vec<FoundRecord> = items.collect();
+    if let Some(columns) = rows.columns() {
+        let ids: Vec<RecordId> = items.iter().map(|item| item.id.clone()).collect();
+        let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
+        items.iter_mut().for_each(|item| item.row = rows.remove(&item.id));
+    }
     let (count, exact) = match hits.total {
         Total::Exactly(count) => (count, true),
         Total::AtLeast(count) => (count, false),
     };
     let next = hits.next.map(|After { rank, seq }| cursor::encode_pair(rank, seq.0));
-    let list = FoundList { items: items.collect(), total: FoundTotal { count, exact }, next, as_of };
+    let list = FoundList { items, total: FoundTotal { count, exact }, next, as_of };
     Ok(Json(Timed::since(started, list)))
 }
 
