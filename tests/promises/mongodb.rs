@@ -212,6 +212,18 @@ async fn an_instance_knows_within_a_second_what_another_one_changed() {
         groups["items"].as_array().expect("a list").iter().map(|group| group["size"].as_u64()).collect::<Vec<_>>()
     };
     assert_eq!(sizes(&other), [Some(3)]);
+    let found = |server: &TestServer, count: u64| {
+        let asked = Instant::now();
+        loop {
+            let answer = server.send("GET", &path("search"), &Value::Null);
+            if answer.status == 200 && answer.json()["total"]["count"] == count {
+                return asked.elapsed();
+            }
+            assert!(asked.elapsed() < Duration::from_secs(20), "{}", answer.text);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    println!("found by the other instance after {:?}", found(&other, 3));
     let end = |server: &TestServer| server.send("GET", &path("changes"), &Value::Null).json()["next_since"].clone();
     let since = end(&other);
     let started = Instant::now();
@@ -227,6 +239,7 @@ async fn an_instance_knows_within_a_second_what_another_one_changed() {
     println!("seen by the other instance after {:?}", at - removed);
     assert!(started.elapsed() < Duration::from_secs(15), "it did not wait for its end");
     assert_eq!(sizes(&other), [Some(2)], "groups follow");
+    println!("not found any more by the other instance after {:?}", found(&other, 2));
     let decided = one.send("PUT", &path("decisions/0/1"), &json!({"judgement": "not_same"}));
     assert_eq!(decided.status, 200, "{}", decided.text);
     assert!(sizes(&other).is_empty(), "what people say, too");
