@@ -18,6 +18,15 @@ const MEMBERS: u64 = 6;
 
 /// An instance on `uri`. The folder is for nothing: no file is written.
 fn instance(uri: &str, database: &str) -> TestServer {
+    instance_with(uri, database, &[])
+}
+
+/// One that may take its time: for a test of what is answered and not of when.
+fn patient_instance(uri: &str, database: &str) -> TestServer {
+    instance_with(uri, database, &[("DOPPEL_STORE__DEADLINE_MS", "30000")])
+}
+
+fn instance_with(uri: &str, database: &str, more: &[(&str, &str)]) -> TestServer {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let environment = [
         ("DOPPEL_STORE__KIND", "mongodb"),
@@ -25,7 +34,7 @@ fn instance(uri: &str, database: &str) -> TestServer {
         ("DOPPEL_STORE__DATABASE", database),
         ("DOPPEL_LOG__REQUESTS", "false"),
     ];
-    let server = TestServer::start_with(folder.path(), &[], &environment);
+    let server = TestServer::start_with(folder.path(), &[], &[&environment[..], more].concat());
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "an instance keeps no files");
     server
 }
@@ -250,7 +259,7 @@ async fn an_instance_knows_within_a_second_what_another_one_changed() {
 async fn lines_of_a_bulk_are_answered_as_if_they_came_one_by_one() {
     let server = crate::mongod::Shared::start().await;
     let database = crate::mongod::database("bulk");
-    let instance = instance(server.uri(), &database);
+    let instance = patient_instance(server.uri(), &database);
     // Families side by side; now and then a line repeats an id of just before, with a row of another family.
     let lines = (0..160_u64).map(|number| {
         let (family, member) = (number % 23, number / 23);

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,10 +63,18 @@ impl Took {
     }
 }
 
-fn similar(server: &TestServer, id: &str) -> BTreeSet<String> {
+/// What is similar to a record, and the version of the statistics that judged it: by another one, another pair may be near enough.
+fn similar(server: &TestServer, id: &str) -> Similar {
     let answer = server.send("GET", &format!("/v1/collections/c/records/{id}/similar?limit=256"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text);
-    ids(&answer.json()["similar"]).iter().map(ToString::to_string).collect()
+    let answer = answer.json();
+    let ids = ids(&answer["similar"]).iter().map(ToString::to_string).collect();
+    Similar { ids, statistics: answer["statistics"].as_u64() }
+}
+
+struct Similar {
+    ids: BTreeSet<String>,
+    statistics: Option<u64>,
 }
 
 /// Made-up letters: those to begin with, and those that come in later.
@@ -103,7 +111,9 @@ fn ended(server: &TestServer, asked: &Value) -> Value {
 struct Office<'a> {
     /// Writers use the first, readers the last: one or two instances.
     servers: &'a [TestServer],
-    watched: &'a [(String, BTreeSet<String>)],
+    watched: &'a [(String, Similar)],
+    /// Answers that were compared with those of before.
+    compared: AtomicU64,
     later: &'a [String],
     phase: AtomicU8,
     stop: AtomicBool,
@@ -123,7 +133,11 @@ impl Office<'_> {
             let now = similar(server, id);
             self.reads.note(phase, begun);
             // Later ones may be found too; what was there before must be.
-            assert!(before.is_subset(&now), "{id}: {now:?} lacks some of {before:?}");
+            if now.statistics == before.statistics {
+                let (now, before) = (now.ids, &before.ids);
+                assert!(before.is_subset(&now), "{id}: {now:?} lacks some of {before:?}");
+                self.compared.fetch_add(1, Ordering::Relaxed);
+            }
             std::thread::sleep(self.think);
         }
     }
@@ -176,7 +190,7 @@ impl Drop for StopAtEnd<'_> {
 }
 
 /// Ids and answers of records spread over the file of those to begin with.
-fn watch(server: &TestServer, file: &str, records: u64) -> Vec<(String, BTreeSet<String>)> {
+fn watch(server: &TestServer, file: &str, records: u64) -> Vec<(String, Similar)> {
     use std::io::BufRead;
     let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();
     let step = (records as usize / WATCHED).max(1);
@@ -218,16 +232,18 @@ async fn put_in_bulk(uri: &str, database: &str, file: &str) {
 fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(&[TestServer], &str)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (first, later) = letters(folder.path(), records);
-    let quiet = [("DOPPEL_LOG__REQUESTS", "false")];
+    // What is answered is tested, not when: a slow machine may take its time.
+    let quiet = [("DOPPEL_LOG__REQUESTS", "false"), ("DOPPEL_STORE__DEADLINE_MS", "30000")];
     let servers: Vec<TestServer> = (0..instances).map(|_| home.start(&quiet)).collect();
     let begun = Instant::now();
     fill(&servers, &first);
     let filling = begun.elapsed();
     let watched = watch(&servers[0], &first, records);
-    assert!(watched.iter().any(|(_, found)| !found.is_empty()), "there is something to miss");
+    assert!(watched.iter().any(|(_, found)| !found.ids.is_empty()), "there is something to miss");
     let office = Office {
         servers: &servers,
         watched: &watched,
+        compared: AtomicU64::new(0),
         later: &later,
         phase: AtomicU8::new(IDLE),
         stop: AtomicBool::new(false),
@@ -253,6 +269,9 @@ fn keeps_working(home: &Home, instances: usize, records: u64, fill: impl FnOnce(
         office.reads.summary(DURING).0 > minimum && office.writes.summary(DURING).0 > minimum,
         "too little went on to prove anything"
     );
+    let compared = office.compared.into_inner();
+    println!("  {compared} answers compared");
+    assert!(compared > READERS, "too little was compared to prove anything");
 
     // The same pairs as a generation built from nothing but what is there now.
     let settings = json!({ "min_features": LEAST_FEATURES });
