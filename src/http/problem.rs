@@ -76,7 +76,7 @@ pub struct ProblemBody<'a> {
     pub errors: &'a [Violation],
     /// Of `changes_forgotten`: the `since` to go on from for who has read all records and decisions after this answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = u64, required = false)]
     pub begin_at: Option<Seq>,
 }
 

@@ -199,11 +199,11 @@ pub struct Explanation {
     pub truncated: bool,
     /// The row of `a`, where that is a stored record and rows are asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub row_a: Option<ShownRow>,
     /// The row of `b`, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub row_b: Option<ShownRow>,
 }
 

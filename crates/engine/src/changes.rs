@@ -44,19 +44,23 @@ pub struct ChangeView {
     pub id: RecordId,
     /// The `seq` of the record that stands since.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = u64, required = false)]
     pub seq: Option<Seq>,
     /// The verdict that it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = VerdictKind, required = false)]
     pub verdict: Option<VerdictKind>,
     /// What that named, if anything, and if that record is still the same.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = RecordId, required = false)]
     pub duplicate_of: Option<RecordId>,
     /// Of a decision, the other record.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = RecordId, required = false)]
     pub other: Option<RecordId>,
     /// Of a decision, what holds since.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Judgement, required = false)]
     pub judgement: Option<Judgement>,
 }
 

@@ -77,7 +77,7 @@ pub struct GroupView {
     pub last_time: Option<String>,
     /// The row of the record that names it, where rows are asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
 }
 
@@ -100,7 +100,7 @@ pub struct GroupDetail {
     pub truncated: bool,
     /// The rows of all records that it names, by id, where rows are asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub rows: Option<Rows>,
 }
 

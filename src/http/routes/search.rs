@@ -94,7 +94,7 @@ pub struct RelatedRecord {
     pub time: Option<String>,
     /// Its row, or some columns of it; where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
 }
 
@@ -299,7 +299,7 @@ pub struct FoundRecord {
     pub fragments: Vec<FieldFragment>,
     /// Its row, or some columns of it; where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
 }
 
