@@ -40,6 +40,8 @@ const REST_AFTER: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_secs(2);
+/// What the folder of an index is called, before the collection's number: nothing else is ever removed.
+const FOLDER_PREFIX: &str = "doppel-index-";
 /// Collections that are written at the same time.
 const WRITERS: usize = 4;
 
@@ -364,6 +366,8 @@ impl SearchService {
         loop {
             let page = match self.store().changes(name, after, PIECE).await {
                 Err(StoreError::ChangesForgotten { last, .. }) => {
+                    // It takes a turn of its own.
+                    drop(turn.take());
                     self.begin_anew(followed, last).await?;
                     return Ok(Some(Instant::now()));
                 }
@@ -449,17 +453,18 @@ impl SearchService {
     }
 
     fn folder(&self, state: &CollectionState) -> PathBuf {
-        self.0.options.folder.join(state.number.to_string())
+        self.0.options.folder.join(format!("{FOLDER_PREFIX}{}", state.number))
     }
 
     /// Removes what is left of collections that are gone.
     fn sweep(&self, collections: &[Arc<CollectionState>]) {
-        let numbers: HashSet<String> = collections.iter().map(|state| state.number.to_string()).collect();
+        let numbers: HashSet<String> =
+            collections.iter().map(|state| format!("{FOLDER_PREFIX}{}", state.number)).collect();
         let Ok(entries) = std::fs::read_dir(&self.0.options.folder) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             // Nothing but what is made here, and never while collections cannot be read.
-            if !collections.is_empty() && name.parse::<u32>().is_ok() && !numbers.contains(&name) {
+            if !collections.is_empty() && name.starts_with(FOLDER_PREFIX) && !numbers.contains(&name) {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }

@@ -111,7 +111,10 @@ impl Work for Mending<'_> {
             shared.remove_empty_pages(session, place.number, &from).await?;
             let key = doc! { "_id": signature_key(place.number, place.generation, id) };
             shared.documents(SIGNATURES).delete_one(key).session(&mut *session).await?;
-            self.log(session, last, LoggedKind::Removed).await?;
+            // What a generation that is being built has not filed yet is stored all the same.
+            if !self.examined.is_building {
+                self.log(session, last, LoggedKind::Removed).await?;
+            }
             return Ok(End::Commit(()));
         };
         let seq = record.record.seq;

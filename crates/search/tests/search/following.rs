@@ -174,7 +174,7 @@ async fn an_index_that_is_damaged_under_the_service_is_made_anew() {
     let running = Running::start(&store, folder.path());
     running.put("a", "三号路的路灯不亮").await;
     running.finds("路灯", &["a"]).await;
-    for entry in std::fs::read_dir(folder.path().join("1")).expect("its folder").flatten() {
+    for entry in std::fs::read_dir(folder.path().join("doppel-index-1")).expect("its folder").flatten() {
         std::fs::remove_file(entry.path()).expect("a file");
     }
     running.put("b", "五号路的路灯不亮").await;
