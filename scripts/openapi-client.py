@@ -59,7 +59,7 @@ def register_and_ask(client):
     pair = models.ExplainInput(a=models.SideInput(id="2024-001"), b=models.SideInput(row=row(AGAIN)))
     explained = is_a(explain_pair.sync(COLLECTION, client=client, body=pair), models.Explanation)
     assert explained.matches and is_a(explained.passages[0], models.Passage).chars > 10
-    assert is_a(explained.diff[0], models.DiffPiece).kind in models.DiffPieceKind
+    assert is_a(explained.diff[0], models.DiffPiece).kind in models.DiffKind
     assert is_a(explained.fingerprints, models.FingerprintComparison).distance >= 0
 
 

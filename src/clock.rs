@@ -22,6 +22,11 @@ fn id_at(now: SystemTime) -> Uuid {
     if now < SystemTime::UNIX_EPOCH { Uuid::new_v4() } else { Uuid::now_v7() }
 }
 
+/// Now, to reckon with dates.
+pub fn timestamp() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
 /// Microseconds since 1970. Not monotonic.
 pub fn micros() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0)

@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod console;
 pub mod http;
 pub mod observe;
 pub mod shutdown;

@@ -119,6 +119,10 @@ fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchServ
             (folder.path().to_owned(), Some(folder))
         }
     };
+    if let Err(error) = std::fs::create_dir_all(&folder) {
+        // Records can be registered all the same.
+        tracing::warn!(%error, "search.dir cannot be made; there is no search until it is");
+    }
     let options = service::Options { folder, weights: config.search.weights };
     Ok(Some((SearchService::new(engine.clone(), options), temporary)))
 }

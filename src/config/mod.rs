@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
 pub mod auth;
+mod console;
 mod errors;
 pub mod limits;
 pub mod log;
@@ -22,6 +23,7 @@ use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use auth::Auth;
+pub use console::Console;
 pub use limits::Limits;
 pub use log::{Log, LogFormat};
 pub use search::Search;
@@ -117,6 +119,8 @@ pub struct Config {
     pub log: Log,
     /// Related cases and search.
     pub search: Search,
+    /// The pages for people.
+    pub console: Console,
 }
 
 /// What the command line says of the configuration.
@@ -191,7 +195,7 @@ fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> 
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store, collections: _, auth, limits, log, search } = config;
+    let Config { server, store, collections: _, auth, limits, log, search, console: _ } = config;
     auth.check()?;
     limits.check()?;
     store.check()?;

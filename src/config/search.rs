@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Search {
     /// Whether records can be searched and related cases found. The index follows what is stored within a second or two; each record
-    /// takes some kilobytes of disk for it, and some of the time of a core.
+    /// takes about 1.5 kB of disk for it, and some of the time of a core.
     pub enabled: bool,
     /// The folder of the index, of this instance alone. It may be deleted at any time: it is made anew from the records. Empty: the
     /// folder `search` in `store.data`; with MongoDB a temporary one, made anew at each start.
@@ -27,8 +27,8 @@ impl Default for Search {
 
 impl Search {
     pub(super) fn check(&self) -> Result<(), String> {
-        let Weights { pairs, repeats, objects, category, identity, time, days } = self.weights;
-        let weights = [pairs, repeats, objects, category, identity, time];
+        let Weights { repeats, objects, category, identity, time, days } = self.weights;
+        let weights = [repeats, objects, category, identity, time];
         if weights.iter().any(|weight| !(0.0..=100.0).contains(weight)) || !(1.0..=100_000.0).contains(&days) {
             return Err("search.weights: give each a number from 0 to 100, and days one from 1 to 100000".into());
         }
@@ -45,7 +45,7 @@ mod tests {
         let with = |weights: Weights| Search { weights, ..Search::default() }.check();
         assert!(Search::default().check().is_ok());
         assert!(with(Weights { time: -1.0, ..Weights::default() }).is_err());
-        assert!(with(Weights { pairs: f32::NAN, ..Weights::default() }).is_err());
+        assert!(with(Weights { objects: f32::NAN, ..Weights::default() }).is_err());
         assert!(with(Weights { days: 0.0, ..Weights::default() }).is_err());
     }
 }

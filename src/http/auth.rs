@@ -32,6 +32,14 @@ struct Key {
     scopes: Vec<Scope>,
 }
 
+/// A key that somebody showed: its name, and which secret it had. Good for as long as that key is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownKey {
+    /// Its name.
+    pub name: Arc<str>,
+    hash: [u8; 32],
+}
+
 /// The name of the key that a request came with, for the log. In the response's extensions.
 #[derive(Clone, Debug)]
 pub struct Caller(pub Arc<str>);
@@ -71,11 +79,37 @@ impl Keys {
     /// The name that the key in `authorization` gives itself, if there is a key of that name: whose calls are refused, for the log.
     pub fn named(&self, authorization: Option<&HeaderValue>) -> Option<Arc<str>> {
         let (_, token) = authorization?.to_str().ok()?.split_once(' ')?;
-        let (name, _) = split_key(token.trim())?;
+        self.name_in(token.trim())
+    }
+
+    /// The name that `key` gives itself, if there is a key of that name; whether its secret is right or not.
+    pub fn name_in(&self, key: &str) -> Option<Arc<str>> {
+        let (name, _) = split_key(key)?;
         self.keys.iter().find(|key| &*key.name == name).map(|key| key.name.clone())
     }
 
-    fn within_rate(&self, name: &Arc<str>) -> Result<(), Problem> {
+    /// Whether there are keys; otherwise everyone may do everything.
+    pub fn are_configured(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Which key `key` is (`dpl_<name>_<secret>`), if it is one of these.
+    pub fn recognise(&self, key: &str) -> Option<ShownKey> {
+        let key = find(&self.keys, key)?;
+        Some(ShownKey { name: key.name.clone(), hash: key.hash })
+    }
+
+    /// What a key that was shown earlier may do; `None` where it is not configured any more.
+    pub fn scopes_of(&self, shown: &ShownKey) -> Option<&[Scope]> {
+        let key = self.keys.iter().find(|key| key.name == shown.name)?;
+        bool::from(key.hash.ct_eq(&shown.hash)).then_some(&*key.scopes)
+    }
+
+    /// Counts a request of the key `name`.
+    ///
+    /// # Errors
+    /// 429 beyond the rate.
+    pub fn within_rate(&self, name: &Arc<str>) -> Result<(), Problem> {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.check_key(name).map_err(|not_until| {
             let wait = not_until.wait_time_from(governor::clock::DefaultClock::default().now());
@@ -99,11 +133,15 @@ fn authenticate<'k>(keys: &'k [Key], authorization: Option<&HeaderValue>) -> Res
     };
     let text = value.to_str().map_err(|_| wrong())?;
     let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
-    let (name, secret) = split_key(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(wrong)?;
+    find(keys, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(wrong)
+}
+
+/// The key that `token` is.
+fn find<'k>(keys: &'k [Key], token: &str) -> Option<&'k Key> {
+    let (name, secret) = split_key(token)?;
     let hash = hash_secret(secret);
     // Names are not secret; only the hash must not be guessed by timing.
-    let key = keys.iter().find(|key| &*key.name == name).ok_or_else(wrong)?;
-    if bool::from(key.hash.ct_eq(&hash)) { Ok(key) } else { Err(wrong()) }
+    keys.iter().find(|key| &*key.name == name).filter(|key| bool::from(key.hash.ct_eq(&hash)))
 }
 
 fn unauthenticated(code: &'static str, detail: &str, more: &str) -> Problem {

@@ -141,6 +141,8 @@ pub enum Media {
     Json,
     /// `application/x-ndjson`.
     Ndjson,
+    /// `application/x-www-form-urlencoded`, of the forms of our own pages.
+    Form,
 }
 
 impl Media {
@@ -149,6 +151,7 @@ impl Media {
         match self {
             Self::Json => "application/json",
             Self::Ndjson => "application/x-ndjson",
+            Self::Form => "application/x-www-form-urlencoded",
         }
     }
 }
@@ -185,14 +188,22 @@ pub struct JsonBytes(pub Bytes);
 impl FromRequest<App> for JsonBytes {
     type Rejection = Problem;
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        check_media(request.headers(), Media::Json)?;
-        let headers = request.headers().clone();
-        let reading = body::read(request, app.limits.max_body_bytes, app.limits.body_timeout());
-        let bytes = arrival(app, reading).await?;
-        check_body(&headers, bytes.len() as u64)?;
-        work_on(app, bytes.len()).await?;
-        Ok(Self(bytes))
+        body_of(request, app, Media::Json).await.map(Self)
     }
+}
+
+/// The bytes of a body of type `media`, within the limit and the time for it.
+///
+/// # Errors
+/// 408, 413 or 415.
+pub async fn body_of(request: Request, app: &App, media: Media) -> Result<Bytes, Problem> {
+    check_media(request.headers(), media)?;
+    let headers = request.headers().clone();
+    let reading = body::read(request, app.limits.max_body_bytes, app.limits.body_timeout());
+    let bytes = arrival(app, reading).await?;
+    check_body(&headers, bytes.len() as u64)?;
+    work_on(app, bytes.len()).await?;
+    Ok(bytes)
 }
 
 /// A body that is a record: a flat JSON object of its fields.

@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, poll};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
+use crate::console;
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
 use crate::http::{body, linger, origin};
@@ -173,8 +174,9 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     }
 
     let reserved = request.extensions().get::<Reserved>().is_some();
-    let limited = route.as_ref().is_some_and(|route| route.as_str().starts_with("/v1/"));
-    let result = AssertUnwindSafe(work(&app, request, next, limited)).catch_unwind().await;
+    let kind = Kind::of(route.as_ref());
+    let page = console::Asked::of(&app, &request);
+    let result = AssertUnwindSafe(work(&app, request, next, kind)).catch_unwind().await;
 
     let response = match result {
         Ok(Ok(response)) => response,
@@ -185,7 +187,10 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     if let Some(cause) = cause {
         tracing::error!(request_id = &*request_id, cause, "request failed");
     }
-    let mut response = problem::finish(response, &request_id);
+    let mut response = match page {
+        Some(page) => page.finish(response, &request_id),
+        None => problem::finish(response, &request_id),
+    };
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
@@ -198,7 +203,28 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     response
 }
 
-async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<Response, Problem> {
+/// What a route is to the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A call of the API: has a permit and a deadline, and is answered in JSON.
+    Call,
+    /// A page for people: has a permit and a deadline.
+    Page,
+    /// Probes, numbers, descriptions, files: answered whatever else goes on.
+    Other,
+}
+
+impl Kind {
+    fn of(route: Option<&MatchedPath>) -> Self {
+        match route.map(MatchedPath::as_str) {
+            Some(route) if route.starts_with("/v1/") => Self::Call,
+            Some(route) if console::is_page(route) => Self::Page,
+            _ => Self::Other,
+        }
+    }
+}
+
+async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Response, Problem> {
     check_once(request.headers())?;
     check_expectation(request.headers())?;
     if request.version() == Version::HTTP_11
@@ -211,16 +237,18 @@ async fn work(app: &App, request: Request, next: Next, limited: bool) -> Result<
     app.origins.check(request.method(), request.uri(), request.headers())?;
     // Of a body without a length whoever reads it says so.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
-    if request.extensions().get::<Reserved>().is_some() && limited {
+    if request.extensions().get::<Reserved>().is_some() && kind != Kind::Other {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_connections").increment(1);
         let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail));
     }
-    if !limited {
+    if kind == Kind::Other {
         let _counted = InFlight::count();
         return Ok(next.run(request).await);
     }
-    check_accept(request.headers())?;
+    if kind == Kind::Call {
+        check_accept(request.headers())?;
+    }
     let deadline = app.limits.request_timeout();
     let in_time = tokio::time::timeout(deadline, async {
         let permit = permit(app).await?;

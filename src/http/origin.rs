@@ -17,6 +17,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use tower_http::cors::CorsLayer;
 
+use crate::console;
 use crate::http::observe::REQUEST_ID;
 use crate::http::problem::Problem;
 
@@ -51,7 +52,12 @@ impl Origins {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let origin = text("origin");
         let ours = match (origin, text("sec-fetch-site")) {
-            (Some(origin), _) if self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) => true,
+            // Pages for people are asked by themselves alone: who may call the API has no business in their forms.
+            (Some(origin), _)
+                if !console::is_ours(uri.path()) && self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) =>
+            {
+                true
+            }
             // Somebody follows a link to a page of ours; the page that has it reads nothing.
             (None, Some(_)) if is_followed(method, uri, headers) => true,
             (_, Some(site)) if !matches!(site, "same-origin" | "none") => false,

@@ -181,6 +181,16 @@ impl Problem {
         self.0.code
     }
 
+    /// What happened and what to do, in English, for people.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// What exactly is wrong with the request.
+    pub fn errors(&self) -> &[Violation] {
+        &self.0.errors
+    }
+
     /// What is for the log only.
     pub fn cause(&self) -> Option<&str> {
         self.0.cause.as_deref()
@@ -214,21 +224,30 @@ impl IntoResponse for Problem {
 
 /// Writes the body of a problem, also of those that axum made. Answers below 400 pass unchanged.
 pub fn finish(mut response: Response, request_id: &str) -> Response {
-    let Some(problem) = response.extensions_mut().remove::<Problem>().or_else(|| foreign(&response)) else {
-        return response;
-    };
-    let body = serde_json::to_vec(&problem.body(request_id)).unwrap_or_default();
+    if let Some(problem) = take(&mut response) {
+        let body = serde_json::to_vec(&problem.body(request_id)).unwrap_or_default();
+        write(&mut response, &problem, HeaderValue::from_static(MEDIA_TYPE), Body::from(body));
+    }
+    response
+}
+
+/// The problem that a response tells of, also one that axum made; `None` below 400.
+pub fn take(response: &mut Response) -> Option<Problem> {
+    response.extensions_mut().remove::<Problem>().or_else(|| foreign(response))
+}
+
+/// Makes `body` the body of the answer that tells `problem`.
+pub fn write(response: &mut Response, problem: &Problem, content_type: HeaderValue, body: Body) {
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(header::CONTENT_TYPE, content_type);
     if let Some(seconds) = problem.0.retry_after_s {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if let Some((name, value)) = problem.0.header {
-        headers.insert(name, value);
+    if let Some((name, value)) = &problem.0.header {
+        headers.insert(name, value.clone());
     }
-    *response.body_mut() = Body::from(body);
-    response
+    *response.body_mut() = body;
 }
 
 /// The problem in an error that did not come from a handler of ours.

@@ -102,7 +102,11 @@ impl Query {
     }
 }
 
-fn decode(text: &str) -> Result<String, Problem> {
+/// One name or value of a query or a form, decoded.
+///
+/// # Errors
+/// 400 where it is not UTF-8.
+pub fn decode(text: &str) -> Result<String, Problem> {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().map(|text| text.into_owned()).map_err(|_| {
         let detail = "the query is not UTF-8 after percent-decoding";
@@ -122,7 +126,20 @@ impl<T: Parameters> FromRequestParts<App> for Params<T> {
 }
 
 fn read<T: Parameters>(text: &str) -> Result<T, Problem> {
+    read_all(Query::parse(text)?)
+}
+
+/// Reads what a form of a page sends: a field that was left blank is as one that is not there.
+///
+/// # Errors
+/// As [`Params`].
+pub fn read_filled<T: Parameters>(text: &str) -> Result<T, Problem> {
     let mut query = Query::parse(text)?;
+    query.pairs.retain(|(_, value)| !value.trim().is_empty());
+    read_all(query)
+}
+
+fn read_all<T: Parameters>(mut query: Query) -> Result<T, Problem> {
     let value = T::read(&mut query);
     query.finish().map(|()| value)
 }

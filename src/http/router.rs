@@ -7,6 +7,7 @@ use axum::middleware;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::console;
 use crate::http::routes::{
     admin, bulk, changes, collections, decisions, explain, generations, groups, lookup, operations, records, rows,
     search, statistics, tasks,
@@ -61,6 +62,7 @@ pub fn router(app: App) -> Router {
     let cors = app.origins.cors();
     let router = router
         .merge(openapi::pages())
+        .merge(console::routes(&app))
         .fallback(fallback)
         .layer(middleware::from_fn_with_state(app.clone(), observe::around))
         .with_state(app);

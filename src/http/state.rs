@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
+use crate::console::Desk;
 use crate::http::auth::Keys;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
@@ -32,6 +33,8 @@ pub struct Shared {
     pub search: Option<SearchService>,
     /// Who may call.
     pub keys: Keys,
+    /// The pages for people, unless they are turned off.
+    pub console: Option<Desk>,
     /// From where.
     pub origins: Origins,
     /// How much at once.
@@ -89,6 +92,7 @@ impl App {
             engine,
             search,
             origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),
+            console: config.console.enabled.then(Desk::default),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
             permits: Arc::new(Semaphore::new(limits.max_in_flight)),
             work: Arc::new(Semaphore::new(work_units(&limits))),

@@ -77,7 +77,7 @@ fn the_root_leads_on_and_the_version_names_its_commit() {
     let browser =
         format!("GET / HTTP/1.1\r\nhost: {address}\r\naccept: text/html,*/*;q=0.8\r\nconnection: close\r\n\r\n");
     let answer = server.exchange(browser.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 303") && answer.contains("location: /docs/"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 303") && answer.contains("location: /console\r\n"), "{answer}");
     let version = server.send("GET", "/version", &Value::Null).json();
     let commit = version["commit"].as_str().expect("a text");
     let is_commit = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -206,6 +206,16 @@ fn explain_shows_where_two_texts_agree_and_differ() {
         let at = passage[at].as_u64().expect("a number") as usize;
         assert_eq!(whole.chars().skip(at).take(chars).collect::<String>(), text);
     }
+    let piece = |own: &str, range: &Value| -> String {
+        assert_eq!(range["field"], "content");
+        let at = |end: &str| range[end].as_u64().expect("a number") as usize;
+        own.chars().skip(at("start")).take(at("end") - at("start")).collect()
+    };
+    assert!(piece(&a, &passage["in_a"][0]).contains(LAMPS) && piece(&b, &passage["in_b"][0]).contains(LAMPS));
+    for p in pieces.iter().filter(|p| p["kind"] != "equal") {
+        let (own, ranges) = if p["kind"] == "only_a" { (&a, &p["in_a"]) } else { (&b, &p["in_b"]) };
+        assert_eq!(piece(own, &ranges[0]), p["text"].as_str().expect("text"), "{p}");
+    }
     let fields = explained["fields"].as_array().expect("a list");
     assert_eq!((&fields[0]["name"], &fields[0]["jaccard"]), (&json!("title"), &json!(1.0)));
     assert_eq!(fields[1]["name"], "content");

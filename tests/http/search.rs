@@ -101,7 +101,11 @@ fn filters_and_changes_show() {
     wait(&desk, "", 3);
     assert_eq!(found("q=%E4%BA%95%E7%9B%96"), ["dark"]);
     assert!(found("q=%E5%9E%83%E5%9C%BE").is_empty());
+    let ignored = desk.send("GET", "/search?q=%E4%BA%95%E7%9B%96%20%E3%80%82", &Value::Null).json();
+    assert_eq!((&ignored["total"]["count"], &ignored["ignored"]), (&json!(1), &json!(["。"])));
+    let many = format!("q={}", "a%20".repeat(33));
     for (query, pointer) in [
+        (many.as_str(), "?q"),
         ("limit=0", "?limit"),
         ("order=best", "?order"),
         ("verdict=x", "?verdict"),

@@ -262,6 +262,10 @@ pub struct Passage {
     pub at_b: usize,
     /// Its length in characters.
     pub chars: usize,
+    /// Where it stands in the fields of `a` as they came.
+    pub in_a: Vec<FieldRange>,
+    /// Where it stands in the fields of `b`.
+    pub in_b: Vec<FieldRange>,
     /// What it counts for, 0 to 1: 1 for text that hardly any record of the collection holds.
     pub weight: f64,
     /// The share of the collection's records that hold its rarest three characters; `null` where fewer than one in a thousand do.
@@ -269,15 +273,40 @@ pub struct Passage {
 }
 
 /// A piece of the alignment.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[serde(tag = "kind", content = "text", rename_all = "snake_case")]
-pub enum DiffPiece {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DiffPiece {
+    /// In which of the texts it is.
+    pub kind: DiffKind,
+    /// The piece, normalised.
+    pub text: String,
+    /// Where it stands in the fields of `a` as they came.
+    pub in_a: Vec<FieldRange>,
+    /// Where it stands in the fields of `b`.
+    pub in_b: Vec<FieldRange>,
+}
+
+/// In which of two texts a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DiffKind {
     /// In both.
-    Equal(String),
+    Equal,
     /// Only in `a`.
-    OnlyA(String),
+    OnlyA,
     /// Only in `b`.
-    OnlyB(String),
+    OnlyB,
+}
+
+/// A range of a field as it came, in Unicode characters. What is between two fields has none, nor has a field of format `html`, whose
+/// visible text is compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FieldRange {
+    /// The field.
+    pub field: String,
+    /// The first character.
+    pub start: usize,
+    /// The one behind the last.
+    pub end: usize,
 }
 
 /// Two records.

@@ -98,6 +98,13 @@ pub(super) fn read(profile: &Profile, row: &Row) -> Result<Document> {
 }
 
 impl Context {
+    /// What records are measured by where that is shown: where the collection does not verify, as is usual.
+    pub(super) fn measuring(&self) -> Verifier {
+        let usual =
+            || Verifier::new(self.state.settings.verify.clone().unwrap_or_default(), Arc::clone(&self.frequencies));
+        self.verifier.clone().unwrap_or_else(usual)
+    }
+
     /// Whether it keeps a copy of the dictionary.
     fn has_own_dictionary(&self) -> bool {
         let own = |settings: &Settings| {

@@ -71,6 +71,12 @@ pub struct Opinion {
 }
 
 impl Opinion {
+    /// Whether a ruling says just this.
+    fn is_said_by(&self, ruling: &Ruling) -> bool {
+        let Self { judgement, by, note } = self;
+        ruling.judgement == *judgement && ruling.by == *by && ruling.note == *note
+    }
+
     fn check(&self) -> Result<()> {
         let long = |text: &Option<String>, most: usize| text.as_ref().is_some_and(|text| text.chars().count() > most);
         let too_long =
@@ -84,6 +90,15 @@ impl Opinion {
         }
         if found.is_empty() { Ok(()) } else { Err(Error::Invalid(found)) }
     }
+}
+
+/// What came of the decision of a person who had seen what was decided before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decided {
+    /// It holds.
+    Stored(DecisionView),
+    /// Somebody else decided in the meantime: theirs holds, and nothing was stored.
+    Meanwhile(DecisionView),
 }
 
 fn pair(one: &RecordId, other: &RecordId) -> Result<RecordPair> {
@@ -134,6 +149,42 @@ impl Engine {
         let view = self.rule(collection, pair, opinion).await?;
         self.pair_by_score(collection, one, other).await?;
         Ok(view)
+    }
+
+    /// As [`Engine::decide`] and [`Engine::withdraw`], for a person who had seen `seen` rulings about the pair: nothing is stored where
+    /// there are others by now. The same said again is no other. Of two who decide through this instance at the same time the
+    /// second is told; through several instances both are stored, and the history shows both.
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub async fn decide_having_seen(
+        &self,
+        collection: &CollectionName,
+        (one, other): (&RecordId, &RecordId),
+        opinion: Opinion,
+        seen: usize,
+    ) -> Result<Decided> {
+        let pair = pair(one, other)?;
+        let _turn = self.deciding.lock().await;
+        let before = self.store.decision(collection, &pair).await?;
+        if let Some(before) = before.filter(|before| before.rulings.len() != seen) {
+            let is_said = before.rulings.last().is_some_and(|last| opinion.is_said_by(last));
+            let view = DecisionView::from(before);
+            return Ok(if is_said { Decided::Stored(view) } else { Decided::Meanwhile(view) });
+        }
+        let view = match opinion.judgement {
+            Judgement::Withdrawn => self.withdraw(collection, one, other, opinion).await?,
+            Judgement::Same | Judgement::NotSame => self.decide(collection, one, other, opinion).await?,
+        };
+        Ok(Decided::Stored(view))
+    }
+
+    /// All that was decided about a record and others, withdrawn decisions too, ordered by the other id.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn decisions_about(&self, collection: &CollectionName, id: &RecordId) -> Result<Vec<DecisionView>> {
+        Ok(self.store.decisions_of(collection, id).await?.into_iter().map(DecisionView::from).collect())
     }
 
     /// Records whether the scores pair two records, in all complete generations. While a decision held, the later one may have been
@@ -192,13 +243,13 @@ impl Engine {
     }
 
     async fn rule(&self, collection: &CollectionName, pair: RecordPair, opinion: Opinion) -> Result<DecisionView> {
-        let Opinion { judgement, by, note } = opinion;
         // Sent again because no answer came: it is said already.
         let before = self.store.decision(collection, &pair).await?;
-        let is_said = |last: &Ruling| last.judgement == judgement && last.by == by && last.note == note;
-        if let Some(before) = before.filter(|before| before.rulings.last().is_some_and(is_said)) {
+        if let Some(before) = before.filter(|before| before.rulings.last().is_some_and(|last| opinion.is_said_by(last)))
+        {
             return Ok(before.into());
         }
+        let Opinion { judgement, by, note } = opinion;
         let ruling = Ruling { judgement, by, note, at: (self.options.now)() };
         Ok(self.store.decide(collection, pair, ruling).await?.into())
     }
@@ -241,5 +292,32 @@ impl Engine {
         let holding =
             decisions.iter().filter_map(|decision| Some((decision.pair.other(id)?.clone(), decision.same()?)));
         Ok(Rulings(holding.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Desk, id, opinion};
+
+    #[tokio::test]
+    async fn who_has_not_seen_the_last_word_changes_nothing_and_is_told_it() {
+        let desk = Desk::with(&["a", "b"]).await;
+        let (a, b) = (id("a"), id("b"));
+        let decide =
+            |judgement, by, seen| desk.engine.decide_having_seen(&desk.name, (&a, &b), opinion(judgement, by), seen);
+        assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), Decided::Stored(_)));
+        let Decided::Meanwhile(view) = decide(Judgement::Same, "second", 0).await.unwrap() else {
+            panic!("the second had not seen the first")
+        };
+        assert_eq!((view.judgement, view.history.len()), (Judgement::NotSame, 1));
+        assert_eq!(desk.engine.decision(&desk.name, &b, &a).await.unwrap(), view);
+        assert!(matches!(decide(Judgement::NotSame, "first", 0).await.unwrap(), Decided::Stored(_)), "pressed twice");
+        let Decided::Stored(view) = decide(Judgement::Withdrawn, "second", 1).await.unwrap() else {
+            panic!("now the second has seen it")
+        };
+        assert_eq!((view.judgement, view.history.len()), (Judgement::Withdrawn, 2));
+        let about = desk.engine.decisions_about(&desk.name, &b).await.unwrap();
+        assert_eq!(about, [view]);
     }
 }

@@ -2,17 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::Result;
 use crate::answers::{
-    DiffPiece, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature, WeightedFeature,
+    DiffKind, DiffPiece, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature, WeightedFeature,
 };
 use crate::context::{Context, Subject};
 use crate::judge::{contrasted, rounded};
+use crate::original::Original;
+use doppel_core::record::Row;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::similarity::{
-    MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, SharedPassage, ShingleSet, Verifier, align, shared_passages,
+    MAX_DIFF_CHARS, MAX_PASSAGES, Piece, Resemblance, SharedPassage, ShingleSet, align, shared_passages,
 };
 use doppel_core::text::Document;
 use doppel_core::verdict::VIA_EXACT;
@@ -25,14 +26,18 @@ const MAX_READABLE_CHARS: usize = 50_000;
 /// eighteen times as long, and cutting that takes seconds that nobody waits for any more.
 const MAX_FEATURE_CHARS: usize = 200_000;
 
-/// Compares two subjects of one collection under its present settings.
-pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Explanation> {
+/// Compares two rows of one collection, as they were read, under its present settings.
+pub(super) fn explain(
+    context: &Context,
+    (row_a, a): (&Row, &Subject),
+    (row_b, b): (&Row, &Subject),
+) -> Result<Explanation> {
     let settings = &context.state.settings;
+    let original_a = Original::of(settings, row_a, &a.document);
+    let original_b = Original::of(settings, row_b, &b.document);
     let exact = a.signed.digest == b.signed.digest;
     let via = agreeing_channels(context, &a.signed, &b.signed);
-    // Where a collection does not verify, the measures are shown all the same, as they usually are.
-    let unverified = || Verifier::new(settings.verify.clone().unwrap_or_default(), Arc::clone(&context.frequencies));
-    let verifier = context.verifier.clone().unwrap_or_else(unverified);
+    let verifier = context.measuring();
     let width = verifier.settings().shingle;
     let (text_a, text_b) = (a.document.joined(), b.document.joined());
     let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&text_a)), &verifier.shingles(&text_b));
@@ -52,7 +57,8 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         .map(|SharedPassage { at_a, at_b, chars }| {
             let text: String = chars_b[at_b..at_b + chars].iter().collect();
             let (weight, common) = verifier.commonness(&text);
-            Passage { text, at_a, at_b, chars, weight: rounded(weight), common: common.map(rounded) }
+            let (in_a, in_b) = (original_a.ranges(at_a..at_a + chars), original_b.ranges(at_b..at_b + chars));
+            Passage { text, at_a, at_b, chars, in_a, in_b, weight: rounded(weight), common: common.map(rounded) }
         })
         .collect();
     let truncated = [&shared.len(), &only_a.len(), &only_b.len()].iter().any(|len| **len > MAX_FEATURES)
@@ -76,7 +82,7 @@ pub(super) fn explain(context: &Context, a: &Subject, b: &Subject) -> Result<Exp
         only_b: first(only_b),
         fields: compare_fields(context, &shown_a, &shown_b, width),
         passages,
-        diff: align(&chars_a, &chars_b).into_iter().map(piece).collect(),
+        diff: pieces(align(&chars_a, &chars_b), &original_a, &original_b),
         truncated,
         row_a: None,
         row_b: None,
@@ -176,10 +182,20 @@ fn first<T>(mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-fn piece(piece: Piece) -> DiffPiece {
-    match piece {
-        Piece::Equal(text) => DiffPiece::Equal(text),
-        Piece::OnlyA(text) => DiffPiece::OnlyA(text),
-        Piece::OnlyB(text) => DiffPiece::OnlyB(text),
-    }
+/// The pieces of an alignment, with where they stand in what came.
+fn pieces(aligned: Vec<Piece>, original_a: &Original, original_b: &Original) -> Vec<DiffPiece> {
+    let (mut at_a, mut at_b) = (0, 0);
+    let mut piece = |piece: Piece| {
+        let (kind, text) = match piece {
+            Piece::Equal(text) => (DiffKind::Equal, text),
+            Piece::OnlyA(text) => (DiffKind::OnlyA, text),
+            Piece::OnlyB(text) => (DiffKind::OnlyB, text),
+        };
+        let chars = text.chars().count();
+        let (begin_a, begin_b) = (at_a, at_b);
+        at_a += if kind == DiffKind::OnlyB { 0 } else { chars };
+        at_b += if kind == DiffKind::OnlyA { 0 } else { chars };
+        DiffPiece { kind, text, in_a: original_a.ranges(begin_a..at_a), in_b: original_b.ranges(begin_b..at_b) }
+    };
+    aligned.into_iter().map(&mut piece).collect()
 }

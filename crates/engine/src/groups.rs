@@ -5,6 +5,9 @@
 //! as replaced, updated, removed or decided about are looked at again. Where other processes change the same store, what their
 //! tasks do to pairs shows when the groups are read anew, at most every [`SHARED_FRESH_US`].
 
+mod hot;
+mod shape;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +28,9 @@ use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::decisions::RecordPair;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
+
+pub use self::hot::{HotIssue, Matter, MostNamed, Ranked, RepeatPetitioner};
+pub use self::shape::{GroupShape, Likeness, MemberShape, PetitionerShape, Supposed};
 
 /// Pairs, decisions read at once.
 const PIECE: usize = 1_000;
@@ -125,6 +131,9 @@ struct Groups {
     collection: CollectionNumber,
     generation: GenerationId,
     set: GroupSet,
+    /// The groups of components that were asked about, by lowest member: finding the single links of a large one takes longer than
+    /// a page may. Those that a change concerns are forgotten before it.
+    pieces: Mutex<HashMap<u64, Arc<Vec<Group>>>>,
     members: HashMap<Seq, Member>,
     by_id: HashMap<RecordId, Seq>,
     /// Pairs of records up to here are in.
@@ -209,8 +218,7 @@ impl Engine {
         self.stored(collection, id).await?;
         let since = self.days_ago(days);
         self.with_groups(collection, |groups| {
-            let group = groups.by_id.get(id).and_then(|seq| groups.set.group_of(seq.0));
-            let group = group.ok_or_else(|| Error::Ungrouped(collection.clone()))?;
+            let group = groups.group_of(id).ok_or_else(|| Error::Ungrouped(collection.clone()))?;
             Ok(groups.detail(&group, since))
         })
         .await
@@ -268,6 +276,7 @@ impl Engine {
             generation: context.state.generation,
             collection: context.state.number,
             set: GroupSet::new(),
+            pieces: Mutex::default(),
             members: HashMap::new(),
             by_id: HashMap::new(),
             read_to: Seq(0),
@@ -361,6 +370,7 @@ impl Engine {
             groups.know(context, &record);
             names.push(record.seq.0);
         }
+        names.iter().for_each(|name| groups.touch(*name));
         match same {
             Some(true) => groups.set.confirm(names[0], names[1]),
             Some(false) => groups.set.reject(names[0], names[1]),
@@ -404,16 +414,39 @@ impl Groups {
     /// Adds a pair if both records are there.
     fn pair(&mut self, earlier: Seq, later: Seq) {
         if self.members.contains_key(&earlier) && self.members.contains_key(&later) {
+            self.touch(earlier.0);
+            self.touch(later.0);
             self.set.add_pair(earlier.0, later.0);
         }
     }
 
     fn forget(&mut self, seq: Seq) {
+        self.touch(seq.0);
         self.set.remove_member(seq.0);
         if let Some(member) = self.members.remove(&seq)
             && self.by_id.get(&member.id) == Some(&seq)
         {
             self.by_id.remove(&member.id);
+        }
+    }
+
+    /// The groups of the component that a member is in.
+    fn beside(&self, seq: u64) -> Arc<Vec<Group>> {
+        let Some(first) = self.set.component_of(seq) else { return Arc::default() };
+        let mut pieces = self.pieces.lock();
+        Arc::clone(pieces.entry(first).or_insert_with(|| Arc::new(self.set.groups_beside(seq))))
+    }
+
+    /// The group that a record is in.
+    fn group_of(&self, id: &RecordId) -> Option<Group> {
+        let seq = self.by_id.get(id)?.0;
+        self.beside(seq).iter().find(|group| group.members.binary_search(&seq).is_ok()).cloned()
+    }
+
+    /// The component of a member is about to change.
+    fn touch(&mut self, seq: u64) {
+        if let Some(first) = self.set.component_of(seq) {
+            self.pieces.get_mut().remove(&first);
         }
     }
 

@@ -8,6 +8,7 @@
 //! may give; every one that computes, [`Error::Crashed`], which is a bug. What else may happen is under `# Errors` of each call.
 
 pub mod answers;
+pub mod arrivals;
 pub mod changes;
 mod collections;
 pub mod compare;
@@ -20,9 +21,11 @@ pub mod groups;
 mod growth;
 pub mod hosts;
 pub mod idempotency;
+pub mod intake;
 mod judge;
 mod lookup;
 mod matcher;
+mod original;
 pub mod purge;
 mod read_records;
 pub mod rebuild;
@@ -31,9 +34,12 @@ pub mod replay;
 pub mod rows;
 pub mod runner;
 mod series;
+pub mod side_by_side;
 pub mod tasks;
 
 mod sketch_warmup;
+#[cfg(test)]
+mod testing;
 mod unused;
 mod view;
 
@@ -201,6 +207,8 @@ pub struct Engine {
     groups: Arc<AllGroups>,
     /// Held while the pairs of a record are changed after a decision.
     pairing: Arc<tokio::sync::Mutex<()>>,
+    /// Held while a person decides who has seen what was decided before.
+    deciding: Arc<tokio::sync::Mutex<()>>,
     /// Told when a task was asked for or told to stop.
     tasks: Arc<Notify>,
 }
@@ -214,6 +222,7 @@ impl Engine {
             contexts: Arc::default(),
             groups: Arc::default(),
             pairing: Arc::default(),
+            deciding: Arc::default(),
             tasks: Arc::default(),
         }
     }

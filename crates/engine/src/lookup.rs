@@ -243,15 +243,12 @@ impl Engine {
         let of = |side| move |error| Error::Side(side, Box::new(error));
         let a = self.side(collection, &context, a).await.map_err(of("a"))?;
         let b = self.side(collection, &context, b).await.map_err(of("b"))?;
-        in_turn(move || explain::explain(&context, &a, &b)).await
+        in_turn(move || explain::explain(&context, (&a.0, &a.1), (&b.0, &b.1))).await
     }
 
-    async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<Subject> {
-        let row = match side {
-            Side::Given(row) => row,
-            Side::Stored(id) => self.stored_row(collection, &id).await?,
-        };
-        self.subject(context, row).await
+    async fn side(&self, collection: &CollectionName, context: &Arc<Context>, side: Side) -> Result<(Row, Subject)> {
+        let row = self.row_of(collection, side).await?;
+        Ok((row.clone(), self.subject(context, row).await?))
     }
 }
 

@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+use doppel_core::text::normalise::Normaliser;
+
+use crate::extract::cut;
+
 /// Most fragments of a field.
 const MOST_FRAGMENTS: usize = 3;
 /// Characters shown on either side of what is marked.
@@ -16,18 +20,14 @@ pub struct Fragment {
     pub marked: Vec<Range<usize>>,
 }
 
-/// The fragments of `text` in which any of `wanted`, normalised, stands. `normalise` is how texts of the collection are read: each
-/// character is compared as what it becomes by itself, so that offsets are those of the text as it was received.
-/// O(characters of the text × of what is wanted).
-pub fn fragments(text: &str, wanted: &[String], normalise: impl Fn(&str) -> String) -> Vec<Fragment> {
-    // What each character becomes, and which it came from.
-    let mut normal: Vec<(char, usize)> = Vec::new();
-    let mut length = 0;
-    for (at, c) in text.chars().enumerate() {
-        length = at + 1;
-        let becomes = if c.is_whitespace() { String::new() } else { normalise(c.encode_utf8(&mut [0; 4])) };
-        normal.extend(becomes.chars().map(|c| (c, at)));
-    }
+/// The fragments of `text` in which any of `wanted`, normalised, stands. `normaliser` is how texts of the collection are read; offsets are
+/// those of the text as it was received.
+/// As much of the text is looked at as is indexed. O(characters of the text × of what is wanted).
+pub fn fragments(text: &str, wanted: &[String], normaliser: Normaliser) -> Vec<Fragment> {
+    let text = cut(text);
+    let length = text.chars().count();
+    let (normal, made_of) = normaliser.normalise_mapped(text);
+    let normal: Vec<(char, Range<usize>)> = normal.chars().zip(made_of).filter(|(c, _)| !c.is_whitespace()).collect();
     let mut marked: Vec<Range<usize>> = Vec::new();
     for wanted in wanted {
         let wanted: Vec<char> = wanted.chars().filter(|c| !c.is_whitespace()).collect();
@@ -35,7 +35,7 @@ pub fn fragments(text: &str, wanted: &[String], normalise: impl Fn(&str) -> Stri
             continue;
         }
         let hits = normal.windows(wanted.len()).filter(|window| window.iter().map(|(c, _)| c).eq(&wanted));
-        marked.extend(hits.map(|hit| hit[0].1..hit[hit.len() - 1].1 + 1));
+        marked.extend(hits.map(|hit| hit[0].1.start..hit[hit.len() - 1].1.end));
     }
     marked.sort_by_key(|range| (range.start, range.end));
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -68,7 +68,7 @@ mod tests {
         let wanted: Vec<String> = wanted.iter().map(|wanted| (*wanted).to_owned()).collect();
         let chars: Vec<char> = text.chars().collect();
         let piece = |range: &Range<usize>| chars[range.clone()].iter().collect::<String>();
-        let found = fragments(text, &wanted, |text| text.to_lowercase());
+        let found = fragments(text, &wanted, Normaliser::new(true));
         found.iter().map(|found| (piece(&found.at), found.marked.iter().map(piece).collect())).collect()
     }
 
@@ -85,7 +85,7 @@ mod tests {
     fn fragments_are_few_short_and_do_not_overlap() {
         let far = "。".repeat(100);
         let text = format!("路灯路灯{far}路灯甲路灯{far}路灯{far}路灯");
-        let found = fragments(&text, &["路灯".to_owned()], str::to_owned);
+        let found = fragments(&text, &["路灯".to_owned()], Normaliser::new(true));
         assert_eq!(found.len(), MOST_FRAGMENTS);
         assert!(found.windows(2).all(|pair| pair[0].at.end < pair[1].at.start));
         assert_eq!(found[0].marked.as_slice(), &[0..4; 1], "what overlaps or touches is one");

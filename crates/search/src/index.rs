@@ -1,27 +1,31 @@
 //! The full-text index of one collection, in a folder of its own.
 //!
 //! It is derived and disposable: whatever is in the folder, opening gives an index that can be used, one that is empty where there was
-//! none, or it was damaged, or made of other settings or by other rules ([`Opened::fresh`] says which). Each commit stores the number of
-//! the change feed that it has reached, so that whoever opens it knows where to go on.
+//! none, or it was damaged, or made of other settings or by other rules ([`Opened::fresh`] says which). Only where the system refuses to
+//! read it - no right, too many open files - it is left as it is. Each commit stores how far it has come ([`Progress`]), so that whoever
+//! opens it knows where to go on.
 //!
 //! Writing takes a writer of [`WRITER_BYTES`], which is there only while there is something to write ([`Index::rest`]). Reading maps
-//! the files into memory. A record takes some kilobytes on disk, about twice its text.
+//! the files into memory. A record takes about a kilobyte on disk, as much as its text.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tantivy::directory::error::{OpenDirectoryError, OpenReadError, OpenWriteError};
 use tantivy::schema::{
     FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value as _,
 };
-use tantivy::tokenizer::{PreTokenizedString, Token};
-use tantivy::{DocAddress, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term};
+use tantivy::{
+    DocAddress, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
+};
 
-use crate::extract::{Extract, Extractor, Placed};
+use crate::directory::UnsyncedDirectory;
+use crate::extract::{Extract, Extractor};
+use crate::tokens;
 use doppel_core::collection::Settings;
 use doppel_core::record::RecordId;
 use doppel_core::text;
@@ -29,30 +33,39 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
 /// Version of what is indexed and how. Raised with every change that makes another index of the same records.
-const FORMAT: u32 = 1;
-/// Memory of a writer: the smallest that the library takes.
-pub const WRITER_BYTES: usize = 15_000_000;
+const FORMAT: u32 = 3;
+/// Memory of a writer. With the smallest that the library takes (15 MB) some hundred letters are a segment of their own, and merging
+/// segments costs more than making them.
+pub const WRITER_BYTES: usize = 64_000_000;
 
 /// Why an index cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// Its files cannot be written or read: no room, no right.
+    /// The system refuses to write or read its files: no room, no right, too many of them open. It may pass.
     #[error("the search index cannot be read or written: {0}")]
     Io(String),
-    /// Its files are damaged; [`Index::reset`] makes it anew.
+    /// Its files are damaged; [`Index::reopen`] makes it anew.
     #[error("the search index is damaged: {0}")]
     Damaged(String),
 }
 
 impl From<TantivyError> for IndexError {
     fn from(error: TantivyError) -> Self {
-        match error {
-            TantivyError::DataCorruption(_)
-            | TantivyError::IncompatibleIndex(_)
-            | TantivyError::DeserializeError(_) => Self::Damaged(error.to_string()),
-            error => Self::Io(error.to_string()),
-        }
+        let may_pass = match &error {
+            TantivyError::IoError(cause) => may_pass(cause),
+            TantivyError::OpenReadError(OpenReadError::IoError { io_error, .. })
+            | TantivyError::OpenWriteError(OpenWriteError::IoError { io_error, .. })
+            | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error, .. }) => may_pass(io_error),
+            TantivyError::LockFailure(..) | TantivyError::SystemError(_) | TantivyError::ErrorInThread(_) => true,
+            _ => false,
+        };
+        if may_pass { Self::Io(error.to_string()) } else { Self::Damaged(error.to_string()) }
     }
+}
+
+/// Whether the system refused something; otherwise the file is missing, or what is in it is wrong.
+fn may_pass(error: &io::Error) -> bool {
+    error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound
 }
 
 impl From<io::Error> for IndexError {
@@ -78,11 +91,26 @@ impl Source {
     }
 }
 
+/// How far an index has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// All records are put into it one after the other: those up to the seq `after` are there. When the last one is, it has reached the
+    /// change `last`.
+    Filling {
+        /// Seq of the last record that is there.
+        after: Seq,
+        /// The last change when filling began.
+        last: Seq,
+    },
+    /// Everything up to this change is in it.
+    Reached(Seq),
+}
+
 /// What a commit carries besides its documents.
 #[derive(Serialize, Deserialize)]
 struct Stamp {
     source: Source,
-    reached: Seq,
+    progress: Progress,
 }
 
 /// The fields of a document.
@@ -92,6 +120,7 @@ pub(crate) struct Fields {
     pub(crate) seq: Field,
     pub(crate) time: Field,
     pub(crate) identity: Field,
+    pub(crate) petitioners: Field,
     pub(crate) verdict: Field,
     pub(crate) category: Field,
     pub(crate) objects: Field,
@@ -108,20 +137,21 @@ fn schema() -> (Schema, Fields) {
     let mut builder = Schema::builder();
     let raw = || TextFieldIndexing::default().set_tokenizer("raw").set_fieldnorms(false);
     let raw = || TextOptions::default().set_indexing_options(raw().set_index_option(IndexRecordOption::Basic));
-    let placed = || {
-        let indexing = TextFieldIndexing::default().set_index_option(IndexRecordOption::WithFreqsAndPositions);
+    let by = |tokenizer, option| {
+        let indexing = TextFieldIndexing::default().set_tokenizer(tokenizer).set_index_option(option);
         TextOptions::default().set_indexing_options(indexing)
     };
     let fields = Fields {
         id: builder.add_text_field("id", raw().set_stored()),
         seq: builder.add_u64_field(SEQ, FAST | STORED),
         time: builder.add_i64_field(TIME, FAST | INDEXED),
-        identity: builder.add_u64_field(IDENTITY, FAST | INDEXED),
+        identity: builder.add_u64_field(IDENTITY, FAST),
+        petitioners: builder.add_u64_field("petitioners", INDEXED),
         verdict: builder.add_u64_field("verdict", INDEXED),
         category: builder.add_text_field("category", raw()),
         objects: builder.add_text_field("objects", raw()),
-        words: builder.add_text_field("words", placed()),
-        pairs: builder.add_text_field("pairs", placed()),
+        words: builder.add_text_field("words", by(tokens::WORDS, IndexRecordOption::WithFreqs)),
+        pairs: builder.add_text_field("pairs", by(tokens::PAIRS, IndexRecordOption::WithFreqsAndPositions)),
     };
     (builder.build(), fields)
 }
@@ -145,10 +175,15 @@ pub struct Index {
     source: Source,
     pub(crate) fields: Fields,
     extractor: Extractor,
-    index: Mutex<tantivy::Index>,
-    reader: Mutex<IndexReader>,
+    files: Mutex<Files>,
     writer: Mutex<Option<IndexWriter>>,
-    reached: AtomicU64,
+}
+
+/// What is open of an index.
+struct Files {
+    index: tantivy::Index,
+    reader: IndexReader,
+    progress: Progress,
 }
 
 /// An opened index.
@@ -160,28 +195,42 @@ pub struct Opened {
 }
 
 impl Index {
-    /// Opens the index in `folder`, which is made if it is not there. Reads all its files once.
+    /// Opens the index in `folder`, which is made if it is not there, in one that is. Reads all its files once.
     ///
     /// # Errors
     /// [`IndexError::Io`] where the folder cannot be read or written.
     pub fn open(folder: &Path, source: Source, settings: &Settings) -> Result<Opened> {
-        let (found, fresh) = match existing(folder, &source) {
-            Ok(found) => (found, None),
-            Err(reason) => (create(folder)?, Some(reason)),
-        };
-        let (index, reader, reached) = found;
-        let (_, fields) = schema();
+        let (files, fresh) = open_or_create(folder, &source)?;
         let index = Self {
             folder: folder.to_owned(),
             source,
-            fields,
+            fields: schema().1,
             extractor: Extractor::new(settings),
-            index: Mutex::new(index),
-            reader: Mutex::new(reader),
+            files: Mutex::new(files),
             writer: Mutex::new(None),
-            reached: AtomicU64::new(reached.0),
         };
         Ok(Opened { index, fresh })
+    }
+
+    /// Opens it again as [`Index::open`] does, without what was not committed; why it is empty, where it was begun anew.
+    ///
+    /// # Errors
+    /// [`IndexError::Io`] where the folder cannot be read or written. It answers as before.
+    pub fn reopen(&self) -> Result<Option<String>> {
+        self.rest();
+        let (files, fresh) = open_or_create(&self.folder, &self.source)?;
+        *self.files.lock() = files;
+        Ok(fresh)
+    }
+
+    /// Throws everything away and begins anew.
+    ///
+    /// # Errors
+    /// [`IndexError::Io`] where the folder cannot be written.
+    pub fn reset(&self) -> Result<()> {
+        self.rest();
+        *self.files.lock() = create(&self.folder)?;
+        Ok(())
     }
 
     /// Reads rows as the index does.
@@ -189,9 +238,17 @@ impl Index {
         &self.extractor
     }
 
-    /// Up to which number of the change feed everything can be found.
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        self.files.lock().progress
+    }
+
+    /// Up to which number of the change feed everything can be found: 0 while it is being filled.
     pub fn reached(&self) -> Seq {
-        Seq(self.reached.load(Ordering::Acquire))
+        match self.progress() {
+            Progress::Filling { .. } => Seq(0),
+            Progress::Reached(number) => number,
+        }
     }
 
     /// Whether it is of this source.
@@ -202,7 +259,7 @@ impl Index {
     /// Adds a record, in the place of an earlier one with its id. Found after the next [`Index::commit`].
     ///
     /// # Errors
-    /// [`IndexError::Io`] where nothing can be written; then nothing more can, before [`Index::rest`].
+    /// [`IndexError::Io`] where nothing can be written; then nothing more can, before [`Index::reopen`].
     pub fn put(&self, entry: &Entry) -> Result<()> {
         self.write(|writer| {
             writer.delete_term(self.id_term(&entry.id));
@@ -221,12 +278,13 @@ impl Index {
         })
     }
 
-    /// Lets everything be found that was put and removed so far, on disk, with the number that is reached by it.
+    /// Lets everything be found that was put and removed so far, also after the process was killed, with how far it has come by that.
+    /// A power failure may cost the index: see [`UnsyncedDirectory`].
     ///
     /// # Errors
     /// As [`Index::put`].
-    pub fn commit(&self, reached: Seq) -> Result<()> {
-        let stamp = Stamp { source: self.source.clone(), reached };
+    pub fn commit(&self, progress: Progress) -> Result<()> {
+        let stamp = Stamp { source: self.source.clone(), progress };
         let stamp = serde_json::to_string(&stamp).map_err(|error| IndexError::Io(error.to_string()))?;
         self.write(|writer| {
             let mut prepared = writer.prepare_commit()?;
@@ -234,9 +292,9 @@ impl Index {
             prepared.commit().map(drop)
         })?;
         // Not under the lock, for which questions would wait.
-        let reader = self.reader.lock().clone();
+        let reader = self.files.lock().reader.clone();
         reader.reload()?;
-        self.reached.store(reached.0, Ordering::Release);
+        self.files.lock().progress = progress;
         Ok(())
     }
 
@@ -247,20 +305,6 @@ impl Index {
             // A merge that fails leaves the segments as they were.
             let _ = writer.wait_merging_threads();
         }
-    }
-
-    /// Throws everything away and begins anew.
-    ///
-    /// # Errors
-    /// [`IndexError::Io`] where the folder cannot be written.
-    pub fn reset(&self) -> Result<()> {
-        self.rest();
-        let mut index = self.index.lock();
-        let (new, reader, _) = create(&self.folder)?;
-        *index = new;
-        *self.reader.lock() = reader;
-        self.reached.store(0, Ordering::Release);
-        Ok(())
     }
 
     /// Records in it.
@@ -287,7 +331,7 @@ impl Index {
     }
 
     pub(crate) fn searcher(&self) -> Searcher {
-        self.reader.lock().searcher()
+        self.files.lock().reader.searcher()
     }
 
     /// The id of a document that was found.
@@ -301,7 +345,7 @@ impl Index {
     fn write(&self, work: impl FnOnce(&mut IndexWriter) -> tantivy::Result<()>) -> Result<()> {
         let mut writer = self.writer.lock();
         if writer.is_none() {
-            *writer = Some(self.index.lock().writer_with_num_threads(1, WRITER_BYTES)?);
+            *writer = Some(self.files.lock().index.writer_with_num_threads(1, WRITER_BYTES)?);
         }
         let Some(writer) = writer.as_mut() else { return Ok(()) };
         Ok(work(writer)?)
@@ -320,16 +364,18 @@ impl Index {
         document.add_u64(fields.verdict, verdict_code(*verdict));
         extract.time.into_iter().for_each(|time| document.add_i64(fields.time, time));
         extract.identity.into_iter().for_each(|identity| document.add_u64(fields.identity, identity));
+        extract.petitioners.iter().for_each(|petitioner| document.add_u64(fields.petitioners, *petitioner));
         extract.categories.iter().for_each(|category| document.add_text(fields.category, category));
         extract.objects.iter().for_each(|object| document.add_text(fields.objects, object));
-        document.add_pre_tokenized_text(fields.words, tokens(&extract.words));
-        document.add_pre_tokenized_text(fields.pairs, tokens(&extract.pairs));
+        document.add_text(fields.words, &extract.words);
+        document.add_text(fields.pairs, &extract.text);
         document
     }
 }
 
 impl Drop for Index {
     fn drop(&mut self) {
+        // A merge that goes on would write beside whoever opens the folder next.
         self.rest();
     }
 }
@@ -344,45 +390,67 @@ pub(crate) fn verdict_code(verdict: VerdictKind) -> u64 {
     }
 }
 
-fn tokens(placed: &[Placed]) -> PreTokenizedString {
-    let token = |placed: &Placed| Token { position: placed.position, text: placed.term.clone(), ..Token::default() };
-    PreTokenizedString { text: String::new(), tokens: placed.iter().map(token).collect() }
+/// The index in a folder, or an empty one in its place; then why.
+fn open_or_create(folder: &Path, source: &Source) -> Result<(Files, Option<String>)> {
+    // The library trusts lengths that it reads.
+    let found = std::panic::catch_unwind(|| existing(folder, source));
+    match found.unwrap_or_else(|_| Err(Unusable::For("it was damaged (reading it ended abnormally)".into()))) {
+        Ok(files) => Ok((files, None)),
+        Err(Unusable::Passing(error)) => Err(error),
+        Err(Unusable::For(reason)) => Ok((create(folder)?, Some(reason))),
+    }
 }
 
-type Found = (tantivy::Index, IndexReader, Seq);
+/// Why what is in a folder cannot be used.
+enum Unusable {
+    /// It cannot be read now.
+    Passing(IndexError),
+    /// It is none, or no such index; in words.
+    For(String),
+}
 
-/// The index that is there, whole and of this source; or why not.
-fn existing(folder: &Path, source: &Source) -> std::result::Result<Found, String> {
-    if !folder.join("meta.json").exists() {
-        return Err("there was none".into());
+impl<E: Into<IndexError>> From<E> for Unusable {
+    fn from(error: E) -> Self {
+        match error.into() {
+            IndexError::Damaged(why) => Self::For(format!("it was damaged ({why})")),
+            error @ IndexError::Io(_) => Self::Passing(error),
+        }
     }
-    let damaged = |error: &dyn std::fmt::Display| format!("it was damaged ({error})");
-    let index = tantivy::Index::open_in_dir(folder).map_err(|error| damaged(&error))?;
-    let metas = index.load_metas().map_err(|error| damaged(&error))?;
+}
+
+/// The index that is there, whole and of this source.
+fn existing(folder: &Path, source: &Source) -> std::result::Result<Files, Unusable> {
+    if !folder.join("meta.json").try_exists()? {
+        return Err(Unusable::For("there was none".into()));
+    }
+    let index = tantivy::Index::open(UnsyncedDirectory::open(folder)?)?;
+    let metas = index.load_metas()?;
     let stamp = metas.payload.as_deref().and_then(|payload| serde_json::from_str::<Stamp>(payload).ok());
     let stamp = stamp.filter(|_| index.schema() == schema().0);
-    let stamp = stamp.ok_or("it was not finished, or of another version")?;
+    let stamp = stamp.ok_or_else(|| Unusable::For("it was not finished, or of another version".into()))?;
     if stamp.source != *source {
-        return Err("it was of other settings, or of another collection".into());
+        return Err(Unusable::For("it was of other settings, or of another collection".into()));
     }
-    let broken = index.validate_checksum().map_err(|error| damaged(&error))?;
-    if let Some(file) = broken.iter().next() {
-        return Err(damaged(&file.display()));
+    if let Some(file) = index.validate_checksum()?.into_iter().next() {
+        return Err(IndexError::Damaged(file.display().to_string()).into());
     }
-    let reader = open_reader(&index).map_err(|error| damaged(&error))?;
-    Ok((index, reader, stamp.reached))
+    tokens::register(index.tokenizers());
+    let reader = open_reader(&index)?;
+    Ok(Files { index, reader, progress: stamp.progress })
 }
 
-/// An empty index in the place of whatever is in the folder.
-fn create(folder: &Path) -> Result<Found> {
+/// An empty index in the place of whatever is in the folder. The folder it is in is not made: where that was moved away, nothing is put
+/// in its place.
+fn create(folder: &Path) -> Result<Files> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    fs::create_dir_all(folder)?;
-    let index = tantivy::Index::create_in_dir(folder, schema().0)?;
+    fs::create_dir(folder)?;
+    let index = tantivy::Index::create(UnsyncedDirectory::open(folder)?, schema().0, IndexSettings::default())?;
+    tokens::register(index.tokenizers());
     let reader = open_reader(&index)?;
-    Ok((index, reader, Seq(0)))
+    Ok(Files { index, reader, progress: Progress::Reached(Seq(0)) })
 }
 
 fn open_reader(index: &tantivy::Index) -> tantivy::Result<IndexReader> {

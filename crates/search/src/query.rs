@@ -12,15 +12,16 @@ use std::sync::Arc;
 use tantivy::collector::{Collector, SegmentCollector};
 use tantivy::columnar::Column;
 use tantivy::query::{
-    AllQuery, BooleanQuery, BoostQuery, ConstScoreQuery, Occur, PhraseQuery, Query, RangeQuery, TermQuery,
+    AllQuery, BooleanQuery, BoostQuery, ConstScoreQuery, Occur, PhraseQuery, Query, RangeQuery, RegexQuery, TermQuery,
 };
-use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::schema::IndexRecordOption;
 use tantivy::{DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, Term};
 
-use crate::extract::{Placed, pairs};
+use crate::extract::{Extractor, Placed, is_single, run_terms};
 use crate::index::{Index, Result, SEQ, TIME, verdict_code};
 use doppel_core::collection::Settings;
 use doppel_core::record::RecordId;
+use doppel_core::text::shingles::counts;
 use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
@@ -55,7 +56,7 @@ pub struct After {
 /// What is searched for.
 #[derive(Clone, Debug, Default)]
 pub struct SearchQuery {
-    /// The question; empty for all records.
+    /// The question, of at most [`MAX_PARTS`] parts; empty for all records.
     pub text: String,
     /// Only records from this time on, in microseconds since 1970.
     pub from: Option<i64>,
@@ -97,8 +98,14 @@ pub enum Total {
     AtLeast(u64),
 }
 
+impl Default for Total {
+    fn default() -> Self {
+        Self::Exactly(0)
+    }
+}
+
 /// An answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hits {
     /// Records, in order.
     pub hits: Vec<Hit>,
@@ -106,6 +113,10 @@ pub struct Hits {
     pub total: Total,
     /// Where the next answer begins; `None` at the end.
     pub next: Option<After>,
+    /// What may be marked in the texts that were found, normalised.
+    pub marked: Vec<String>,
+    /// Parts of the question that were left out: nothing of them is indexed.
+    pub ignored: Vec<String>,
 }
 
 /// A part of a question.
@@ -119,13 +130,12 @@ pub struct Part {
     pub is_excluded: bool,
 }
 
-/// The parts of a question, in order: at most [`MAX_PARTS`]. A quote that is not closed ends with the question.
+/// The parts of a question, in order. A quote that is not closed ends with the question.
 pub fn parts(question: &str, normalise: impl Fn(&str) -> String) -> Vec<Part> {
     let mut found = Vec::new();
-    let mut rest: String = question.chars().take(MAX_QUESTION_CHARS).collect();
-    rest = rest.replace(['“', '”', '＂', '「', '」'], "\"");
-    let mut rest = rest.as_str();
-    while found.len() < MAX_PARTS {
+    let question = question.replace(['“', '”', '＂', '「', '」'], "\"");
+    let mut rest = question.as_str();
+    loop {
         rest = rest.trim_start();
         let is_excluded =
             rest.starts_with(['-', '－']) && rest.chars().nth(1).is_some_and(|next| !next.is_whitespace());
@@ -151,35 +161,49 @@ pub fn parts(question: &str, normalise: impl Fn(&str) -> String) -> Vec<Part> {
         }
         rest = behind;
     }
-    found
 }
 
-impl Index {
-    /// The parts of a question as texts of the collection are read.
-    pub fn parts(&self, question: &str) -> Vec<Part> {
-        parts(question, |text| self.extractor().normalise(text))
-    }
+/// A question as it is understood.
+struct Question {
+    /// What it asks for.
+    parts: Vec<Part>,
+    /// Parts without a letter, digit or Han character, of which nothing is indexed.
+    ignored: Vec<String>,
+}
 
-    /// What of a question may be marked in the texts that are found: its phrases and words.
-    pub fn marked(&self, question: &str) -> Vec<String> {
-        let wanted = self.parts(question).into_iter().filter(|part| !part.is_excluded);
+impl Question {
+    /// What may be marked in the texts that are found: phrases, and the words of all else.
+    fn marked(&self, extractor: &Extractor) -> Vec<String> {
+        let wanted = self.parts.iter().filter(|part| !part.is_excluded);
         let words = wanted.flat_map(|part| {
-            let words = if part.is_phrase { Vec::new() } else { self.extractor().words(&part.text) };
-            let words: Vec<String> = words.into_iter().map(|word| word.term).collect();
-            if words.is_empty() { vec![part.text] } else { words }
+            let words = if part.is_phrase { Vec::new() } else { extractor.words(&part.text) };
+            if words.is_empty() { vec![part.text.clone()] } else { words }
         });
         words.collect()
     }
+}
 
-    /// Finds records. O(records that have the rarest part, and their filters).
+impl Index {
+    /// What a question asks for, read as texts of the collection are.
+    fn question(&self, text: &str) -> Question {
+        let parts = parts(text, |text| self.extractor().normalise(text));
+        let (parts, ignored): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.text.chars().any(counts));
+        Question { parts, ignored: ignored.into_iter().map(|part| part.text).collect() }
+    }
+
+    /// Finds records; of a question without anything that can be found, none. O(records that have the rarest part, and their filters).
     ///
     /// # Errors
     /// [`IndexError`](crate::index::IndexError) where its files cannot be read.
     pub fn search(&self, settings: &Settings, wanted: &SearchQuery) -> Result<Hits> {
+        let question = self.question(&wanted.text);
+        if question.parts.is_empty() && !question.ignored.is_empty() {
+            return Ok(Hits { ignored: question.ignored, ..Hits::default() });
+        }
         let searcher = self.searcher();
-        let query = self.query(settings, wanted);
-        let excluded = self.parts(&wanted.text).into_iter().filter(|part| part.is_excluded);
-        let excluded: Vec<Box<dyn Query>> = excluded.map(|part| self.part(&part)).collect();
+        let query = self.query(settings, wanted, &question)?;
+        let excluded = question.parts.iter().filter(|part| part.is_excluded);
+        let excluded = excluded.map(|part| self.part(part)).collect::<Result<Vec<_>>>()?;
         // Found by themselves: the library's own exclusion misplaces phrases.
         let excluded = match excluded.is_empty() {
             true => Excluded::default(),
@@ -198,13 +222,14 @@ impl Index {
             hits.push(Hit { id: self.id(&searcher, place.at)?, seq: place.seq, score, time });
         }
         let total = if found.total > MAX_COUNTED { Total::AtLeast(MAX_COUNTED) } else { Total::Exactly(found.total) };
-        Ok(Hits { hits, total, next: last.filter(|_| has_more) })
+        let marked = question.marked(self.extractor());
+        Ok(Hits { hits, total, next: last.filter(|_| has_more), marked, ignored: question.ignored })
     }
 
-    fn query(&self, settings: &Settings, wanted: &SearchQuery) -> BooleanQuery {
+    fn query(&self, settings: &Settings, wanted: &SearchQuery, question: &Question) -> Result<BooleanQuery> {
         let mut clauses: Vec<(Occur, Box<dyn Query>)> = Vec::new();
-        for part in self.parts(&wanted.text).iter().filter(|part| !part.is_excluded) {
-            clauses.push((Occur::Must, self.part(part)));
+        for part in question.parts.iter().filter(|part| !part.is_excluded) {
+            clauses.push((Occur::Must, self.part(part)?));
         }
         if clauses.is_empty() {
             clauses.push((Occur::Must, Box::new(ConstScoreQuery::new(Box::new(AllQuery), 0.0))));
@@ -214,7 +239,7 @@ impl Index {
             .into_iter()
             .map(|filter| -> (Occur, Box<dyn Query>) { (Occur::Must, Box::new(ConstScoreQuery::new(filter, 0.0))) });
         clauses.extend(filters);
-        BooleanQuery::new(clauses)
+        Ok(BooleanQuery::new(clauses))
     }
 
     fn filters(&self, settings: &Settings, wanted: &SearchQuery) -> Vec<Box<dyn Query>> {
@@ -228,7 +253,7 @@ impl Index {
             filters.push(Box::new(RangeQuery::new(from, to)));
         }
         if let Some(identity) = &wanted.identity {
-            filters.push(term(Term::from_field_u64(fields.identity, self.extractor().identity(identity))));
+            filters.push(term(Term::from_field_u64(fields.petitioners, self.extractor().identity(identity))));
         }
         if let Some(verdict) = wanted.verdict {
             filters.push(term(Term::from_field_u64(fields.verdict, verdict_code(verdict))));
@@ -243,44 +268,49 @@ impl Index {
 
     /// What finds a part of a question: the whole of it as a run of characters or, unless it is a phrase, all of its words, each as a
     /// word or as a run.
-    fn part(&self, part: &Part) -> Box<dyn Query> {
+    fn part(&self, part: &Part) -> Result<Box<dyn Query>> {
         let words = if part.is_phrase { Vec::new() } else { self.extractor().words(&part.text) };
-        let mut either: Vec<Box<dyn Query>> = run(self.fields.pairs, &part.text).into_iter().collect();
+        let mut either: Vec<Box<dyn Query>> = self.run(&part.text)?.into_iter().collect();
         if !words.is_empty() {
-            let all = words.iter().map(|word| self.word(&word.term)).collect();
+            let all = words.iter().map(|word| self.word(word)).collect::<Result<_>>()?;
             either.push(Box::new(BooleanQuery::intersection(all)));
         }
-        if either.is_empty() {
-            // A single character is found where it is a word.
-            either.push(self.word(&part.text));
-        }
-        Box::new(BooleanQuery::union(either))
+        Ok(Box::new(BooleanQuery::union(either)))
     }
 
-    fn word(&self, word: &str) -> Box<dyn Query> {
+    fn word(&self, word: &str) -> Result<Box<dyn Query>> {
         let term = Term::from_field_text(self.fields.words, word);
         let mut either: Vec<Box<dyn Query>> = vec![Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))];
-        let run = run(self.fields.pairs, word).map(|run| -> Box<dyn Query> { Box::new(BoostQuery::new(run, RUNS)) });
+        let run = self.run(word)?.map(|run| -> Box<dyn Query> { Box::new(BoostQuery::new(run, RUNS)) });
         either.extend(run);
-        Box::new(BooleanQuery::union(either))
+        Ok(Box::new(BooleanQuery::union(either)))
     }
-}
 
-/// The query for a text as it stands, but for what separates its parts; `None` where it has no two characters side by side.
-fn run(field: Field, text: &str) -> Option<Box<dyn Query>> {
-    let all = pairs(text);
-    let mut runs: Vec<Box<dyn Query>> = Vec::new();
-    for run in all.chunk_by(|a, b| a.position + 1 == b.position) {
+    /// The query for a text as it stands; `None` where it has no character that is indexed. A single Han character at its end, behind
+    /// something that separates, is not asked for: where others follow it, it is indexed with those alone.
+    fn run(&self, text: &str) -> Result<Option<Box<dyn Query>>> {
+        let field = self.fields.pairs;
         let term = |placed: &Placed| Term::from_field_text(field, &placed.term);
-        runs.push(match run {
-            [only] => Box::new(TermQuery::new(term(only), IndexRecordOption::WithFreqs)),
-            run => Box::new(PhraseQuery::new(run.iter().map(term).collect())),
-        });
-    }
-    match runs.len() {
-        0 => None,
-        1 => runs.pop(),
-        _ => Some(Box::new(BooleanQuery::intersection(runs))),
+        let mut terms = run_terms(text);
+        if let [.., before, last] = terms.as_slice()
+            && is_single(&last.term)
+            && before.position + before.term.chars().count() < last.position
+        {
+            terms.pop();
+        }
+        Ok(match terms.as_slice() {
+            [] => None,
+            [only] if is_single(&only.term) => {
+                // By itself, or with another behind it. Nothing in a Han character means something in a pattern.
+                let pattern = format!("{}.?", only.term);
+                Some(Box::new(RegexQuery::from_pattern(&pattern, field)?))
+            }
+            [only] => Some(Box::new(TermQuery::new(term(only), IndexRecordOption::WithFreqs))),
+            run => {
+                let run = run.iter().map(|placed| (placed.position, term(placed)));
+                Some(Box::new(PhraseQuery::new_with_offset(run.collect())))
+            }
+        })
     }
 }
 
@@ -442,6 +472,5 @@ mod tests {
         assert_eq!(cut("a - b"), [part("a", false, false), part("-", false, false), part("b", false, false)]);
         assert_eq!(cut("\"offen"), [part("offen", true, false)]);
         assert!(cut("  \"\" ").is_empty() && cut("").is_empty());
-        assert_eq!(cut(&"a ".repeat(100)).len(), MAX_PARTS);
     }
 }

@@ -1,9 +1,9 @@
 //! Related cases: which records most probably concern the same matter, in whatever words.
 //!
-//! BM25 over words and over character pairs, in both of which a title counts [`TITLE_WEIGHT`](crate::extract::TITLE_WEIGHT) times (the
-//! simple form of BM25F: weights are applied to counts, not to scores). The question is cut to its best terms. The best
-//! [`CANDIDATES`] by text are ranked anew by what two letters about one matter share besides: what both name, their categories,
-//! who wrote them, and when.
+//! BM25 over words, of which those of a title count [`TITLE_WEIGHT`](crate::extract::TITLE_WEIGHT) times (the simple form of BM25F:
+//! weights are applied to counts, not to scores). The question is cut to its best terms; the [`CANDIDATES`] best by the heaviest of
+//! them are ranked anew by all of them and by what two letters about one matter share besides: what both name, their categories,
+//! who wrote them, and when. Character pairs were measured beside words and add nothing (`docs/quality.md`).
 
 use std::collections::HashMap;
 
@@ -13,15 +13,24 @@ use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocAddress, DocSet, Searcher, TERMINATED, Term};
 
-use crate::extract::{Extract, Placed, counted};
+use crate::extract::{Extract, SEPARATOR, counted};
 use crate::index::{IDENTITY, Index, Result, SEQ, TIME};
 use doppel_core::record::RecordId;
 use doppel_store::Seq;
 
 /// Records that are ranked by more than their text.
 const CANDIDATES: usize = 200;
-/// Best terms of each kind that are asked for.
+/// Best terms by which records are ranked.
 const MOST_TERMS: usize = 40;
+/// Those of them by which candidates are found, at most: the postings of all others are read for candidates alone.
+const CANDIDATE_TERMS: usize = 16;
+/// Postings that are read to find candidates, about: fewer terms than [`CANDIDATE_TERMS`] where they stand in many records. A hundred
+/// thousand take some milliseconds.
+const CANDIDATE_POSTINGS: u64 = 200_000;
+/// Fewest terms by which candidates are found, however often they stand.
+const FEWEST_CANDIDATE_TERMS: usize = 4;
+/// Different terms of a question that are looked up, its first ones: each costs a look into every segment.
+const MOST_LOOKED_UP: usize = 500;
 /// Terms that an answer names.
 const SHOWN_TERMS: usize = 5;
 /// The constants of BM25, those of the library that scores.
@@ -35,8 +44,6 @@ const DAY: f32 = 86_400e6;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Weights {
-    /// Character pairs.
-    pub pairs: f32,
     /// How far a term that stands often in the question counts more: 0 is once, large is as often as it stands.
     pub repeats: f32,
     /// A thing that both name, by how rare it is.
@@ -53,7 +60,7 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { pairs: 0.25, repeats: 1.0, objects: 2.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
+        Self { repeats: 1.0, objects: 2.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
     }
 }
 
@@ -78,9 +85,20 @@ pub struct Related {
 struct Asked {
     term: Term,
     text: String,
+    /// Records that have it.
+    having: u64,
+    scores: TermScores,
     /// What each score of it is multiplied by.
     boost: f32,
     /// What the question scores by it with itself.
+    own: f32,
+}
+
+/// By what a text is found.
+struct BestTerms {
+    /// Those that records have, heaviest first.
+    found: Vec<Asked>,
+    /// What the text scores by its best terms with itself.
     own: f32,
 }
 
@@ -104,34 +122,28 @@ impl Index {
         weights: &Weights,
     ) -> Result<Vec<Related>> {
         let searcher = self.searcher();
-        let (mut terms, own_words) = best_terms(&searcher, self.fields.words, &asked.words, 1.0, weights)?;
-        let (pairs, own_pairs) = best_terms(&searcher, self.fields.pairs, &asked.pairs, weights.pairs, weights)?;
-        terms.extend(pairs);
-        if terms.is_empty() {
-            return Ok(Vec::new());
+        let words = best_terms(&searcher, self.fields.words, &asked.words, weights)?;
+        let (finding, ranking) = words.found.split_at(candidate_terms(&words.found));
+        let mut candidates = candidates(&searcher, finding)?;
+        for word in ranking {
+            for_each_posting(&searcher, &word.term, &mut candidates, |candidate, count, length| {
+                candidate.score += word.boost * word.scores.score(count, length);
+            })?;
         }
-        let clause = |asked: &Asked| -> (Occur, Box<dyn Query>) {
-            let query = TermQuery::new(asked.term.clone(), IndexRecordOption::WithFreqs);
-            (Occur::Should, Box::new(BoostQuery::new(Box::new(query), asked.boost)))
-        };
-        let query = BooleanQuery::new(terms.iter().map(clause).collect());
-        let found = searcher.search(&query, &TopDocs::with_limit(CANDIDATES).order_by_score())?;
-        let mut candidates: Vec<Candidate> = found.into_iter().map(|(score, at)| Candidate { at, score }).collect();
-        let own = own_words + own_pairs + self.add_features(&searcher, asked, &mut candidates, weights)?;
+        let own = words.own + self.add_features(&searcher, asked, &mut candidates, weights)?;
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
         let mut related = Vec::with_capacity(limit);
         for candidate in &candidates {
-            let id = self.id(&searcher, candidate.at)?;
-            if Some(&id) == except {
-                continue;
-            }
             if related.len() == limit {
                 break;
             }
-            let score = (candidate.score / own.max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
-            related.push((candidate.at, described(&searcher, candidate.at, asked, (id, score))?));
+            let id = self.id(&searcher, candidate.at)?;
+            if Some(&id) != except {
+                let score = (candidate.score / own.max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
+                related.push((candidate.at, described(&searcher, candidate.at, asked, (id, score))?));
+            }
         }
-        self.name_terms(&searcher, &terms, (asked, weights), &mut related)?;
+        self.name_terms(&searcher, &words.found, (asked, weights), &mut related)?;
         Ok(related.into_iter().map(|(_, related)| related).collect())
     }
 
@@ -150,7 +162,7 @@ impl Index {
         };
         let mut features = text_terms(self.fields.objects, &asked.objects, weights.objects);
         features.extend(text_terms(self.fields.category, &asked.categories, weights.category));
-        let identity = asked.identity.map(|identity| Term::from_field_u64(self.fields.identity, identity));
+        let identity = asked.identity.map(|identity| Term::from_field_u64(self.fields.petitioners, identity));
         features.extend(identity.map(|term| (term, weights.identity)));
         for (term, weight) in features {
             let rarity = idf(searcher.doc_freq(&term)? as f32, count);
@@ -190,10 +202,9 @@ impl Index {
             })?;
         }
         for asked in terms {
-            let weight = TermScores::of(searcher, &asked.term)?;
-            let is_piece = asked.term.field() == self.fields.pairs || asked.text.chars().count() == 1;
+            let is_piece = asked.text.chars().count() == 1;
             for_each_posting(searcher, &asked.term, &mut places, |candidate, count, length| {
-                let score = asked.boost * weight.score(count, length);
+                let score = asked.boost * asked.scores.score(count, length);
                 shared.entry(candidate.at).or_default().push(SharedTerm { text: &asked.text, score, is_piece });
             })?;
         }
@@ -208,7 +219,7 @@ impl Index {
 struct SharedTerm<'a> {
     text: &'a str,
     score: f32,
-    /// A pair of characters or a single one: most often cut out of a word or a name.
+    /// A single character: most often cut out of a word or a name.
     is_piece: bool,
 }
 
@@ -236,57 +247,61 @@ fn idf(found: f32, count: f32) -> f32 {
 /// What a term scores.
 struct TermScores {
     idf: f32,
+    /// Average length of the field.
     average: f32,
 }
 
 impl TermScores {
-    fn of(searcher: &Searcher, term: &Term) -> Result<Self> {
-        let (mut tokens, mut records) = (0, 0);
-        for segment in searcher.segment_readers() {
-            tokens += segment.inverted_index(term.field())?.total_num_tokens();
-            records += u64::from(segment.max_doc());
-        }
-        let average = tokens as f32 / records.max(1) as f32;
-        // A term that nothing has would be in one record if the question were.
-        let found = searcher.doc_freq(term)?.max(1);
-        Ok(Self { idf: idf(found as f32, records as f32), average: average.max(1.0) })
-    }
-
     fn score(&self, count: u32, length: u32) -> f32 {
         let count = count as f32;
         self.idf * (1.0 + K1) * count / (count + K1 * (1.0 - B + B * length as f32 / self.average))
     }
 }
 
-/// The terms of one kind by which a text is best found, and what it would score by its best terms with itself.
-fn best_terms(
-    searcher: &Searcher,
-    field: Field,
-    placed: &[Placed],
-    weight: f32,
-    weights: &Weights,
-) -> Result<(Vec<Asked>, f32)> {
-    let length = u32::try_from(placed.len()).unwrap_or(u32::MAX);
+/// The terms by which a text is best found.
+fn best_terms(searcher: &Searcher, field: Field, words: &str, weights: &Weights) -> Result<BestTerms> {
+    let length = u32::try_from(words.split(SEPARATOR).count()).unwrap_or(u32::MAX);
+    let (mut tokens, mut records) = (0, 0);
+    for segment in searcher.segment_readers() {
+        tokens += segment.inverted_index(field)?.total_num_tokens();
+        records += u64::from(segment.max_doc());
+    }
+    let average = (tokens as f32 / records.max(1) as f32).max(1.0);
     let mut asked = Vec::new();
-    for (text, count) in counted(placed) {
+    for (text, count) in counted(words, MOST_LOOKED_UP) {
         let term = Term::from_field_text(field, text);
         let repeated = count as f32 * (weights.repeats + 1.0) / (count as f32 + weights.repeats);
-        let boost = weight * repeated;
-        let own = boost * TermScores::of(searcher, &term)?.score(count, length);
-        asked.push(Asked { term, text: text.to_owned(), boost, own });
+        let having = searcher.doc_freq(&term)?;
+        // A term that nothing has would be in one record if the question were.
+        let scores = TermScores { idf: idf(having.max(1) as f32, records as f32), average };
+        let own = repeated * scores.score(count, length);
+        asked.push(Asked { term, text: text.to_owned(), having, scores, boost: repeated, own });
     }
     asked.sort_by(|a, b| b.own.total_cmp(&a.own).then_with(|| a.text.cmp(&b.text)));
     let own = asked.iter().take(MOST_TERMS).map(|asked| asked.own).sum();
-    let mut found = Vec::with_capacity(MOST_TERMS);
-    for asked in asked {
-        if found.len() == MOST_TERMS {
-            break;
-        }
-        if searcher.doc_freq(&asked.term)? > 0 {
-            found.push(asked);
-        }
-    }
-    Ok((found, own))
+    let found = asked.into_iter().filter(|asked| asked.having > 0);
+    Ok(BestTerms { found: found.take(MOST_TERMS).collect(), own })
+}
+
+/// By how many of the heaviest terms candidates are found.
+fn candidate_terms(terms: &[Asked]) -> usize {
+    let mut postings = 0;
+    let fits = terms.iter().take_while(|asked| {
+        postings += asked.having;
+        postings <= CANDIDATE_POSTINGS
+    });
+    fits.count().clamp(FEWEST_CANDIDATE_TERMS, CANDIDATE_TERMS).min(terms.len())
+}
+
+/// The best records by these terms.
+fn candidates(searcher: &Searcher, terms: &[Asked]) -> Result<Vec<Candidate>> {
+    let clause = |asked: &Asked| -> (Occur, Box<dyn Query>) {
+        let query = TermQuery::new(asked.term.clone(), IndexRecordOption::WithFreqs);
+        (Occur::Should, Box::new(BoostQuery::new(Box::new(query), asked.boost)))
+    };
+    let query = BooleanQuery::new(terms.iter().map(clause).collect());
+    let found = searcher.search(&query, &TopDocs::with_limit(CANDIDATES).order_by_score())?;
+    Ok(found.into_iter().map(|(score, at)| Candidate { at, score }).collect())
 }
 
 /// Calls `visit` for each of the candidates that have a term, with how often they have it and how long their field is.
@@ -343,5 +358,22 @@ mod tests {
             term("井盖", 1.0, true),
         ];
         assert_eq!(named(shared), ["三号", "路灯", "井盖"]);
+    }
+
+    #[test]
+    fn terms_that_stand_everywhere_find_no_candidates_while_there_are_others() {
+        let asked = |having| Asked {
+            term: Term::from_field_text(Field::from_field_id(0), "x"),
+            text: "x".into(),
+            having,
+            scores: TermScores { idf: 1.0, average: 1.0 },
+            boost: 1.0,
+            own: 1.0,
+        };
+        let count = |having: &[u64]| candidate_terms(&having.iter().map(|having| asked(*having)).collect::<Vec<_>>());
+        assert_eq!((count(&[]), count(&[9_000_000]), count(&[1; 40])), (0, 1, CANDIDATE_TERMS));
+        assert_eq!(count(&[50_000; 40]), 4);
+        assert_eq!(count(&[30_000; 40]), 6);
+        assert_eq!(count(&[9_000_000; 40]), FEWEST_CANDIDATE_TERMS);
     }
 }

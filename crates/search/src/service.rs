@@ -1,25 +1,24 @@
-//! Keeps the indexes of all collections up to date, and answers from them.
+//! Answers from the indexes of all collections, and keeps a [`Follower`](crate::follow) at work for each.
 //!
-//! Each collection has a task that follows its change feed: it reads changes, applies them, commits at most every [`COMMIT_EVERY`] and
-//! at the latest when there is nothing more to read, then waits for the next change. What is asked meanwhile is answered from what
-//! there is, with how far that is behind ([`AsOf`]). A collection without records has no folder and no index.
+//! What is asked is answered from what there is, with how far that is behind ([`AsOf`]). A collection without records has no folder
+//! and no index.
 //!
 //! Bounds: [`WRITERS`] collections are written at the same time, each with a writer of
-//! [`WRITER_BYTES`](crate::index::WRITER_BYTES) that is given back after [`REST_AFTER`]; a piece of [`PIECE`] changes is in memory at a
-//! time.
+//! [`WRITER_BYTES`](crate::index::WRITER_BYTES); as many questions are worked on at the same time as there are cores.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::Serialize;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use crate::index::{Entry, Index, IndexError, Opened, Source};
+use crate::follow::{FOLDER_PREFIX, Followed, Follower};
+use crate::index::IndexError;
 use crate::query::{Hits, SearchQuery};
 use crate::related::{Related, Weights};
 use crate::writers::Writers;
@@ -27,21 +26,12 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::violation::Violation;
 use doppel_engine::Engine;
-use doppel_store::changes::{Change, ChangeKind};
-use doppel_store::{CollectionState, Seq, Store, StoreError, StoredRecord};
+use doppel_store::{CollectionState, Seq, Store, StoreError};
 
-/// Changes read at once.
-const PIECE: usize = 256;
-/// Time between two commits of a collection while there is more to read. A commit costs some tens of milliseconds.
-const COMMIT_EVERY: Duration = Duration::from_millis(900);
-/// How long a writer is kept when there is nothing to write.
-const REST_AFTER: Duration = Duration::from_secs(5);
-/// How often collections are looked for that nobody follows yet, and settings that have changed.
+/// How often collections are looked for that nobody follows yet.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Pause after an error.
-const PAUSE: Duration = Duration::from_secs(2);
-/// What the folder of an index is called, before the collection's number: nothing else is ever removed.
-const FOLDER_PREFIX: &str = "doppel-index-";
+/// How long stopping waits for merges that are under way.
+const LAST_MERGES: Duration = Duration::from_secs(10);
 /// Collections that are written at the same time.
 const WRITERS: usize = 4;
 
@@ -112,37 +102,41 @@ pub struct Options {
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub struct SearchService(Arc<Shared>);
+pub struct SearchService(pub(crate) Arc<Shared>);
 
-struct Shared {
-    engine: Engine,
-    options: Options,
-    indexes: RwLock<HashMap<CollectionName, Arc<Followed>>>,
-    turns: Semaphore,
-    writers: Writers,
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) options: Options,
+    pub(crate) indexes: RwLock<HashMap<CollectionName, Arc<Followed>>>,
+    /// Who has one may write.
+    pub(crate) turns: Semaphore,
+    pub(crate) writers: Writers,
+    /// Questions that may be worked on: more of them at once would only wait for each other, and each holds memory.
+    questions: Semaphore,
 }
 
-/// The index of a collection under its settings of today.
-struct Followed {
-    state: Arc<CollectionState>,
-    index: Arc<Index>,
-}
-
-/// How following a collection ended.
-enum Ended {
-    /// It is gone, or another one has its name.
-    Dropped,
-    /// Its settings read texts otherwise.
-    Changed,
-    Stopped,
+/// What was found.
+pub struct Found {
+    /// The records.
+    pub hits: Hits,
+    /// How far the answer is up to date.
+    pub as_of: AsOf,
+    /// The collection, with the settings under which its records were read.
+    pub collection: Arc<CollectionState>,
 }
 
 impl SearchService {
     /// A service that keeps its indexes as `options` say.
     pub fn new(engine: Engine, options: Options) -> Self {
-        let indexes = RwLock::default();
-        let (turns, writers) = (Semaphore::new(WRITERS), Writers::new(WRITERS));
-        Self(Arc::new(Shared { engine, options, indexes, turns, writers }))
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self(Arc::new(Shared {
+            engine,
+            options,
+            indexes: RwLock::default(),
+            turns: Semaphore::new(WRITERS),
+            writers: Writers::new(WRITERS),
+            questions: Semaphore::new(cores),
+        }))
     }
 
     /// Follows all collections until the service stops.
@@ -154,17 +148,16 @@ impl SearchService {
             let collections = self.store().collections().await.unwrap_or_default();
             for state in &collections {
                 if followed.insert(state.name.clone()) {
-                    let (service, state) = (self.clone(), Arc::clone(state));
-                    let (stopping, ended) = (stopping.clone(), ended.clone());
+                    let (name, ended) = (state.name.clone(), ended.clone());
+                    let follower = Follower::new(self.clone(), Arc::clone(state), stopping.clone());
                     tasks.spawn(async move {
-                        let name = state.name.clone();
-                        service.follow_while_there(state, &stopping).await;
+                        follower.run().await;
                         // The receiver is there as long as tasks are begun.
                         let _ = ended.send(name);
                     });
                 }
             }
-            self.sweep(&collections);
+            self.sweep(collections).await;
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -175,7 +168,9 @@ impl SearchService {
             while tasks.try_join_next().is_some() {}
         }
         while tasks.join_next().await.is_some() {}
-        self.0.indexes.write().clear();
+        let indexes = std::mem::take(&mut *self.0.indexes.write());
+        // What is not merged by then is at the next start.
+        let _ = tokio::time::timeout(LAST_MERGES, self.0.writers.run(move || drop(indexes))).await;
     }
 
     /// Related records of a row, best first, and as of when.
@@ -189,9 +184,9 @@ impl SearchService {
         except: Option<RecordId>,
         limit: usize,
     ) -> Result<(Vec<Related>, AsOf)> {
-        let followed = self.followed(collection).await?;
-        let as_of = self.as_of(&followed).await?;
-        let Some(followed) = followed.index() else { return Ok((Vec::new(), as_of)) };
+        let known = self.known(collection).await?;
+        let as_of = self.as_of(&known).await?;
+        let Known::Index(followed) = known else { return Ok((Vec::new(), as_of)) };
         let weights = self.0.options.weights;
         let related = self.ask(&followed, move |followed| {
             let asked = followed.index.extractor().extract(&row).map_err(SearchError::Invalid)?;
@@ -200,21 +195,23 @@ impl SearchService {
         Ok((related.await?, as_of))
     }
 
-    /// Records that have what is asked for, as of when, and what of the question may be marked in their texts.
+    /// Records that have what is asked for.
     ///
     /// # Errors
     /// [`SearchError::UnknownCollection`], [`SearchError::Opening`], [`SearchError::Index`].
-    pub async fn search(&self, collection: &CollectionName, wanted: SearchQuery) -> Result<(Hits, AsOf, Vec<String>)> {
-        let followed = self.followed(collection).await?;
-        let as_of = self.as_of(&followed).await?;
-        let none = || Hits { hits: Vec::new(), total: crate::query::Total::Exactly(0), next: None };
-        let Some(followed) = followed.index() else { return Ok((none(), as_of, Vec::new())) };
-        let found = self.ask(&followed, move |followed| {
-            let hits = followed.index.search(&followed.state.settings, &wanted)?;
-            Ok((hits, followed.index.marked(&wanted.text)))
-        });
-        let (hits, marked) = found.await?;
-        Ok((hits, as_of, marked))
+    pub async fn search(&self, name: &CollectionName, wanted: SearchQuery) -> Result<Found> {
+        let known = self.known(name).await?;
+        let as_of = self.as_of(&known).await?;
+        let collection = Arc::clone(known.state());
+        let hits = match known {
+            Known::Empty(_) => Hits::default(),
+            Known::Index(followed) => {
+                let found = self
+                    .ask(&followed, move |followed| Ok(followed.index.search(&followed.state.settings, &wanted)?));
+                found.await?
+            }
+        };
+        Ok(Found { hits, as_of, collection })
     }
 
     /// What the indexes take, and how far they lag. A read of the store for each collection.
@@ -222,23 +219,31 @@ impl SearchService {
     /// # Errors
     /// Those of the store.
     pub async fn usage(&self) -> Result<Usage> {
-        let followed: Vec<_> = self.0.indexes.read().values().cloned().collect();
         let mut usage = Usage::default();
-        for followed in followed {
-            let last = self.store().last_change(&followed.state.name).await?;
+        for state in self.store().collections().await? {
+            let followed =
+                self.0.indexes.read().get(&state.name).filter(|found| found.state.number == state.number).cloned();
+            let last = match self.store().last_change(&state.name).await {
+                // It was dropped meanwhile.
+                Err(StoreError::UnknownCollection(_)) => continue,
+                last => last?,
+            };
+            let reached = followed.as_ref().map_or(Seq(0), |followed| followed.index.reached());
+            usage.behind += last.0.saturating_sub(reached.0);
+            let Some(followed) = followed else { continue };
             usage.memory_bytes += followed.index.memory_bytes();
-            usage.disk_bytes += followed.index.disk_bytes();
-            usage.behind += last.0.saturating_sub(followed.index.reached().0);
+            let sizing = tokio::task::spawn_blocking(move || followed.index.disk_bytes());
+            usage.disk_bytes += sizing.await.unwrap_or(0);
         }
         Ok(usage)
     }
 
-    fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         self.0.engine.store()
     }
 
     /// What is known of a collection.
-    async fn followed(&self, collection: &CollectionName) -> Result<Known> {
+    async fn known(&self, collection: &CollectionName) -> Result<Known> {
         let state = self.store().collection(collection).await?;
         let state = state.ok_or_else(|| SearchError::UnknownCollection(collection.clone()))?;
         let found = self.0.indexes.read().get(collection).cloned();
@@ -250,230 +255,51 @@ impl SearchService {
     }
 
     async fn as_of(&self, known: &Known) -> Result<AsOf> {
-        let (name, number) = match known {
-            Known::Empty(state) => (&state.name, Seq(0)),
-            Known::Index(followed) => (&followed.state.name, followed.index.reached()),
+        let number = match known {
+            Known::Empty(_) => Seq(0),
+            Known::Index(followed) => followed.index.reached(),
         };
-        let last = self.store().last_change(name).await?;
+        let last = self.store().last_change(&known.state().name).await?;
         Ok(AsOf { number, behind: last.0.saturating_sub(number.0) })
     }
 
-    /// Asks an index on a thread for what takes time.
+    /// Asks an index on a thread for what takes time. Where it is damaged, its follower makes it anew.
     async fn ask<T: Send + 'static>(
         &self,
         followed: &Arc<Followed>,
         work: impl FnOnce(&Followed) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        // It is never closed.
+        let _turn = self.0.questions.acquire().await;
         let asked = Arc::clone(followed);
         let answer = tokio::task::spawn_blocking(move || work(&asked)).await;
-        self.checked(followed, answer.unwrap_or(Err(SearchError::Engine(doppel_engine::Error::Crashed))))
-    }
-
-    /// An answer of an index. One that is damaged is made anew.
-    fn checked<T>(&self, followed: &Followed, answer: Result<T>) -> Result<T> {
-        if let Err(SearchError::Index(error)) = &answer {
-            tracing::warn!(%error, collection = %followed.state.name, "the search index is made anew");
-            // Whoever follows the collection sees that it is gone, and opens it again.
-            self.0.indexes.write().remove(&followed.state.name);
+        // The library trusts lengths that it reads: what it panics at may be damage.
+        let crashed = IndexError::Damaged("reading it ended abnormally".into());
+        let answer = answer.unwrap_or(Err(crashed.into()));
+        if let Err(SearchError::Index(error @ IndexError::Damaged(_))) = &answer {
+            tracing::warn!(%error, collection = %followed.state.name, "the search index is looked through");
+            followed.suspect();
         }
         answer
     }
 
-    async fn follow_while_there(&self, first: Arc<CollectionState>, stopping: &CancellationToken) {
-        loop {
-            let state = match self.store().collection(&first.name).await {
-                Ok(Some(state)) if state.number == first.number => state,
-                Ok(_) => break,
-                Err(_) if stopping.is_cancelled() => return,
-                Err(_) => {
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                }
-            };
-            match self.follow(&state, stopping).await {
-                Ok(Ended::Dropped) => break,
-                Ok(Ended::Changed) => {}
-                Ok(Ended::Stopped) => return,
-                Err(SearchError::UnknownCollection(_)) => break,
-                Err(error) => {
-                    tracing::warn!(%error, collection = %first.name, "the search index cannot follow; trying again");
-                    tokio::select! {
-                        () = tokio::time::sleep(PAUSE) => {}
-                        () = stopping.cancelled() => return,
-                    }
-                }
-            }
-        }
-        self.0.indexes.write().remove(&first.name);
-        let folder = self.folder(&first);
-        // Where it cannot be removed now, the next start does.
-        let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
-    }
-
-    /// Follows a collection until it is gone or its settings change.
-    async fn follow(&self, state: &Arc<CollectionState>, stopping: &CancellationToken) -> Result<Ended> {
-        let name = &state.name;
-        while self.store().last_change(name).await? == Seq(0) {
-            tokio::select! {
-                changed = self.store().changed(name, Seq(0)) => changed?,
-                () = stopping.cancelled() => return Ok(Ended::Stopped),
-            }
-        }
-        let followed = self.open(state).await?;
-        let mut committed = Instant::now();
-        loop {
-            if stopping.is_cancelled() {
-                return Ok(Ended::Stopped);
-            }
-            if let Some(ended) = self.ended(&followed).await? {
-                return Ok(ended);
-            }
-            if !self.is_shown(&followed) {
-                // It was damaged.
-                return Ok(Ended::Changed);
-            }
-            committed = match self.catch_up(&followed, committed).await? {
-                Some(at) => at,
-                None => {
-                    let reached = followed.index.reached();
-                    tokio::select! {
-                        changed = self.store().changed(name, reached) => changed?,
-                        () = self.rest_after_a_while(&followed) => continue,
-                        () = stopping.cancelled() => return Ok(Ended::Stopped),
-                    }
-                    // Those that come together are committed together.
-                    tokio::time::sleep(COMMIT_EVERY.saturating_sub(committed.elapsed())).await;
-                    committed
-                }
-            };
-        }
-    }
-
-    async fn rest_after_a_while(&self, followed: &Arc<Followed>) {
-        tokio::time::sleep(REST_AFTER).await;
-        if followed.index.memory_bytes() > 0 {
-            let index = Arc::clone(&followed.index);
-            // A panic would be a bug of the library; the next write shows it.
-            let _ = tokio::task::spawn_blocking(move || index.rest()).await;
-        }
-    }
-
-    /// Reads and applies all changes there are; when it has last committed, `None` where there was nothing.
-    async fn catch_up(&self, followed: &Arc<Followed>, mut committed: Instant) -> Result<Option<Instant>> {
-        let name = &followed.state.name;
-        let mut after = followed.index.reached();
-        let mut turn: Option<SemaphorePermit<'_>> = None;
-        loop {
-            let page = match self.store().changes(name, after, PIECE).await {
-                Err(StoreError::ChangesForgotten { last, .. }) => {
-                    // It takes a turn of its own.
-                    drop(turn.take());
-                    self.begin_anew(followed, last).await?;
-                    return Ok(Some(Instant::now()));
-                }
-                page => page?,
-            };
-            if page.next == after && !page.more {
-                return Ok(None);
-            }
-            if turn.is_none() {
-                turn = self.0.turns.acquire().await.ok();
-            }
-            let is_due = !page.more || committed.elapsed() >= COMMIT_EVERY;
-            let (next, more) = (page.next, page.more);
-            self.write(followed, move |followed| {
-                page.changes.into_iter().try_for_each(|change| followed.apply(change))?;
-                if is_due { followed.index.commit(next) } else { Ok(()) }
-            })
-            .await?;
-            after = next;
-            if is_due {
-                committed = Instant::now();
-            }
-            if !more {
-                return Ok(Some(committed));
-            }
-        }
-    }
-
-    /// Indexes all records anew; from then on changes after `last` are followed.
-    async fn begin_anew(&self, followed: &Arc<Followed>, last: Seq) -> Result<()> {
-        let name = &followed.state.name;
-        tracing::info!(collection = %name, "the search index is made anew: changes that it does not know of are not logged any more");
-        let _turn = self.0.turns.acquire().await.ok();
-        self.write(followed, |followed| followed.index.reset()).await?;
-        let mut after = Seq(0);
-        loop {
-            let records = self.store().records(name, after, PIECE).await?;
-            let Some(end) = records.last().map(|record| record.seq) else { break };
-            after = end;
-            self.write(followed, move |followed| records.iter().try_for_each(|record| followed.put(record))).await?;
-        }
-        self.write(followed, move |followed| followed.index.commit(last)).await
-    }
-
-    /// Writes on one of the writers. After an error the index is opened again, from what was committed.
-    async fn write(
-        &self,
-        followed: &Arc<Followed>,
-        work: impl FnOnce(&Followed) -> std::result::Result<(), IndexError> + Send + 'static,
-    ) -> Result<()> {
-        let written = Arc::clone(followed);
-        let outcome = self.0.writers.run(move || Ok(work(&written)?)).await;
-        self.checked(followed, outcome.unwrap_or(Err(SearchError::Engine(doppel_engine::Error::Crashed))))
-    }
-
-    /// Opens the index of a collection and shows it.
-    async fn open(&self, state: &Arc<CollectionState>) -> Result<Arc<Followed>> {
-        self.0.indexes.write().remove(&state.name);
-        let (folder, source, owned) = (self.folder(state), source(state), Arc::clone(state));
-        let opening = self.0.writers.run(move || Index::open(&folder, source, &owned.settings));
-        let opened = opening.await.unwrap_or(Err(IndexError::Damaged("opening it ended abnormally".into())));
-        let Opened { index, fresh } = opened?;
-        if let Some(reason) = fresh {
-            tracing::info!(collection = %state.name, reason, "the search index is made");
-        }
-        let followed = Arc::new(Followed { state: Arc::clone(state), index: Arc::new(index) });
-        self.0.indexes.write().insert(state.name.clone(), Arc::clone(&followed));
-        Ok(followed)
-    }
-
-    fn is_shown(&self, followed: &Arc<Followed>) -> bool {
-        self.0.indexes.read().get(&followed.state.name).is_some_and(|shown| Arc::ptr_eq(shown, followed))
-    }
-
-    /// Whether the collection is gone, or its settings read texts otherwise.
-    async fn ended(&self, followed: &Followed) -> Result<Option<Ended>> {
-        match self.store().collection(&followed.state.name).await? {
-            Some(state) if state.number != followed.state.number => Ok(Some(Ended::Dropped)),
-            Some(state) if !followed.index.is_of(&source(&state)) => Ok(Some(Ended::Changed)),
-            Some(_) => Ok(None),
-            None => Ok(Some(Ended::Dropped)),
-        }
-    }
-
-    fn folder(&self, state: &CollectionState) -> PathBuf {
-        self.0.options.folder.join(format!("{FOLDER_PREFIX}{}", state.number))
-    }
-
     /// Removes what is left of collections that are gone.
-    fn sweep(&self, collections: &[Arc<CollectionState>]) {
-        let numbers: HashSet<String> =
-            collections.iter().map(|state| format!("{FOLDER_PREFIX}{}", state.number)).collect();
-        let Ok(entries) = std::fs::read_dir(&self.0.options.folder) else { return };
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // Nothing but what is made here, and never while collections cannot be read.
-            if !collections.is_empty() && name.starts_with(FOLDER_PREFIX) && !numbers.contains(&name) {
-                let _ = std::fs::remove_dir_all(entry.path());
+    async fn sweep(&self, collections: Vec<Arc<CollectionState>>) {
+        let folder = self.0.options.folder.clone();
+        // What cannot be removed now is the next time.
+        let _ = tokio::task::spawn_blocking(move || {
+            let numbers: HashSet<String> =
+                collections.iter().map(|state| format!("{FOLDER_PREFIX}{}", state.number)).collect();
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                // Nothing but what is made here, and never while collections cannot be read.
+                if !collections.is_empty() && name.starts_with(FOLDER_PREFIX) && !numbers.contains(&name) {
+                    let _ = std::fs::remove_dir_all(entry.path());
+                }
             }
-        }
+        })
+        .await;
     }
-}
-
-/// Of what an index is made: names the collection for ever, also among those of other stores.
-fn source(state: &CollectionState) -> Source {
-    Source::of(&format!("{};{};{}", state.number, state.name, state.created_at), &state.settings)
 }
 
 /// What is known of a collection.
@@ -484,30 +310,10 @@ enum Known {
 }
 
 impl Known {
-    fn index(self) -> Option<Arc<Followed>> {
+    fn state(&self) -> &Arc<CollectionState> {
         match self {
-            Self::Index(followed) => Some(followed),
-            Self::Empty(_) => None,
+            Self::Empty(state) => state,
+            Self::Index(followed) => &followed.state,
         }
-    }
-}
-
-impl Followed {
-    fn apply(&self, change: Change) -> std::result::Result<(), IndexError> {
-        match change.kind {
-            ChangeKind::Created(record) | ChangeKind::Replaced(record) | ChangeKind::Updated(record) => {
-                self.put(&record)
-            }
-            ChangeKind::Removed => self.index.remove(&change.id),
-            ChangeKind::Decided { .. } => Ok(()),
-        }
-    }
-
-    fn put(&self, record: &StoredRecord) -> std::result::Result<(), IndexError> {
-        let row = Row::parse(record.row.as_bytes()).ok();
-        // Under settings of today a row may be unreadable that was stored under others: it is found by its other marks.
-        let extract = row.and_then(|row| self.index.extractor().extract(&row).ok()).unwrap_or_default();
-        let (id, seq, verdict) = (record.id.clone(), record.seq, record.verdict.kind);
-        self.index.put(&Entry { id, seq, verdict, extract })
     }
 }

@@ -1,6 +1,6 @@
 //! Threads that write indexes, at a lower priority than those that answer.
 //!
-//! A registration must not wait for its index. Where all cores are taken, writers get a few per cent of one each and fall behind;
+//! A registration must not wait for its index. Where all cores are taken, writers get about a tenth of them and fall behind;
 //! what the library starts from them (indexing, merging) has their priority.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 /// How far writers step back behind all else, where the system allows (Linux).
 #[cfg(target_os = "linux")]
-const NICENESS: i32 = 15;
+const NICENESS: i32 = 10;
 
 /// See the module.
 pub(crate) struct Writers(Option<ThreadPool>);

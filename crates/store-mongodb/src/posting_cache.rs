@@ -7,7 +7,7 @@
 //! A cache belongs to whoever has the turn of the collection, and is handed on only after a commit that a majority has confirmed: so it
 //! holds nothing that can be rolled back.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use mongodb::ClientSession;
@@ -21,12 +21,15 @@ use super::read::{GenerationKey, next};
 use super::retry::TxnError;
 use doppel_store::{GenerationId, Seq};
 
-/// Postings that a collection keeps, about: those of its last batches, and as many of earlier ones. 24 bytes each, and their ids.
-const MOST_RECENT: usize = 1 << 20;
-/// Postings that all collections keep together.
-const MOST_IN_ALL: usize = 1 << 22;
-/// What an entry of the map takes, in postings.
-const LIST_OVERHEAD: usize = 5;
+/// Bytes that a collection keeps, about: of lists of its last batches, and as many of earlier ones.
+const MOST_RECENT: usize = 64 << 20;
+/// Bytes that all collections keep together.
+const MOST_IN_ALL: usize = 256 << 20;
+/// Bytes of an entry of the map.
+const LIST_BYTES: usize = 120;
+/// Bytes of a posting besides the characters of its id: the list's part, the counts before the id, what the allocator adds. Each
+/// list that was read has ids of its own.
+const POSTING_BYTES: usize = size_of::<Posting>() + 32;
 /// Records of others that are read to go on with a cache. Behind more, reading lists anew is less work.
 const MOST_BEHIND: usize = 1024;
 
@@ -41,14 +44,23 @@ pub(super) struct PostingCache {
     earlier: Lists,
 }
 
-/// A record filed by another instance, and under what.
-type FiledRecord = (Posting, BTreeSet<ListKey>);
+/// Records that other instances filed, by what they stand under, in order.
+#[derive(Debug, Default)]
+pub(super) struct FiledByOthers(HashMap<ListKey, Vec<Posting>>);
+
+impl FiledByOthers {
+    fn add(&mut self, posting: &Posting, keys: BTreeSet<ListKey>) {
+        for key in keys {
+            self.0.entry(key).or_default().push(posting.clone());
+        }
+    }
+}
 
 /// What was committed since a cache was up to date.
 #[derive(Debug)]
 pub(super) enum Behind {
     /// These records were filed, and nothing else happened.
-    Filed(Vec<FiledRecord>),
+    Filed(FiledByOthers),
     /// The cache is of no use.
     Unknown,
 }
@@ -66,23 +78,32 @@ pub(super) struct CacheUpdate {
     pub(super) taken_from: Vec<ListKey>,
 }
 
-/// Lists, and about how many postings they are.
+/// Lists, and about how many bytes they take.
 #[derive(Debug, Default)]
 struct Lists {
     lists: ListsByKey,
-    size: usize,
+    bytes: usize,
+}
+
+/// Bytes of a posting of a list. Ids of a collection are about as long as each other: the first of the list stands for all.
+fn posting_bytes(list: &Postings) -> usize {
+    POSTING_BYTES + list.first().map_or(0, |posting| posting.id.len())
+}
+
+fn list_bytes(list: &Postings) -> usize {
+    LIST_BYTES + list.len() * posting_bytes(list)
 }
 
 impl Lists {
     fn insert(&mut self, key: ListKey, list: Arc<Postings>) {
         self.remove(&key);
-        self.size += list.len() + LIST_OVERHEAD;
+        self.bytes += list_bytes(&list);
         self.lists.insert(key, list);
     }
 
     fn remove(&mut self, key: &ListKey) {
         if let Some(list) = self.lists.remove(key) {
-            self.size -= list.len() + LIST_OVERHEAD;
+            self.bytes -= list_bytes(&list);
         }
     }
 
@@ -91,20 +112,18 @@ impl Lists {
         if let Some(list) = self.lists.get_mut(key)
             && append(list, posting)
         {
-            self.size += 1;
+            self.bytes += posting_bytes(list);
         }
     }
 }
 
 impl PostingCache {
     /// A list as it stands after what is `behind`.
-    pub(super) fn get(&self, key: &ListKey, behind: &[FiledRecord]) -> Option<Arc<Postings>> {
+    pub(super) fn get(&self, key: &ListKey, behind: &FiledByOthers) -> Option<Arc<Postings>> {
         let list = self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key))?;
         let mut list = Arc::clone(list);
-        for (posting, keys) in behind {
-            if keys.contains(key) {
-                append(&mut list, posting);
-            }
+        for posting in behind.0.get(key).into_iter().flatten() {
+            append(&mut list, posting);
         }
         Some(list)
     }
@@ -114,8 +133,8 @@ impl PostingCache {
         let CacheUpdate { generation, commit, behind, answer, taken_from } = update;
         match behind {
             Behind::Filed(records) if self.generation == generation => {
-                for (posting, keys) in &records {
-                    keys.iter().for_each(|key| self.add(key, posting));
+                for (key, postings) in &records.0 {
+                    postings.iter().for_each(|posting| self.add(key, posting));
                 }
             }
             _ => *self = Self { generation, ..Self::default() },
@@ -131,7 +150,7 @@ impl PostingCache {
             self.recent.remove(key);
             self.earlier.remove(key);
         }
-        if self.recent.size > MOST_RECENT {
+        if self.recent.bytes > MOST_RECENT {
             self.earlier = std::mem::take(&mut self.recent);
         }
     }
@@ -141,8 +160,8 @@ impl PostingCache {
         self.earlier.add(key, posting);
     }
 
-    fn size(&self) -> usize {
-        self.recent.size + self.earlier.size
+    fn bytes(&self) -> usize {
+        self.recent.bytes + self.earlier.bytes
     }
 }
 
@@ -162,18 +181,22 @@ impl PostingCaches {
     pub(super) fn put(&self, number: Number, cache: PostingCache) {
         let mut all = self.0.lock();
         all.push_back((number, cache));
-        let mut size: usize = all.iter().map(|(_, cache)| cache.size()).sum();
-        while size > MOST_IN_ALL
+        let mut bytes: usize = all.iter().map(|(_, cache)| cache.bytes()).sum();
+        while bytes > MOST_IN_ALL
             && let Some((_, given_up)) = all.pop_front()
         {
-            size -= given_up.size();
+            bytes -= given_up.bytes();
         }
+    }
+
+    /// Forgets a collection that was dropped.
+    pub(super) fn forget(&self, number: Number) {
+        self.0.lock().retain(|(of, _)| *of != number);
     }
 
     /// Bytes of all, about.
     pub(super) fn memory_bytes(&self) -> usize {
-        let size: usize = self.0.lock().iter().map(|(_, cache)| cache.size()).sum();
-        size * size_of::<Posting>()
+        self.0.lock().iter().map(|(_, cache)| cache.bytes()).sum()
     }
 }
 
@@ -186,10 +209,10 @@ impl Shared {
         cache: &PostingCache,
         (last, forgotten): (Seq, Seq),
     ) -> Result<Behind, TxnError> {
-        if cache.size() == 0 || cache.generation != place.generation || cache.as_of < forgotten || cache.as_of > last {
+        if cache.bytes() == 0 || cache.generation != place.generation || cache.as_of < forgotten || cache.as_of > last {
             return Ok(Behind::Unknown);
         }
-        let mut filed = Vec::new();
+        let mut filed = FiledByOthers::default();
         if cache.as_of == last {
             return Ok(Behind::Filed(filed));
         }
@@ -205,10 +228,12 @@ impl Shared {
         let asked = signatures.find(of_others).projection(doc! { "seq": 1, "digest": 1, "keys": 1 });
         let asked = asked.sort(doc! { "seq": 1 }).limit(MOST_BEHIND as i64 + 1);
         let mut cursor = asked.session(&mut *session).await?;
+        let mut records = 0;
         while let Some(found) = next(&mut cursor, session).await? {
-            filed.push((posting(&found)?, stored_list_keys(&found)?));
+            filed.add(&posting(&found)?, stored_list_keys(&found)?);
+            records += 1;
         }
-        Ok(if filed.len() > MOST_BEHIND { Behind::Unknown } else { Behind::Filed(filed) })
+        Ok(if records > MOST_BEHIND { Behind::Unknown } else { Behind::Filed(filed) })
     }
 }
 
@@ -266,11 +291,11 @@ mod tests {
                     continue;
                 }
                 let since = stored.range(cache.as_of.next()..);
-                let behind: Vec<FiledRecord> =
-                    since.map(|(seq, record)| (posting_of(*seq), stands_on(record))).collect();
-                let behind = match taken_by_others || cache.size() == 0 {
+                let mut filed = FiledByOthers::default();
+                since.for_each(|(seq, record)| filed.add(&posting_of(*seq), stands_on(record)));
+                let behind = match taken_by_others || cache.bytes() == 0 {
                     true => Behind::Unknown,
-                    false => Behind::Filed(behind),
+                    false => Behind::Filed(filed),
                 };
                 taken_by_others = false;
                 let mut question = PostingQuery::default();
@@ -299,8 +324,8 @@ mod tests {
                 for (key, list) in cache.recent.lists.iter().chain(&cache.earlier.lists) {
                     prop_assert_eq!(list, &list_of(&stored, key));
                 }
-                let size = |lists: &Lists| lists.lists.values().map(|list| list.len() + LIST_OVERHEAD).sum::<usize>();
-                prop_assert_eq!(cache.size(), size(&cache.recent) + size(&cache.earlier));
+                let bytes = |lists: &Lists| lists.lists.values().map(|list| list_bytes(list)).sum::<usize>();
+                prop_assert_eq!(cache.bytes(), bytes(&cache.recent) + bytes(&cache.earlier));
             }
         }
     }
@@ -313,17 +338,18 @@ mod tests {
             let keys: Vec<_> = keys.map(|key| PostingKey { channel: ChannelPosition(1), key: key as u64 }).collect();
             keys.chunks(16).for_each(|keys| question.add(None, keys));
             let answer = question.answer_from(|_| Some(Arc::clone(&full)));
-            let behind = Behind::Filed(Vec::new());
+            let behind = Behind::Filed(FiledByOthers::default());
             let (generation, commit) = (GenerationId::default(), Seq(250));
             cache.update(CacheUpdate { generation, commit, behind, answer, taken_from: Vec::new() });
         };
         let mut cache = PostingCache::default();
-        let (first, many) = (ListKey::Key(0), (MOST_RECENT / 250) as i64);
+        let (first, many) = (ListKey::Key(0), (MOST_RECENT / list_bytes(&full)) as i64 + 1);
         ask(&mut cache, 0..many);
-        assert!(cache.get(&first, &[]).is_some());
+        let none = FiledByOthers::default();
+        assert!(cache.get(&first, &none).is_some());
         ask(&mut cache, many..2 * many);
         ask(&mut cache, 2 * many..3 * many);
-        assert!(cache.get(&first, &[]).is_none() && cache.size() <= 2 * MOST_RECENT + MOST_RECENT / 4);
+        assert!(cache.get(&first, &none).is_none() && cache.bytes() <= 2 * MOST_RECENT + MOST_RECENT / 4);
 
         let caches = PostingCaches::default();
         for number in 0..8 {
@@ -331,7 +357,10 @@ mod tests {
             ask(&mut cache, 0..many);
             caches.put(number, cache);
         }
-        assert!(caches.memory_bytes() <= MOST_IN_ALL * size_of::<Posting>());
-        assert_eq!((caches.take(0).size(), caches.take(7).size() > 0), (0, true), "the last ones are kept");
+        assert!(caches.memory_bytes() <= MOST_IN_ALL);
+        assert_eq!((caches.take(0).bytes(), caches.take(7).bytes() > 0), (0, true), "the last ones are kept");
+        assert!(caches.memory_bytes() > 0);
+        (0..8).for_each(|number| caches.forget(number));
+        assert_eq!(caches.memory_bytes(), 0, "what is dropped is forgotten");
     }
 }

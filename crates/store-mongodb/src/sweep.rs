@@ -69,6 +69,7 @@ pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) 
     shared.cache.forget(name);
     if let Some(number) = dropped {
         shared.latch_queues.forget(number);
+        shared.posting_caches.forget(number);
         tokio::spawn(sweep(shared, (number, None)));
     }
     Ok(dropped.is_some())

@@ -47,6 +47,16 @@ pub enum ChangeKind {
     },
 }
 
+impl ChangeKind {
+    /// The record, where one is given.
+    pub fn record(&self) -> Option<&StoredRecord> {
+        match self {
+            Self::Created(record) | Self::Replaced(record) | Self::Updated(record) => Some(record),
+            Self::Removed | Self::Decided { .. } => None,
+        }
+    }
+}
+
 /// What a store logs of a change, besides the record that stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedChange {

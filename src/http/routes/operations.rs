@@ -97,14 +97,14 @@ pub struct Welcome {
 
 /// Where to go from here
 ///
-/// Open without a key. A browser is led to the description.
+/// Open without a key. A browser is led to the desk.
 #[utoipa::path(get, path = "/", operation_id = "getWelcome", tag = "operations", security(()),
     responses((status = 200, description = "the paths to begin with", body = Welcome),
-        (status = 303, description = "a browser: go to /docs/")))]
-pub async fn root(headers: HeaderMap, _: Params<Nothing>) -> Response {
+        (status = 303, description = "a browser: go to the desk at /console, or to /docs/ where there is none")))]
+pub async fn root(State(app): State<App>, headers: HeaderMap, _: Params<Nothing>) -> Response {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepted.contains("text/html") {
-        return Redirect::to("/docs/").into_response();
+        return Redirect::to(if app.console.is_some() { "/console" } else { "/docs/" }).into_response();
     }
     Json(Welcome {
         name: env!("CARGO_PKG_NAME"),

@@ -3,6 +3,7 @@
 #![expect(unused_qualifications, reason = "written by utoipa's macro around parameter structs")]
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
@@ -21,14 +22,14 @@ use crate::http::query::{Parameters, Params, Query};
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
 use crate::http::state::App;
-use doppel_core::collection::{CollectionName, Role};
+use doppel_core::collection::{CollectionName, Role, Settings};
 use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_engine::{Error, Wanted};
 use doppel_search::fragments::fragments;
-use doppel_search::query::{After, MAX_QUESTION_CHARS, Order, SearchQuery, Total};
-use doppel_search::service::{AsOf, SearchError, SearchService};
+use doppel_search::query::{After, Hit, MAX_PARTS, MAX_QUESTION_CHARS, Order, SearchQuery, Total, parts};
+use doppel_search::service::{AsOf, Found, SearchError, SearchService};
 use doppel_store::{Seq, StoredRecord};
 
 /// Related records in an answer, unless asked otherwise, and at most.
@@ -228,6 +229,8 @@ impl Parameters for SearchParams {
         let q = query.take("q").unwrap_or_default();
         if q.chars().count() > MAX_QUESTION_CHARS {
             query.refuse("q", "too_long", &format!("give at most {MAX_QUESTION_CHARS} characters"));
+        } else if parts(&q, str::to_owned).len() > MAX_PARTS {
+            query.refuse("q", "too_many_parts", &format!("give at most {MAX_PARTS} words and phrases"));
         }
         let default = if q.trim().is_empty() { Order::Newest } else { Order::Ranked };
         let order = match query.take("order").as_deref() {
@@ -321,6 +324,8 @@ pub struct FoundList {
     pub total: FoundTotal,
     /// The `cursor` of the next part; `null` at the end.
     pub next: Option<String>,
+    /// Parts of `q` that were left out because nothing of them is indexed: those without a letter, digit or Han character.
+    pub ignored: Vec<String>,
     /// How far the answer is up to date.
     pub as_of: AsOf,
 }
@@ -339,8 +344,21 @@ pub async fn search(
     Params((params, rows)): Params<(SearchParams, RowParams)>,
 ) -> Result<Json<Timed<FoundList>>, Problem> {
     let started = Instant::now();
-    let service = service(&app)?;
-    let window = window(&app, &collection, params.from.as_deref(), params.to.as_deref()).await?;
+    Ok(Json(Timed::since(started, find(&app, &collection, params, rows).await?)))
+}
+
+/// What a search finds, joined with the store: a record that is gone since is not shown.
+///
+/// # Errors
+/// As the route.
+pub async fn find(
+    app: &App,
+    collection: &CollectionName,
+    params: SearchParams,
+    rows: RowParams,
+) -> Result<FoundList, Problem> {
+    let service = service(app)?;
+    let window = window(app, collection, params.from.as_deref(), params.to.as_deref()).await?;
     let wanted = SearchQuery {
         text: params.q,
         from: window.from.map(|time| time.as_microsecond()),
@@ -352,25 +370,19 @@ pub async fn search(
         limit: params.limit as usize,
         after: params.cursor.map(|(rank, seq)| After { rank, seq: Seq(seq) }),
     };
-    let (hits, as_of, marked) = service.search(&collection, wanted).await?;
-    let seqs: Vec<Seq> = hits.hits.iter().map(|hit| hit.seq).collect();
-    let records = app.engine.store().records_at(&collection, &seqs).await?;
-    let records: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
-    let texts = Texts::of(&app, &collection).await?;
-    // One that is gone since is not shown.
-    let shown = hits.hits.iter().filter_map(|hit| Some((hit, records.get(&hit.seq)?)));
-    let items = shown.map(|(hit, record)| FoundRecord {
-        id: hit.id.clone(),
-        score: hit.score,
-        verdict: record.verdict.kind,
-        time: hit.time.and_then(self::shown),
-        fragments: texts.fragments(record, &marked),
-        row: None,
-    });
-    let mut items: Vec<FoundRecord> = items.collect();
+    let Found { hits, as_of, collection: searched } = service.search(collection, wanted).await?;
+    let texts = Arc::new(Texts::of(&searched.settings, hits.marked));
+    let mut items = Vec::with_capacity(hits.hits.len());
+    for hits in hits.hits.chunks(SHOWN_AT_ONCE) {
+        let seqs: Vec<Seq> = hits.iter().map(|hit| hit.seq).collect();
+        let records = app.engine.store().records_at(collection, &seqs).await?;
+        let (texts, hits) = (Arc::clone(&texts), hits.to_vec());
+        let shown = tokio::task::spawn_blocking(move || shown_hits(&texts, &hits, records)).await;
+        items.extend(shown.map_err(|error| Problem::internal(format!("showing what was found panicked: {error}")))?);
+    }
     if let Some(columns) = rows.columns() {
         let ids: Vec<RecordId> = items.iter().map(|item| item.id.clone()).collect();
-        let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
+        let mut rows = app.engine.rows(collection, &ids, &columns).await?;
         items.iter_mut().for_each(|item| item.row = rows.remove(&item.id));
     }
     let (count, exact) = match hits.total {
@@ -378,30 +390,47 @@ pub async fn search(
         Total::AtLeast(count) => (count, false),
     };
     let next = hits.next.map(|After { rank, seq }| cursor::encode_pair(rank, seq.0));
-    let list = FoundList { items, total: FoundTotal { count, exact }, next, as_of };
-    Ok(Json(Timed::since(started, list)))
+    Ok(FoundList { items, total: FoundTotal { count, exact }, next, ignored: hits.ignored, as_of })
+}
+
+/// Records whose rows are in memory at the same time: each may take a megabyte.
+const SHOWN_AT_ONCE: usize = 8;
+
+/// What is shown of hits whose records are still there.
+fn shown_hits(texts: &Texts, hits: &[Hit], records: Vec<StoredRecord>) -> Vec<FoundRecord> {
+    let records: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
+    let there = hits.iter().filter_map(|hit| Some((hit, records.get(&hit.seq)?)));
+    let shown = there.map(|(hit, record)| FoundRecord {
+        id: hit.id.clone(),
+        score: hit.score,
+        verdict: record.verdict.kind,
+        time: hit.time.and_then(self::shown),
+        fragments: texts.fragments(record),
+        row: None,
+    });
+    shown.collect()
 }
 
 /// Where fragments are looked for.
 struct Texts {
     fields: Vec<String>,
     normaliser: Normaliser,
+    marked: Vec<String>,
 }
 
 impl Texts {
-    async fn of(app: &App, collection: &CollectionName) -> Result<Self, Problem> {
-        let settings = app.engine.collection(collection).await?.settings;
+    fn of(settings: &Settings, marked: Vec<String>) -> Self {
         let texts = settings.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
         let fields = texts.map(|field| field.name.to_string()).collect();
-        Ok(Self { fields, normaliser: Normaliser::new(settings.text.simplify) })
+        Self { fields, normaliser: Normaliser::new(settings.text.simplify), marked }
     }
 
-    fn fragments(&self, record: &StoredRecord, marked: &[String]) -> Vec<FieldFragment> {
+    fn fragments(&self, record: &StoredRecord) -> Vec<FieldFragment> {
         let Ok(Value::Object(row)) = serde_json::from_str(&record.row) else { return Vec::new() };
         let mut found = Vec::new();
         for field in &self.fields {
             let Some(text) = row.get(field).and_then(Value::as_str) else { continue };
-            for fragment in fragments(text, marked, |text| self.normaliser.normalise(text)) {
+            for fragment in fragments(text, &self.marked, self.normaliser) {
                 let range = |range: std::ops::Range<usize>| CharRange { start: range.start, end: range.end };
                 let piece = text.chars().skip(fragment.at.start).take(fragment.at.len()).collect();
                 let marked = fragment.marked.into_iter().map(range).collect();

@@ -161,8 +161,19 @@ impl GroupSet {
 
     /// The group that `member` is in. O(members + pairs) of its component.
     pub fn group_of(&self, member: u64) -> Option<Group> {
-        let groups = self.groups_at(*self.places.get(&member)?, |_| 1);
-        groups.into_iter().find(|group| group.members.binary_search(&member).is_ok())
+        self.groups_beside(member).into_iter().find(|group| group.members.binary_search(&member).is_ok())
+    }
+
+    /// The lowest member of the component that `member` is in.
+    pub fn component_of(&self, member: u64) -> Option<u64> {
+        let root = self.root(*self.places.get(&member)?);
+        Some(self.nodes[root as usize].first)
+    }
+
+    /// The groups of the component that `member` is in, by first member: its own, and those that single links lead to. O(members +
+    /// pairs) of the component.
+    pub fn groups_beside(&self, member: u64) -> Vec<Group> {
+        self.places.get(&member).map_or_else(Vec::new, |&place| self.groups_at(place, |_| 1))
     }
 
     /// Name, size and pairs of the group that `member` is in. O(members + pairs) of its component if that has at least

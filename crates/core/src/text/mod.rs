@@ -85,10 +85,14 @@ impl Document {
         self.fields.is_empty()
     }
 
+    /// The petitioner's values, normalised.
+    pub fn identity_values(&self) -> impl Iterator<Item = &str> {
+        self.identity.iter().flat_map(|values| values.split(reader::SEPARATOR))
+    }
+
     /// Whether one of the petitioner's values is `identity`, which is normalised.
     pub fn is_by(&self, identity: &str) -> bool {
-        let mut values = self.identity.iter().flat_map(|values| values.split(reader::SEPARATOR));
-        !identity.is_empty() && values.any(|value| value == identity)
+        !identity.is_empty() && self.identity_values().any(|value| value == identity)
     }
 
     /// Whether both name the same address in the same field of role `url`.

@@ -12,6 +12,7 @@
 //! when it holds a combining character or another one whose form depends on its neighbours.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use unicode_normalization::char::canonical_combining_class;
@@ -51,16 +52,47 @@ impl Normaliser {
         out
     }
 
+    /// `text` in its normal form, and of each of its characters which characters of `text` it was made of: several where they
+    /// combine. Ascending. O(length).
+    pub fn normalise_mapped(self, text: &str) -> (String, Vec<Range<usize>>) {
+        let table = if self.simplify { &*SIMPLIFYING } else { &*PLAIN };
+        let (mut out, mut made_of) = (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
+        let chars: Vec<char> = text.chars().collect();
+        let mut start = 0;
+        while start < chars.len() {
+            // Nothing combines with a character before one that stands alone.
+            let is_begin = |c: &char| matches!(table.form(*c), Form::One(_) | Form::Many(_));
+            let end = chars[start + 1..].iter().position(is_begin).map_or(chars.len(), |at| start + 1 + at);
+            let part: String = chars[start..end].iter().collect();
+            for c in self.characters(&part).chars() {
+                let length = out.len();
+                push(&mut out, c);
+                if out.len() > length {
+                    made_of.push(start..end);
+                }
+            }
+            start = end;
+        }
+        if out.ends_with(' ') {
+            out.pop();
+            made_of.pop();
+        }
+        (out, made_of)
+    }
+
     /// The definition, step by step: what [`Normaliser::normalise`] does for texts with contextual characters.
     fn normalise_fully(self, text: &str) -> String {
-        let kept = text.chars().filter(|&c| !is_dropped(c)).map(|c| if c.is_control() { ' ' } else { c });
-        let lower = kept.nfkc().flat_map(char::to_lowercase).collect::<String>();
-        let mut out = String::with_capacity(lower.len());
-        for c in lower.nfkc() {
-            push(&mut out, if self.simplify { convert::simplify(c) } else { c });
-        }
+        let mut out = String::with_capacity(text.len());
+        self.characters(text).chars().for_each(|c| push(&mut out, c));
         trim_end(&mut out);
         out
+    }
+
+    /// The characters of the normal form, white space as it comes.
+    fn characters(self, text: &str) -> String {
+        let kept = text.chars().filter(|&c| !is_dropped(c)).map(|c| if c.is_control() { ' ' } else { c });
+        let lower = kept.nfkc().flat_map(char::to_lowercase).collect::<String>();
+        lower.nfkc().map(|c| if self.simplify { convert::simplify(c) } else { c }).collect()
     }
 }
 
@@ -260,5 +292,28 @@ mod tests {
                 prop_assert!(once.len() <= MAX_GROWTH * text.len());
             }
         }
+
+        #[test]
+        fn each_character_says_what_it_was_made_of(text in awkward()) {
+            for normaliser in BOTH {
+                let (normal, made_of) = normaliser.normalise_mapped(&text);
+                prop_assert_eq!(&normal, &normaliser.normalise(&text));
+                prop_assert_eq!(normal.chars().count(), made_of.len());
+                prop_assert!(made_of.windows(2).all(|two| two[0] == two[1] || two[0].end <= two[1].start));
+                let chars: Vec<char> = text.chars().collect();
+                for (c, from) in normal.chars().zip(&made_of) {
+                    let from: String = chars[from.clone()].iter().collect();
+                    prop_assert!(c == ' ' || normaliser.normalise(&from).contains(c));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_character_was_made_of_is_as_little_as_can_be() {
+        let (normal, made_of) = Normaliser::new(true).normalise_mapped(" 第㎡e\u{301}\r\n號…");
+        assert_eq!(normal, "第m2é 号...");
+        let expected = [1..2, 2..3, 2..3, 3..5, 5..6, 7..8, 8..9, 8..9, 8..9];
+        assert_eq!(made_of, expected);
     }
 }

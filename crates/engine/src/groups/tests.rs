@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
-use super::{GroupDetail, Order};
+use super::{GroupDetail, Order, Supposed};
 use crate::decisions::Opinion;
 use crate::tasks::{Purge, Survivor, Window};
 use crate::{Engine, IfDuplicate, Options};
@@ -78,6 +78,23 @@ impl Desk {
         };
         ruled.unwrap();
     }
+
+    /// A letter about a subject, by somebody, at a time.
+    async fn letter(&self, name: &str, subject: u32, user: &str, time: &str) {
+        let row = json!({ "content": text(subject, 40), "user": user, "time": time }).to_string();
+        let row = Row::parse(row.as_bytes()).unwrap();
+        self.engine.register(&self.name, Some(id(name)), row, IfDuplicate::Keep).await.unwrap();
+    }
+
+    /// What the groups of `of` would be if it was so decided.
+    async fn supposed(&self, of: &str, supposed: &[(&str, &str, bool)]) -> Vec<String> {
+        let supposed: Vec<Supposed> = supposed
+            .iter()
+            .map(|(one, other, same)| Supposed { one: id(one), other: id(other), same: *same })
+            .collect();
+        let groups = self.engine.groups_if(&self.name, &id(of), &supposed).await.unwrap();
+        groups.iter().map(|members| members.iter().map(RecordId::as_str).collect::<Vec<_>>().join(" ")).collect()
+    }
 }
 
 fn ids(group: &GroupDetail) -> Vec<&str> {
@@ -120,4 +137,101 @@ async fn a_purge_leaves_one_record_of_each_crowd() {
     let found = desk.engine.find_superfluous(&desk.name, purge, |_| {}).await.unwrap();
     assert_eq!((found.groups, found.changed, found.delete.len()), (2, 0, 10));
     assert!(found.delete.iter().all(|which| which.id.as_str()[..1] == which.kept.as_str()[..1]));
+}
+
+/// Two matters: the first of three people, one of whom wrote twice, the second of one who wrote three times, long ago.
+async fn hot_and_cold() -> Desk {
+    let desk = Desk::with_two_crowds().await;
+    for (name, subject, user, time) in [
+        ("h1", 11, "甲", "2025-01-01T00:00:00Z"),
+        ("h2", 11, "乙", "2026-03-01T00:00:00Z"),
+        ("h3", 11, "丙", "2026-03-02T00:00:00Z"),
+        ("h4", 11, "丙", "2026-03-05T00:00:00Z"),
+        ("c1", 12, "丁", "2025-03-01T00:00:00Z"),
+        ("c2", 12, "丁", "2025-03-02T00:00:00Z"),
+        ("c3", 12, "丁", "2025-03-02T00:00:00Z"),
+    ] {
+        desk.letter(name, subject, user, time).await;
+    }
+    desk
+}
+
+fn at(time: &str) -> jiff::Timestamp {
+    time.parse().unwrap()
+}
+
+#[tokio::test]
+async fn hot_is_what_most_people_wrote_about_in_the_time_asked_about() {
+    let desk = hot_and_cold().await;
+    let begins = [at("2026-02-28T00:00:00Z"), at("2026-03-02T00:00:00Z"), at("2026-03-04T00:00:00Z")];
+    let hot = desk.engine.hot_issues(&desk.name, &begins, 0, 10).await.unwrap();
+    assert_eq!((hot.total, hot.items[0].group.id.as_str()), (1, "h1"));
+    let issue = &hot.items[0];
+    assert_eq!((issue.recent, &issue.trend[..]), (3, &[1, 1, 1][..]), "what is older is not of late");
+    assert_eq!((issue.group.size, issue.group.petitioners, issue.group.recent_petitioners), (4, 3, 2));
+    assert_eq!(issue.latest.iter().map(RecordId::as_str).collect::<Vec<_>>(), ["h4", "h3", "h2", "h1"]);
+    let all = desk.engine.hot_issues(&desk.name, &[at("2000-01-01T00:00:00Z")], 0, 10).await.unwrap();
+    let names: Vec<&str> = all.items.iter().map(|issue| issue.group.id.as_str()).collect();
+    assert_eq!(names, ["h1", "c1", "a0", "b0"], "people before records");
+    let part = desk.engine.hot_issues(&desk.name, &[at("2000-01-01T00:00:00Z")], 1, 2).await.unwrap();
+    assert_eq!((part.total, part.items.len(), part.items[0].group.id.as_str()), (4, 2, "c1"));
+}
+
+#[tokio::test]
+async fn repeat_petitioners_are_those_who_wrote_again_about_the_same_matter() {
+    let desk = hot_and_cold().await;
+    let since = |since| desk.engine.repeat_petitioners(&desk.name, at(since), 0, 10);
+    let late = since("2026-02-28T00:00:00Z").await.unwrap();
+    let said =
+        |found: &super::RepeatPetitioner| (found.example.to_string(), found.records, found.recent, found.matters);
+    assert_eq!(late.items.iter().map(said).collect::<Vec<_>>(), [("h3".into(), 2, 2, 1)]);
+    assert_eq!(
+        (late.items[0].first, late.items[0].last),
+        (Some(at("2026-03-02T00:00:00Z")), Some(at("2026-03-05T00:00:00Z")))
+    );
+    // Another matter of the same person.
+    desk.letter("n1", 13, "丙", "2026-03-06T00:00:00Z").await;
+    desk.letter("n2", 13, "丙", "2026-03-07T00:00:00Z").await;
+    let all = since("2000-01-01T00:00:00Z").await.unwrap();
+    assert_eq!(all.items.iter().map(said).collect::<Vec<_>>(), [("h3".into(), 4, 4, 2), ("c1".into(), 3, 3, 1)]);
+    assert_eq!(
+        all.items[0].most.iter().map(|matter| (matter.id.as_str(), matter.records)).collect::<Vec<_>>(),
+        [("h3", 2), ("n1", 2)]
+    );
+}
+
+#[tokio::test]
+async fn what_would_become_of_a_group_is_told_and_nothing_is_changed() {
+    let desk = Desk::with_two_crowds().await;
+    let (a, b) = ("a0 a1 a2 a3 a4 a5", "b0 b1 b2 b3 b4 b5");
+    assert_eq!(desk.supposed("a0", &[]).await, [a]);
+    assert_eq!(desk.supposed("a0", &[("b5", "a5", true)]).await, [format!("{a} {b}")]);
+    assert_eq!(desk.supposed("a0", &[("a5", "b5", false)]).await, [a, b]);
+    assert_eq!(desk.supposed("a0", &[("a0", "a1", false)]).await, [a], "others hold the two together");
+    desk.rule(Judgement::Same).await;
+    assert_eq!(desk.supposed("b1", &[]).await, [format!("{a} {b}")]);
+    assert_eq!(desk.supposed("b1", &[("a5", "b5", false)]).await, [a, b]);
+    assert_eq!(desk.listed().await, [("a0".to_owned(), 12)], "as before");
+    desk.letter("x", 21, "甲", "").await;
+    desk.letter("y", 21, "甲", "").await;
+    assert_eq!(desk.supposed("x", &[("x", "y", false)]).await, ["x", "y"], "in no group at all");
+}
+
+#[tokio::test]
+async fn a_shape_draws_the_ends_of_single_links_first() {
+    let desk = Desk::with_two_crowds().await;
+    desk.rule(Judgement::Same).await;
+    let shape = desk.engine.group_shape(&desk.name, &id("b2"), 3).await.unwrap();
+    let drawn: Vec<&str> = shape.drawn.iter().map(|place| shape.members[*place].id.as_str()).collect();
+    assert_eq!((drawn, shape.members.len()), (vec!["a0", "a5", "b5"], 12));
+    assert_eq!(shape.pairs, [(0, 5), (5, 11)]);
+    assert_eq!(shape.bridges.iter().map(|pair| pair.later.as_str()).collect::<Vec<_>>(), ["b5"]);
+    let pairs = [(id("a0"), id("a1")), (id("a5"), id("b5")), (id("a0"), id("nobody"))];
+    let alike = desk.engine.how_alike(&desk.name, &pairs).await.unwrap();
+    assert!(alike[0].is_some_and(|alike| alike.exact && alike.similarity == 1.0), "{alike:?}");
+    assert!(
+        alike[1].is_some_and(|alike| !alike.exact && alike.similarity > 0.3 && alike.similarity < 1.0),
+        "{alike:?}"
+    );
+    assert_eq!(alike[2], None);
 }

@@ -13,7 +13,7 @@ use doppel_core::record::RecordId;
 use doppel_core::text::words::Words;
 use doppel_core::verdict::VerdictKind;
 use doppel_search::extract::Extract;
-use doppel_search::index::{Entry, Index, IndexError, Opened, Source};
+use doppel_search::index::{Entry, Index, IndexError, Opened, Progress, Source};
 use doppel_search::related::Weights;
 use serde::{Deserialize, Serialize};
 
@@ -233,7 +233,7 @@ impl<'a> Measuring<'a> {
                 extracts.insert(position, extract);
             }
         }
-        index.commit(Seq(set.records.len() as u64))?;
+        index.commit(Progress::Reached(Seq(set.records.len() as u64)))?;
         let mut left_out: BTreeMap<u32, BTreeSet<u32>> =
             judgements.queries.keys().map(|query| (*query, BTreeSet::from([*query]))).collect();
         for pair in &set.truth {
@@ -329,7 +329,6 @@ type Choice = (fn(&mut Weights) -> &mut f32, &'static [f32]);
 
 /// What fitting tries: few round values.
 const CHOICES: &[Choice] = &[
-    (|weights| &mut weights.pairs, &[0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0]),
     (|weights| &mut weights.repeats, &[0.0, 1.0, 4.0, 16.0]),
     (|weights| &mut weights.objects, &[0.0, 0.5, 1.0, 2.0, 4.0]),
     (|weights| &mut weights.category, &[0.0, 0.5, 1.0, 2.0]),

@@ -3,22 +3,23 @@
 use std::fs;
 use std::path::Path;
 
-use doppel_search::index::{Index, Source};
+use doppel_search::index::{Index, IndexError, Progress, Source};
 use doppel_search::query::SearchQuery;
 use doppel_store::Seq;
 
-use crate::{Numbers, letter, open, put, settings};
+use crate::{Numbers, commit, letter, open, put, settings};
 
 fn filled(folder: &Path) {
+    fs::create_dir_all(folder.parent().expect("it is in one")).expect("a folder");
     let (index, _) = open(folder);
     for at in 0..200_u64 {
         put(&index, &format!("r{at}"), at + 1, &letter(&format!("路灯不亮，三号路{at}号，请维修")));
         if at % 50 == 49 {
-            index.commit(Seq(at + 1)).expect("a commit");
+            commit(&index, at + 1);
         }
     }
     index.remove(&crate::id("r7")).expect("a write");
-    index.commit(Seq(201)).expect("a commit");
+    commit(&index, 201);
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -70,7 +71,7 @@ fn a_file_that_is_missing_cut_off_or_noise_is_seen_and_the_index_is_made_anew_or
             *(if fresh { &mut anew } else { &mut kept }) += 1;
             // Either way it can be written.
             put(&index, "new", 300, &letter("井盖破损"));
-            index.commit(Seq(300)).expect("a commit");
+            commit(&index, 300);
         }
     }
     assert!(anew > kept, "{anew} were begun anew, {kept} were not");
@@ -93,6 +94,59 @@ fn an_index_of_another_collection_or_of_other_settings_is_not_used() {
 }
 
 #[test]
+fn an_index_that_cannot_be_read_now_is_left_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    filled(folder.path());
+    let (meta, aside) = (folder.path().join("meta.json"), folder.path().join("aside"));
+    fs::rename(&meta, &aside).expect("a move");
+    // Refused by the system, as by too many open files.
+    std::os::unix::fs::symlink(&meta, &meta).expect("a link to itself");
+    let refused = Index::open(folder.path(), Source::of("letters", &settings()), &settings());
+    assert!(matches!(refused, Err(IndexError::Io(_))));
+    fs::remove_file(&meta).expect("a link");
+    fs::rename(&aside, &meta).expect("a move");
+    let (index, fresh) = open(folder.path());
+    assert!(!fresh && index.len() == 199);
+}
+
+#[test]
+fn nothing_is_put_in_the_place_of_a_folder_that_was_moved_away() {
+    let above = tempfile::tempdir().expect("a folder");
+    let (data, aside) = (above.path().join("data"), above.path().join("aside"));
+    filled(&data.join("index"));
+    let (index, _) = open(&data.join("index"));
+    fs::rename(&data, &aside).expect("a move");
+    assert!(matches!(index.reopen(), Err(IndexError::Io(_))));
+    assert!(!data.exists());
+    fs::rename(&aside, &data).expect("a move back");
+    assert_eq!(index.reopen().expect("it is there again"), None);
+    assert_eq!(index.len(), 199);
+}
+
+#[test]
+fn opening_again_keeps_what_is_whole_and_makes_anew_what_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    filled(folder.path());
+    let (index, _) = open(folder.path());
+    put(&index, "uncommitted", 999, &letter("路灯"));
+    assert_eq!(index.reopen().expect("a look"), None);
+    assert!(index.len() == 199 && index.reached() == Seq(201));
+    let filling = Progress::Filling { after: Seq(7), last: Seq(300) };
+    index.commit(filling).expect("a commit");
+    assert_eq!(index.reached(), Seq(0), "not everything can be found");
+    assert_eq!(index.reopen().expect("a look"), None);
+    assert_eq!(index.progress(), filling);
+    for entry in fs::read_dir(folder.path()).expect("a folder").flatten() {
+        let is_text = entry.path().extension().is_some_and(|extension| extension == "pos");
+        if is_text {
+            fs::write(entry.path(), b"noise").expect("a write");
+        }
+    }
+    assert!(index.reopen().expect("a look").expect("a reason").contains("damaged"));
+    assert!(index.is_empty() && index.progress() == Progress::Reached(Seq(0)));
+}
+
+#[test]
 fn resetting_begins_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     filled(folder.path());
@@ -101,7 +155,7 @@ fn resetting_begins_anew() {
     index.reset().expect("a reset");
     assert!(index.is_empty() && index.reached() == Seq(0));
     put(&index, "a", 1, &letter("路灯不亮"));
-    index.commit(Seq(5)).expect("a commit");
+    commit(&index, 5);
     drop(index);
     let (index, fresh) = open(folder.path());
     assert!(!fresh && index.len() == 1 && index.reached() == Seq(5));

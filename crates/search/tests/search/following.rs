@@ -62,7 +62,7 @@ impl Running {
 
     async fn found(&self, text: &str) -> Result<(Vec<String>, AsOf), SearchError> {
         let wanted = SearchQuery { text: text.into(), limit: 100, ..SearchQuery::default() };
-        let (hits, as_of, _) = self.search.search(&self.name, wanted).await?;
+        let service::Found { hits, as_of, .. } = self.search.search(&self.name, wanted).await?;
         let mut ids: Vec<_> = hits.hits.iter().map(|hit| hit.id.to_string()).collect();
         ids.sort();
         Ok((ids, as_of))

@@ -12,7 +12,7 @@ use std::path::Path;
 use doppel_core::collection::{Preset, Settings};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::VerdictKind;
-use doppel_search::index::{Entry, Index, Source};
+use doppel_search::index::{Entry, Index, Progress, Source};
 use doppel_store::Seq;
 use serde_json::{Value, json};
 
@@ -41,6 +41,10 @@ fn open(folder: &Path) -> (Index, bool) {
 fn put(index: &Index, name: &str, seq: u64, row: &Row) {
     let extract = index.extractor().extract(row).expect("a readable row");
     index.put(&Entry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }).expect("a write");
+}
+
+fn commit(index: &Index, reached: u64) {
+    index.commit(Progress::Reached(Seq(reached))).expect("a commit");
 }
 
 /// Numbers that look random and are the same each time.

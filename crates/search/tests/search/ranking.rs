@@ -2,16 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use doppel_search::extract::{Extract, Placed};
+use doppel_search::extract::Extract;
 use doppel_search::related::Weights;
-use doppel_store::Seq;
 use serde_json::json;
 
-use crate::{Numbers, id, letter, open, put, row};
+use crate::{Numbers, commit, id, letter, open, put, row};
 
 /// Text alone, words alone.
-const WORDS: Weights =
-    Weights { pairs: 0.0, repeats: 1e9, objects: 0.0, category: 0.0, identity: 0.0, time: 0.0, days: 1.0 };
+const WORDS: Weights = Weights { repeats: 1e9, objects: 0.0, category: 0.0, identity: 0.0, time: 0.0, days: 1.0 };
 
 #[test]
 fn the_same_matter_in_other_words_comes_before_the_same_form_about_another() {
@@ -21,7 +19,7 @@ fn the_same_matter_in_other_words_comes_before_the_same_form_about_another() {
     put(&index, "dark", 2, &letter("三号路晚上一片漆黑，灯坏了一个月，希望尽快维修路灯。"));
     put(&index, "waste", 3, &letter("幸福小区门口的垃圾已经连续多日没有清运，居民多次反映没有结果。"));
     put(&index, "bus", 4, &letter("十七路公交车早高峰间隔太长，请增加班次。"));
-    index.commit(Seq(4)).expect("a commit");
+    commit(&index, 4);
     let asked = index.extractor().extract(&letter("三号路的路灯坏了，晚上很黑，请维修。")).expect("a row");
     let found = index.related(&asked, None, 10, &Weights::default()).expect("an answer");
     let ids: Vec<_> = found.iter().map(|found| found.id.as_str()).collect();
@@ -47,7 +45,7 @@ fn of_two_that_say_the_same_the_nearer_in_time_and_in_what_it_names_comes_first(
     put(&index, "far", 1, &letter("路灯不亮请维修", "2020-01-01", "甲"));
     put(&index, "near", 2, &letter("路灯不亮请维修", "2024-03-01", "乙"));
     put(&index, "other", 3, &letter("井盖破损请更换", "2024-03-01", "丙"));
-    index.commit(Seq(3)).expect("a commit");
+    commit(&index, 3);
     let asked = index.extractor().extract(&letter("路灯不亮", "2024-03-02", "甲")).expect("a row");
     let found = index.related(&asked, None, 10, &Weights { identity: 0.0, ..Weights::default() }).expect("an answer");
     assert_eq!(found[0].id, id("near"));
@@ -67,11 +65,10 @@ fn text_is_ranked_as_bm25_says() {
     for (at, text) in texts.iter().enumerate() {
         put(&index, &format!("r{at}"), at as u64 + 1, &letter(&text.join(" ")));
     }
-    index.commit(Seq(60)).expect("a commit");
+    commit(&index, 60);
     let average = texts.iter().map(Vec::len).sum::<usize>() as f32 / texts.len() as f32;
     for asked in &texts[..20] {
-        let placed = asked.iter().enumerate().map(|(position, term)| Placed { term: term.clone(), position });
-        let extract = Extract { words: placed.collect(), ..Extract::default() };
+        let extract = Extract { words: asked.join("\u{1F}"), ..Extract::default() };
         let found = index.related(&extract, None, 60, &WORDS).expect("an answer");
         let bm25 = |text: &Vec<String>| -> f32 {
             let scores = asked.iter().collect::<HashSet<_>>().into_iter().map(|term| {
@@ -87,7 +84,10 @@ fn text_is_ranked_as_bm25_says() {
         let scores: HashMap<_, _> = found.iter().map(|found| (found.id.as_str().to_owned(), found.score)).collect();
         for (at, text) in texts.iter().enumerate() {
             let expected = (bm25(text) / own).min(1.0);
-            let given = scores.get(&format!("r{at}")).copied().unwrap_or(0.0);
+            let given = scores.get(&format!("r{at}")).copied();
+            // Of a longer question candidates are found by its best terms.
+            let is_short = asked.iter().collect::<HashSet<_>>().len() <= 16;
+            let Some(given) = given.or(is_short.then_some(0.0)) else { continue };
             assert!((given - expected).abs() < 1e-3, "r{at}: {given} and not {expected}");
         }
     }

@@ -8,7 +8,7 @@ use doppel_search::query::{Order, SearchQuery, Total};
 use doppel_store::Seq;
 use serde_json::json;
 
-use crate::{Numbers, id, letter, open, put, row, settings};
+use crate::{Numbers, commit, id, letter, open, put, row, settings};
 
 fn found(index: &Index, wanted: &SearchQuery) -> Vec<String> {
     let hits = index.search(&settings(), wanted).expect("an answer");
@@ -36,7 +36,7 @@ fn words_phrases_and_exclusions_say_what_must_be_there() {
     {
         put(&index, name, at as u64 + 1, &letter(text));
     }
-    index.commit(Seq(4)).expect("a commit");
+    commit(&index, 4);
     assert_eq!(sorted(&index, "路灯"), ["a", "b"]);
     assert_eq!(sorted(&index, "路灯 三号路"), ["a", "b"]);
     assert_eq!(sorted(&index, "\"路灯不亮\""), ["a"]);
@@ -52,6 +52,71 @@ fn words_phrases_and_exclusions_say_what_must_be_there() {
 }
 
 #[test]
+fn digits_letters_and_single_characters_are_found_as_they_stand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    let texts = [
+        ("a", "幸福小区3号楼没有水"),
+        ("b", "幸福小区13号楼没有水"),
+        ("c", "三号路3号，井盖坏了"),
+        ("d", "2024年3月，古井边路灯坏"),
+        ("e", "K3路公交车不停"),
+        ("f", "路灯 坏了"),
+    ];
+    for (at, (name, text)) in (1..).zip(texts) {
+        put(&index, name, at, &letter(text));
+    }
+    commit(&index, 6);
+    assert_eq!(sorted(&index, "\"3号\""), ["a", "c"]);
+    assert_eq!(sorted(&index, "\"13号\""), ["b"]);
+    assert_eq!(sorted(&index, "\"3号楼\""), ["a"]);
+    assert_eq!(sorted(&index, "\"路3号\""), ["c"]);
+    assert_eq!(sorted(&index, "小区 -\"3号\""), ["b"]);
+    assert_eq!(sorted(&index, "2024年"), ["d"]);
+    assert_eq!(sorted(&index, "\"2024年3月\""), ["d"]);
+    assert_eq!(sorted(&index, "\"3路公交\""), [] as [&str; 0], "K3 is another one");
+    assert_eq!(sorted(&index, "k3路"), ["e"]);
+    assert_eq!(sorted(&index, "井"), ["c", "d"], "wherever it stands");
+    assert_eq!(sorted(&index, "水"), ["a", "b"], "at the end, too");
+    assert_eq!(sorted(&index, "\"路灯 坏了\""), ["f"], "what separates is part of a phrase");
+    assert_eq!(sorted(&index, "\"路灯坏\""), ["d"]);
+}
+
+#[test]
+fn what_cannot_be_found_is_left_out_and_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    put(&index, "a", 1, &letter("我们的路灯不亮"));
+    commit(&index, 1);
+    let ask = |text: &str| {
+        let wanted = SearchQuery { text: text.into(), limit: 10, ..SearchQuery::default() };
+        let hits = index.search(&settings(), &wanted).expect("an answer");
+        (hits.hits.len(), hits.ignored)
+    };
+    assert_eq!(ask("路灯 ，。 !"), (1, vec![",。".to_owned(), "!".to_owned()]));
+    assert_eq!(ask("，。").0, 0, "nothing is asked for, and not everything");
+    assert_eq!(ask("我们的"), (1, vec![]), "words that stand everywhere are found as they stand");
+}
+
+#[test]
+fn a_petitioner_is_found_by_each_field_of_the_identity() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = settings();
+    settings.fields.push(serde_json::from_value(json!({"name": "phone", "role": "identity"})).expect("a field"));
+    let source = doppel_search::index::Source::of("letters", &settings);
+    let index = Index::open(folder.path(), source, &settings).expect("an index").index;
+    put(&index, "a", 1, &row(&json!({"content": "路灯不亮", "user": "张三", "phone": "123"})));
+    put(&index, "b", 2, &row(&json!({"content": "路灯不亮", "user": "张三", "phone": "456"})));
+    commit(&index, 2);
+    for (asked, expected) in [("张三", vec!["b", "a"]), ("123", vec!["a"]), ("456", vec!["b"]), ("李四", vec![])] {
+        let wanted =
+            SearchQuery { identity: Some(asked.into()), order: Order::Newest, limit: 9, ..SearchQuery::default() };
+        let hits = index.search(&settings, &wanted).expect("an answer").hits;
+        assert_eq!(hits.iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), expected, "{asked}");
+    }
+}
+
+#[test]
 fn filters_leave_out_what_is_not_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let (index, _) = open(folder.path());
@@ -63,7 +128,7 @@ fn filters_leave_out_what_is_not_asked_for() {
         index.put(&Entry { id: id(&day.to_string()), seq: Seq(day), verdict, extract }).expect("a write");
     }
     put(&index, "timeless", 10, &letter("路灯不亮"));
-    index.commit(Seq(10)).expect("a commit");
+    commit(&index, 10);
     let day = |day: i64| Some((1_709_251_200 + (day - 1) * 86_400) * 1_000_000);
     let query = |query: SearchQuery| found(&index, &SearchQuery { limit: 100, order: Order::Newest, ..query });
     let all = SearchQuery::default();
@@ -83,7 +148,7 @@ fn a_category_is_found_in_the_fields_that_are_one() {
     let index = Index::open(folder.path(), source, &settings).expect("an index").index;
     put(&index, "a", 1, &row(&json!({"content": "路灯不亮", "kind": "市政"})));
     put(&index, "b", 2, &row(&json!({"content": "市政路灯", "kind": "环卫"})));
-    index.commit(Seq(2)).expect("a commit");
+    commit(&index, 2);
     let wanted = SearchQuery { category: Some("市政".into()), limit: 10, ..SearchQuery::default() };
     let hits = index.search(&settings, &wanted).expect("an answer").hits;
     assert_eq!(hits.iter().map(|hit| hit.id.as_str()).collect::<Vec<_>>(), ["a"]);
@@ -100,10 +165,10 @@ fn pages_follow_each_other_without_gaps_or_repeats_in_either_order() {
         let time = format!("2024-03-{:02}", 1 + numbers.below(5));
         put(&index, &format!("r{at}"), at + 1, &row(&json!({"content": words, "time": time})));
         if at % 40 == 0 {
-            index.commit(Seq(at + 1)).expect("a commit");
+            commit(&index, at + 1);
         }
     }
-    index.commit(Seq(157)).expect("a commit");
+    commit(&index, 157);
     for order in [Order::Ranked, Order::Newest] {
         let whole = found(&index, &SearchQuery { text: "路灯".into(), order, limit: 1000, ..SearchQuery::default() });
         assert_eq!(whole.iter().collect::<BTreeSet<_>>().len(), 157);
@@ -144,7 +209,7 @@ fn whatever_is_put_removed_and_committed_is_what_is_found() {
                 now.remove(&name);
             }
             8 => {
-                index.commit(Seq(step)).expect("a commit");
+                commit(&index, step);
                 (committed, reached) = (now.clone(), step);
             }
             _ => {

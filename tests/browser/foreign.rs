@@ -3,27 +3,24 @@
 //! The same page asks the service and a listener of ours, which takes everything: that the listener was asked shows that the
 //! browser sends such requests.
 
-#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
-
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use crate::driver::found_by;
+use crate::support::TestServer;
 use serde_json::{Value, json};
-use support::TestServer;
 
 /// Takes every request, answers the first path with the page, and remembers what it was asked.
-struct Listener {
-    address: SocketAddr,
+pub(crate) struct Listener {
+    pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Listener {
-    fn start(page: impl FnOnce(SocketAddr) -> String) -> Self {
+    pub(crate) fn start(page: impl FnOnce(SocketAddr) -> String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let (page, asked): (Arc<str>, Arc<Mutex<Vec<String>>>) = (page(address).into(), Arc::default());
@@ -38,7 +35,7 @@ impl Listener {
     }
 
     /// The requests for `path`.
-    fn asked(&self, path: &str) -> usize {
+    pub(crate) fn asked(&self, path: &str) -> usize {
         self.asked.lock().expect("no thread panicked").iter().filter(|line| line.contains(path)).count()
     }
 }
@@ -97,13 +94,10 @@ for (const target of {targets}) {{
 
 /// What becomes of a page in the browser, with what it has asked for.
 fn browse(url: &str, profile: &Path, arguments: &[&str]) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/get-chromium");
-    let found = Command::new(script).stderr(Stdio::inherit()).output().expect("scripts/get-chromium can be run");
-    assert!(found.status.success(), "no browser on this machine: run scripts/get-chromium and see why it fails");
-    let chromium = String::from_utf8(found.stdout).expect("a path");
+    let chromium = found_by("get-chromium");
     // The page is done in a second or two; a browser that hangs is a failure, not a wait.
     let shown = Command::new("timeout")
-        .args(["--kill-after=5", "60", chromium.trim()])
+        .args(["--kill-after=5", "60", &chromium])
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
         // The protection of this machine's addresses asks a person, and is no promise of ours.
         .arg("--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests")

@@ -1,0 +1,76 @@
+//! A desk for tests: an engine over the model store, with letters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+
+use crate::decisions::Opinion;
+use crate::{Engine, IfDuplicate, Options};
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_store::decisions::Judgement;
+use doppel_store::model::ModelStore;
+
+/// A letter.
+pub(super) const LETTER: &str = "路灯损坏已有三个月，夜间行人来往不便，请有关部门尽快派人修理并告知结果";
+
+/// An engine and a collection.
+pub(super) struct Desk {
+    pub(super) engine: Engine,
+    pub(super) name: CollectionName,
+}
+
+fn tick() -> u64 {
+    static TICKS: AtomicU64 = AtomicU64::new(0);
+    TICKS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Another time at every look, within one second.
+fn now() -> String {
+    format!("2026-01-01T00:00:00.{:06}Z", tick() % 1_000_000)
+}
+
+pub(super) fn id(text: &str) -> RecordId {
+    RecordId::new(text).unwrap()
+}
+
+/// What somebody says.
+pub(super) fn opinion(judgement: Judgement, by: &str) -> Opinion {
+    Opinion { judgement, by: Some(by.into()), note: None }
+}
+
+impl Desk {
+    /// With one letter under each of `ids`.
+    pub(super) async fn with(ids: &[&str]) -> Self {
+        let options = Options {
+            auto_create: true,
+            max_auto_created: usize::MAX,
+            automatic_reindex: false,
+            now,
+            micros: tick,
+            new_id: || tick().to_string(),
+        };
+        let engine = Engine::new(Arc::new(ModelStore::default()), options);
+        let desk = Self { engine, name: CollectionName::new("letters").unwrap() };
+        for id in ids {
+            desk.put(id, LETTER).await;
+        }
+        desk
+    }
+
+    pub(super) async fn put(&self, text: &str, content: &str) {
+        let row = Row::parse(json!({ "content": content }).to_string().as_bytes()).unwrap();
+        self.engine.register(&self.name, Some(id(text)), row, IfDuplicate::Keep).await.unwrap();
+    }
+
+    pub(super) async fn decide(&self, one: &str, other: &str, judgement: Judgement) {
+        let (one, other) = (id(one), id(other));
+        let said = opinion(judgement, "desk");
+        let done = match judgement {
+            Judgement::Withdrawn => self.engine.withdraw(&self.name, &one, &other, said).await,
+            _ => self.engine.decide(&self.name, &one, &other, said).await,
+        };
+        done.unwrap();
+    }
+}

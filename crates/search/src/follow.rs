@@ -1,0 +1,367 @@
+//! Follows the change feed of one collection with its index.
+//!
+//! It reads changes, applies them, commits at most every [`COMMIT_EVERY`] and at the latest when there is nothing more to read, then
+//! waits for the next change. An error of the store is waited out with the index open; after one of the index its files are looked
+//! through, and it is made anew only where they are damaged. When the service stops, what is not committed is left: the next start
+//! reads it again.
+//!
+//! Bounds: of the changes that are read at once there are at most [`MOST_AT_ONCE`], and as few as [`BYTES_AT_ONCE`] asks for; a writer
+//! is given back after [`REST_AFTER`] without changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::index::{Entry, Index, IndexError, Opened, Progress, Source};
+use crate::service::{Result, SearchError, SearchService};
+use doppel_core::record::Row;
+use doppel_store::changes::{Change, ChangeKind};
+use doppel_store::{CollectionState, Seq, Store, StoreError, StoredRecord};
+
+/// What the folder of an index is called, before the collection's number: nothing else is ever removed.
+pub(crate) const FOLDER_PREFIX: &str = "doppel-index-";
+/// Most changes read at once.
+const MOST_AT_ONCE: usize = 256;
+/// Bytes of rows read at once: when there were more, fewer changes are read the next time. Rows may be as long as a megabyte.
+const BYTES_AT_ONCE: usize = 8 << 20;
+/// Changes read at first.
+const FIRST_AT_ONCE: usize = 16;
+/// Time between two commits of a collection while there is more to read. A commit costs some tens of milliseconds.
+const COMMIT_EVERY: Duration = Duration::from_millis(900);
+/// How long a writer is kept when there is nothing to write.
+const REST_AFTER: Duration = Duration::from_secs(5);
+/// Pauses after errors in a row: the first, and the longest. Looking through an index reads all of it.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+
+/// The index of a collection under its settings of today.
+pub(crate) struct Followed {
+    pub(crate) state: Arc<CollectionState>,
+    pub(crate) index: Arc<Index>,
+    is_suspect: AtomicBool,
+    suspected: Notify,
+}
+
+impl Followed {
+    /// Has its follower look through the files.
+    pub(crate) fn suspect(&self) {
+        self.is_suspect.store(true, Ordering::Release);
+        self.suspected.notify_one();
+    }
+
+    fn apply(&self, change: Change) -> std::result::Result<(), IndexError> {
+        match change.kind {
+            ChangeKind::Created(record) | ChangeKind::Replaced(record) | ChangeKind::Updated(record) => {
+                self.put(&record)
+            }
+            ChangeKind::Removed => self.index.remove(&change.id),
+            ChangeKind::Decided { .. } => Ok(()),
+        }
+    }
+
+    fn put(&self, record: &StoredRecord) -> std::result::Result<(), IndexError> {
+        let row = Row::parse(record.row.as_bytes()).ok();
+        // Under settings of today a row may be unreadable that was stored under others: it is found by its other marks.
+        let extract = row.and_then(|row| self.index.extractor().extract(&row).ok()).unwrap_or_default();
+        let (id, seq, verdict) = (record.id.clone(), record.seq, record.verdict.kind);
+        self.index.put(&Entry { id, seq, verdict, extract })
+    }
+}
+
+/// How following a collection ended.
+enum Ended {
+    /// It is gone, or another one has its name.
+    Dropped,
+    /// Its settings read texts otherwise.
+    Changed,
+    Stopped,
+}
+
+/// See the module.
+pub(crate) struct Follower {
+    service: SearchService,
+    first: Arc<CollectionState>,
+    stopping: CancellationToken,
+    /// How many changes are read at once.
+    at_once: usize,
+    committed: Instant,
+}
+
+impl Follower {
+    /// For a collection, until it is gone or the service stops.
+    pub(crate) fn new(service: SearchService, first: Arc<CollectionState>, stopping: CancellationToken) -> Self {
+        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now() }
+    }
+
+    /// Follows the collection until it is gone, then removes its index; or until the service stops.
+    pub(crate) async fn run(mut self) {
+        let mut pauses = Pauses::default();
+        loop {
+            match self.begin(&mut pauses).await {
+                Ok(Ended::Dropped) => break,
+                Ok(Ended::Changed) => {}
+                Ok(Ended::Stopped) => return,
+                Err(error) => {
+                    tracing::warn!(%error, collection = %self.first.name, "the search index cannot be opened; trying again");
+                    pauses.pass(&self.stopping).await;
+                }
+            }
+            if self.stopping.is_cancelled() {
+                return;
+            }
+        }
+        self.close().await;
+        let folder = self.folder();
+        // Where it cannot be removed now, the next look does.
+        let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+    }
+
+    /// Opens the index under the settings of today as soon as there is something to put into it, and follows.
+    async fn begin(&mut self, pauses: &mut Pauses) -> Result<Ended> {
+        let name = self.first.name.clone();
+        let state = match self.store().collection(&name).await? {
+            Some(state) if state.number == self.first.number => state,
+            _ => return Ok(Ended::Dropped),
+        };
+        if self.store().last_change(&name).await? == Seq(0) {
+            tokio::select! {
+                changed = self.service.store().changed(&name, Seq(0)) => changed?,
+                () = self.stopping.cancelled() => return Ok(Ended::Stopped),
+            }
+            // Under the settings of then.
+            return Ok(Ended::Changed);
+        }
+        let followed = self.open(&state).await?;
+        *pauses = Pauses::default();
+        loop {
+            match self.step(&followed).await {
+                Ok(Some(ended)) => return Ok(ended),
+                Ok(None) => *pauses = Pauses::default(),
+                Err(error) => {
+                    tracing::warn!(%error, collection = %name, "the search index cannot follow; trying again");
+                    if matches!(error, SearchError::Index(_)) {
+                        followed.suspect();
+                    }
+                    pauses.pass(&self.stopping).await;
+                }
+            }
+        }
+    }
+
+    /// Does what there is to do, or waits for it.
+    async fn step(&mut self, followed: &Arc<Followed>) -> Result<Option<Ended>> {
+        if self.stopping.is_cancelled() {
+            return Ok(Some(Ended::Stopped));
+        }
+        if let Some(ended) = self.ended(followed).await? {
+            return Ok(Some(ended));
+        }
+        if followed.is_suspect.load(Ordering::Acquire) {
+            self.look_through(followed).await?;
+        }
+        if let Progress::Filling { after, last } = followed.index.progress() {
+            self.fill(followed, after, last).await?;
+        } else if self.store().last_change(&followed.state.name).await? != followed.index.reached() {
+            self.catch_up(followed).await?;
+        } else {
+            self.wait(followed).await?;
+        }
+        Ok(None)
+    }
+
+    /// Waits for the next change.
+    async fn wait(&self, followed: &Arc<Followed>) -> Result<()> {
+        let changed = self.service.store().changed(&followed.state.name, followed.index.reached());
+        tokio::select! {
+            changed = changed => changed?,
+            () = followed.suspected.notified() => return Ok(()),
+            () = self.rest_after_a_while(followed) => return Ok(()),
+            () = self.stopping.cancelled() => return Ok(()),
+        }
+        // Those that come together are committed together.
+        tokio::select! {
+            () = tokio::time::sleep(COMMIT_EVERY.saturating_sub(self.committed.elapsed())) => {}
+            () = self.stopping.cancelled() => {}
+        }
+        Ok(())
+    }
+
+    async fn rest_after_a_while(&self, followed: &Arc<Followed>) {
+        tokio::time::sleep(REST_AFTER).await;
+        if followed.index.memory_bytes() > 0 {
+            let index = Arc::clone(&followed.index);
+            // A panic would be a bug of the library; the next write shows it.
+            let _ = self.service.0.writers.run(move || index.rest()).await;
+        }
+    }
+
+    /// Applies the changes there are, up to the next commit.
+    async fn catch_up(&mut self, followed: &Arc<Followed>) -> Result<()> {
+        let service = self.service.clone();
+        let _turn = service.0.turns.acquire().await;
+        let name = &followed.state.name;
+        let mut after = followed.index.reached();
+        loop {
+            let page = match self.store().changes(name, after, self.at_once).await {
+                Err(StoreError::ChangesForgotten { last, .. }) => return self.begin_filling(followed, last).await,
+                page => page?,
+            };
+            self.read(
+                page.changes.iter().filter_map(|change| change.kind.record()).map(|record| record.row.len()).sum(),
+            );
+            let is_due = !page.more || self.committed.elapsed() >= COMMIT_EVERY;
+            after = page.next;
+            self.write(followed, move |followed| {
+                page.changes.into_iter().try_for_each(|change| followed.apply(change))?;
+                if is_due { followed.index.commit(Progress::Reached(after)) } else { Ok(()) }
+            })
+            .await?;
+            if is_due {
+                self.committed = Instant::now();
+                return Ok(());
+            }
+            if self.stopping.is_cancelled() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Throws away what there is, to index all records anew; from then on changes after `last` are followed.
+    async fn begin_filling(&self, followed: &Arc<Followed>, last: Seq) -> Result<()> {
+        tracing::info!(collection = %followed.state.name, "the search index is made anew: changes that it does not know of are not logged any more");
+        self.write(followed, move |followed| {
+            followed.index.reset()?;
+            followed.index.commit(Progress::Filling { after: Seq(0), last })
+        })
+        .await
+    }
+
+    /// Indexes records after `after`, up to the next commit.
+    async fn fill(&mut self, followed: &Arc<Followed>, mut after: Seq, last: Seq) -> Result<()> {
+        let service = self.service.clone();
+        let _turn = service.0.turns.acquire().await;
+        loop {
+            let records = self.store().records(&followed.state.name, after, self.at_once).await?;
+            self.read(records.iter().map(|record| record.row.len()).sum());
+            let progress = match records.last() {
+                Some(record) => Progress::Filling { after: record.seq, last },
+                None => Progress::Reached(last),
+            };
+            let is_due = records.is_empty() || self.committed.elapsed() >= COMMIT_EVERY;
+            after = records.last().map_or(after, |record| record.seq);
+            self.write(followed, move |followed| {
+                records.iter().try_for_each(|record| followed.put(record))?;
+                if is_due { followed.index.commit(progress) } else { Ok(()) }
+            })
+            .await?;
+            if is_due {
+                self.committed = Instant::now();
+                return Ok(());
+            }
+            if self.stopping.is_cancelled() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads more or fewer the next time, as these were short or long.
+    fn read(&mut self, bytes: usize) {
+        self.at_once = match bytes {
+            bytes if bytes > BYTES_AT_ONCE => (self.at_once / 2).max(1),
+            bytes if bytes < BYTES_AT_ONCE / 4 => (self.at_once * 2).min(MOST_AT_ONCE),
+            _ => self.at_once,
+        };
+    }
+
+    /// Writes on one of the writers.
+    async fn write(
+        &self,
+        followed: &Arc<Followed>,
+        work: impl FnOnce(&Followed) -> std::result::Result<(), IndexError> + Send + 'static,
+    ) -> Result<()> {
+        let written = Arc::clone(followed);
+        let crashed = || IndexError::Io("writing it ended abnormally".into());
+        Ok(self.service.0.writers.run(move || work(&written)).await.unwrap_or_else(|| Err(crashed()))?)
+    }
+
+    /// Opens the index of the collection and shows it.
+    async fn open(&self, state: &Arc<CollectionState>) -> Result<Arc<Followed>> {
+        self.close().await;
+        let (folder, source, owned) = (self.folder(), source(state), Arc::clone(state));
+        let opening = self.service.0.writers.run(move || Index::open(&folder, source, &owned.settings));
+        let opened = opening.await.unwrap_or_else(|| Err(IndexError::Io("opening it ended abnormally".into())));
+        let Opened { index, fresh } = opened?;
+        if let Some(reason) = fresh {
+            tracing::info!(collection = %state.name, reason, "the search index is made");
+        }
+        let (state, index) = (Arc::clone(state), Arc::new(index));
+        let followed = Arc::new(Followed { state, index, is_suspect: AtomicBool::default(), suspected: Notify::new() });
+        self.service.0.indexes.write().insert(self.first.name.clone(), Arc::clone(&followed));
+        Ok(followed)
+    }
+
+    /// Shows the index no more and ends its writing.
+    async fn close(&self) {
+        let shown = self.service.0.indexes.write().remove(&self.first.name);
+        if let Some(shown) = shown {
+            let _ = self.service.0.writers.run(move || shown.index.rest()).await;
+        }
+    }
+
+    /// Looks through the files of the index, which is made anew where they are damaged.
+    async fn look_through(&self, followed: &Arc<Followed>) -> Result<()> {
+        followed.is_suspect.store(false, Ordering::Release);
+        let index = Arc::clone(&followed.index);
+        let crashed = || IndexError::Io("looking through it ended abnormally".into());
+        let looked = self.service.0.writers.run(move || index.reopen()).await.unwrap_or_else(|| Err(crashed()));
+        if let Some(reason) = looked? {
+            tracing::warn!(collection = %followed.state.name, reason, "the search index is made anew");
+        }
+        Ok(())
+    }
+
+    /// Whether the collection is gone, or its settings read texts otherwise.
+    async fn ended(&self, followed: &Followed) -> Result<Option<Ended>> {
+        match self.store().collection(&followed.state.name).await? {
+            Some(state) if state.number != followed.state.number => Ok(Some(Ended::Dropped)),
+            Some(state) if !followed.index.is_of(&source(&state)) => Ok(Some(Ended::Changed)),
+            Some(_) => Ok(None),
+            None => Ok(Some(Ended::Dropped)),
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.service.0.options.folder.join(format!("{FOLDER_PREFIX}{}", self.first.number))
+    }
+
+    fn store(&self) -> &dyn Store {
+        self.service.store()
+    }
+}
+
+/// Of what an index is made: names the collection for ever, also among those of other stores.
+fn source(state: &CollectionState) -> Source {
+    Source::of(&format!("{};{};{}", state.number, state.name, state.created_at), &state.settings)
+}
+
+/// Pauses after errors, each twice as long as the one before.
+struct Pauses(Duration);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self(PAUSES.0)
+    }
+}
+
+impl Pauses {
+    async fn pass(&mut self, stopping: &CancellationToken) {
+        tokio::select! {
+            () = tokio::time::sleep(self.0) => {}
+            () = stopping.cancelled() => {}
+        }
+        self.0 = (self.0 * 2).min(PAUSES.1);
+    }
+}

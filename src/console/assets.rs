@@ -1,0 +1,89 @@
+//! The files that pages load, part of the program: a name has the hash of the content, so that browsers keep a file for ever and
+//! another version is another file.
+
+use std::sync::LazyLock;
+
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
+
+use crate::config::auth::encode;
+use crate::console::ASSETS;
+
+/// Bytes of the hash in a name: 2^64 contents are more than there will be.
+const HASH_BYTES: usize = 8;
+
+/// A file.
+#[derive(Debug)]
+pub struct Asset {
+    /// Where it is.
+    pub path: String,
+    media: &'static str,
+    content: &'static [u8],
+}
+
+impl Asset {
+    fn new(name: &str, extension: &str, media: &'static str, content: &'static [u8]) -> Self {
+        let hash = encode(&Sha256::digest(content)[..HASH_BYTES]);
+        Self { path: format!("{ASSETS}{name}.{hash}.{extension}"), media, content }
+    }
+
+    /// The file, to be kept for as long as the browser likes.
+    pub fn response(&self) -> Response {
+        let headers: [(HeaderName, HeaderValue); 2] = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(self.media)),
+            (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+        ];
+        (headers, self.content).into_response()
+    }
+}
+
+static ALL: LazyLock<[Asset; 4]> = LazyLock::new(|| {
+    const SCRIPT: &str = "text/javascript; charset=utf-8";
+    [
+        Asset::new("console", "css", "text/css; charset=utf-8", include_bytes!("assets/console.css")),
+        Asset::new("htmx", "js", SCRIPT, include_bytes!("assets/htmx.min.js")),
+        Asset::new("console", "js", SCRIPT, include_bytes!("assets/console.js")),
+        Asset::new("icon", "svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
+    ]
+});
+
+/// All files.
+pub fn all() -> &'static [Asset] {
+    &*ALL
+}
+
+/// Where the stylesheet is.
+pub fn stylesheet() -> &'static str {
+    &ALL[0].path
+}
+
+/// Where the scripts are, in the order in which they are loaded.
+pub fn scripts() -> [&'static str; 2] {
+    [&ALL[1].path, &ALL[2].path]
+}
+
+/// Where the icon is.
+pub fn icon() -> &'static str {
+    &ALL[3].path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_file_of_others_is_the_one_that_was_read() {
+        let noted = include_str!("assets/README.md");
+        let hash = encode(&Sha256::digest(include_bytes!("assets/htmx.min.js")));
+        assert!(noted.contains(&hash), "{hash}");
+    }
+
+    #[test]
+    fn a_name_says_what_is_in_the_file() {
+        assert!(all().iter().all(|asset| asset.path.starts_with(ASSETS)));
+        let other = Asset::new("console", "css", "text/css", b"body{}");
+        assert_ne!(other.path, stylesheet());
+        assert_eq!(other.path, Asset::new("console", "css", "text/css", b"body{}").path);
+    }
+}

@@ -1,0 +1,80 @@
+//! What a form sends. The guard has read it and knows that it is one of ours.
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+
+use crate::http::problem::Problem;
+use crate::http::query::decode;
+use crate::http::state::App;
+
+/// Most fields of a form: more than any of ours has, and as many as a record may have.
+const MOST_FIELDS: usize = 600;
+
+/// The fields of a form, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// Reads `application/x-www-form-urlencoded`. Lines end as they do everywhere but in forms.
+    ///
+    /// # Errors
+    /// 400 where it is not UTF-8, 413 where it has too many fields.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        let malformed = |_| Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the form is not ASCII");
+        let text = std::str::from_utf8(bytes).map_err(malformed)?;
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        if pairs.clone().count() > MOST_FIELDS {
+            let detail = format!("the form has more than {MOST_FIELDS} fields");
+            return Err(Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail));
+        }
+        let read = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name)?, decode(value)?.replace("\r\n", "\n")))
+        };
+        Ok(Self(pairs.map(read).collect::<Result<_, Problem>>()?))
+    }
+
+    /// A field as it was filled in, trimmed; `None` where it was left blank.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.raw(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// A field as it came.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The fields whose names begin with `prefix`, without it.
+    pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+    }
+}
+
+impl FromRequestParts<App> for Form {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let form = parts.extensions.remove::<Self>();
+        form.ok_or_else(|| Problem::internal("a form is read where none is sent"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_read_as_it_was_filled_in() {
+        let form = Form::parse("q=%E8%B7%AF+%E7%81%AF&row.a=1%0D%0A2&row.=+&empty=".as_bytes()).unwrap();
+        assert_eq!((form.text("q"), form.text("empty"), form.text("row.")), (Some("路 灯"), None, None));
+        assert_eq!(form.below("row.").collect::<Vec<_>>(), [("a", "1\n2"), ("", " ")]);
+    }
+
+    #[test]
+    fn what_is_no_form_is_refused() {
+        let code = |bytes: &[u8]| Form::parse(bytes).unwrap_err().code();
+        assert_eq!(code(b"a=%ff"), "malformed_query");
+        assert_eq!(code(b"\xff"), "malformed_body");
+        assert_eq!(code("a&".repeat(MOST_FIELDS + 1).as_bytes()), "body_too_large");
+    }
+}

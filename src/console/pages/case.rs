@@ -1,0 +1,285 @@
+//! One record: beside each one that repeats it or that it repeats, those of the same petitioner, and related ones.
+//!
+//! Its address is for ever that of the record, the tab and the one beside it are in the query: a link shows what its sender saw.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, with_query};
+use crate::console::pages::pair::Desk;
+use crate::console::view::numbers::percent;
+use crate::console::view::pair::{Card, PairView};
+use crate::console::view::row::{Facts, RowReader};
+use crate::console::visitor::Reading;
+use crate::console::words::{CaseWords, RecordWords, Words};
+use crate::http::extract::InRecord;
+use crate::http::problem::Problem;
+use crate::http::routes::rows::RowParams;
+use crate::http::routes::search::{FoundRecord, SearchParams, find};
+use crate::http::state::App;
+use doppel_core::collection::Role;
+use doppel_core::record::{Columns, RecordId, Row};
+use doppel_core::verdict::{Match, Relation, VerdictKind};
+use doppel_engine::answers::RecordView;
+use doppel_engine::decisions::DecisionView;
+use doppel_engine::{Filter, Wanted};
+use doppel_search::query::Order;
+use doppel_store::decisions::Judgement;
+
+/// Most records of a tab: as many as somebody compares.
+const MOST: usize = 50;
+
+/// What stands beside the record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tab {
+    /// What it repeats, and what repeats it.
+    #[default]
+    Duplicates,
+    /// Records of the same petitioner.
+    Petitioner,
+    /// Records about the same matter in other words.
+    Related,
+}
+
+impl Tab {
+    const ALL: [Self; 3] = [Self::Duplicates, Self::Petitioner, Self::Related];
+
+    /// As in a query.
+    fn value(self) -> &'static str {
+        match self {
+            Self::Duplicates => "duplicates",
+            Self::Petitioner => "petitioner",
+            Self::Related => "related",
+        }
+    }
+
+    fn name(self, words: &CaseWords) -> &'static str {
+        match self {
+            Self::Duplicates => words.duplicates,
+            Self::Petitioner => words.petitioner,
+            Self::Related => words.related,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "case.html")]
+struct Page {
+    frame: Frame,
+    words: &'static CaseWords,
+    record: &'static RecordWords,
+    card: Card,
+    verdict: VerdictKind,
+    stored_at: String,
+    others: Vec<(String, String)>,
+    tabs: Vec<(String, &'static str, bool)>,
+    lines: Vec<Line>,
+    has_more: bool,
+    /// Why there are none.
+    none: &'static str,
+    pair: Option<PairView>,
+    alone: Vec<(String, String)>,
+}
+
+/// A record beside it.
+struct Line {
+    href: String,
+    card: Card,
+    notes: Vec<String>,
+    is_current: bool,
+}
+
+/// A record that may stand beside, before it is known which one does.
+struct Other {
+    id: RecordId,
+    facts: Facts,
+    notes: Vec<String>,
+    relation: Option<Relation>,
+}
+
+/// What a tab holds.
+#[derive(Default)]
+struct Held {
+    others: Vec<Other>,
+    has_more: bool,
+    /// Why there are none, where that is not for want of any.
+    none: Option<&'static str>,
+}
+
+/// Shows a record.
+///
+/// # Errors
+/// 403; 404 for an unknown collection or record.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let tab = form.text("tab").and_then(|given| Tab::ALL.into_iter().find(|tab| tab.value() == given));
+    let (tab, words) = (tab.unwrap_or_default(), visitor.words());
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let record = app.engine.record(&collection, &id).await?;
+    let row = Row::parse(record.row.get().as_bytes())?;
+    let case = Case {
+        desk: Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader },
+        words,
+        record: &record,
+        row: &row,
+    };
+    let held = case.tab(tab).await?;
+    let wanted = form.raw("with").and_then(|with| RecordId::new(with).ok());
+    let current = wanted.or_else(|| held.others.first().map(|first| first.id.clone()));
+    let pair = match &current {
+        Some(other) => case.beside(&held, other).await?,
+        None => None,
+    };
+    page::html(StatusCode::OK, &case.page(tab, held, current.as_ref(), pair))
+}
+
+/// A record, and what is needed to find those beside it.
+struct Case<'a> {
+    desk: Desk<'a>,
+    words: &'static Words,
+    record: &'a RecordView,
+    row: &'a Row,
+}
+
+impl Case<'_> {
+    /// Another record beside it, whether the tab has it or not: what a link names is shown. `None` for itself.
+    async fn beside(&self, held: &Held, other: &RecordId) -> Result<Option<PairView>, Problem> {
+        if *other == self.record.id {
+            return Ok(None);
+        }
+        let relation = held.others.iter().find(|listed| listed.id == *other).and_then(|listed| listed.relation);
+        self.desk.stored(&self.record.id, other, relation).await
+    }
+
+    fn page(&self, tab: Tab, held: Held, current: Option<&RecordId>, pair: Option<PairView>) -> Page {
+        let Self { desk: Desk { visitor, collection, reader, .. }, words, record, row } = self;
+        let place = page::case(collection, &record.id);
+        let facts = reader.facts(row);
+        let title = if facts.title.is_empty() { words.case.title.to_owned() } else { facts.title.clone() };
+        let line = |other: Other| Line {
+            href: with_query(&place, &[("tab", tab.value()), ("with", other.id.as_str())]),
+            is_current: Some(&other.id) == current,
+            card: Card::new(collection, &other.id, other.facts),
+            notes: other.notes,
+        };
+        let link = |other: Tab| (with_query(&place, &[("tab", other.value())]), other.name(&words.case), other == tab);
+        Page {
+            frame: Frame { collection: Some((*collection).clone()), ..Frame::new(visitor, title) },
+            words: &words.case,
+            record: &words.record,
+            card: Card::new(collection, &record.id, facts),
+            verdict: record.verdict.kind,
+            stored_at: reader.clock.show_text(&record.stored_at),
+            others: reader.others(row),
+            tabs: Tab::ALL.map(link).to_vec(),
+            lines: held.others.into_iter().map(line).collect(),
+            has_more: held.has_more,
+            none: held.none.unwrap_or(words.case.none),
+            alone: if pair.is_none() { reader.texts(row) } else { Vec::new() },
+            pair,
+        }
+    }
+
+    async fn tab(&self, tab: Tab) -> Result<Held, Problem> {
+        let held = match tab {
+            Tab::Duplicates => return self.duplicates().await,
+            Tab::Petitioner => self.of_petitioner().await,
+            Tab::Related => self.related().await,
+        };
+        // The index of words may be turned off, or not there yet: said in the tab's own place.
+        held.or_else(|problem| match problem.code() {
+            "search_disabled" | "search_opening" => {
+                Ok(Held { none: Some(page::in_words(&problem, &self.words.problem)), ..Held::default() })
+            }
+            _ => Err(problem),
+        })
+    }
+
+    /// What matches it by the settings of today, then what a person said is not the same.
+    async fn duplicates(&self) -> Result<Held, Problem> {
+        let (engine, collection, id) = (&self.desk.app.engine, self.desk.collection, &self.record.id);
+        let wanted = Wanted { limit: MOST, templates: true, filter: Filter::default() };
+        let mut found = engine.similar_to(collection, id, wanted).await?;
+        engine.show_rows(collection, &mut found.similar, &Columns::All).await?;
+        let mut others: Vec<Other> = found.similar.into_iter().map(|found| self.matching(found)).collect();
+        for decision in engine.decisions_about(collection, id).await? {
+            self.add_decided(&mut others, &decision).await?;
+        }
+        Ok(Held { others, has_more: found.truncated, none: None })
+    }
+
+    fn matching(&self, found: Match) -> Other {
+        let words = &self.words.case;
+        let mut notes = vec![if found.seq < self.record.seq { words.earlier } else { words.later }.to_owned()];
+        notes.extend(found.similarity.map(|similarity| format!("{}%", percent(similarity))));
+        notes.extend(found.relation.map(|relation| (self.words.record.relation)(relation).to_owned()));
+        notes.extend(found.template.then(|| words.template.to_owned()));
+        let facts = found.row.map(|row| self.desk.reader.facts_of(&row)).unwrap_or_default();
+        Other { id: found.id, facts, notes, relation: found.relation }
+    }
+
+    /// Notes a decision that holds, and adds the record that it keeps apart.
+    async fn add_decided(&self, others: &mut Vec<Other>, decision: &DecisionView) -> Result<(), Problem> {
+        if decision.judgement == Judgement::Withdrawn {
+            return Ok(());
+        }
+        let other = if decision.a == self.record.id { &decision.b } else { &decision.a };
+        let note = (self.words.decide.judgement)(decision.judgement).to_owned();
+        if let Some(listed) = others.iter_mut().find(|listed| listed.id == *other) {
+            listed.notes.push(note);
+        } else if others.len() < MOST * 2
+            && let Some(card) = self.desk.card(other).await?
+        {
+            others.push(Other { id: other.clone(), facts: card.facts, notes: vec![note], relation: None });
+        }
+        Ok(())
+    }
+
+    async fn of_petitioner(&self) -> Result<Held, Problem> {
+        let Some(petitioner) = self.desk.reader.of_role(self.row, Role::Identity) else {
+            return Ok(Held { none: Some(self.words.case.no_petitioner), ..Held::default() });
+        };
+        let params = SearchParams {
+            q: String::new(),
+            from: None,
+            to: None,
+            identity: Some(petitioner.to_owned()),
+            category: None,
+            verdict: None,
+            order: Order::Newest,
+            limit: MOST as u64,
+            cursor: None,
+        };
+        let rows = RowParams { include: true, fields: None };
+        let found = find(self.desk.app, self.desk.collection, params, rows).await?;
+        let has_more = found.next.is_some();
+        let others = found.items.into_iter().filter(|found| found.id != self.record.id);
+        let other = |found: FoundRecord| Other {
+            facts: found.row.map(|row| self.desk.reader.facts_of(&row)).unwrap_or_default(),
+            id: found.id,
+            notes: vec![(self.words.record.verdict)(found.verdict).to_owned()],
+            relation: Some(Relation::Repeat),
+        };
+        Ok(Held { others: others.map(other).collect(), has_more, none: None })
+    }
+
+    async fn related(&self) -> Result<Held, Problem> {
+        let related = super::related::related(&self.desk, self.row.clone(), Some(self.record.id.clone()), MOST).await?;
+        let terms = self.words.case.terms;
+        let others = related.into_iter().map(|related| Other {
+            notes: vec![format!("{terms}{}", related.terms.join(" "))],
+            id: related.id,
+            facts: related.facts,
+            relation: related.relation,
+        });
+        Ok(Held { others: others.collect(), has_more: false, none: None })
+    }
+}

@@ -1,0 +1,261 @@
+//! Check: a letter that somebody pastes or types, and what stands stored like it. Nothing is stored unless they register it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+
+use crate::console::flash::Flash;
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, SeeOther};
+use crate::console::pages::pair::Desk;
+use crate::console::pages::related::related;
+use crate::console::tokens::Token;
+use crate::console::view::numbers::percent;
+use crate::console::view::pair::{Card, PairView};
+use crate::console::view::row::{FormField, RowReader};
+use crate::console::visitor::{Reading, Writing};
+use crate::console::words::{CheckWords, RecordWords};
+use crate::http::extract::{self, InCollection};
+use crate::http::problem::Problem;
+use crate::http::routes::records::{count_failure, count_registration};
+use crate::http::state::App;
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::record::{Columns, Row};
+use doppel_core::verdict::{Match, VerdictKind};
+use doppel_engine::answers::SimilarList;
+use doppel_engine::idempotency::{IdempotencyKey, Under};
+use doppel_engine::{Filter, IfDuplicate, Wanted, arrivals};
+
+/// Records like the letter: the best beside it, and some more to look at.
+const MOST_SIMILAR: usize = 10;
+/// Related cases below them.
+const MOST_RELATED: usize = 10;
+/// So many of the latest records show which fields are in use.
+const LATEST: usize = 8;
+
+#[derive(Template)]
+#[template(path = "check.html")]
+struct Page {
+    frame: Frame,
+    words: &'static CheckWords,
+    record: &'static RecordWords,
+    paste: String,
+    id: String,
+    fields: Vec<FormField>,
+    answer: Option<Answer>,
+    problem: Option<String>,
+}
+
+impl Page {
+    /// Whether a field of its own was filled in.
+    fn has_values(&self) -> bool {
+        !self.id.is_empty() || self.fields.iter().any(|field| !field.value.is_empty())
+    }
+
+    fn register_path(&self) -> String {
+        self.frame.collection.as_ref().map(|collection| page::below(collection, "register")).unwrap_or_default()
+    }
+}
+
+/// What was found.
+struct Answer {
+    verdict: VerdictKind,
+    pair: Option<PairView>,
+    similar: Vec<(Card, Vec<String>)>,
+    related: Vec<(Card, String)>,
+    /// Why there are no related cases, where that is not for want of any.
+    no_related: Option<&'static str>,
+    warns_of_time: bool,
+    /// The row as it would be registered: names and values of hidden fields. `None` where the visitor may not.
+    register: Option<Vec<(String, String)>>,
+}
+
+/// Shows the empty form.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+) -> Result<Response, Problem> {
+    let settings = app.engine.collection(&collection).await?.settings;
+    let reader = RowReader::of(&settings);
+    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    page::html(StatusCode::OK, &page(&desk, &Form::default(), None, None).await?)
+}
+
+/// Answers for the letter in the form.
+///
+/// # Errors
+/// 403; 404 for an unknown collection. What is wrong with the letter is told on the page.
+pub async fn check(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    form: Form,
+) -> Result<Response, Problem> {
+    let settings = app.engine.collection(&collection).await?.settings;
+    let reader = RowReader::of(&settings);
+    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let words = visitor.words();
+    let fields = fields(&desk).await?;
+    let (status, problem, answer) = match row(&form, &fields) {
+        Ok(None) => (StatusCode::OK, Some(words.check.nothing.to_owned()), None),
+        Ok(Some(row)) => match answer(&desk, &settings, row).await {
+            Ok(answer) => (StatusCode::OK, None, Some(answer)),
+            Err(problem) if problem.status().is_client_error() => {
+                (problem.status(), Some(page::in_words(&problem, &words.problem).to_owned()), None)
+            }
+            Err(problem) => return Err(problem),
+        },
+        Err(problem) => (problem.status(), Some(page::in_words(&problem, &words.problem).to_owned()), None),
+    };
+    page::html(status, &page(&desk, &form, answer, problem).await?)
+}
+
+async fn page(desk: &Desk<'_>, form: &Form, answer: Option<Answer>, problem: Option<String>) -> Result<Page, Problem> {
+    let words = desk.visitor.words();
+    let mut fields = fields(desk).await?;
+    for field in &mut fields {
+        field.value = form.raw(&format!("row.{}", field.name)).unwrap_or_default().to_owned();
+    }
+    Ok(Page {
+        frame: Frame::of(desk.visitor, desk.collection, Section::Check, words.check.title),
+        words: &words.check,
+        record: &words.record,
+        paste: form.raw("paste").unwrap_or_default().to_owned(),
+        id: form.raw("id").unwrap_or_default().to_owned(),
+        fields,
+        answer,
+        problem,
+    })
+}
+
+/// The fields of the form: those that the latest records have.
+async fn fields(desk: &Desk<'_>) -> Result<Vec<FormField>, Problem> {
+    let latest = desk.app.engine.arrivals(desk.collection, &arrivals::Wanted::default(), None, LATEST).await?;
+    let rows = latest.items.iter().filter_map(|arrival| Row::parse(arrival.record.row.get().as_bytes()).ok());
+    Ok(desk.reader.form_fields(&rows.collect::<Vec<_>>()))
+}
+
+/// The row that a form gives; `None` where nothing was written. What was pasted is the main text, where that has none of its own.
+fn row(form: &Form, fields: &[FormField]) -> Result<Option<Row>, Problem> {
+    let given = form.below("row.").filter(|(name, value)| !name.is_empty() && !value.trim().is_empty());
+    let mut row: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let main = fields.iter().find(|field| field.is_main);
+    if let (Some(main), Some(pasted)) = (main, form.text("paste")) {
+        row.entry(main.name.clone()).or_insert_with(|| pasted.into());
+    }
+    if row.is_empty() {
+        return Ok(None);
+    }
+    if let Some(id) = form.text("id") {
+        row.insert("id".into(), id.into());
+    }
+    extract::row(Value::Object(row).to_string().as_bytes()).map(Some)
+}
+
+async fn answer(desk: &Desk<'_>, settings: &Settings, row: Row) -> Result<Answer, Problem> {
+    let engine = &desk.app.engine;
+    let wanted = Wanted { limit: MOST_SIMILAR, templates: true, filter: Filter::default() };
+    let mut found = engine.similar(desk.collection, row.clone(), wanted).await?;
+    engine.show_rows(desk.collection, &mut found.similar, &Columns::All).await?;
+    let verdict = verdict(&found, settings);
+    let is_repeat = matches!(verdict, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
+    let best = if is_repeat && !found.similar.is_empty() { Some(found.similar.remove(0)) } else { None };
+    let pair = match best {
+        Some(best) => desk.given(row.clone(), &best.id, best.relation).await?,
+        None => None,
+    };
+    let (related, no_related) = related_cases(desk, &row, &found.similar, pair.as_ref()).await?;
+    Ok(Answer {
+        verdict,
+        pair,
+        similar: found.similar.into_iter().map(|found| similar(desk, found)).collect(),
+        related,
+        no_related,
+        warns_of_time: !found.warnings.is_empty(),
+        register: desk.visitor.may_write().then(|| hidden(&row)).transpose()?,
+    })
+}
+
+/// The verdict that the letter would be given, but for what comes in meanwhile.
+fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
+    let matches = || found.similar.iter().filter(|found| !found.template);
+    match matches().next() {
+        Some(_) if matches().any(Match::is_exact) => VerdictKind::ExactDuplicate,
+        Some(_) => VerdictKind::NearDuplicate,
+        None if found.fingerprint.is_none() && settings.simhash().is_some() => VerdictKind::TooShort,
+        None => VerdictKind::Original,
+    }
+}
+
+fn similar(desk: &Desk<'_>, found: Match) -> (Card, Vec<String>) {
+    let words = desk.visitor.words();
+    let mut notes: Vec<String> =
+        found.similarity.map(|similarity| format!("{}%", percent(similarity))).into_iter().collect();
+    notes.extend(found.relation.map(|relation| (words.record.relation)(relation).to_owned()));
+    notes.extend(found.template.then(|| words.case.template.to_owned()));
+    let facts = found.row.map(|row| desk.reader.facts_of(&row)).unwrap_or_default();
+    (Card::new(desk.collection, &found.id, facts), notes)
+}
+
+type Cases = Vec<(Card, String)>;
+
+/// Related cases that are not shown already.
+async fn related_cases(
+    desk: &Desk<'_>,
+    row: &Row,
+    similar: &[Match],
+    pair: Option<&PairView>,
+) -> Result<(Cases, Option<&'static str>), Problem> {
+    let words = desk.visitor.words();
+    let found = match related(desk, row.clone(), row.id().cloned(), MOST_RELATED).await {
+        Ok(found) => found,
+        Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening") => {
+            return Ok((Vec::new(), Some(page::in_words(&problem, &words.problem))));
+        }
+        Err(problem) => return Err(problem),
+    };
+    let is_shown =
+        |id: &str| similar.iter().any(|found| found.id.as_str() == id) || pair.is_some_and(|pair| pair.other.id == id);
+    let found = found.into_iter().filter(|found| !is_shown(found.id.as_str()));
+    let case = |found: super::related::RelatedCase| {
+        let terms = format!("{}{}", words.case.terms, found.terms.join(" "));
+        (Card::new(desk.collection, &found.id, found.facts), terms)
+    };
+    Ok((found.map(case).collect(), None))
+}
+
+/// The row as hidden fields, and what keeps it from being registered twice.
+fn hidden(row: &Row) -> Result<Vec<(String, String)>, Problem> {
+    Ok(vec![("row".into(), row.json().to_string()), ("once".into(), Token::random()?.text())])
+}
+
+/// Registers the letter that was checked.
+///
+/// # Errors
+/// 403, 404, 422; what the store says.
+pub async fn register(
+    visitor: Writing,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    form: Form,
+) -> Result<Response, Problem> {
+    let row = extract::row(form.raw("row").unwrap_or_default().as_bytes())?;
+    let under = form.text("once").map_or(Under::Own, |once| Under::Key(IdempotencyKey::new(visitor.caller(), once)));
+    let (engine, name) = (app.engine.clone(), collection.clone());
+    let registering = async move { engine.register(&name, under, row, IfDuplicate::Keep).await };
+    let registered = app.detached(registering).await.inspect(count_registration).inspect_err(count_failure)?;
+    Ok(match registered.id {
+        Some(id) => SeeOther::to(page::case(&collection, &id)).telling(&Flash::Registered).into_response(),
+        None => to_inbox(&collection),
+    })
+}
+
+fn to_inbox(collection: &CollectionName) -> Response {
+    SeeOther::to(page::below(collection, Section::Inbox.path())).into_response()
+}

@@ -1,0 +1,128 @@
+//! A decision about two records, from whatever page it is made.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::console::cookies::{self, Cookie};
+use crate::console::flash::{self, Flash};
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, SeeOther};
+use crate::console::pages::pair::Desk;
+use crate::console::view::pair::{Card, DecideBox};
+use crate::console::view::row::RowReader;
+use crate::console::visitor::{Visitor, Writing};
+use crate::console::words::{DecideWords, RecordWords};
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_core::violation::Violation;
+use doppel_engine::decisions::{Decided, DecisionView, Opinion};
+use doppel_store::decisions::Judgement;
+
+/// How long the name of who decides is remembered where there are no keys: a month, in seconds.
+pub const NAME_SECONDS: u32 = 30 * 24 * 60 * 60;
+
+/// What was decided, by the form.
+struct Decision {
+    a: RecordId,
+    b: RecordId,
+    judgement: Judgement,
+    seen: usize,
+}
+
+impl Decision {
+    fn read(form: &Form) -> Result<Self, Problem> {
+        let invalid = |field: &str, detail: &str| {
+            Problem::invalid(vec![Violation::new(format!("/{field}"), "invalid_value", detail)])
+        };
+        let id =
+            |field: &str| RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid(field, &reason));
+        let judgement = match form.text("judgement") {
+            Some("same") => Judgement::Same,
+            Some("not_same") => Judgement::NotSame,
+            Some("withdrawn") => Judgement::Withdrawn,
+            _ => return Err(invalid("judgement", "give same, not_same or withdrawn")),
+        };
+        let seen = form.text("seen").and_then(|seen| seen.parse().ok());
+        Ok(Self { a: id("a")?, b: id("b")?, judgement, seen: seen.ok_or_else(|| invalid("seen", "give a number"))? })
+    }
+}
+
+/// Stores a decision, unless somebody else decided since the page was made.
+///
+/// # Errors
+/// 403, 404, 422. What was decided meanwhile is a page (409).
+pub async fn decide(
+    visitor: Writing,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    form: Form,
+) -> Result<Response, Problem> {
+    let Decision { a, b, judgement, seen } = Decision::read(&form)?;
+    let opinion = Opinion {
+        judgement,
+        by: Some(visitor.by(form.text("by").or(visitor.name.as_deref()))),
+        note: form.text("note").map(str::to_owned),
+    };
+    let (engine, name, pair) = (app.engine.clone(), collection.clone(), (a.clone(), b.clone()));
+    let deciding = async move { engine.decide_having_seen(&name, (&pair.0, &pair.1), opinion, seen).await };
+    let back = page::local(form.raw("back"));
+    match app.detached(deciding).await? {
+        Decided::Stored(decision) => Ok(done(&visitor, collection, (a, b), &decision, back, form.text("by"))),
+        Decided::Meanwhile(decision) => meanwhile(&app, &visitor, &collection, (&a, &b), &decision, back).await,
+    }
+}
+
+fn done(
+    visitor: &Visitor,
+    collection: CollectionName,
+    (a, b): (RecordId, RecordId),
+    decision: &DecisionView,
+    back: String,
+    by: Option<&str>,
+) -> Response {
+    let decided = flash::Decided { collection, a, b, judgement: decision.judgement, seen: decision.history.len() };
+    let answer = SeeOther::to(back).telling(&Flash::Decided(decided));
+    match by.filter(|_| visitor.is_open) {
+        Some(name) => answer.with(Cookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
+        None => answer.into_response(),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "meanwhile.html")]
+struct Meanwhile {
+    frame: Frame,
+    words: &'static DecideWords,
+    record: &'static RecordWords,
+    cards: Vec<Card>,
+    decide: DecideBox,
+    back: String,
+}
+
+async fn meanwhile(
+    app: &App,
+    visitor: &Visitor,
+    collection: &CollectionName,
+    (a, b): (&RecordId, &RecordId),
+    decision: &DecisionView,
+    back: String,
+) -> Result<Response, Problem> {
+    let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
+    let desk = Desk { app, visitor, collection, reader: &reader };
+    let words = visitor.words();
+    let cards = [desk.card(a).await?, desk.card(b).await?];
+    let page = Meanwhile {
+        frame: Frame { collection: Some(collection.clone()), ..Frame::new(visitor, words.decide.meanwhile) },
+        words: &words.decide,
+        record: &words.record,
+        cards: cards.into_iter().flatten().collect(),
+        decide: DecideBox::new(visitor, collection, (a, b), Some(decision), &reader).then(back.clone()),
+        back,
+    };
+    page::html(StatusCode::CONFLICT, &page)
+}

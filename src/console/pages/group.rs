@@ -1,0 +1,400 @@
+//! One group: its members by time, who they are of, and how it hangs together.
+//!
+//! However large it is: some hundred members are drawn and the rest counted, the list has pages, and pairs are compared up to a
+//! number. Its address is that of any of its members.
+
+use std::collections::HashSet;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, SeeOther, with_query};
+use crate::console::pages::pair::Desk;
+use crate::console::view::chart::{TimeLine, time_line};
+use crate::console::view::csv::Csv;
+use crate::console::view::graph::layout;
+use crate::console::view::numbers::{count, percent};
+use crate::console::view::pair::Card;
+use crate::console::view::row::RowReader;
+use crate::console::visitor::Reading;
+use crate::console::words::{GroupWords, RecordWords, Words};
+use crate::http::extract::InRecord;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::Error;
+use doppel_engine::answers::{PairView, RecordView};
+use doppel_engine::groups::{GroupShape, Likeness, PetitionerShape};
+
+/// Members of a page of the list.
+const PER_PAGE: usize = 100;
+/// Members that the graph draws: among more one sees nothing.
+const MOST_DRAWN: usize = 80;
+/// From so many pairs on their lines cover each other.
+const MANY_PAIRS: usize = 500;
+/// Petitioners that are listed.
+const MOST_PETITIONERS: usize = 20;
+/// Single links and rejected pairs that are listed, of each kind.
+const MOST_LINKS: usize = 20;
+/// Pairs that are compared to find the least alike: some tens of milliseconds.
+const MOST_COMPARED: usize = 200;
+/// Pairs that are listed because they are the least alike.
+const MOST_LEAST: usize = 5;
+/// Members that are called one matter at once: 435 decisions, each on disk before the next.
+pub const MOST_JOINED: usize = 30;
+/// Members of a file whose rows are in memory at once.
+const READ_AT_ONCE: usize = 100;
+
+#[derive(Template)]
+#[template(path = "group.html")]
+struct Page {
+    frame: Frame,
+    words: &'static GroupWords,
+    record: &'static RecordWords,
+    title: String,
+    size: String,
+    span: Option<String>,
+    is_chained: bool,
+    is_contested: bool,
+    export: String,
+    join: Option<String>,
+    too_many: Option<String>,
+    line: TimeLine,
+    dots: Vec<(u32, u32, String, String)>,
+    line_ends: Option<(String, String)>,
+    not_drawn: Option<String>,
+    petitioners: Vec<(String, String, String, String)>,
+    more_petitioners: Option<String>,
+    graph_hint: String,
+    graph: Graph,
+    links: Vec<Link>,
+    members: Vec<Line>,
+    shown: String,
+    previous: Option<String>,
+    next: Option<String>,
+}
+
+/// The picture of pairs.
+struct Graph {
+    /// All that are no weak links, as one path.
+    path: String,
+    /// So many that they are drawn faintly.
+    is_dense: bool,
+    nodes: Vec<Node>,
+    weak: Vec<WeakLine>,
+}
+
+/// A record in it.
+struct Node {
+    x: u32,
+    y: u32,
+    href: String,
+    id: String,
+    is_first: bool,
+}
+
+/// A weak link in it, with its number in the table.
+struct WeakLine {
+    from: (u32, u32),
+    to: (u32, u32),
+    middle: (u32, u32),
+    number: usize,
+    is_rejected: bool,
+}
+
+/// Why a pair is in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weak {
+    Bridge,
+    Cut,
+    Least,
+    Rejected,
+}
+
+/// A pair in the table.
+struct Link {
+    number: usize,
+    why: &'static str,
+    one: (String, String),
+    other: (String, String),
+    similarity: String,
+    beside: String,
+    cut: Option<String>,
+}
+
+/// A member in the list.
+struct Line {
+    card: Card,
+    verdict: VerdictKind,
+    repeats: Option<(String, String)>,
+}
+
+/// Shows the group that a record is in.
+///
+/// # Errors
+/// 403; 404 for an unknown collection or record. A record that is in no group is led to its own page.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let number = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
+    let shape = match app.engine.group_shape(&collection, &id, MOST_DRAWN).await {
+        // Cut apart, or its other records are gone: a link to it still leads somewhere.
+        Err(Error::Ungrouped(_)) => return Ok(SeeOther::to(page::case(&collection, &id)).into_response()),
+        shape => shape?,
+    };
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let group = Group { desk, shape, words: visitor.words() };
+    page::html(StatusCode::OK, &group.page(number).await?)
+}
+
+/// The members as a file.
+///
+/// # Errors
+/// 403; 404 for an unknown collection or record, and where the record is in no group.
+pub async fn export(
+    visitor: Reading,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+) -> Result<Response, Problem> {
+    let shape = app.engine.group_shape(&collection, &id, 0).await?;
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let group = Group { desk, shape, words: visitor.words() };
+    Ok(group.file().await?.download(&format!("{collection}-group")))
+}
+
+/// A group, and what is needed to show it.
+struct Group<'a> {
+    desk: Desk<'a>,
+    shape: GroupShape,
+    words: &'static Words,
+}
+
+impl Group<'_> {
+    async fn page(&self, number: usize) -> Result<Page, Problem> {
+        let Self { desk: Desk { visitor, collection, reader, .. }, shape, words } = self;
+        let (group, own) = (&shape.group, &words.group);
+        let (place, first) = (page::group(collection, &group.id), self.desk.card(&group.id).await?);
+        let title = first.map(|card| card.facts.title).filter(|title| !title.is_empty());
+        let title = title.unwrap_or_else(|| own.title.to_owned());
+        let line = time_line(&shape.members.iter().map(|member| member.time).collect::<Vec<_>>());
+        let not_drawn = group.size - line.dots.len() - line.undated;
+        let weak = self.weak().await?;
+        let skip = (number - 1).saturating_mul(PER_PAGE).min(shape.members.len());
+        let members = self.members(skip, PER_PAGE).await?;
+        let fits = group.size <= MOST_JOINED;
+        let at = |number: usize| with_query(&place, &[("page", &number.to_string())]);
+        Ok(Page {
+            frame: Frame::of(visitor, collection, Section::Groups, title.clone()),
+            words: own,
+            record: &words.record,
+            title,
+            size: (own.size)(&count(group.size as u64), &count(group.petitioners as u64)),
+            span: line.ends.map(|(first, last)| (own.span)(&reader.clock.date(first), &reader.clock.date(last))),
+            is_chained: group.chained,
+            is_contested: group.contested,
+            export: format!("{place}/members.csv"),
+            join: (visitor.may_write() && fits).then(|| format!("{place}/join")),
+            too_many: (visitor.may_write() && !fits).then(|| (own.too_many)(MOST_JOINED)),
+            dots: self.dots(&line),
+            line_ends: line.ends.map(|(first, last)| (reader.clock.date(first), reader.clock.date(last))),
+            not_drawn: (not_drawn + line.undated > 0).then(|| (own.not_drawn)(not_drawn, line.undated)),
+            line,
+            petitioners: self.petitioners().await?,
+            more_petitioners: shape
+                .petitioners
+                .len()
+                .checked_sub(MOST_PETITIONERS + 1)
+                .map(|more| (words.groups.more)(more + 1)),
+            graph_hint: (own.graph_hint)(shape.drawn.len(), group.size),
+            graph: self.graph(&weak),
+            links: self.links(&weak).await?,
+            shown: (own.shown)(skip + 1, skip + members.len(), group.size),
+            previous: (number > 1).then(|| at(number - 1)),
+            next: (skip + members.len() < shape.members.len()).then(|| at(number + 1)),
+            members,
+        })
+    }
+
+    fn dots(&self, line: &TimeLine) -> Vec<(u32, u32, String, String)> {
+        let Self { desk: Desk { collection, reader, .. }, shape, .. } = self;
+        let dot = |dot: &crate::console::view::chart::Dot| {
+            let member = &shape.members[dot.member];
+            let when = member.time.map_or_else(String::new, |time| reader.clock.show(time));
+            (dot.x as u32, dot.y as u32, page::case(collection, &member.id), format!("{} {when}", member.id))
+        };
+        line.dots.iter().map(dot).collect()
+    }
+
+    /// Name, where to find all of theirs, number of records, and from when to when.
+    async fn petitioners(&self) -> Result<Vec<(String, String, String, String)>, Problem> {
+        let Self { desk: Desk { collection, reader, .. }, shape, words } = self;
+        let mut found = Vec::new();
+        for PetitionerShape { example, records, first, last } in shape.petitioners.iter().take(MOST_PETITIONERS) {
+            let Some(name) = self.desk.card(example).await?.and_then(|card| card.facts.petitioner) else { continue };
+            let place = page::below(collection, Section::Search.path());
+            let when = match (first, last) {
+                (Some(first), Some(last)) if first == last => reader.clock.date(*first),
+                (Some(first), Some(last)) => (words.group.span)(&reader.clock.date(*first), &reader.clock.date(*last)),
+                _ => String::new(),
+            };
+            let search = with_query(&place, &[("identity", &name)]);
+            found.push((name, search, count(*records as u64), when));
+        }
+        Ok(found)
+    }
+
+    /// The pairs to look at, with how alike they are: single links, those least alike, then what was rejected.
+    async fn weak(&self) -> Result<Vec<(Weak, PairView, Option<Likeness>)>, Problem> {
+        let shape = &self.shape;
+        let listed =
+            |why, pairs: &[PairView]| pairs.iter().take(MOST_LINKS).map(|pair| (why, pair.clone())).collect::<Vec<_>>();
+        let mut weak = [listed(Weak::Bridge, &shape.bridges), listed(Weak::Cut, &shape.cut)].concat();
+        let known: HashSet<(&RecordId, &RecordId)> =
+            shape.bridges.iter().map(|pair| (&pair.earlier, &pair.later)).collect();
+        let id = |place: &usize| shape.members[*place].id.clone();
+        let pairs = shape.pairs.iter().map(|(earlier, later)| PairView { earlier: id(earlier), later: id(later) });
+        let others: Vec<PairView> = pairs.filter(|pair| !known.contains(&(&pair.earlier, &pair.later))).collect();
+        if others.len() <= MOST_COMPARED {
+            let alike = self.alike(others.iter()).await?;
+            let mut least: Vec<_> = others.into_iter().zip(alike).collect();
+            least.retain(|(_, alike)| alike.is_some_and(|alike| alike.similarity < 1.0));
+            least.sort_by(|a, b| {
+                let similarity = |alike: Option<Likeness>| alike.map_or(1.0, |alike| alike.similarity);
+                similarity(a.1).total_cmp(&similarity(b.1))
+            });
+            weak.extend(least.into_iter().take(MOST_LEAST).map(|(pair, _)| (Weak::Least, pair)));
+        }
+        weak.extend(listed(Weak::Rejected, &shape.rejected));
+        let alike = self.alike(weak.iter().map(|(_, pair)| pair)).await?;
+        Ok(weak.into_iter().zip(alike).map(|((why, pair), alike)| (why, pair, alike)).collect())
+    }
+
+    async fn alike(&self, pairs: impl Iterator<Item = &PairView>) -> Result<Vec<Option<Likeness>>, Problem> {
+        let pairs: Vec<_> = pairs.map(|pair| (pair.earlier.clone(), pair.later.clone())).collect();
+        Ok(self.desk.app.engine.how_alike(self.desk.collection, &pairs).await?)
+    }
+
+    fn graph(&self, weak: &[(Weak, PairView, Option<Likeness>)]) -> Graph {
+        let Self { desk: Desk { collection, .. }, shape, .. } = self;
+        let at = |place: usize| shape.drawn.binary_search(&place).unwrap_or(0);
+        let pairs: Vec<(usize, usize)> = shape.pairs.iter().map(|(a, b)| (at(*a), at(*b))).collect();
+        let places = layout(shape.drawn.len(), &pairs);
+        let drawn = |id: &RecordId| shape.drawn.iter().position(|place| shape.members[*place].id == *id);
+        let mut weak_pairs = HashSet::new();
+        let mut lines = Vec::new();
+        for (number, (why, pair, _)) in weak.iter().enumerate() {
+            let (Some(a), Some(b)) = (drawn(&pair.earlier), drawn(&pair.later)) else { continue };
+            weak_pairs.insert((a.min(b), a.max(b)));
+            let (from, to) = (places[a], places[b]);
+            let middle = ((from.0 + to.0) / 2, (from.1 + to.1) / 2);
+            lines.push(WeakLine { from, to, middle, number: number + 1, is_rejected: *why == Weak::Rejected });
+        }
+        let strong = pairs.iter().filter(|pair| !weak_pairs.contains(pair));
+        let path = strong.map(|(a, b)| {
+            let (from, to) = (places[*a], places[*b]);
+            format!("M{} {}L{} {}", from.0, from.1, to.0, to.1)
+        });
+        let node = |(at, place): (usize, &usize)| {
+            let id = &shape.members[*place].id;
+            let (x, y) = places[at];
+            Node { x, y, href: page::case(collection, id), id: id.to_string(), is_first: *place == 0 }
+        };
+        let is_dense = pairs.len() > MANY_PAIRS;
+        Graph { path: path.collect(), is_dense, nodes: shape.drawn.iter().enumerate().map(node).collect(), weak: lines }
+    }
+
+    async fn links(&self, weak: &[(Weak, PairView, Option<Likeness>)]) -> Result<Vec<Link>, Problem> {
+        let Self { desk: Desk { visitor, collection, .. }, words, .. } = self;
+        let own = &words.group;
+        let mut links = Vec::new();
+        for (number, (why, pair, alike)) in weak.iter().enumerate() {
+            let named = [self.named(&pair.earlier).await?, self.named(&pair.later).await?];
+            let [one, other] = named;
+            let place = format!("{}/cut", page::group(collection, &self.shape.group.id));
+            let (a, b) = (pair.earlier.as_str(), pair.later.as_str());
+            links.push(Link {
+                number: number + 1,
+                why: match why {
+                    Weak::Bridge => own.bridge,
+                    Weak::Cut => own.cut,
+                    Weak::Least => own.least,
+                    Weak::Rejected => own.rejected,
+                },
+                one,
+                other,
+                similarity: alike.map_or_else(String::new, |alike| format!("{}%", percent(alike.similarity))),
+                beside: with_query(&page::case(collection, &pair.earlier), &[("with", b)]),
+                cut: (visitor.may_write() && *why != Weak::Rejected).then(|| with_query(&place, &[("a", a), ("b", b)])),
+            });
+        }
+        Ok(links)
+    }
+
+    /// The id and the title of a record.
+    async fn named(&self, id: &RecordId) -> Result<(String, String), Problem> {
+        let title = self.desk.card(id).await?.map(|card| card.facts.title).unwrap_or_default();
+        Ok((id.to_string(), title))
+    }
+
+    async fn records(&self, skip: usize, limit: usize) -> Result<Vec<RecordView>, Problem> {
+        let ids = self.shape.members.iter().skip(skip).take(limit).map(|member| member.id.clone()).collect();
+        let found = self.desk.app.engine.records_of(self.desk.collection, ids).await?;
+        Ok(found.items.into_iter().flatten().collect())
+    }
+
+    async fn members(&self, skip: usize, limit: usize) -> Result<Vec<Line>, Problem> {
+        let Desk { collection, reader, .. } = self.desk;
+        let line = |view: RecordView| {
+            let facts = Row::parse(view.row.get().as_bytes()).map(|row| reader.facts(&row)).unwrap_or_default();
+            let repeats = view.verdict.duplicate_of.map(|id| (page::case(collection, &id), id.to_string()));
+            Line { card: Card::new(collection, &view.id, facts), verdict: view.verdict.kind, repeats }
+        };
+        Ok(self.records(skip, limit).await?.into_iter().map(line).collect())
+    }
+
+    async fn file(&self) -> Result<Csv, Problem> {
+        let Self { desk: Desk { reader, .. }, shape, words } = self;
+        let (own, record) = (&words.group, &words.record);
+        let mut csv = Csv::new(&[
+            record.id,
+            own.kind,
+            own.repeats,
+            record.title,
+            record.petitioner,
+            record.time,
+            record.stored_at,
+            own.first_date,
+            words.groups.group,
+        ]);
+        let first = shape.members.iter().filter_map(|member| member.time).min();
+        let first = first.map_or_else(String::new, |time| reader.clock.date(time));
+        for skip in (0..shape.members.len()).step_by(READ_AT_ONCE) {
+            for view in self.records(skip, READ_AT_ONCE).await? {
+                let facts = Row::parse(view.row.get().as_bytes()).map(|row| reader.facts(&row)).unwrap_or_default();
+                let repeats = view.verdict.duplicate_of.map(|id| id.to_string()).unwrap_or_default();
+                csv.row(&[
+                    view.id.as_str(),
+                    (record.verdict)(view.verdict.kind),
+                    &repeats,
+                    &facts.title,
+                    facts.petitioner.as_deref().unwrap_or_default(),
+                    facts.time.as_deref().unwrap_or_default(),
+                    &reader.clock.show_text(&view.stored_at),
+                    &first,
+                    shape.group.id.as_str(),
+                ]);
+            }
+        }
+        Ok(csv)
+    }
+}

@@ -1,0 +1,336 @@
+//! Hot issues and repeat petitioners: lists of groups, for a window of days that ends today.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use jiff::Timestamp;
+
+use crate::clock;
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::pages::pair::Desk;
+use crate::console::view::chart::{Bar, spark};
+use crate::console::view::csv::Csv;
+use crate::console::view::numbers::count;
+use crate::console::view::pair::Card;
+use crate::console::view::row::RowReader;
+use crate::console::visitor::Reading;
+use crate::console::words::{GroupsWords, RecordWords};
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::groups::{HotIssue, MostNamed, Ranked, RepeatPetitioner};
+
+/// Lines of a page: each takes some reads, for its title and its place.
+const PER_PAGE: usize = 20;
+/// Most lines of a file.
+const MOST_EXPORTED: usize = 1000;
+/// The windows that are offered, in days, and of how many days each part of a trend is.
+const WINDOWS: [(u32, u32); 4] = [(7, 1), (30, 1), (90, 7), (365, 7)];
+/// The one that is shown first.
+const FIRST_WINDOW: (u32, u32) = WINDOWS[1];
+
+/// Which list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Tab {
+    /// Matters of many people.
+    #[default]
+    Hot,
+    /// People who write again.
+    Repeat,
+}
+
+impl Tab {
+    const ALL: [Self; 2] = [Self::Hot, Self::Repeat];
+
+    /// As in a query.
+    fn value(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Repeat => "repeat",
+        }
+    }
+
+    fn name(self, words: &GroupsWords) -> &'static str {
+        match self {
+            Self::Hot => words.hot,
+            Self::Repeat => words.repeat,
+        }
+    }
+
+    fn hint(self, words: &GroupsWords) -> &'static str {
+        match self {
+            Self::Hot => words.hot_hint,
+            Self::Repeat => words.repeat_hint,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    tab: Tab,
+    days: u32,
+    step: u32,
+    page: usize,
+}
+
+impl Asked {
+    fn of(uri: &Uri) -> Result<Self, Problem> {
+        let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let tab = form.text("tab").and_then(|given| Tab::ALL.into_iter().find(|tab| tab.value() == given));
+        let days: Option<u32> = form.text("days").and_then(|days| days.parse().ok());
+        let window = days.and_then(|days| WINDOWS.into_iter().find(|(window, _)| *window == days));
+        let (days, step) = window.unwrap_or(FIRST_WINDOW);
+        let page = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
+        Ok(Self { tab: tab.unwrap_or_default(), days, step, page })
+    }
+
+    fn href(self, collection: &CollectionName, path: &str) -> String {
+        let page = if self.page > 1 { self.page.to_string() } else { String::new() };
+        let parameters = [("tab", self.tab.value()), ("days", &self.days.to_string()), ("page", &page)];
+        with_query(&page::below(collection, path), &parameters)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "groups.html")]
+struct Page {
+    frame: Frame,
+    words: &'static GroupsWords,
+    record: &'static RecordWords,
+    hint: &'static str,
+    tabs: Vec<(String, &'static str, bool)>,
+    windows: Vec<(String, String, bool)>,
+    total: String,
+    hot: Vec<HotLine>,
+    repeat: Vec<RepeatLine>,
+    is_empty: bool,
+    export: String,
+    previous: Option<String>,
+    next: Option<String>,
+}
+
+/// A hot issue.
+struct HotLine {
+    href: String,
+    title: String,
+    people: String,
+    recent: String,
+    size: String,
+    first: String,
+    last: String,
+    place: Option<(String, String)>,
+    bars: Vec<Bar>,
+    numbers: String,
+}
+
+/// A repeat petitioner.
+struct RepeatLine {
+    name: String,
+    search: String,
+    records: String,
+    recent: String,
+    matters: Vec<(String, String, String)>,
+    more: Option<String>,
+    first: String,
+    last: String,
+}
+
+/// What is needed to show a list.
+struct Lists<'a> {
+    desk: Desk<'a>,
+    asked: Asked,
+    begins: Vec<Timestamp>,
+}
+
+/// Shows a list.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let asked = Asked::of(&uri)?;
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let lists = Lists::new(desk, asked);
+    let skip = (asked.page - 1).saturating_mul(PER_PAGE);
+    let (mut hot, mut repeat) = (Vec::new(), Vec::new());
+    let total = match asked.tab {
+        Tab::Hot => {
+            let Ranked { items, total } = lists.hot(skip, PER_PAGE).await?;
+            for issue in items {
+                hot.push(lists.hot_line(issue).await?);
+            }
+            total
+        }
+        Tab::Repeat => {
+            let Ranked { items, total } = lists.repeat(skip, PER_PAGE).await?;
+            for petitioner in items {
+                repeat.extend(lists.repeat_line(petitioner).await?);
+            }
+            total
+        }
+    };
+    page::html(StatusCode::OK, &lists.page(hot, repeat, total))
+}
+
+/// The list as a file.
+///
+/// # Errors
+/// As for [`show`].
+pub async fn export(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let asked = Asked::of(&uri)?;
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let lists = Lists::new(desk, asked);
+    let csv = match asked.tab {
+        Tab::Hot => lists.hot_file().await?,
+        Tab::Repeat => lists.repeat_file().await?,
+    };
+    Ok(csv.download(&format!("{collection}-{}-{}", asked.tab.value(), asked.days)))
+}
+
+impl<'a> Lists<'a> {
+    fn new(desk: Desk<'a>, asked: Asked) -> Self {
+        let begins = desk.reader.clock.stretches(clock::timestamp(), asked.days, asked.step);
+        Self { desk, asked, begins }
+    }
+
+    async fn hot(&self, skip: usize, limit: usize) -> Result<Ranked<HotIssue>, Problem> {
+        Ok(self.desk.app.engine.hot_issues(self.desk.collection, &self.begins, skip, limit).await?)
+    }
+
+    async fn repeat(&self, skip: usize, limit: usize) -> Result<Ranked<RepeatPetitioner>, Problem> {
+        let since = self.begins.first().copied().unwrap_or(Timestamp::MAX);
+        Ok(self.desk.app.engine.repeat_petitioners(self.desk.collection, since, skip, limit).await?)
+    }
+
+    fn page(&self, hot: Vec<HotLine>, repeat: Vec<RepeatLine>, total: usize) -> Page {
+        let Self { desk: Desk { visitor, collection, .. }, asked, .. } = self;
+        let words = &visitor.words().groups;
+        let to = |asked: Asked| asked.href(collection, Section::Groups.path());
+        let tab = |tab: Tab| (to(Asked { tab, page: 1, ..*asked }), tab.name(words), tab == asked.tab);
+        let window =
+            |(days, step)| (to(Asked { days, step, page: 1, ..*asked }), (words.days)(days), days == asked.days);
+        let at = |page: usize| to(Asked { page, ..*asked });
+        Page {
+            frame: Frame::of(visitor, collection, Section::Groups, words.title),
+            words,
+            record: &visitor.words().record,
+            hint: asked.tab.hint(words),
+            tabs: Tab::ALL.map(tab).to_vec(),
+            windows: WINDOWS.map(window).to_vec(),
+            total: (words.total)(&count(total as u64)),
+            is_empty: hot.is_empty() && repeat.is_empty(),
+            hot,
+            repeat,
+            export: Asked { page: 1, ..*asked }.href(collection, "groups.csv"),
+            previous: (asked.page > 1).then(|| at(asked.page - 1)),
+            next: (asked.page.saturating_mul(PER_PAGE) < total).then(|| at(asked.page + 1)),
+        }
+    }
+
+    async fn hot_line(&self, issue: HotIssue) -> Result<HotLine, Problem> {
+        let Self { desk, asked, .. } = self;
+        let words = &desk.visitor.words().groups;
+        let HotIssue { group, recent, trend, latest } = issue;
+        let title = desk.card(&group.id).await?.map(|card| card.facts.title);
+        let place = desk.app.engine.most_named(desk.collection, &latest).await?;
+        let numbers: Vec<String> = trend.iter().map(ToString::to_string).collect();
+        Ok(HotLine {
+            href: page::group(desk.collection, &group.id),
+            title: title.unwrap_or_default(),
+            people: count(group.recent_petitioners as u64),
+            recent: count(recent as u64),
+            size: count(group.size as u64),
+            first: self.date(group.first_time.as_deref()),
+            last: self.date(group.last_time.as_deref()),
+            place: place.map(|MostNamed { name, records, of, .. }| (name, (words.named_by)(records, of))),
+            bars: spark(&trend),
+            numbers: (words.numbers)(asked.step as usize, &numbers.join(" ")),
+        })
+    }
+
+    /// `None` where the record that says who they are is gone since.
+    async fn repeat_line(&self, petitioner: RepeatPetitioner) -> Result<Option<RepeatLine>, Problem> {
+        let Self { desk, .. } = self;
+        let words = &desk.visitor.words().groups;
+        let Some(name) = self.name(&petitioner).await? else { return Ok(None) };
+        let mut matters = Vec::new();
+        for matter in &petitioner.most {
+            let Some(Card { facts, .. }) = desk.card(&matter.id).await? else { continue };
+            matters.push((page::group(desk.collection, &matter.id), facts.title, count(matter.records as u64)));
+        }
+        let more = petitioner.matters.saturating_sub(petitioner.most.len());
+        Ok(Some(RepeatLine {
+            search: with_query(&page::below(desk.collection, Section::Search.path()), &[("identity", &name)]),
+            name,
+            records: count(petitioner.records as u64),
+            recent: count(petitioner.recent as u64),
+            matters,
+            more: (more > 0).then(|| (words.more)(more)),
+            first: petitioner.first.map_or_else(String::new, |time| desk.reader.clock.date(time)),
+            last: petitioner.last.map_or_else(String::new, |time| desk.reader.clock.date(time)),
+        }))
+    }
+
+    async fn name(&self, petitioner: &RepeatPetitioner) -> Result<Option<String>, Problem> {
+        Ok(self.desk.card(&petitioner.example).await?.and_then(|card| card.facts.petitioner))
+    }
+
+    fn date(&self, time: Option<&str>) -> String {
+        let time = time.and_then(|time| time.parse().ok());
+        time.map_or_else(String::new, |time| self.desk.reader.clock.date(time))
+    }
+
+    async fn hot_file(&self) -> Result<Csv, Problem> {
+        let (words, record) = (&self.desk.visitor.words().groups, &self.desk.visitor.words().record);
+        let mut csv =
+            Csv::new(&[words.group, record.title, words.people, words.recent, words.size, words.first, words.last]);
+        for issue in self.hot(0, MOST_EXPORTED).await?.items {
+            let group = issue.group;
+            let title = self.desk.card(&group.id).await?.map(|card| card.facts.title).unwrap_or_default();
+            let [people, recent, size] =
+                [group.recent_petitioners, issue.recent, group.size].map(|number| number.to_string());
+            let (first, last) = (self.date(group.first_time.as_deref()), self.date(group.last_time.as_deref()));
+            csv.row(&[group.id.as_str(), &title, &people, &recent, &size, &first, &last]);
+        }
+        Ok(csv)
+    }
+
+    async fn repeat_file(&self) -> Result<Csv, Problem> {
+        let (words, record) = (&self.desk.visitor.words().groups, &self.desk.visitor.words().record);
+        let mut csv = Csv::new(&[
+            record.petitioner,
+            words.recent,
+            words.size,
+            words.matters,
+            words.matter,
+            words.first,
+            words.last,
+        ]);
+        for petitioner in self.repeat(0, MOST_EXPORTED).await?.items {
+            let Some(name) = self.name(&petitioner).await? else { continue };
+            let [recent, records, matters] =
+                [petitioner.recent, petitioner.records, petitioner.matters].map(|number| number.to_string());
+            let ids: Vec<&str> = petitioner.most.iter().map(|matter| matter.id.as_str()).collect();
+            let date =
+                |time: Option<Timestamp>| time.map_or_else(String::new, |time| self.desk.reader.clock.date(time));
+            let (first, last) = (date(petitioner.first), date(petitioner.last));
+            csv.row(&[&name, &recent, &records, &matters, &ids.join(" "), &first, &last]);
+        }
+        Ok(csv)
+    }
+}

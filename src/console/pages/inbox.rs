@@ -1,0 +1,252 @@
+//! The inbox: what came in, newest first, with the one that is looked at beside what it seems to repeat.
+//!
+//! A queue that several clerks can share: whoever decides names what they have seen, and is told where somebody was faster.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::pages::pair::Desk;
+use crate::console::view::pair::{Card, PairView};
+use crate::console::view::row::RowReader;
+use crate::console::visitor::{Reading, Visitor};
+use crate::console::words::{InboxWords, RecordWords};
+use crate::http::cursor;
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::Error;
+use doppel_engine::arrivals::{Arrival, Arrivals, Wanted};
+use doppel_store::Seq;
+
+/// Arrivals on a page: what a clerk looks through before a pause.
+const ON_A_PAGE: usize = 30;
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Show {
+    /// Repeats about which nobody decided yet.
+    #[default]
+    Undecided,
+    /// All repeats.
+    Repeats,
+    /// All.
+    All,
+}
+
+impl Show {
+    const ALL: [Self; 3] = [Self::Undecided, Self::Repeats, Self::All];
+
+    /// As in a query.
+    fn value(self) -> &'static str {
+        match self {
+            Self::Undecided => "undecided",
+            Self::Repeats => "repeats",
+            Self::All => "all",
+        }
+    }
+
+    fn name(self, words: &InboxWords) -> &'static str {
+        match self {
+            Self::Undecided => words.undecided,
+            Self::Repeats => words.repeats,
+            Self::All => words.all,
+        }
+    }
+
+    fn verdicts(self) -> Vec<VerdictKind> {
+        match self {
+            Self::All => Vec::new(),
+            Self::Undecided | Self::Repeats => vec![VerdictKind::ExactDuplicate, VerdictKind::NearDuplicate],
+        }
+    }
+}
+
+/// The place in the queue.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    show: Show,
+    since: String,
+    /// Where this page of the queue begins.
+    before: Option<Seq>,
+    /// The one that is looked at.
+    at: Option<String>,
+}
+
+impl Place {
+    fn of(uri: &Uri) -> Result<Self, Problem> {
+        let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let show = form.text("show").and_then(|given| Show::ALL.into_iter().find(|show| show.value() == given));
+        Ok(Self {
+            show: show.unwrap_or_default(),
+            since: form.text("since").unwrap_or_default().to_owned(),
+            before: form.text("before").and_then(cursor::decode),
+            at: form.raw("at").filter(|at| !at.is_empty()).map(str::to_owned),
+        })
+    }
+
+    fn href(&self, collection: &CollectionName) -> String {
+        let before = self.before.map(cursor::encode).unwrap_or_default();
+        let at = self.at.as_deref().unwrap_or_default();
+        let parameters = [("show", self.show.value()), ("since", &self.since), ("before", &before), ("at", at)];
+        with_query(&page::below(collection, Section::Inbox.path()), &parameters)
+    }
+
+    fn at(&self, id: &RecordId) -> Self {
+        Self { at: Some(id.to_string()), ..self.clone() }
+    }
+
+    fn before(&self, before: Option<Seq>) -> Self {
+        Self { before, at: None, ..self.clone() }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "inbox.html")]
+struct Page {
+    frame: Frame,
+    words: &'static InboxWords,
+    record: &'static RecordWords,
+    since: String,
+    shows: Vec<(&'static str, &'static str, bool)>,
+    problem: Option<&'static str>,
+    lines: Vec<Line>,
+    current: Option<Current>,
+    next_page: Option<String>,
+    first_page: Option<String>,
+}
+
+/// One that came in.
+struct Line {
+    href: String,
+    card: Card,
+    verdict: VerdictKind,
+    stored_at: String,
+    holds: Option<&'static str>,
+    is_current: bool,
+}
+
+/// The one that is looked at.
+struct Current {
+    card: Card,
+    verdict: VerdictKind,
+    position: String,
+    pair: Option<PairView>,
+    /// Why there is no other record beside it.
+    alone: &'static str,
+    text: String,
+    previous: Option<String>,
+    next: Option<String>,
+}
+
+/// Shows the queue.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let place = Place::of(&uri)?;
+    let words = visitor.words();
+    let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
+    let since = Some(place.since.as_str()).filter(|since| !since.is_empty());
+    let (window, problem) = match app.engine.window(&collection, since, None).await {
+        Err(Error::Invalid(_)) => (Default::default(), Some(words.inbox.wrong_since)),
+        window => (window?, None),
+    };
+    let wanted =
+        Wanted { verdicts: place.show.verdicts(), since: window.from, undecided: place.show == Show::Undecided };
+    let found = app.engine.arrivals(&collection, &wanted, place.before, ON_A_PAGE).await?;
+    let at =
+        found.items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);
+    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let current = current(&desk, &place, &found, at).await?;
+    let page = Page {
+        frame: Frame::of(&visitor, &collection, Section::Inbox, words.inbox.title),
+        words: &words.inbox,
+        record: &words.record,
+        since: place.since.clone(),
+        shows: Show::ALL.map(|show| (show.value(), show.name(&words.inbox), show == place.show)).to_vec(),
+        problem,
+        lines: found
+            .items
+            .iter()
+            .enumerate()
+            .map(|(number, arrival)| line(&desk, &place, arrival, number == at))
+            .collect(),
+        current,
+        next_page: found.next.map(|next| place.before(Some(next)).href(&collection)),
+        first_page: place.before.is_some().then(|| place.before(None).href(&collection)),
+    };
+    page::html(if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page)
+}
+
+fn line(desk: &Desk<'_>, place: &Place, arrival: &Arrival, is_current: bool) -> Line {
+    let record = &arrival.record;
+    let decision = arrival.decision.as_ref().filter(|_| arrival.is_decided());
+    Line {
+        href: place.at(&record.id).href(desk.collection),
+        card: card(desk, arrival),
+        verdict: record.verdict.kind,
+        stored_at: desk.reader.clock.show_text(&record.stored_at),
+        holds: decision.map(|decision| (desk.visitor.words().decide.judgement)(decision.judgement)),
+        is_current,
+    }
+}
+
+fn card(desk: &Desk<'_>, arrival: &Arrival) -> Card {
+    let facts = Row::parse(arrival.record.row.get().as_bytes()).map(|row| desk.reader.facts(&row)).unwrap_or_default();
+    Card::new(desk.collection, &arrival.record.id, facts)
+}
+
+async fn current(desk: &Desk<'_>, place: &Place, found: &Arrivals, at: usize) -> Result<Option<Current>, Problem> {
+    let Some(arrival) = found.items.get(at) else { return Ok(None) };
+    let (record, words) = (&arrival.record, &desk.visitor.words().inbox);
+    let beside = |number: Option<usize>| {
+        let arrival = found.items.get(number?)?;
+        Some(place.at(&arrival.record.id).href(desk.collection))
+    };
+    let next = beside(Some(at + 1)).or_else(|| found.next.map(|next| place.before(Some(next)).href(desk.collection)));
+    let pair = pair(desk, arrival).await?.map(|mut pair| {
+        // After a decision comes the next one; behind the last of all the page again.
+        let back = next.clone().unwrap_or_else(|| Place { at: None, ..place.clone() }.href(desk.collection));
+        pair.decide = pair.decide.map(|decide| decide.then(back));
+        pair
+    });
+    let card = card(desk, arrival);
+    Ok(Some(Current {
+        text: card.facts.excerpt.clone(),
+        card,
+        verdict: record.verdict.kind,
+        position: (words.position)(at + 1, found.items.len()),
+        pair,
+        alone: if record.original_gone { words.original_gone } else { words.no_repeat },
+        previous: beside(at.checked_sub(1)),
+        next,
+    }))
+}
+
+async fn pair(desk: &Desk<'_>, arrival: &Arrival) -> Result<Option<PairView>, Problem> {
+    let verdict = &arrival.record.verdict;
+    let Some(original) = &verdict.duplicate_of else { return Ok(None) };
+    let relation = verdict.similar.iter().find(|found| found.id == *original).and_then(|found| found.relation);
+    match desk.stored(&arrival.record.id, original, relation).await {
+        // Deleted since the list was made.
+        Err(problem) if problem.code() == "unknown_record" => Ok(None),
+        pair => pair,
+    }
+}
+
+/// A collection's first page is its inbox.
+pub async fn first(_: Visitor, InCollection(collection): InCollection) -> page::SeeOther {
+    page::SeeOther::to(page::below(&collection, Section::Inbox.path()))
+}

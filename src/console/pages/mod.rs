@@ -1,0 +1,44 @@
+//! The pages, a file for each.
+
+pub mod case;
+pub mod check;
+pub mod collections;
+pub mod decide;
+pub mod group;
+pub mod groups;
+pub mod inbox;
+pub mod pair;
+pub mod regroup;
+pub mod regroup_plan;
+pub mod related;
+pub mod search;
+pub mod sign_in;
+pub mod statistics;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::http::state::App;
+
+/// Every page and every action. What is none of them is told by the fallback of all routes.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .route("/console", get(collections::list))
+        .route("/console/sign-in", get(sign_in::show).post(sign_in::sign_in))
+        .route("/console/sign-out", post(sign_in::sign_out))
+        .route("/console/{collection}", get(inbox::first))
+        .route("/console/{collection}/inbox", get(inbox::show))
+        .route("/console/{collection}/case/{id}", get(case::show))
+        .route("/console/{collection}/check", get(check::show).post(check::check))
+        .route("/console/{collection}/register", post(check::register))
+        .route("/console/{collection}/decide", post(decide::decide))
+        .route("/console/{collection}/search", get(search::show))
+        .route("/console/{collection}/groups", get(groups::show))
+        .route("/console/{collection}/groups.csv", get(groups::export))
+        .route("/console/{collection}/groups/{id}", get(group::show))
+        .route("/console/{collection}/groups/{id}/members.csv", get(group::export))
+        .route("/console/{collection}/groups/{id}/cut", get(regroup::preview_cut).post(regroup::cut))
+        .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
+        .route("/console/{collection}/undo", post(regroup::undo))
+        .route("/console/{collection}/statistics", get(statistics::show))
+}

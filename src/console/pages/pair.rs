@@ -1,0 +1,93 @@
+//! What pages load to set two records beside each other.
+
+use crate::console::view::pair::{Card, DecideBox, PairView, Said};
+use crate::console::view::row::RowReader;
+use crate::console::visitor::Visitor;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::Relation;
+use doppel_engine::decisions::DecisionView;
+use doppel_engine::{Error, Side};
+
+/// Where two records stand beside each other.
+#[derive(Clone, Copy)]
+pub struct Desk<'a> {
+    /// The service.
+    pub app: &'a App,
+    /// Who looks.
+    pub visitor: &'a Visitor,
+    /// Where.
+    pub collection: &'a CollectionName,
+    /// Reads its rows.
+    pub reader: &'a RowReader,
+}
+
+impl Desk<'_> {
+    /// Two stored records. `None` where the other one is gone.
+    ///
+    /// # Errors
+    /// 404 where the first is gone.
+    pub async fn stored(
+        &self,
+        id: &RecordId,
+        other: &RecordId,
+        relation: Option<Relation>,
+    ) -> Result<Option<PairView>, Problem> {
+        let decision = self.decision(id, other).await?;
+        let decide = DecideBox::new(self.visitor, self.collection, (id, other), decision.as_ref(), self.reader);
+        self.pair(Side::Stored(id.clone()), other, relation, Some(decide)).await
+    }
+
+    /// A row that is not stored beside a record that is. `None` where that is gone.
+    ///
+    /// # Errors
+    /// 422 where the row cannot be read.
+    pub async fn given(
+        &self,
+        row: Row,
+        other: &RecordId,
+        relation: Option<Relation>,
+    ) -> Result<Option<PairView>, Problem> {
+        self.pair(Side::Given(row), other, relation, None).await
+    }
+
+    async fn pair(
+        &self,
+        one: Side,
+        other: &RecordId,
+        relation: Option<Relation>,
+        decide: Option<DecideBox>,
+    ) -> Result<Option<PairView>, Problem> {
+        let (engine, collection) = (&self.app.engine, self.collection);
+        let both = match engine.side_by_side(collection, one.clone(), Side::Stored(other.clone())).await {
+            Err(Error::Side("b", _)) => return Ok(None),
+            both => both?,
+        };
+        let explained = match engine.explain(collection, one, Side::Stored(other.clone())).await {
+            Err(Error::Side("b", _)) => return Ok(None),
+            explained => explained?,
+        };
+        let Some(card) = self.card(other).await? else { return Ok(None) };
+        Ok(Some(PairView::new(self.visitor.words(), both, explained, Said { other: card, relation, decide })))
+    }
+
+    async fn decision(&self, id: &RecordId, other: &RecordId) -> Result<Option<DecisionView>, Problem> {
+        match self.app.engine.decision(self.collection, id, other).await {
+            Err(Error::UnknownDecision(_)) => Ok(None),
+            decision => Ok(Some(decision?)),
+        }
+    }
+
+    /// A stored record in few words; `None` where it is gone.
+    ///
+    /// # Errors
+    /// 404 where the collection is gone.
+    pub async fn card(&self, id: &RecordId) -> Result<Option<Card>, Problem> {
+        match self.app.engine.stored_row(self.collection, id).await {
+            Err(Error::UnknownRecord(..)) => Ok(None),
+            row => Ok(Some(Card::new(self.collection, id, self.reader.facts(&row?)))),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Deciding about a group: cutting it at a pair, or calling all of it one matter.
+//!
+//! Both first show what would be decided and what the group would become; nothing is changed by that. What is then sent names the
+//! state that was shown: where the group or a decision changed since, nothing is done and the new state is shown. What was done
+//! is taken back in one step.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use crate::clock;
+use crate::console::cookies::{self, Cookie};
+use crate::console::flash::{Flash, Regrouped};
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, SeeOther, with_query};
+use crate::console::pages::decide::NAME_SECONDS;
+use crate::console::pages::pair::Desk;
+use crate::console::pages::regroup_plan::{Action, Plan, Planned};
+use crate::console::undo::Made;
+use crate::console::view::pair::Card;
+use crate::console::view::row::RowReader;
+use crate::console::visitor::{Visitor, Writing};
+use crate::console::words::{DecideWords, RecordWords, RegroupWords};
+use crate::http::extract::{InCollection, InRecord};
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::RecordId;
+use doppel_engine::decisions::{Decided, Opinion};
+use doppel_engine::{Engine, Error};
+
+/// Records of a group that a preview lists; of more the rest are counted.
+const MOST_LISTED: usize = 100;
+#[derive(Template)]
+#[template(path = "regroup.html")]
+struct Page {
+    frame: Frame,
+    words: &'static RegroupWords,
+    record: &'static RecordWords,
+    decide: &'static DecideWords,
+    title: &'static str,
+    button: &'static str,
+    is_outdated: bool,
+    decisions: String,
+    is_nothing: bool,
+    against: Vec<(String, String)>,
+    touched: Vec<Card>,
+    after: Vec<After>,
+    stays: bool,
+    can_be_done: bool,
+    action: String,
+    fields: Vec<(&'static str, String)>,
+    asks_name: Option<String>,
+    back: String,
+}
+
+/// A group as it would be.
+struct After {
+    heading: String,
+    cards: Vec<Card>,
+    more: Option<String>,
+}
+
+/// Shows what cutting the group at a pair would do.
+///
+/// # Errors
+/// 403, 404, 422.
+pub async fn preview_cut(
+    visitor: Writing,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let plan = Plan::of(&app.engine, &collection, &id, Action::cut(&form)?).await?;
+    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
+}
+
+/// Shows what calling all of a group one matter would do.
+///
+/// # Errors
+/// 403, 404; 409 where the group is too large.
+pub async fn preview_join(
+    visitor: Writing,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+) -> Result<Response, Problem> {
+    let plan = Plan::of(&app.engine, &collection, &id, Action::Join).await?;
+    preview(&app, &visitor, &collection, plan, StatusCode::OK).await
+}
+
+/// Cuts the group at a pair, if that would still do what was shown.
+///
+/// # Errors
+/// 403, 404, 422. What has changed since is a page (409).
+pub async fn cut(
+    visitor: Writing,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    form: Form,
+) -> Result<Response, Problem> {
+    let plan = Plan::of(&app.engine, &collection, &id, Action::cut(&form)?).await?;
+    carry_out(&app, &visitor, collection, plan, &form).await
+}
+
+/// Calls all of a group one matter, if that would still do what was shown.
+///
+/// # Errors
+/// 403, 404; 409 where the group is too large. What has changed since is a page (409).
+pub async fn join(
+    visitor: Writing,
+    State(app): State<App>,
+    InRecord(collection, id): InRecord,
+    form: Form,
+) -> Result<Response, Problem> {
+    let plan = Plan::of(&app.engine, &collection, &id, Action::Join).await?;
+    carry_out(&app, &visitor, collection, plan, &form).await
+}
+
+async fn preview(
+    app: &App,
+    visitor: &Visitor,
+    collection: &CollectionName,
+    plan: Plan,
+    status: StatusCode,
+) -> Result<Response, Problem> {
+    let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
+    let desk = Desk { app, visitor, collection, reader: &reader };
+    let words = visitor.words();
+    let own = &words.regroup;
+    let place = page::group(collection, &plan.group);
+    let (title, button, action) = match &plan.action {
+        Action::Cut(..) => (own.cut_title, own.do_cut, format!("{place}/cut")),
+        Action::Join => (own.join_title, own.do_join, format!("{place}/join")),
+    };
+    let against = plan.against.iter().map(|(one, other)| {
+        let href = with_query(&page::case(collection, one), &[("with", other.as_str())]);
+        (href, format!("{one} · {other}"))
+    });
+    let page = Page {
+        frame: Frame::of(visitor, collection, Section::Groups, title),
+        words: own,
+        record: &words.record,
+        decide: &words.decide,
+        title,
+        button,
+        is_outdated: status == StatusCode::CONFLICT,
+        decisions: (own.decisions)(plan.decisions.len(), (words.decide.judgement)(plan.action.judgement())),
+        is_nothing: plan.decisions.is_empty(),
+        against: against.collect(),
+        touched: touched(&desk, &plan).await?,
+        after: after(&desk, &plan).await?,
+        stays: plan.is_held_together(),
+        can_be_done: plan.can_be_done(),
+        action,
+        fields: plan.fields(),
+        asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
+        back: place,
+    };
+    page::html(status, &page)
+}
+
+/// The records that decisions would be made about.
+async fn touched(desk: &Desk<'_>, plan: &Plan) -> Result<Vec<Card>, Problem> {
+    let mut ids: Vec<&RecordId> = plan.decisions.iter().flat_map(|planned| [&planned.one, &planned.other]).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut cards = Vec::with_capacity(ids.len());
+    for id in ids {
+        cards.extend(desk.card(id).await?);
+    }
+    Ok(cards)
+}
+
+async fn after(desk: &Desk<'_>, plan: &Plan) -> Result<Vec<After>, Problem> {
+    let words = &desk.visitor.words().regroup;
+    let (mut found, mut left) = (Vec::new(), MOST_LISTED);
+    for group in &plan.after {
+        let heading = if group.len() == 1 { words.single.to_owned() } else { (words.group_of)(group.len()) };
+        let mut cards = Vec::new();
+        for id in group.iter().take(left) {
+            cards.extend(desk.card(id).await?);
+        }
+        let shown = group.len().min(left);
+        left -= shown;
+        let more = group.len() - shown;
+        found.push(After { heading, cards, more: (more > 0).then(|| (words.more)(more)) });
+    }
+    Ok(found)
+}
+
+async fn carry_out(
+    app: &App,
+    visitor: &Visitor,
+    collection: CollectionName,
+    plan: Plan,
+    form: &Form,
+) -> Result<Response, Problem> {
+    if form.raw("state") != Some(plan.state.as_str()) || !plan.can_be_done() {
+        return preview(app, visitor, &collection, plan, StatusCode::CONFLICT).await;
+    }
+    let (of, group, judgement) = (plan.decisions.len(), plan.group.clone(), plan.action.judgement());
+    let by = form.text("by").or(visitor.name.as_deref());
+    let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
+    let (engine, name) = (app.engine.clone(), collection.clone());
+    let made = app.detached(async move { decide_all(&engine, &name, plan.decisions, opinion).await }).await?;
+    let (done, id) = (made.len(), clock::unique_id());
+    if let Some(desk) = &app.console {
+        desk.undo.keep(id.clone(), collection.clone(), made);
+    }
+    let flash = Flash::Regrouped(Regrouped { collection: collection.clone(), id, done, of });
+    let answer = SeeOther::to(page::group(&collection, &group)).telling(&flash);
+    Ok(match form.text("by").filter(|_| visitor.is_open) {
+        Some(name) => answer.with(Cookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),
+        None => answer.into_response(),
+    })
+}
+
+/// Makes the decisions, one after the other; those that were made. One about which somebody decided meanwhile is left. Where one
+/// fails, those before it stand and are told, so that they can be taken back.
+async fn decide_all(
+    engine: &Engine,
+    collection: &CollectionName,
+    decisions: Vec<Planned>,
+    opinion: Opinion,
+) -> Result<Vec<Made>, Error> {
+    let mut made = Vec::with_capacity(decisions.len());
+    for Planned { one, other, seen, before } in decisions {
+        match engine.decide_having_seen(collection, (&one, &other), opinion.clone(), seen).await {
+            Ok(Decided::Stored(view)) => made.push(Made { one, other, seen: view.history.len(), before }),
+            Ok(Decided::Meanwhile(_)) => {}
+            Err(error) if made.is_empty() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%collection, made = made.len(), %error, "decisions about a group were not all made");
+                break;
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// Takes back what was decided about a group in one go: what held before holds again. What somebody decided about a pair since is
+/// left as it is.
+///
+/// # Errors
+/// 403; 409 where the action is not known any more.
+pub async fn undo(
+    visitor: Writing,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    form: Form,
+) -> Result<Response, Problem> {
+    let desk = app.console.as_ref();
+    let made = desk.and_then(|desk| desk.undo.take(form.raw("action").unwrap_or_default(), &collection));
+    let made = made.ok_or_else(|| {
+        let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
+        Problem::new(StatusCode::CONFLICT, "nothing_to_undo", detail)
+    })?;
+    let (of, back) = (made.len(), page::local(form.raw("back")));
+    let by = visitor.by(visitor.name.as_deref());
+    let (engine, name) = (app.engine.clone(), collection.clone());
+    let done = app.detached(async move { undo_all(&engine, &name, made, by).await }).await?;
+    Ok(SeeOther::to(back).telling(&Flash::Undone { done, of }).into_response())
+}
+
+/// Takes decisions back, as far as nobody decided since; how many.
+async fn undo_all(engine: &Engine, collection: &CollectionName, made: Vec<Made>, by: String) -> Result<usize, Error> {
+    let mut done = 0;
+    for Made { one, other, seen, before } in made {
+        let opinion = Opinion { judgement: before, by: Some(by.clone()), note: None };
+        match engine.decide_having_seen(collection, (&one, &other), opinion, seen).await {
+            Ok(Decided::Stored(_)) => done += 1,
+            // A record may be gone since: there is nothing to take back.
+            Ok(Decided::Meanwhile(_)) | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,213 @@
+//! Search: records by their words, with filters; what was searched for is marked where it stands.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::view::marked::{Mark, Piece, pieces};
+use crate::console::view::numbers::count;
+use crate::console::view::row::{Facts, RowReader};
+use crate::console::visitor::{Reading, Visitor};
+use crate::console::words::{RecordWords, SearchWords};
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::query::read_filled;
+use crate::http::routes::rows::RowParams;
+use crate::http::routes::search::{FieldFragment, FoundList, FoundRecord, SearchParams, find};
+use crate::http::state::App;
+use doppel_core::collection::{CollectionName, Role};
+use doppel_core::verdict::VerdictKind;
+
+/// The verdicts that can be asked for, as in a query.
+const VERDICTS: [(VerdictKind, &str); 4] = [
+    (VerdictKind::Original, "original"),
+    (VerdictKind::ExactDuplicate, "exact_duplicate"),
+    (VerdictKind::NearDuplicate, "near_duplicate"),
+    (VerdictKind::TooShort, "too_short"),
+];
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct Page {
+    frame: Frame,
+    words: &'static SearchWords,
+    record: &'static RecordWords,
+    asked: Filled,
+    has_category: bool,
+    has_identity: bool,
+    verdicts: Vec<(&'static str, &'static str)>,
+    problem: Option<String>,
+    found: Option<Found>,
+}
+
+/// The form as it was filled in.
+struct Filled {
+    q: String,
+    from: String,
+    to: String,
+    identity: String,
+    category: String,
+    verdict: String,
+    order: String,
+    cursor: String,
+}
+
+impl Filled {
+    fn of(uri: &Uri) -> Result<Self, Problem> {
+        let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+        let text = |name| form.text(name).unwrap_or_default().to_owned();
+        Ok(Self {
+            q: text("q"),
+            from: text("from"),
+            to: text("to"),
+            identity: text("identity"),
+            category: text("category"),
+            verdict: text("verdict"),
+            order: text("order"),
+            cursor: text("cursor"),
+        })
+    }
+
+    /// The same question, from `cursor` on.
+    fn href(&self, collection: &CollectionName, cursor: &str) -> String {
+        let Self { q, from, to, identity, category, verdict, order, cursor: _ } = self;
+        let parameters = [
+            ("q", q),
+            ("from", from),
+            ("to", to),
+            ("identity", identity),
+            ("category", category),
+            ("verdict", verdict),
+            ("order", order),
+        ];
+        let mut parameters: Vec<(&str, &str)> = parameters.map(|(name, value)| (name, value.as_str())).to_vec();
+        parameters.push(("cursor", cursor));
+        with_query(&page::below(collection, "search"), &parameters)
+    }
+}
+
+/// What was found.
+struct Found {
+    total: String,
+    behind: Option<String>,
+    ignored: Option<String>,
+    records: Vec<Line>,
+    next: Option<String>,
+    first: Option<String>,
+}
+
+/// A record that was found.
+struct Line {
+    href: String,
+    id: String,
+    verdict: VerdictKind,
+    facts: Facts,
+    same_petitioner: Option<String>,
+    fragments: Vec<Fragment>,
+}
+
+/// A piece of a text, with what was searched for marked.
+struct Fragment {
+    field: String,
+    is_cut: bool,
+    pieces: Vec<Piece>,
+}
+
+/// Finds records.
+///
+/// # Errors
+/// 403; 404 for an unknown collection. What is wrong with the question is told on the page.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let settings = app.engine.collection(&collection).await?.settings;
+    let (reader, asked) = (RowReader::of(&settings), Filled::of(&uri)?);
+    let rows = RowParams { include: true, fields: None };
+    let found = match read_filled::<SearchParams>(uri.query().unwrap_or_default()) {
+        Ok(params) => find(&app, &collection, params, rows).await,
+        Err(problem) => Err(problem),
+    };
+    let (status, problem, found) = match found {
+        Ok(list) => (StatusCode::OK, None, Some(self::found(&visitor, &collection, &reader, &asked, list))),
+        Err(problem) => (problem.status(), Some(told(&visitor, &problem)), None),
+    };
+    let words = visitor.words();
+    let record = &words.record;
+    let page = Page {
+        frame: Frame::of(&visitor, &collection, Section::Search, words.search.title),
+        words: &words.search,
+        record,
+        asked,
+        has_category: reader.has(Role::Whole),
+        has_identity: reader.has(Role::Identity),
+        verdicts: VERDICTS.map(|(kind, value)| (value, (record.verdict)(kind))).to_vec(),
+        problem,
+        found,
+    };
+    page::html(status, &page)
+}
+
+/// What is wrong with a question, and with which part of it.
+fn told(visitor: &Visitor, problem: &Problem) -> String {
+    let words = visitor.words();
+    let search = &words.search;
+    let names = [
+        ("?from", search.from),
+        ("?to", search.to),
+        ("?q", search.question),
+        ("?verdict", search.verdict),
+        ("?order", search.order),
+    ];
+    let named = problem.errors().iter().filter_map(|error| names.iter().find(|(pointer, _)| *pointer == error.pointer));
+    let wrong: Vec<&str> = named.map(|(_, name)| *name).collect();
+    let said = page::in_words(problem, &words.problem);
+    if wrong.is_empty() { said.to_owned() } else { format!("{said} ({})", wrong.join(", ")) }
+}
+
+fn found(visitor: &Visitor, collection: &CollectionName, reader: &RowReader, asked: &Filled, list: FoundList) -> Found {
+    let words = &visitor.words().search;
+    let behind = list.as_of.behind;
+    Found {
+        total: (words.total)(&count(list.total.count), list.total.exact),
+        ignored: (!list.ignored.is_empty()).then(|| (words.ignored)(&list.ignored)),
+        behind: (behind > 0).then(|| (words.behind)(&count(behind))),
+        records: list.items.into_iter().map(|record| line(collection, reader, record)).collect(),
+        next: list.next.map(|cursor| asked.href(collection, &cursor)),
+        first: (!asked.cursor.is_empty()).then(|| asked.href(collection, "")),
+    }
+}
+
+fn line(collection: &CollectionName, reader: &RowReader, found: FoundRecord) -> Line {
+    let mut facts = found.row.map(|row| reader.facts_of(&row)).unwrap_or_default();
+    if let Some(time) = &found.time {
+        facts.time = Some(reader.clock.show_text(time));
+    }
+    let same_petitioner = facts
+        .petitioner
+        .as_ref()
+        .map(|petitioner| with_query(&page::below(collection, "search"), &[("identity", petitioner.as_str())]));
+    Line {
+        href: page::case(collection, &found.id),
+        id: found.id.to_string(),
+        verdict: found.verdict,
+        facts,
+        same_petitioner,
+        fragments: found.fragments.into_iter().map(fragment).collect(),
+    }
+}
+
+fn fragment(found: FieldFragment) -> Fragment {
+    let start = found.at.start;
+    let marks = found
+        .marked
+        .iter()
+        .map(|range| (range.start.saturating_sub(start)..range.end.saturating_sub(start), Mark::Found));
+    let pieces = pieces(&found.text, &marks.collect::<Vec<_>>());
+    Fragment { field: found.field, is_cut: start > 0, pieces }
+}

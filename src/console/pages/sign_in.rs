@@ -1,0 +1,94 @@
+//! Signing in and out.
+
+use std::time::Instant;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::console::cookies::{self, Cookie};
+use crate::console::flash::Flash;
+use crate::console::form::Form;
+use crate::console::guard::{Browser, SIGN_IN};
+use crate::console::page::{self, Frame, SeeOther};
+use crate::console::visitor::Visitor;
+use crate::console::words::SignInWords;
+use crate::console::{Desk, ROOT};
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, read_filled};
+use crate::http::state::App;
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct Page {
+    frame: Frame,
+    words: &'static SignInWords,
+    next: String,
+    is_wrong: bool,
+    was_sent_here: bool,
+}
+
+struct Next(Option<String>);
+
+impl Parameters for Next {
+    fn read(query: &mut Query) -> Self {
+        Self(query.take("next"))
+    }
+}
+
+/// The form; who needs none goes on.
+///
+/// # Errors
+/// 422 for parameters that it does not know.
+pub async fn show(visitor: Visitor, uri: axum::http::Uri) -> Result<Response, Problem> {
+    let Next(next) = read_filled(uri.query().unwrap_or_default())?;
+    let was_sent_here = next.is_some();
+    let next = page::local(next.as_deref());
+    if visitor.is_open || visitor.key.is_some() {
+        return Ok(SeeOther::to(next).into_response());
+    }
+    let words = &visitor.words().sign_in;
+    let frame = Frame::new(&visitor, words.title);
+    page::html(StatusCode::OK, &Page { frame, words, next, is_wrong: false, was_sent_here })
+}
+
+fn desk(app: &App) -> Result<&Desk, Problem> {
+    app.console.as_ref().ok_or_else(|| Problem::internal("a page of the desk without the desk"))
+}
+
+/// Takes the key. The browser's token is another one from here on, whatever it had before.
+///
+/// # Errors
+/// 429 after too many attempts.
+pub async fn sign_in(
+    visitor: Visitor,
+    State(app): State<App>,
+    Extension(Browser(before)): Extension<Browser>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let desk = desk(&app)?;
+    let next = page::local(form.raw("next"));
+    if let Some(token) = desk.sessions.sign_in(&app.keys, form.text("key").unwrap_or_default(), Instant::now())? {
+        desk.sessions.end(&before);
+        return Ok(SeeOther::to(next).with(Cookie::for_visit(cookies::BROWSER, &token.text())).into_response());
+    }
+    let words = &visitor.words().sign_in;
+    let frame = Frame::new(&visitor, words.title);
+    page::html(StatusCode::FORBIDDEN, &Page { frame, words, next, is_wrong: true, was_sent_here: false })
+}
+
+/// Ends the session.
+///
+/// # Errors
+/// None of its own.
+pub async fn sign_out(
+    visitor: Visitor,
+    State(app): State<App>,
+    Extension(Browser(token)): Extension<Browser>,
+) -> Result<Response, Problem> {
+    desk(&app)?.sessions.end(&token);
+    let place = if visitor.is_open { ROOT } else { SIGN_IN };
+    Ok(SeeOther::to(place).with(Cookie::gone(cookies::BROWSER)).telling(&Flash::SignedOut).into_response())
+}

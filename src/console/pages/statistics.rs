@@ -1,0 +1,156 @@
+//! Statistics: how much came in each day, by verdict, and the share of repeats.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+use crate::clock;
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::view::chart::{Part, stacks};
+use crate::console::view::numbers::{count, percent};
+use crate::console::view::row::RowReader;
+use crate::console::visitor::Reading;
+use crate::console::words::{GroupsWords, RecordWords, StatisticsWords};
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::intake::{ByVerdict, Intake, MOST_COUNTED};
+
+/// The windows that are offered, in days.
+const WINDOWS: [u32; 3] = [7, 30, 90];
+/// The one that is shown first.
+const FIRST_WINDOW: u32 = 30;
+
+/// The verdicts in the order in which they stand on each other, and the class by which each is coloured.
+const KINDS: [(VerdictKind, &str); 4] = [
+    (VerdictKind::Original, "first"),
+    (VerdictKind::NearDuplicate, "near"),
+    (VerdictKind::ExactDuplicate, "exact"),
+    (VerdictKind::TooShort, "short"),
+];
+
+#[derive(Template)]
+#[template(path = "statistics.html")]
+struct Page {
+    frame: Frame,
+    words: &'static StatisticsWords,
+    groups: &'static GroupsWords,
+    windows: Vec<(String, String, bool)>,
+    partial: Option<String>,
+    kinds: Vec<(&'static str, &'static str)>,
+    chart: Option<Chart>,
+    days: Vec<Line>,
+    sum: Line,
+    own: Vec<(&'static str, String)>,
+}
+
+/// The picture.
+struct Chart {
+    stacks: Vec<Vec<Part>>,
+    /// What it shows, in text.
+    title: String,
+    most: String,
+    first: String,
+    last: String,
+}
+
+/// A day.
+struct Line {
+    day: String,
+    numbers: Vec<String>,
+    total: String,
+    share: String,
+}
+
+/// Shows the statistics.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let days = form.text("days").and_then(|days| days.parse().ok()).filter(|days| WINDOWS.contains(days));
+    let days = days.unwrap_or(FIRST_WINDOW);
+    let (found, text) = (app.engine.collection(&collection).await?, app.engine.text_statistics(&collection).await?);
+    let reader = RowReader::of(&found.settings);
+    let begins = reader.clock.stretches(clock::timestamp(), days, 1);
+    let intake = app.engine.intake(&collection, &begins).await?;
+    let words = visitor.words();
+    let (own, groups, record) = (&words.statistics, &words.groups, &words.record);
+    let window = |other: u32| {
+        let place = page::below(&collection, Section::Statistics.path());
+        (with_query(&place, &[("days", &other.to_string())]), (groups.days)(other), other == days)
+    };
+    let dates: Vec<String> = begins.iter().map(|begin| reader.clock.date(*begin)).collect();
+    let earliest = intake.earliest.filter(|_| !intake.is_complete);
+    let page = Page {
+        frame: Frame::of(&visitor, &collection, Section::Statistics, own.title),
+        words: own,
+        groups,
+        windows: WINDOWS.map(window).to_vec(),
+        partial: earliest.map(|time| (own.partial)(&reader.clock.show(time), &count(MOST_COUNTED))),
+        kinds: KINDS.map(|(kind, class)| (class, (record.verdict)(kind))).to_vec(),
+        chart: chart(&intake, &dates, own, record),
+        sum: line(own.sum.to_owned(), &sum(&intake.parts)),
+        days: dates.into_iter().zip(&intake.parts).rev().map(|(day, part)| line(day, part)).collect(),
+        own: vec![
+            (own.records, count(found.records)),
+            (own.frequent, count(text.entries as u64)),
+            (own.sampled, count(u64::from(text.sampled))),
+        ],
+    };
+    page::html(StatusCode::OK, &page)
+}
+
+fn number(part: &ByVerdict, kind: VerdictKind) -> u64 {
+    match kind {
+        VerdictKind::Original => part.original,
+        VerdictKind::NearDuplicate => part.near,
+        VerdictKind::ExactDuplicate => part.exact,
+        VerdictKind::TooShort => part.too_short,
+    }
+}
+
+fn sum(parts: &[ByVerdict]) -> ByVerdict {
+    parts.iter().fold(ByVerdict::default(), |sum, part| ByVerdict {
+        original: sum.original + part.original,
+        exact: sum.exact + part.exact,
+        near: sum.near + part.near,
+        too_short: sum.too_short + part.too_short,
+    })
+}
+
+fn line(day: String, part: &ByVerdict) -> Line {
+    let total = part.total();
+    let share = || format!("{}%", percent((part.exact + part.near) as f64 / total as f64));
+    Line {
+        day,
+        numbers: KINDS.map(|(kind, _)| count(number(part, kind))).to_vec(),
+        total: count(total),
+        share: if total == 0 { String::new() } else { share() },
+    }
+}
+
+/// `None` where nothing came in.
+fn chart(intake: &Intake, dates: &[String], words: &StatisticsWords, record: &RecordWords) -> Option<Chart> {
+    let most = intake.parts.iter().map(ByVerdict::total).max().filter(|most| *most > 0)?;
+    let columns: Vec<Vec<(&'static str, u64)>> =
+        intake.parts.iter().map(|part| KINDS.map(|(kind, class)| (class, number(part, kind))).to_vec()).collect();
+    let sum = sum(&intake.parts);
+    let said: Vec<String> =
+        KINDS.iter().map(|(kind, _)| format!("{} {}", (record.verdict)(*kind), count(number(&sum, *kind)))).collect();
+    Some(Chart {
+        stacks: stacks(&columns),
+        title: format!("{}: {}", words.intake, said.join(", ")),
+        most: count(most),
+        first: dates.first().cloned().unwrap_or_default(),
+        last: dates.last().cloned().unwrap_or_default(),
+    })
+}

@@ -1,0 +1,192 @@
+//! Who is signed in: a key shown once becomes a session, named by the browser's token.
+//!
+//! Promises: a session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after it was begun, when it is signed
+//! out, and when its key is not configured any more (see [`Keys::scopes_of`](crate::http::auth::Keys::scopes_of)). Every sign-in makes a
+//! token of its own: one that a browser had before is never a session. Sessions live in memory: a restart ends all, and of
+//! several instances each knows its own.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+
+use crate::console::tokens::Token;
+use crate::http::auth::{Keys, ShownKey};
+use crate::http::problem::Problem;
+
+/// A session ends after so long without a request: a clerk who reads a long letter is back by then, and a desk that was left
+/// is not open all day.
+pub const IDLE_END: Duration = Duration::from_secs(30 * 60);
+/// A session ends so long after it was begun: a working day.
+pub const WHOLE_END: Duration = Duration::from_secs(8 * 60 * 60);
+/// Sessions at once. An office has some dozens of desks; only who has a key begins one, and the one that was idle longest makes room.
+pub const MOST_SESSIONS: usize = 1024;
+/// Attempts to sign in under one name: so many at once ...
+const ATTEMPTS: NonZeroU32 = NonZeroU32::new(10).expect("10 is not 0");
+/// ... and then one after each of these. A secret has 192 bits; this is for the log's sake more than for the secret's.
+const ATTEMPT_EVERY: Duration = Duration::from_secs(6);
+
+struct Session {
+    key: ShownKey,
+    begun: Instant,
+    seen: Instant,
+}
+
+impl Session {
+    fn has_ended(&self, now: Instant) -> bool {
+        now.duration_since(self.seen) >= IDLE_END || now.duration_since(self.begun) >= WHOLE_END
+    }
+}
+
+/// The sessions.
+pub struct Sessions {
+    /// By the hash of the token.
+    open: Mutex<HashMap<[u8; 32], Session>>,
+    attempts: DefaultKeyedRateLimiter<Arc<str>>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        // No period of no length: the fallback is never taken.
+        let quota = Quota::with_period(ATTEMPT_EVERY).unwrap_or(Quota::per_minute(ATTEMPTS)).allow_burst(ATTEMPTS);
+        Self { open: Mutex::default(), attempts: RateLimiter::keyed(quota) }
+    }
+}
+
+impl Sessions {
+    /// Takes a key, and begins a session: its token goes into the browser's cookie. `None` where the key is none of `keys`,
+    /// whatever is wrong with it.
+    ///
+    /// # Errors
+    /// 429 after too many attempts under the key's name; 500 when the system has no randomness to give.
+    pub fn sign_in(&self, keys: &Keys, key: &str, now: Instant) -> Result<Option<Token>, Problem> {
+        // Names that nobody has share their attempts, so that as many are remembered as there are keys.
+        let name = keys.name_in(key).unwrap_or_else(|| "".into());
+        if self.attempts.check_key(&name).is_err() {
+            let detail = "too many attempts to sign in; wait a minute";
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", detail).retry_after(60));
+        }
+        match keys.recognise(key) {
+            Some(key) => self.begin(key, now).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn begin(&self, key: ShownKey, now: Instant) -> Result<Token, Problem> {
+        let token = Token::random()?;
+        let mut open = self.open.lock();
+        if open.len() >= MOST_SESSIONS {
+            open.retain(|_, session| !session.has_ended(now));
+        }
+        if open.len() >= MOST_SESSIONS {
+            let idlest = open.iter().min_by_key(|(_, session)| session.seen).map(|(hash, _)| *hash);
+            idlest.map(|hash| open.remove(&hash));
+        }
+        open.insert(token.hash(), Session { key, begun: now, seen: now });
+        Ok(token)
+    }
+
+    /// The key of the session that `token` names, which is not idle from `now` on.
+    pub fn key_of(&self, token: &Token, now: Instant) -> Option<ShownKey> {
+        let mut open = self.open.lock();
+        let session = open.get_mut(&token.hash())?;
+        if session.has_ended(now) {
+            open.remove(&token.hash());
+            return None;
+        }
+        session.seen = now;
+        Some(session.key.clone())
+    }
+
+    /// Ends a session.
+    pub fn end(&self, token: &Token) {
+        self.open.lock().remove(&token.hash());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Auth;
+    use crate::config::auth::{self, Scope};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn keys(names: &[&str]) -> (Keys, Vec<String>) {
+        let made = names.iter().map(|name| (auth::new_key(name).unwrap(), name));
+        let (keys, texts) = made
+            .map(|((key, sha256), name)| (auth::Key { name: (*name).into(), sha256, scopes: vec![Scope::Read] }, key))
+            .unzip();
+        (Keys::new(&Auth { keys }, 0), texts)
+    }
+
+    #[test]
+    fn a_session_ends_when_it_is_idle_and_at_the_end_of_the_day_at_the_latest() {
+        let (keys, texts) = keys(&["desk"]);
+        let (sessions, begun) = (Sessions::default(), Instant::now());
+        let token = sessions.sign_in(&keys, &texts[0], begun).unwrap().unwrap();
+        assert!(sessions.key_of(&token, begun + IDLE_END - MINUTE).is_some());
+        assert!(sessions.key_of(&token, begun + IDLE_END + MINUTE).is_some(), "it was used in between");
+        assert!(sessions.key_of(&token, begun + IDLE_END * 2 + MINUTE).is_none());
+        assert!(sessions.key_of(&token, begun).is_none(), "what has ended stays so");
+
+        let token = sessions.sign_in(&keys, &texts[0], begun).unwrap().unwrap();
+        let ends = (0..).map(|minutes| begun + MINUTE * minutes).find(|now| sessions.key_of(&token, *now).is_none());
+        assert_eq!(ends, Some(begun + WHOLE_END), "however busy");
+    }
+
+    #[test]
+    fn each_sign_in_has_a_token_of_its_own_and_ends_by_itself() {
+        let (keys, texts) = keys(&["desk"]);
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let sign_in = || sessions.sign_in(&keys, &texts[0], now).unwrap().unwrap();
+        let (first, second) = (sign_in(), sign_in());
+        assert_ne!(first, second);
+        sessions.end(&first);
+        assert!(sessions.key_of(&first, now).is_none() && sessions.key_of(&second, now).is_some());
+        assert!(sessions.key_of(&Token::random().unwrap(), now).is_none());
+    }
+
+    #[test]
+    fn a_key_that_is_configured_no_more_opens_nothing() {
+        let (before, texts) = keys(&["desk"]);
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let token = sessions.sign_in(&before, &texts[0], now).unwrap().unwrap();
+        let shown = sessions.key_of(&token, now).unwrap();
+        assert_eq!(before.scopes_of(&shown), Some(&[Scope::Read][..]));
+        let (after, _) = keys(&["desk"]);
+        assert_eq!(after.scopes_of(&shown), None, "another key of that name");
+    }
+
+    #[test]
+    fn whatever_is_wrong_with_a_key_the_answer_is_the_same_and_guessing_is_slowed() {
+        let (keys, texts) = keys(&["desk", "other"]);
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let attempts =
+            |key: &str| (0..ATTEMPTS.get()).map(|_| sessions.sign_in(&keys, key, now).unwrap()).collect::<Vec<_>>();
+        assert!(attempts(&format!("{}0", texts[0])).iter().all(Option::is_none), "a wrong secret");
+        assert_eq!(sessions.sign_in(&keys, &texts[0], now).unwrap_err().code(), "too_many_attempts");
+        assert!(attempts("dpl_nobody_0123").iter().all(Option::is_none), "a wrong name");
+        assert_eq!(sessions.sign_in(&keys, "no key at all", now).unwrap_err().status().as_u16(), 429);
+        assert!(sessions.sign_in(&keys, &texts[1], now).unwrap().is_some(), "others are not slowed");
+    }
+
+    #[test]
+    fn of_too_many_sessions_the_idlest_makes_room() {
+        let (keys, texts) = keys(&["desk"]);
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let key = keys.recognise(&texts[0]).unwrap();
+        let begin = |after: u64| sessions.begin(key.clone(), now + Duration::from_millis(after)).unwrap();
+        let (first, second) = (begin(0), begin(1));
+        sessions.key_of(&first, now + Duration::from_millis(2)).unwrap();
+        (2..=MOST_SESSIONS as u64).for_each(|after| {
+            begin(after);
+        });
+        assert!(sessions.key_of(&first, now + MINUTE).is_some() && sessions.key_of(&second, now + MINUTE).is_none());
+        assert_eq!(sessions.open.lock().len(), MOST_SESSIONS);
+    }
+}

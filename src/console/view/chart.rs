@@ -1,0 +1,185 @@
+//! Charts that the server draws: what is drawn where, in whole units of the picture. Colours are the stylesheet's; each picture's
+//! numbers stand in text, too.
+
+use jiff::Timestamp;
+
+/// A column of a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// The left edge.
+    pub x: usize,
+    /// The upper edge.
+    pub y: usize,
+    /// How wide.
+    pub width: usize,
+    /// How high.
+    pub height: usize,
+}
+
+/// Width of a sparkline.
+pub const SPARK_WIDTH: usize = 120;
+/// Height of a sparkline.
+pub const SPARK_HEIGHT: usize = 28;
+
+/// Columns for these numbers, the highest as high as the picture; none for 0, at least a line for all others.
+pub fn spark(numbers: &[usize]) -> Vec<Bar> {
+    let most = numbers.iter().copied().max().unwrap_or(0).max(1);
+    let edge = |at: usize| at * SPARK_WIDTH / numbers.len().max(1);
+    let bar = |(at, number): (usize, &usize)| {
+        let height = (number * SPARK_HEIGHT).div_ceil(most);
+        let (x, next) = (edge(at), edge(at + 1));
+        Bar { x, y: SPARK_HEIGHT - height, width: (next - x).saturating_sub(1).max(1), height }
+    };
+    numbers.iter().enumerate().map(bar).filter(|bar| bar.height > 0).collect()
+}
+
+/// Columns of a time line.
+const COLUMNS: usize = 60;
+/// Units from one column to the next, and from one dot to the one above.
+const STEP: usize = 12;
+/// Most dots of a time line: as many as one can tell apart. The others are counted.
+const MOST_DOTS: usize = 300;
+/// Most dots of a column.
+const HIGHEST: usize = 12;
+/// Room above the dots for the columns of those that are not drawn.
+const ABOVE: usize = 44;
+/// Room below them for the line and its dates.
+const BELOW: usize = 22;
+/// The width of a time line.
+pub const LINE_WIDTH: usize = COLUMNS * STEP;
+
+/// A member on a time line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dot {
+    /// Its place among those given.
+    pub member: usize,
+    /// Its centre.
+    pub x: usize,
+    /// Its centre.
+    pub y: usize,
+}
+
+/// Members by their time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TimeLine {
+    /// Those that are drawn.
+    pub dots: Vec<Dot>,
+    /// Above the dots of a column a bar for those that it has more, and how many these are.
+    pub more: Vec<(Bar, usize)>,
+    /// Height of the picture.
+    pub height: usize,
+    /// Where the line is.
+    pub base: usize,
+    /// How many have no time.
+    pub undated: usize,
+    /// The first and the last time.
+    pub ends: Option<(Timestamp, Timestamp)>,
+}
+
+/// Stacks members by time, from the first time at the left to the last at the right.
+pub fn time_line(times: &[Option<Timestamp>]) -> TimeLine {
+    let dated = || times.iter().enumerate().filter_map(|(at, time)| Some(((*time)?, at)));
+    let undated = times.iter().filter(|time| time.is_none()).count();
+    let (Some(first), Some(last)) = (dated().map(|(time, _)| time).min(), dated().map(|(time, _)| time).max()) else {
+        return TimeLine { undated, ..TimeLine::default() };
+    };
+    let micros = |time: Timestamp| time.as_microsecond().abs_diff(first.as_microsecond());
+    let span = u128::from(micros(last)) + 1;
+    let mut columns = vec![Vec::new(); COLUMNS];
+    let mut sorted: Vec<(Timestamp, usize)> = dated().collect();
+    sorted.sort_unstable();
+    for (time, at) in sorted {
+        columns[(u128::from(micros(time)) * COLUMNS as u128 / span) as usize].push(at);
+    }
+    let drawn = |cap: usize| columns.iter().map(|column| column.len().min(cap)).sum::<usize>();
+    let cap = (1..=HIGHEST).rev().find(|cap| drawn(*cap) <= MOST_DOTS).unwrap_or(1);
+    let highest = columns.iter().map(|column| column.len().min(cap)).max().unwrap_or(0);
+    let most = columns.iter().map(|column| column.len().saturating_sub(cap)).max().unwrap_or(0);
+    let base = highest * STEP + if most > 0 { ABOVE } else { 0 };
+    let (mut dots, mut more) = (Vec::new(), Vec::new());
+    for (at, column) in columns.iter().enumerate() {
+        let x = at * STEP + STEP / 2;
+        let dot = |(level, member): (usize, &usize)| Dot { member: *member, x, y: base - level * STEP - STEP / 2 - 1 };
+        dots.extend(column.iter().take(cap).enumerate().map(dot));
+        if column.len() > cap {
+            let left = column.len() - cap;
+            let height = (left * (ABOVE - 6)).div_ceil(most);
+            let y = base - cap * STEP - 4 - height;
+            more.push((Bar { x: x - 4, y, width: 8, height }, left));
+        }
+    }
+    TimeLine { dots, more, height: base + BELOW, base, undated, ends: Some((first, last)) }
+}
+
+/// A part of a stacked column: its class and its place.
+pub type Part = (&'static str, Bar);
+
+/// Width of a picture of stacked columns.
+pub const STACK_WIDTH: usize = 720;
+/// Height of its columns.
+pub const STACK_HEIGHT: usize = 160;
+
+/// Columns of parts that stand on each other, the highest as high as the picture.
+pub fn stacks(columns: &[Vec<(&'static str, u64)>]) -> Vec<Vec<Part>> {
+    let total = |column: &Vec<(&'static str, u64)>| column.iter().map(|(_, number)| number).sum::<u64>();
+    let most = columns.iter().map(total).max().unwrap_or(0).max(1);
+    let edge = |at: usize| at * STACK_WIDTH / columns.len().max(1);
+    let height = |number: u64| usize::try_from(number * STACK_HEIGHT as u64 / most).unwrap_or(0);
+    let stack = |(at, column): (usize, &Vec<(&'static str, u64)>)| {
+        let (x, width) = (edge(at), (edge(at + 1) - edge(at)).saturating_sub(3).max(1));
+        let mut below = 0;
+        let mut parts = Vec::new();
+        for (class, number) in column {
+            // Edges are rounded, not heights: the parts of a column leave no gap.
+            let (from, to) = (height(below), height(below + number));
+            below += number;
+            if to > from {
+                parts.push((*class, Bar { x, y: STACK_HEIGHT - to, width, height: to - from }));
+            }
+        }
+        parts
+    };
+    columns.iter().enumerate().map(stack).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Option<Timestamp> {
+        Some(Timestamp::from_second(second).unwrap())
+    }
+
+    #[test]
+    fn the_highest_column_is_as_high_as_the_picture_and_what_is_not_nothing_is_seen() {
+        let bars = spark(&[0, 1, 1000]);
+        assert_eq!(bars.iter().map(|bar| (bar.x, bar.y, bar.height)).collect::<Vec<_>>(), [(40, 27, 1), (80, 0, 28)]);
+        assert_eq!(spark(&[0, 0]), []);
+        assert_eq!(spark(&[]), []);
+        assert!(spark(&[1; 500]).iter().all(|bar| bar.x + bar.width <= SPARK_WIDTH && bar.width > 0));
+    }
+
+    #[test]
+    fn a_time_line_draws_some_hundred_and_counts_the_rest() {
+        let few = time_line(&[at(10), None, at(0), at(10)]);
+        assert_eq!(few.dots.iter().map(|dot| dot.member).collect::<Vec<_>>(), [2, 0, 3]);
+        assert!(few.dots[0].x < few.dots[1].x && few.dots[1].x == few.dots[2].x && few.dots[1].y > few.dots[2].y);
+        assert_eq!((few.undated, few.more.len(), few.ends), (1, 0, at(0).zip(at(10))));
+        let times: Vec<_> = (0..5000).map(|second| at(second % 777)).collect();
+        let many = time_line(&times);
+        assert!(many.dots.len() <= MOST_DOTS && many.dots.len() > MOST_DOTS / 2, "{}", many.dots.len());
+        assert_eq!(many.dots.len() + many.more.iter().map(|(_, more)| more).sum::<usize>(), 5000);
+        assert!(many.more.iter().all(|(bar, _)| bar.y < many.base && bar.y + bar.height < many.height));
+        assert!(many.dots.iter().all(|dot| dot.x < LINE_WIDTH && dot.y < many.height));
+        assert_eq!(time_line(&[None]).dots, []);
+    }
+
+    #[test]
+    fn parts_of_a_column_stand_on_each_other() {
+        let stacked = stacks(&[vec![("a", 1), ("b", 0), ("c", 2)], vec![("a", 6)]]);
+        let bar = |y, height| Bar { x: 0, y, width: 357, height };
+        assert_eq!(stacked[0], [("a", bar(134, 26)), ("c", bar(80, 54))]);
+        assert_eq!(stacked[1], [("a", Bar { x: 360, y: 0, width: 357, height: 160 })]);
+        assert_eq!(stacks(&[]), Vec::<Vec<Part>>::new());
+    }
+}

@@ -1,0 +1,99 @@
+//! Where the records of a group are drawn, so that those that hang together stand together: every two push each other away, every
+//! pair pulls its two together (Fruchterman and Reingold, 1991). The same group is always drawn the same way.
+
+/// Rounds of pushing and pulling: enough for a hundred to come to rest.
+const ROUNDS: usize = 120;
+/// The picture is twice as wide as high.
+pub const WIDTH: f64 = 720.0;
+/// Its height.
+pub const HEIGHT: f64 = 360.0;
+/// What stays free around it.
+const MARGIN: f64 = 16.0;
+
+type Point = (f64, f64);
+
+/// Places for `count` records with these pairs. O(rounds × count²): callers draw a hundred at most.
+pub fn layout(count: usize, pairs: &[(usize, usize)]) -> Vec<(u32, u32)> {
+    let turn = std::f64::consts::TAU / count.max(1) as f64;
+    let mut places: Vec<Point> = (0..count).map(|at| (at as f64 * turn).sin_cos()).collect();
+    let ideal = (4.0 / count.max(1) as f64).sqrt();
+    for round in 0..ROUNDS {
+        let mut moves = pushes(&places, ideal);
+        for (a, b) in pairs {
+            let (x, y, distance) = between(places[*a], places[*b]);
+            let pull = distance / ideal;
+            moves[*a] = (moves[*a].0 - x * pull, moves[*a].1 - y * pull);
+            moves[*b] = (moves[*b].0 + x * pull, moves[*b].1 + y * pull);
+        }
+        // Steps become shorter, so that it comes to rest.
+        let longest = 0.2 * (1.0 - round as f64 / ROUNDS as f64);
+        for (place, (x, y)) in places.iter_mut().zip(moves) {
+            let length = x.hypot(y).max(f64::EPSILON);
+            let step = length.min(longest) / length;
+            *place = (place.0 + x * step, place.1 + y * step);
+        }
+    }
+    fitted(&places)
+}
+
+fn pushes(places: &[Point], ideal: f64) -> Vec<Point> {
+    let push = |(at, place): (usize, &Point)| {
+        let others = places.iter().enumerate().filter(|(other, _)| *other != at);
+        others.fold((0.0, 0.0), |sum: Point, (_, other)| {
+            let (x, y, distance) = between(*place, *other);
+            let push = ideal * ideal / (distance * distance);
+            (sum.0 + x * push, sum.1 + y * push)
+        })
+    };
+    places.iter().enumerate().map(push).collect()
+}
+
+/// The way from one to the other, and how long it is; never 0.
+fn between(one: Point, other: Point) -> (f64, f64, f64) {
+    let (x, y) = (one.0 - other.0, one.1 - other.1);
+    (x, y, x.hypot(y).max(1e-4))
+}
+
+/// As large as the picture.
+fn fitted(places: &[Point]) -> Vec<(u32, u32)> {
+    let range = |of: fn(&Point) -> f64| {
+        let (least, most) = places.iter().map(of).fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(v), m.max(v)));
+        (least, (most - least).max(1e-9))
+    };
+    let ((left, wide), (top, high)) = (range(|place| place.0), range(|place| place.1));
+    let scaled = |value: f64, from: f64, over: f64, size: f64| {
+        (MARGIN + (value - from) / over * (size - 2.0 * MARGIN)).round().clamp(0.0, size) as u32
+    };
+    places.iter().map(|(x, y)| (scaled(*x, left, wide, WIDTH), scaled(*y, top, high, HEIGHT))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_crowds_that_one_pair_links_stand_apart() {
+        let crowd = |from: usize| (from..from + 6).flat_map(move |a| (a + 1..from + 6).map(move |b| (a, b)));
+        let pairs: Vec<(usize, usize)> = crowd(0).chain(crowd(6)).chain([(5, 6)]).collect();
+        let places = layout(12, &pairs);
+        let distance = |a: usize, b: usize| {
+            let ((ax, ay), (bx, by)) = (places[a], places[b]);
+            f64::from(ax.abs_diff(bx)).hypot(f64::from(ay.abs_diff(by)))
+        };
+        let mean =
+            |pairs: &[(usize, usize)]| pairs.iter().map(|(a, b)| distance(*a, *b)).sum::<f64>() / pairs.len() as f64;
+        let within: Vec<_> = crowd(0).chain(crowd(6)).collect();
+        let across: Vec<_> = (0..6).flat_map(|a| (6..12).map(move |b| (a, b))).collect();
+        assert!(mean(&across) > 1.5 * mean(&within), "{} {}", mean(&across), mean(&within));
+        assert_eq!(places, layout(12, &pairs), "always the same");
+    }
+
+    #[test]
+    fn every_record_is_in_the_picture() {
+        for count in [0, 1, 2, 80] {
+            let places = layout(count, &[]);
+            assert_eq!(places.len(), count);
+            assert!(places.iter().all(|(x, y)| f64::from(*x) <= WIDTH && f64::from(*y) <= HEIGHT));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Texts with marks, as pieces: markup is the template's, never made of text.
+
+use std::ops::Range;
+
+/// Why a piece is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It was searched for.
+    Found,
+    /// It stands in another record, too.
+    Shared,
+    /// It stands in another record, and in so many more that it says little.
+    Common,
+}
+
+impl Mark {
+    /// The class by which it is coloured.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Shared => "shared",
+            Self::Common => "common",
+        }
+    }
+}
+
+/// A piece of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The characters.
+    pub text: String,
+    /// Its mark, if it has one.
+    pub mark: Option<Mark>,
+}
+
+/// Cuts `text` where marks begin and end; marks are of ranges of characters. Of marks that overlap the one that
+/// begins first counts up to its end. O(length + marks).
+pub fn pieces(text: &str, marks: &[(Range<usize>, Mark)]) -> Vec<Piece> {
+    let mut marks = marks.to_vec();
+    marks.sort_by_key(|(range, _)| (range.start, range.end));
+    let mut found = Vec::new();
+    let mut chars = text.chars();
+    let mut at = 0;
+    let mut take = |until: usize, mark: Option<Mark>, at: &mut usize| {
+        let text: String = chars.by_ref().take(until.saturating_sub(*at)).collect();
+        *at = until.max(*at);
+        if !text.is_empty() {
+            found.push(Piece { text, mark });
+        }
+    };
+    for (range, mark) in marks {
+        take(range.start, None, &mut at);
+        take(range.end, Some(mark), &mut at);
+    }
+    take(usize::MAX, None, &mut at);
+    found
+}
+
+/// At most `most` characters of a text, and a sign where there are more.
+pub fn beginning(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, marks: &[(Range<usize>, Mark)]) -> String {
+        let piece = |piece: &Piece| match piece.mark {
+            Some(mark) => format!("[{}:{}]", mark.class(), piece.text),
+            None => piece.text.clone(),
+        };
+        pieces(text, marks).iter().map(piece).collect()
+    }
+
+    #[test]
+    fn marks_cut_a_text_by_characters_and_lose_none() {
+        let found = shown("三号路的路灯", &[(4..6, Mark::Found), (0..3, Mark::Shared)]);
+        assert_eq!(found, "[shared:三号路]的[found:路灯]");
+        let overlapping = shown("三号路", &[(0..2, Mark::Found), (1..9, Mark::Common)]);
+        assert_eq!(overlapping, "[found:三号][common:路]", "and beyond the end");
+        assert_eq!(shown("三号路", &[(1..1, Mark::Found)]), "三号路");
+        assert_eq!((shown("", &[(0..2, Mark::Found)]), shown("a", &[])), (String::new(), "a".into()));
+    }
+
+    #[test]
+    fn a_beginning_says_that_there_is_more() {
+        assert_eq!((beginning("三号路", 3), beginning("三号路", 2)), ("三号路".into(), "三号…".into()));
+    }
+}

@@ -1,0 +1,203 @@
+//! What a record's row says, by the roles of its fields.
+
+use doppel_core::collection::{Field, Role, Settings};
+use doppel_core::record::{Row, ShownRow, Value};
+use doppel_core::text::time;
+use jiff::tz::TimeZone;
+
+use crate::console::view::marked::beginning;
+use crate::console::view::time::Clock;
+
+/// Longest title made of a text, in characters.
+const TITLE_CHARS: usize = 36;
+/// Longest excerpt of a text, in characters.
+const EXCERPT_CHARS: usize = 120;
+
+/// What of a collection's settings is needed to show its rows.
+#[derive(Clone, Debug)]
+pub struct RowReader {
+    fields: Vec<(Field, bool)>,
+    zone: TimeZone,
+    /// Writes its times.
+    pub clock: Clock,
+}
+
+/// What a row says.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Its title, or the beginning of its text; empty where there is neither.
+    pub title: String,
+    /// The beginning of its text.
+    pub excerpt: String,
+    /// When it was submitted, as it is written in the collection's zone.
+    pub time: Option<String>,
+    /// Who submitted it.
+    pub petitioner: Option<String>,
+}
+
+/// A field of a form for a row.
+#[derive(Clone, Debug)]
+pub struct FormField {
+    /// Its name in the row.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// Whether it takes running text.
+    pub is_long: bool,
+    /// Whether it is the one that takes the letter itself.
+    pub is_main: bool,
+    /// What was filled in.
+    pub value: String,
+}
+
+impl RowReader {
+    /// For the rows of a collection with these settings.
+    pub fn of(settings: &Settings) -> Self {
+        let fields = settings.fields.iter().cloned().zip(settings.titles()).collect();
+        let zone = TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC);
+        Self { fields, zone, clock: Clock::of(&settings.time_zone) }
+    }
+
+    /// Whether some field has this role.
+    pub fn has(&self, role: Role) -> bool {
+        self.fields.iter().any(|(field, _)| field.role == role)
+    }
+
+    /// What a row says.
+    pub fn facts(&self, row: &Row) -> Facts {
+        let content = |title: bool| {
+            let fields = self
+                .fields
+                .iter()
+                .filter(move |(field, is_title)| *is_title == title && matches!(field.role, Role::Text | Role::Whole));
+            fields.filter_map(|(field, _)| text(row, &field.name)).find(|text| !text.trim().is_empty())
+        };
+        let (titled, running) = (content(true), content(false));
+        let title = titled.or(running).map(|text| beginning(text.trim(), TITLE_CHARS));
+        let excerpt = running.or(titled).map(|text| beginning(text.trim(), EXCERPT_CHARS));
+        Facts {
+            title: title.unwrap_or_default(),
+            excerpt: excerpt.unwrap_or_default(),
+            time: self.of_role(row, Role::Time).map(|text| self.time(text)),
+            petitioner: self.of_role(row, Role::Identity).map(str::to_owned),
+        }
+    }
+
+    /// What a row that is shown beside an id says.
+    pub fn facts_of(&self, row: &ShownRow) -> Facts {
+        Row::parse(row.json().as_bytes()).map(|row| self.facts(&row)).unwrap_or_default()
+    }
+
+    /// The first value that a field of `role` has.
+    pub fn of_role<'r>(&self, row: &'r Row, role: Role) -> Option<&'r str> {
+        let fields = self.fields.iter().filter(|(field, _)| field.role == role);
+        fields.filter_map(|(field, _)| text(row, &field.name)).map(str::trim).find(|text| !text.is_empty())
+    }
+
+    /// The texts of a row by their fields.
+    pub fn texts(&self, row: &Row) -> Vec<(String, String)> {
+        let fields = self.fields.iter().filter(|(field, _)| matches!(field.role, Role::Text | Role::Whole));
+        let texts = fields.filter_map(|(field, _)| Some((field.name.clone(), text(row, &field.name)?.to_owned())));
+        texts.filter(|(_, text)| !text.trim().is_empty()).collect()
+    }
+
+    /// All other fields of a row that hold plain values.
+    pub fn others(&self, row: &Row) -> Vec<(String, String)> {
+        let is_text = |name: &str| {
+            self.fields.iter().any(|(field, _)| field.name == name && matches!(field.role, Role::Text | Role::Whole))
+        };
+        let names = row.names().filter(|name| !is_text(name));
+        names.filter_map(|name| Some((name.to_owned(), text(row, name)?.to_owned()))).collect()
+    }
+
+    /// The fields of a form for a row: those with a role that one of `rows` fills; where there are no rows, the first of each role that a
+    /// letter has.
+    pub fn form_fields(&self, rows: &[Row]) -> Vec<FormField> {
+        let is_filled =
+            |field: &Field| rows.iter().any(|row| text(row, &field.name).is_some_and(|text| !text.trim().is_empty()));
+        let with_role = self.fields.iter().filter(|(field, _)| field.role != Role::Ignore);
+        let mut wanted: Vec<&(Field, bool)> = with_role.clone().filter(|(field, _)| is_filled(field)).collect();
+        if wanted.is_empty() {
+            let mut seen = Vec::new();
+            wanted = with_role
+                .filter(|(field, title)| {
+                    let kind = (field.role, *title);
+                    !seen.contains(&kind) && {
+                        seen.push(kind);
+                        true
+                    }
+                })
+                .collect();
+        }
+        let is_text = |(field, title): &&&(Field, bool)| field.role == Role::Text && !title;
+        let main = wanted.iter().find(is_text).or(wanted.iter().find(|(field, _)| field.role == Role::Text));
+        let main = main.map(|(field, _)| field.name.clone());
+        let field = |(field, title): &(Field, bool)| FormField {
+            name: field.name.clone(),
+            role: field.role,
+            is_long: field.role == Role::Text && !title,
+            is_main: main.as_ref() == Some(&field.name),
+            value: String::new(),
+        };
+        wanted.into_iter().map(field).collect()
+    }
+
+    fn time(&self, text: &str) -> String {
+        time::parse(text, &self.zone).map_or_else(|| text.to_owned(), |time| self.clock.show(time))
+    }
+}
+
+fn text<'r>(row: &'r Row, name: &str) -> Option<&'r str> {
+    match row.value(name)? {
+        Value::Text(text) | Value::Literal(text) => Some(text),
+        Value::Null | Value::Nested => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(json: &str) -> Facts {
+        RowReader::of(&Settings::default()).facts(&Row::parse(json.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_row_is_read_by_the_roles_of_its_fields() {
+        let letter = facts(
+            r#"{"title": " 路灯 ", "content": "三号路的路灯不亮", "user": "甲", "time": "2024-03-01T01:30:00Z", "no": 7}"#,
+        );
+        assert_eq!((letter.title.as_str(), letter.excerpt.as_str()), ("路灯", "三号路的路灯不亮"));
+        assert_eq!((letter.petitioner.as_deref(), letter.time.as_deref()), (Some("甲"), Some("2024-03-01 09:30")));
+    }
+
+    #[test]
+    fn a_form_has_the_fields_that_records_fill() {
+        let reader = RowReader::of(&Settings::default());
+        let names = |rows: &[&str]| {
+            let rows: Vec<Row> = rows.iter().map(|row| Row::parse(row.as_bytes()).unwrap()).collect();
+            let fields = reader.form_fields(&rows);
+            let main = fields.iter().find(|field| field.is_main).map(|field| field.name.clone());
+            (fields.into_iter().map(|field| field.name).collect::<Vec<_>>(), main.unwrap_or_default())
+        };
+        let used = names(&[r#"{"标题": "路灯", "内容": "不亮", "no": 7}"#, r#"{"姓名": "甲", "user": " "}"#]);
+        assert_eq!(used, (vec!["标题".to_owned(), "内容".into(), "姓名".into()], "内容".into()));
+        assert_eq!(
+            names(&[]),
+            (vec!["title".to_owned(), "content".into(), "user".into(), "time".into()], "content".into())
+        );
+        let row =
+            Row::parse(r#"{"id": "1", "content": "不亮", "no": 7, "nested": [], "none": null}"#.as_bytes()).unwrap();
+        assert_eq!(reader.others(&row), [("no".to_owned(), "7".to_owned())]);
+        assert_eq!(reader.texts(&row), [("content".to_owned(), "不亮".to_owned())]);
+    }
+
+    #[test]
+    fn a_letter_without_a_title_is_called_by_its_beginning() {
+        let long = "三号路的路灯不亮".repeat(20);
+        let letter = facts(&format!(r#"{{"title": "", "content": "{long}", "time": "some day"}}"#));
+        assert!(letter.title.ends_with('…') && letter.title.chars().count() == TITLE_CHARS + 1);
+        assert_eq!((letter.petitioner, letter.time.as_deref()), (None, Some("some day")));
+        assert_eq!(facts("{}").title, "");
+    }
+}

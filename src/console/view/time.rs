@@ -1,0 +1,68 @@
+//! Times as people write them: in the zone of the collection, to the minute.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Writes times in one zone.
+#[derive(Clone, Debug)]
+pub struct Clock(TimeZone);
+
+impl Clock {
+    /// In the zone of this name (IANA); in UTC where there is none of it.
+    pub fn of(zone: &str) -> Self {
+        Self(TimeZone::get(zone).unwrap_or(TimeZone::UTC))
+    }
+
+    /// `2024-03-01 09:30`.
+    pub fn show(&self, time: Timestamp) -> String {
+        time.to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M").to_string()
+    }
+
+    /// `2024-03-01`.
+    pub fn date(&self, time: Timestamp) -> String {
+        time.to_zoned(self.0.clone()).strftime("%Y-%m-%d").to_string()
+    }
+
+    /// The beginnings of stretches of `step` days that end with the day of `now` and begin `days` days before its end; the first may be
+    /// shorter. Days are those of this zone.
+    pub fn stretches(&self, now: Timestamp, days: u32, step: u32) -> Vec<Timestamp> {
+        let today = now.to_zoned(self.0.clone()).date();
+        let mut back: Vec<u32> = (1..).map(|at| at * step.max(1)).take_while(|back| *back < days).collect();
+        back.push(days);
+        let begin = |back: &u32| {
+            let date = today.checked_add(jiff::Span::new().days(1 - i64::from(*back))).ok()?;
+            Some(date.to_zoned(self.0.clone()).ok()?.timestamp())
+        };
+        back.iter().rev().filter_map(begin).collect()
+    }
+
+    /// As [`Clock::show`], of a time in RFC 3339; the text itself where it is none.
+    pub fn show_text(&self, time: &str) -> String {
+        time.parse().map_or_else(|_| time.to_owned(), |time| self.show(time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_in_the_zone_of_the_collection() {
+        let shanghai = Clock::of("Asia/Shanghai");
+        assert_eq!(shanghai.show_text("2024-02-29T17:30:59.5Z"), "2024-03-01 01:30");
+        assert_eq!(Clock::of("no zone").show_text("2024-03-01T01:30:00Z"), "2024-03-01 01:30");
+        assert_eq!(shanghai.show_text("soon"), "soon");
+    }
+
+    #[test]
+    fn stretches_are_of_days_of_the_zone_and_end_with_today() {
+        let (shanghai, now) = (Clock::of("Asia/Shanghai"), "2024-02-29T17:30:00Z".parse().unwrap());
+        let begins = |days, step| {
+            let found = shanghai.stretches(now, days, step);
+            found.into_iter().map(|begin| shanghai.show(begin)).collect::<Vec<_>>()
+        };
+        assert_eq!(begins(3, 1), ["2024-02-28 00:00", "2024-02-29 00:00", "2024-03-01 00:00"]);
+        assert_eq!(begins(10, 7), ["2024-02-21 00:00", "2024-02-24 00:00"], "the first is shorter");
+        assert_eq!((begins(7, 7).len(), begins(90, 7).len()), (1, 13));
+    }
+}

@@ -1,0 +1,154 @@
+//! The program that drives the browser, and the requests that it takes (W3C WebDriver: JSON over HTTP).
+//!
+//! One for all tests at once, on a port of loopback that it chooses itself. It ends with the last tab, also when a test fails; each
+//! tab is a browser of its own with a profile of its own, which go with it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Longest wait for the driver to say where it listens; a busy machine takes some seconds.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait for one answer: beginning a browser is the longest, on a busy machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// The path that a script of `scripts/` prints, after it has installed what is missing.
+pub(crate) fn found_by(script: &str) -> String {
+    // One after the other: two that install at once are in each other's way.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let path = format!("{}/scripts/{script}", env!("CARGO_MANIFEST_DIR"));
+    let found = Command::new(&path).stderr(Stdio::inherit()).output().expect("the script can be run");
+    assert!(found.status.success(), "this test needs what scripts/{script} finds: run it and see why it fails");
+    String::from_utf8(found.stdout).expect("a path").trim().to_owned()
+}
+
+/// What a request to the driver came to; `Err` has the driver's own name for what went wrong, and its words.
+pub(crate) type Answer = Result<Value, (String, String)>;
+
+/// A running driver, ended when dropped.
+pub(crate) struct Driver {
+    child: Child,
+    url: String,
+    agent: ureq::Agent,
+}
+
+impl Driver {
+    /// The driver that all tests share.
+    fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Driver>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let driver = Arc::new(Self::start());
+            *shared = Arc::downgrade(&driver);
+            driver
+        })
+    }
+
+    fn start() -> Self {
+        let mut command = Command::new(found_by("get-chromedriver"));
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the driver starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped"));
+        let (found, port) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                if let Some((_, port)) = line.split_once("started successfully on port ") {
+                    let _ = found.send(port.trim_end_matches('.').to_owned());
+                }
+            }
+        });
+        let Ok(port) = port.recv_timeout(START_TIMEOUT) else {
+            let _ = child.kill();
+            panic!("chromedriver did not say where it listens");
+        };
+        let settings = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(ANSWER_TIMEOUT));
+        Self { child, url: format!("http://127.0.0.1:{port}"), agent: settings.build().into() }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let answer = match method {
+            "POST" => self
+                .agent
+                .run(request.header("content-type", "application/json").body(body.to_string()).expect("sound")),
+            _ => self.agent.run(request.body(()).expect("sound")),
+        };
+        let failed = |error: ureq::Error| ("no answer".to_owned(), format!("{method} {path}: {error}"));
+        let text = answer.map_err(failed)?.body_mut().with_config().limit(1 << 28).read_to_string().map_err(failed)?;
+        let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
+        match value["value"]["error"].as_str() {
+            Some(error) => Err((error.to_owned(), value["value"]["message"].to_string())),
+            None => Ok(value["value"].clone()),
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A browser, ended when dropped.
+pub(crate) struct Session {
+    driver: Arc<Driver>,
+    path: String,
+    _profile: tempfile::TempDir,
+}
+
+impl Session {
+    /// A new browser that prefers `language`; `more` are arguments of its command line.
+    pub(crate) fn begin(language: &str, more: &[&str]) -> Self {
+        let profile = tempfile::tempdir().expect("a temporary folder");
+        let driver = Driver::shared();
+        let asked = capabilities(language, profile.path(), more);
+        let begun = driver.ask("POST", "/session", &asked).unwrap_or_else(|error| panic!("no browser: {error:?}"));
+        let path = format!("/session/{}", begun["sessionId"].as_str().expect("a session"));
+        Self { driver, path, _profile: profile }
+    }
+
+    /// Sends a request about this browser.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
+        self.driver.ask(method, &format!("{}{path}", self.path), body)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.ask("DELETE", "", &Value::Null);
+    }
+}
+
+fn capabilities(language: &str, profile: &Path, more: &[&str]) -> Value {
+    let profile: PathBuf = profile.into();
+    let mut arguments = vec![format!("--user-data-dir={}", profile.display())];
+    let fixed = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        // The protection of this machine's addresses asks a person, and is no promise of ours.
+        "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
+    ];
+    arguments.extend(fixed.iter().chain(more).map(|argument| (*argument).to_owned()));
+    json!({"capabilities": {"alwaysMatch": {
+        "browserName": "chrome",
+        "goog:chromeOptions": {
+            "binary": found_by("get-chromium"),
+            "args": arguments,
+            "prefs": {"intl.accept_languages": language, "intl.selected_languages": language},
+        },
+        "goog:loggingPrefs": {"performance": "ALL"},
+    }}})
+}

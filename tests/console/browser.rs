@@ -1,0 +1,173 @@
+//! A browser without a window: it keeps cookies, fills in forms and follows nothing by itself.
+
+use std::collections::BTreeMap;
+
+use crate::support::TestServer;
+pub(crate) use crate::support::keyed::{Keyed, LAMPS};
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) html: String,
+}
+
+impl Page {
+    /// A header, by its lower-case name.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
+    }
+
+    /// The lines that set cookies.
+    pub(crate) fn cookies(&self) -> Vec<&str> {
+        self.headers.iter().filter(|(name, _)| name == "set-cookie").map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The values of the attribute `name` of all elements, as they were before they were escaped.
+    pub(crate) fn values(&self, name: &str) -> Vec<String> {
+        let begin = format!(" {name}=\"");
+        let pieces = self.html.split(&begin).skip(1);
+        pieces.map(|rest| unescaped(rest.split('"').next().expect("a value"))).collect()
+    }
+
+    /// The hidden fields of the first form that goes to a place that ends with `action`.
+    #[track_caller]
+    pub(crate) fn form(&self, action: &str) -> Vec<(String, String)> {
+        let forms = self.html.split("<form ").skip(1);
+        let form = forms.map(|form| form.split("</form>").next().expect("its content"));
+        let ends = |form: &&str| form.split('>').next().is_some_and(|tag| tag.contains(&format!("{action}\"")));
+        let form = form.clone().find(ends).unwrap_or_else(|| panic!("no form to {action} in {}", self.html));
+        let fields = form.split("<input type=\"hidden\" name=\"").skip(1);
+        let field = |field: &str| {
+            let (name, rest) = field.split_once("\" value=\"").expect("a value");
+            (name.to_owned(), unescaped(rest.split('"').next().expect("its end")))
+        };
+        fields.map(field).collect()
+    }
+
+    /// Whether there is a form that goes to a place that ends with `action`.
+    pub(crate) fn has_form(&self, action: &str) -> bool {
+        self.html.contains(&format!("action=\"{action}\"")) || self.html.contains(&format!("{action}\" class"))
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let table = [("&#38;", "&"), ("&#34;", "\""), ("&#39;", "'"), ("&#60;", "<"), ("&#62;", ">")];
+    table.iter().fold(text.to_owned(), |text, (entity, sign)| text.replace(entity, sign))
+}
+
+/// A browser.
+pub(crate) struct Browser<'s> {
+    server: &'s TestServer,
+    pub(crate) jar: BTreeMap<String, String>,
+    /// Sent with every request.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl<'s> Browser<'s> {
+    pub(crate) fn new(server: &'s TestServer) -> Self {
+        Self { server, jar: BTreeMap::new(), headers: Vec::new() }
+    }
+
+    /// One that sends this header, too.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(found, _)| found != name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Page {
+        self.send("GET", path, None, &[])
+    }
+
+    /// The page at `path`, which must be there.
+    #[track_caller]
+    pub(crate) fn open(&mut self, path: &str) -> Page {
+        let page = self.get(path);
+        assert_eq!(page.status, 200, "{path}: {}", page.html);
+        page
+    }
+
+    /// Sends a form.
+    pub(crate) fn post(&mut self, path: &str, fields: &[(String, String)], more: &[(&str, &str)]) -> Page {
+        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let pairs =
+            fields.iter().cloned().chain(more).map(|(name, value)| format!("{}={}", encoded(&name), encoded(&value)));
+        self.send("POST", path, Some(&pairs.collect::<Vec<_>>().join("&")), &[])
+    }
+
+    pub(crate) fn send(&mut self, method: &str, path: &str, body: Option<&str>, headers: &[(&str, &str)]) -> Page {
+        let address = self.server.url().trim_start_matches("http://");
+        let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        let mut given: Vec<(&str, &str)> =
+            self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        given.extend(headers);
+        if !given.iter().any(|(name, _)| *name == "host") {
+            given.push(("host", address));
+        }
+        if body.is_some() && !given.iter().any(|(name, _)| *name == "content-type") {
+            given.push(("content-type", "application/x-www-form-urlencoded"));
+        }
+        for (name, value) in given {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if !self.jar.is_empty() {
+            let cookies: Vec<String> = self.jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            head += &format!("cookie: {}\r\n", cookies.join("; "));
+        }
+        let body = body.unwrap_or_default();
+        let answer = self.server.exchange(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+        let page = read(&answer);
+        self.keep(&page);
+        page
+    }
+
+    fn keep(&mut self, page: &Page) {
+        for cookie in page.cookies() {
+            let (name, value) = cookie.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
+            if cookie.contains("Max-Age=0") {
+                self.jar.remove(name);
+            } else {
+                self.jar.insert(name.to_owned(), value.to_owned());
+            }
+        }
+    }
+
+    /// Signs in with `key`.
+    #[track_caller]
+    pub(crate) fn sign_in(&mut self, key: &str) {
+        let page = self.open("/console/sign-in");
+        let answer = self.post("/console/sign-in", &page.form("/console/sign-in"), &[("key", key)]);
+        assert_eq!((answer.status, answer.header("location")), (303, "/console"), "{}", answer.html);
+    }
+}
+
+fn read(answer: &str) -> Page {
+    let (head, html) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ").unwrap_or((line, ""));
+        (name.to_ascii_lowercase(), value.to_owned())
+    };
+    Page { status, headers: lines.map(header).collect(), html: html.to_owned() }
+}
+
+/// A text as it stands in a query or a form.
+pub(crate) fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+impl Keyed {
+    /// A browser in which somebody signed in with the key `name`.
+    pub(crate) fn signed_in(&self, name: &str) -> Browser<'_> {
+        let mut browser = Browser::new(&self.server);
+        browser.sign_in(self.key(name));
+        browser
+    }
+}

@@ -1,0 +1,365 @@
+//! What a clerk does with groups: finds the hot ones, sees how one hangs together, cuts it, calls it one matter, takes that back.
+
+use jiff::{Timestamp, ToSpan};
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Keyed, LAMPS, Page, encoded};
+use crate::pages::searchable;
+use crate::support::{Desk, TestServer};
+
+/// Han characters that other subjects do not have.
+fn text(subject: u32, length: u32) -> String {
+    (0..length).filter_map(|at| char::from_u32(0x4e00 + subject * 500 + at * 7)).collect()
+}
+
+/// So many days ago, at noon.
+fn days_ago(days: i64) -> String {
+    let then = Timestamp::now() - (24 * days).hours();
+    then.strftime("%Y-%m-%d 12:00").to_string()
+}
+
+/// A matter of three people of late, one of one person of late, and one of long ago.
+fn matters(name: &str) -> Desk {
+    let desk = Desk::with(name, &json!({}));
+    for (id, subject, user, days) in [
+        ("hot1", 1, "甲", 40),
+        ("hot2", 1, "乙", 3),
+        ("hot3", 1, "丙", 2),
+        ("hot4", 1, "丁", 2),
+        ("own1", 2, "戊", 6),
+        ("own2", 2, "戊", 5),
+        ("own3", 2, "戊", 4),
+        ("old1", 3, "己", 900),
+        ("old2", 3, "庚", 900),
+    ] {
+        let row = json!({"title": format!("事项{subject}"), "content": text(subject, 60), "user": user, "time": days_ago(days)});
+        desk.register(id, &row);
+    }
+    desk
+}
+
+/// Of each of two subjects five copies and a letter, `a5` and `b5`, that goes on to what both letters go on to.
+fn two_crowds(put: impl Fn(&str, &str)) {
+    for (crowd, subject) in [("a", 1), ("b", 2)] {
+        for at in 0..6 {
+            let more = if at == 5 { text(3, 50) } else { String::new() };
+            put(&format!("{crowd}{at}"), &(text(subject, 40) + &more));
+        }
+    }
+}
+
+/// The links to groups, in their order.
+fn groups(page: &Page, collection: &str) -> Vec<String> {
+    let begin = format!("/console/{collection}/groups/");
+    let ids = page.values("href").into_iter().filter_map(|href| Some(href.strip_prefix(&begin)?.to_owned()));
+    ids.collect()
+}
+
+#[test]
+fn hot_issues_come_by_people_in_the_days_that_were_chosen() {
+    let desk = matters("hot");
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open("/console/hot/groups?days=30");
+    assert_eq!(groups(&page, "hot"), ["hot1", "own1"], "{}", page.html);
+    assert!(page.html.contains("role=\"img\"") && page.html.contains("<title>每天件数：0 0"), "{}", page.html);
+    assert!(page.html.contains("<b>3</b>") && page.html.contains("<b>1</b>"), "people of late");
+    let week = clerk.open("/console/hot/groups?days=7").html;
+    // Where it is past four in the afternoon, it is tomorrow in the collection's zone.
+    assert!([" 1 2 0 0</title>", " 1 2 0 0 0</title>"].iter().any(|trend| week.contains(trend)), "{week}");
+    assert_eq!(groups(&clerk.open("/console/hot/groups?days=7&page=2"), "hot"), Vec::<String>::new());
+    let none = clerk.open("/console/hot/groups?days=30&page=9");
+    assert!(none.html.contains("这段时间里没有"), "{}", none.html);
+    let odd = clerk.open("/console/hot/groups?days=11&tab=x&page=-1");
+    assert_eq!(groups(&odd, "hot"), ["hot1", "own1"], "what is not offered is as if not asked");
+}
+
+#[test]
+fn repeat_petitioners_are_named_with_their_matters() {
+    let desk = matters("again");
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open("/console/again/groups?tab=repeat&days=30");
+    assert_eq!(groups(&page, "again"), ["own1"]);
+    assert!(page.html.contains(">戊</a>") && !page.html.contains(">甲</a>"), "{}", page.html);
+    assert!(page.values("href").contains(&format!("/console/again/search?identity={}", encoded("戊"))));
+    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/again/groups?tab=repeat");
+    assert!(english.html.contains("Repeat petitioners") && english.html.contains("戊"), "{}", english.html);
+}
+
+#[test]
+fn a_group_shows_its_members_its_people_and_the_links_that_hold_it() {
+    let desk = Desk::with("held", &json!({}));
+    two_crowds(|id, content| {
+        desk.register(id, &json!({"content": content, "user": &id[..1], "time": "2024-03-01 09:30"}));
+    });
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open("/console/held/groups/a3");
+    assert!(page.html.contains("6 件，1 人") && page.html.contains("与另一组的唯一联系"), "{}", page.html);
+    for id in ["a0", "a1", "a2", "a3", "a4", "a5"] {
+        let links = page.values("href").into_iter().filter(|href| *href == format!("/console/held/case/{id}"));
+        assert!(links.count() >= 3, "{id}: on the line, in the graph and in the list");
+    }
+    assert!(
+        page.values("href").contains(&"/console/held/groups/a0/cut?a=a5&b=b5".to_owned()),
+        "{:?}",
+        page.values("href")
+    );
+    assert!(page.values("href").contains(&"/console/held/case/a5?with=b5".to_owned()));
+    desk.ask("PUT", "/decisions/a5/b5", &json!({"judgement": "same"}));
+    let joined = clerk.open("/console/held/groups/b1");
+    assert!(joined.html.contains("12 件，2 人") && joined.html.contains("唯一联系"), "{}", joined.html);
+    assert!(joined.html.contains("class=\"weak\""), "drawn apart");
+    assert_eq!(clerk.get("/console/held/groups/nobody").status, 404);
+    desk.register("lone", &json!({"content": LAMPS}));
+    let alone = clerk.get("/console/held/groups/lone");
+    assert_eq!((alone.status, alone.header("location")), (303, "/console/held/case/lone"));
+}
+
+#[test]
+fn a_group_of_many_is_shown_in_pages_and_not_called_one_matter_at_once() {
+    let desk = Desk::with("many", &json!({}));
+    for number in 0..120 {
+        desk.register(&format!("r{number:03}"), &json!({"content": LAMPS, "user": number.to_string()}));
+    }
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open("/console/many/groups/r007");
+    assert!(
+        page.html.contains("第 1 至 100 件，共 120 件") && page.html.contains("画出 120 件中的 80 件"),
+        "{}",
+        page.html
+    );
+    assert!(page.html.contains("另有 100 项") && page.html.contains("最多 30 件"), "{}", page.html);
+    let rest = clerk.open("/console/many/groups/r000?page=2");
+    assert!(
+        rest.html.contains("第 101 至 120 件") && rest.html.contains(">r119<") && rest.html.contains("rel=\"prev\"")
+    );
+    let refused = clerk.get("/console/many/groups/r000/join");
+    assert_eq!(refused.status, 409);
+    assert!(refused.html.contains("这一组件数过多") && refused.html.contains("at most 30"), "{}", refused.html);
+    let file = clerk.open("/console/many/groups/r000/members.csv");
+    assert_eq!(file.html.lines().count(), 121, "all of them in a file");
+}
+
+/// What the API says of the decisions of a collection: pairs and what holds.
+fn decided(server: &TestServer, key: &str) -> Vec<(String, String)> {
+    let answer = server.send_as(key, "GET", "/v1/collections/letters/decisions?limit=1000", &Value::Null).json();
+    let items = answer["items"].as_array().expect("items").iter();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    items.map(|item| (format!("{} {}", text(&item["a"]), text(&item["b"])), text(&item["judgement"]))).collect()
+}
+
+fn size_of_group(keyed: &Keyed, id: &str) -> Value {
+    let path = format!("/v1/collections/letters/groups/{id}");
+    keyed.server.send_as(keyed.key("reader"), "GET", &path, &Value::Null).json()["size"].clone()
+}
+
+#[test]
+fn a_cut_is_shown_first_then_made_under_the_name_of_the_key_and_taken_back() {
+    let keyed = Keyed::start(&[]);
+    two_crowds(|id, content| keyed.put(id, content));
+    let same = json!({"judgement": "same", "by": "前任"});
+    keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/a5/b5", &same);
+    assert_eq!(size_of_group(&keyed, "b0"), 12);
+    let mut clerk = keyed.signed_in("desk");
+    let path = "/console/letters/groups/a0/cut";
+    let shown = clerk.open(&format!("{path}?a=a5&b=b5"));
+    assert!(shown.html.contains("尚未作任何改动") && shown.html.matches("一组，6 件").count() == 2, "{}", shown.html);
+    for id in ["a0", "a5", "b0", "b5"] {
+        assert!(shown.html.contains(&format!("/case/{id}\"")), "{id} is named");
+    }
+    assert_eq!(
+        decided(&keyed.server, keyed.key("reader")),
+        [("a5 b5".into(), "same".into())],
+        "a preview changes nothing"
+    );
+
+    let done = clerk.post(path, &shown.form(path), &[("note", "两处不同")]);
+    assert_eq!((done.status, done.header("location")), (303, "/console/letters/groups/a0"), "{}", done.html);
+    let decision = keyed.decision("a5", "b5");
+    assert_eq!(
+        (&decision["judgement"], &decision["history"][1]["by"], &decision["history"][1]["note"]),
+        (&json!("not_same"), &json!("desk"), &json!("两处不同"))
+    );
+    assert_eq!((size_of_group(&keyed, "a0"), size_of_group(&keyed, "b0")), (json!(6), json!(6)));
+
+    let after = clerk.open("/console/letters/groups/a0");
+    assert!(after.html.contains("已作出 1 条认定"), "{}", after.html);
+    let form = after.form("/console/letters/undo");
+    let undone = clerk.post("/console/letters/undo", &form, &[]);
+    assert_eq!(undone.status, 303, "{}", undone.html);
+    assert_eq!(keyed.decision("a5", "b5")["judgement"], "same", "what held before holds again");
+    assert_eq!(size_of_group(&keyed, "a0"), 12);
+    assert!(clerk.open("/console/letters/groups/a0").html.contains("已撤销 1 条认定"));
+    let again = clerk.post("/console/letters/undo", &form, &[]);
+    assert_eq!(again.status, 409, "once");
+}
+
+#[test]
+fn all_of_a_group_are_called_one_matter_pair_by_pair_and_taken_back_where_nobody_else_decided() {
+    let keyed = Keyed::start(&[]);
+    for id in ["a", "b", "c", "d"] {
+        keyed.put(id, LAMPS);
+    }
+    let mut clerk = keyed.signed_in("desk");
+    let path = "/console/letters/groups/a/join";
+    let shown = clerk.open("/console/letters/groups/c/join");
+    assert!(shown.html.contains("将作出 6 条认定：同一事项") && shown.html.contains("一组，4 件"), "{}", shown.html);
+    assert_eq!(decided(&keyed.server, keyed.key("reader")), []);
+    assert_eq!(clerk.post(path, &shown.form(path), &[]).status, 303);
+    let all = decided(&keyed.server, keyed.key("reader"));
+    let pairs: Vec<&str> = all.iter().map(|(pair, _)| pair.as_str()).collect();
+    assert_eq!(pairs, ["a b", "a c", "a d", "b c", "b d", "c d"]);
+    assert!(all.iter().all(|(_, judgement)| judgement == "same"));
+    let nothing = clerk.open(path);
+    assert!(nothing.html.contains("已经这样认定过了") && !nothing.has_form(path), "{}", nothing.html);
+
+    let undo = clerk.open("/console/letters/groups/a");
+    // The notice was told to the page before: it is told once.
+    assert!(!undo.has_form("/console/letters/undo"));
+    let shown = {
+        let other = json!({"judgement": "not_same", "by": "他人"});
+        keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/a/b", &other);
+        clerk.open(path)
+    };
+    assert!(
+        shown.html.contains("不能整组认定") && shown.html.contains("case/a?with=b") && !shown.has_form(path),
+        "{}",
+        shown.html
+    );
+}
+
+#[test]
+fn taking_back_leaves_what_somebody_else_decided_since() {
+    let keyed = Keyed::start(&[]);
+    for id in ["a", "b", "c"] {
+        keyed.put(id, LAMPS);
+    }
+    let mut clerk = keyed.signed_in("desk");
+    let path = "/console/letters/groups/a/join";
+    let form = clerk.open(path).form(path);
+    assert_eq!(clerk.post(path, &form, &[]).status, 303);
+    let undo = clerk.open("/console/letters/groups/a").form("/console/letters/undo");
+    let other = json!({"judgement": "not_same", "by": "他人"});
+    keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/a/b", &other);
+    assert_eq!(clerk.post("/console/letters/undo", &undo, &[]).status, 303);
+    let told = clerk.open("/console/letters/groups/a").html;
+    assert!(told.contains("3 条认定中撤销了 2 条"), "{told}");
+    let all = decided(&keyed.server, keyed.key("reader"));
+    let held: Vec<&str> = all.iter().map(|(_, judgement)| judgement.as_str()).collect();
+    assert_eq!(held, ["not_same", "withdrawn", "withdrawn"]);
+}
+
+#[test]
+fn what_changed_since_the_preview_is_shown_and_nothing_is_done() {
+    let keyed = Keyed::start(&[]);
+    for id in ["a", "b", "c"] {
+        keyed.put(id, LAMPS);
+    }
+    let mut clerk = keyed.signed_in("desk");
+    let path = "/console/letters/groups/a/join";
+    let form = clerk.open(path).form(path);
+    keyed.put("d", LAMPS);
+    let told = clerk.post(path, &form, &[]);
+    assert_eq!(told.status, 409);
+    assert!(told.html.contains("没有执行") && told.html.contains("将作出 6 条认定"), "{}", told.html);
+    assert_eq!(decided(&keyed.server, keyed.key("reader")), []);
+    assert_eq!(clerk.post(path, &told.form(path), &[]).status, 303, "having seen it, they may");
+    let cut = "/console/letters/groups/a/cut";
+    assert_eq!(clerk.get(&format!("{cut}?a=a&b=a")).status, 422);
+    assert_eq!(clerk.get(cut).status, 422);
+}
+
+#[test]
+fn who_may_only_read_is_offered_no_change_of_a_group_and_refused_one() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    keyed.put("b", LAMPS);
+    let mut reader = keyed.signed_in("reader");
+    let token = reader.open("/console").form("/console/sign-out");
+    let page = reader.open("/console/letters/groups/a");
+    assert!(!page.html.contains("/cut?") && !page.html.contains("/join\""), "{}", page.html);
+    let paths = ["groups/a/cut?a=a&b=b", "groups/a/join"];
+    for path in paths {
+        assert_eq!(reader.get(&format!("/console/letters/{path}")).status, 403, "{path}");
+    }
+    for path in ["groups/a/cut", "groups/a/join", "undo"] {
+        let refused = reader.post(&format!("/console/letters/{path}"), &token, &[("a", "a"), ("b", "b")]);
+        assert_eq!(refused.status, 403, "{path}");
+        assert!(refused.html.contains("没有执行此操作的权限"), "{}", refused.html);
+        let mut clerk = keyed.signed_in("desk");
+        assert_eq!(
+            clerk.post(&format!("/console/letters/{path}"), &[], &[("a", "a"), ("b", "b")]).status,
+            403,
+            "no token"
+        );
+    }
+    assert_eq!(decided(&keyed.server, keyed.key("reader")), []);
+    let mut writer = keyed.signed_in("intake");
+    for path in ["groups", "groups.csv", "groups/a", "groups/a/members.csv", "statistics"] {
+        let refused = writer.get(&format!("/console/letters/{path}"));
+        assert!(refused.status == 403 && !refused.html.contains("河口"), "{path}: {}", refused.html);
+    }
+}
+
+#[test]
+fn files_open_in_a_spreadsheet_and_hold_no_formula() {
+    let desk = Desk::with("files", &json!({}));
+    let row = |title: &str, user: &str| json!({"title": title, "content": LAMPS, "user": user, "time": days_ago(1)});
+    desk.register("=1%2B1", &row("=HYPERLINK(\"//evil.cn\",\"点这里\")", "@甲"));
+    desk.register("b", &row("+路灯,坏了", "@甲"));
+    let mut clerk = Browser::new(&desk.server);
+    let file = clerk.open("/console/files/groups/b/members.csv");
+    assert_eq!(file.header("content-type"), "text/csv; charset=utf-8");
+    assert_eq!(file.header("content-disposition"), "attachment; filename=\"files-group.csv\"");
+    assert_eq!(file.header("cache-control"), "no-store");
+    let lines: Vec<&str> = file.html.split("\r\n").collect();
+    assert_eq!(lines[0], "\u{feff}编号,初/重,关联件,标题,信访人,信访时间,收件时间,初次日期,组号");
+    assert!(
+        lines[1].starts_with("'=1+1,初件,,\"'=HYPERLINK(\"\"//evil.cn\"\",\"\"点这里\"\")\",'@甲,"),
+        "{}",
+        lines[1]
+    );
+    assert!(lines[2].starts_with("b,重件") && lines[2].contains(",'=1+1,\"'+路灯,坏了\",'@甲,"), "{}", lines[2]);
+    let first = &days_ago(1)[..10];
+    assert!(lines[2].ends_with(&format!(",{first},'=1+1")), "{}", lines[2]);
+    let list = clerk.open("/console/files/groups.csv?tab=repeat&days=7");
+    assert_eq!(list.header("content-disposition"), "attachment; filename=\"files-repeat-7.csv\"");
+    assert!(list.html.contains("\r\n'@甲,2,2,1,'=1+1,"), "{}", list.html);
+    let mut english = Browser::new(&desk.server).with("accept-language", "en");
+    let hot = english.open("/console/files/groups.csv");
+    assert!(hot.html.starts_with("\u{feff}Group,Title,") && hot.html.contains("\r\n'=1+1,"), "{}", hot.html);
+}
+
+#[test]
+fn statistics_count_what_came_in_by_day_and_verdict() {
+    let desk = Desk::with("counted", &json!({}));
+    for (id, content) in [("a", LAMPS), ("b", LAMPS), ("c", LAMPS), ("d", "好")] {
+        desk.register(id, &json!({ "content": content }));
+    }
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open("/console/counted/statistics?days=7");
+    assert!(
+        page.html.contains("<title>每日来件: 初件 1, 重件（内容相近） 0, 重件（全文相同） 2, 文字过短 1</title>"),
+        "{}",
+        page.html
+    );
+    let numbers = ["1", "0", "2", "1", "4", "50%"].map(|number| format!("<td class=\"number\">{number}</td>")).concat();
+    assert_eq!(page.html.matches(&numbers).count(), 2, "the day and the sum: {}", page.html);
+    assert_eq!(page.html.matches("class=\"day\"").count(), 7);
+    let empty = Desk::with("empty", &json!({}));
+    let page = Browser::new(&empty.server).open("/console/empty/statistics");
+    assert!(page.html.contains("这段时间里没有来件"), "{}", page.html);
+}
+
+#[test]
+fn a_search_says_which_parts_of_the_question_it_left_out() {
+    let desk = Desk::with("ignored", &json!({}));
+    desk.register("a", &json!({ "content": LAMPS }));
+    searchable(&desk, 1);
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open(&format!("/console/ignored/search?q={}", encoded("路灯 <> ？？")));
+    assert!(page.html.contains("未参加检索") && page.html.contains("：&#60;&#62;、??</p>"), "{}", page.html);
+    let plain = clerk.open(&format!("/console/ignored/search?q={}", encoded("路灯"))).html;
+    assert!(!plain.contains("未参加检索"), "{plain}");
+    let english = Browser::new(&desk.server).with("accept-language", "en").open("/console/ignored/search?q=%3F%3F%20a");
+    assert!(english.html.contains("Left out"), "{}", english.html);
+}

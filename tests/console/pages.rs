@@ -1,0 +1,269 @@
+//! What holds of every page: it keeps to itself, holds nothing inline, speaks the reader's language, and shows text as text.
+
+use std::time::{Duration, Instant};
+
+use crate::browser::{Browser, Keyed, LAMPS, Page, encoded};
+use crate::support::{Desk, TestServer, expect_problem, shared_server};
+use serde_json::{Value, json};
+
+/// A collection with a letter, one that repeats it, one of the same petitioner, and one that is too short.
+fn letters(name: &str) -> Desk {
+    let desk = Desk::with(name, &json!({}));
+    let letter = |content: &str, user: &str| json!({"title": "路灯不亮", "content": content, "user": user, "time": "2024-03-01 09:30"});
+    desk.register("a", &letter(LAMPS, "甲"));
+    desk.register("b", &letter(&format!("{LAMPS}请尽快处理。"), "乙"));
+    desk.register("c", &letter("幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。", "甲"));
+    desk.register("d", &json!({"content": "好"}));
+    searchable(&desk, 4);
+    desk
+}
+
+/// Waits until a search finds so many.
+pub(crate) fn searchable(desk: &Desk, count: u64) {
+    let begin = Instant::now();
+    loop {
+        let answer = desk.send("GET", "/search", &Value::Null);
+        if answer.status == 200 && answer.json()["total"]["count"] == count && answer.json()["as_of"]["behind"] == 0 {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", answer.text);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn all_pages(collection: &str) -> Vec<String> {
+    let below = [
+        "inbox",
+        "inbox?show=all&at=d",
+        "inbox?show=repeats&since=2024-03-01",
+        "inbox?since=never",
+        "check",
+        "search",
+        "search?q=%E8%B7%AF%E7%81%AF",
+        "search?from=never&q=%E8%B7%AF",
+        "case/a",
+        "case/b?with=a",
+        "case/a?tab=petitioner",
+        "case/a?tab=related",
+        "case/d",
+        "case/nobody",
+        "groups",
+        "groups?tab=repeat&days=365",
+        "groups?days=90&page=2",
+        "groups/a",
+        "groups/b?page=9",
+        "groups/nobody",
+        "groups/a/cut?a=a&b=b",
+        "groups/a/cut",
+        "groups/a/join",
+        "statistics",
+        "statistics?days=7",
+    ];
+    let below = below.iter().map(|path| format!("/console/{collection}/{path}"));
+    ["/console", "/console/nowhere/at/all", "/console/no-such/inbox"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(below)
+        .collect()
+}
+
+#[track_caller]
+fn assert_kept_to_itself(page: &Page, path: &str) {
+    let policy = page.header("content-security-policy");
+    for rule in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ] {
+        assert!(policy.split("; ").any(|found| found == rule), "{path}: {rule} is not in {policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{policy}");
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        assert_eq!(page.header(name), value, "{path}: {name}");
+    }
+}
+
+/// The names of a tag's attributes: what stands outside of quotes.
+fn attributes(tag: &str) -> Vec<String> {
+    let outside: String = tag.split('"').step_by(2).collect();
+    outside.split_whitespace().skip(1).map(|word| word.trim_end_matches('=').to_ascii_lowercase()).collect()
+}
+
+#[track_caller]
+fn assert_nothing_inline(page: &Page, path: &str) {
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8", "{path}");
+    for script in page.html.split("<script").skip(1) {
+        assert!(
+            script.starts_with(" src=\"/console/assets/") && script.contains("defer></script>"),
+            "{path}: {script}"
+        );
+    }
+    assert!(!page.html.contains("<style") && !page.html.contains("javascript:"), "{path}");
+    for tag in page.html.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default()) {
+        let inline = attributes(tag).into_iter().find(|name| name == "style" || name.starts_with("on"));
+        assert_eq!(inline, None, "{path}: <{tag}>");
+    }
+    for (name, value) in
+        ["src", "href", "action"].iter().flat_map(|name| page.values(name).into_iter().map(move |value| (name, value)))
+    {
+        assert!(value.starts_with("/console") || value == "/docs/", "{path}: {name}={value}");
+    }
+}
+
+#[track_caller]
+fn assert_labelled(page: &Page, path: &str) {
+    let (ids, labels) = (page.values("id"), page.values("for"));
+    assert!(labels.iter().all(|label| ids.contains(label)), "{path}: {labels:?} of {ids:?}");
+    let mut once = ids.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), ids.len(), "{path}: an id stands twice in {ids:?}");
+    assert!(page.html.contains("<main id=\"main\"") && page.html.contains("href=\"#main\""), "{path}");
+    assert_eq!(page.html.matches("<h1").count(), 1, "{path}");
+}
+
+#[test]
+fn every_page_keeps_to_itself_in_both_languages_and_holds_nothing_inline() {
+    let desk = letters("frame");
+    for (accepted, tag) in [("zh-CN,zh;q=0.9", "zh-CN"), ("en-GB", "en")] {
+        let mut browser = Browser::new(&desk.server).with("accept-language", accepted);
+        for path in all_pages("frame") {
+            let page = browser.get(&path);
+            assert!(page.html.contains(&format!("<html lang=\"{tag}\">")), "{path}: {}", page.html);
+            assert!(matches!(page.status, 200 | 404 | 422), "{path}: {} {}", page.status, page.html);
+            assert_kept_to_itself(&page, &path);
+            assert_labelled(&page, &path);
+            // The link to the content is the only one that is no path.
+            let page = Page { html: page.html.replace("href=\"#main\"", ""), ..page };
+            assert_nothing_inline(&page, &path);
+        }
+    }
+}
+
+#[test]
+fn the_language_is_chosen_by_the_reader_then_by_the_browser_and_is_chinese_otherwise() {
+    let server = shared_server();
+    let shown = |browser: &mut Browser<'_>| browser.open("/console").html;
+    assert!(shown(&mut Browser::new(&server)).contains("lang=\"zh-CN\">"));
+    let mut browser = Browser::new(&server).with("accept-language", "en");
+    assert!(shown(&mut browser).contains("<html lang=\"en\">"));
+    let chosen = browser.get("/console?lang=zh-CN&x=1");
+    assert_eq!((chosen.status, chosen.header("location")), (303, "/console?x=1"));
+    assert!(shown(&mut browser).contains("<html lang=\"zh-CN\">"), "chosen");
+    assert!(chosen.cookies().iter().all(|cookie| cookie.contains("SameSite=Strict")), "{chosen:?}");
+}
+
+#[test]
+fn text_of_records_is_text_wherever_it_stands() {
+    let evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
+    let desk = Desk::with(
+        "escaping",
+        &json!({"fields": [
+        {"name": "title", "role": "text"}, {"name": "content", "role": "text"}, {"name": "user", "role": "identity"},
+        {"name": "<b onclick=alert(1)>", "role": "whole"}]}),
+    );
+    let row = |more: &str| json!({"title": evil, "content": format!("{LAMPS}{evil}{more}"), "user": evil, "<b onclick=alert(1)>": evil, "<i>": evil});
+    let id = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'%3E";
+    desk.register(id, &row(""));
+    desk.register("other", &row("请处理"));
+    searchable(&desk, 2);
+    let note = json!({"judgement": "same", "by": evil, "note": evil});
+    assert_eq!(desk.send("PUT", &format!("/decisions/{id}/other"), &note).status, 200);
+    let mut browser = Browser::new(&desk.server);
+    let query = encoded(evil);
+    let paths = [
+        "inbox?show=all".to_owned(),
+        format!("inbox?show=all&since={query}&at={query}"),
+        "case/other".into(),
+        format!("case/{id}?tab=petitioner"),
+        format!("case/{id}?tab={query}&with={query}"),
+        "case/other?tab=related".into(),
+        format!("search?q={query}"),
+        "search?q=%E8%B7%AF%E7%81%AF".into(),
+        format!("search?identity={query}"),
+        format!("search?from={query}&order={query}&verdict={query}"),
+    ];
+    let mut pages: Vec<Page> = paths.iter().map(|path| browser.get(&format!("/console/escaping/{path}"))).collect();
+    let token = pages[0].form("/console/escaping/decide");
+    let token: Vec<_> = token.into_iter().filter(|(name, _)| name == "token").collect();
+    pages.push(browser.post(
+        "/console/escaping/check",
+        &token,
+        &[("paste", &format!("{LAMPS}{evil}")), ("row.user", evil), ("id", evil)],
+    ));
+    for page in pages {
+        assert!(page.html.contains("&#60;script&#62;alert(1)"), "{}", page.html);
+        assert_nothing_inline(&Page { html: page.html.replace("href=\"#main\"", ""), ..page.clone() }, "a page");
+        assert!(
+            !page.html.contains("<img") && !page.html.contains("<b onclick") && !page.html.contains("<script>"),
+            "{}",
+            page.html
+        );
+    }
+}
+
+#[test]
+fn files_are_kept_for_ever_under_the_name_of_their_content() {
+    let server = shared_server();
+    let mut browser = Browser::new(&server);
+    let page = browser.open("/console");
+    let paths = [page.values("src"), page.values("href")].concat();
+    let files: Vec<&String> = paths.iter().filter(|path| path.starts_with("/console/assets/")).collect();
+    assert_eq!(files.len(), 4, "{paths:?}");
+    for path in files {
+        let file = browser.open(path);
+        assert_eq!(file.header("cache-control"), "public, max-age=31536000, immutable", "{path}");
+        assert_eq!(file.header("x-content-type-options"), "nosniff");
+        let hash = path.split('.').nth(1).expect("a hash");
+        assert_eq!(browser.get(&path.replace(hash, "0000000000000000")).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn a_browser_is_led_to_the_desk_and_programs_are_not() {
+    let server = shared_server();
+    let led = Browser::new(&server).with("accept", "text/html,*/*;q=0.8").get("/");
+    assert_eq!((led.status, led.header("location")), (303, "/console"));
+    assert_eq!(server.send("GET", "/", &Value::Null).json()["name"], "doppel");
+    let first = Browser::new(&server).get("/console/letters");
+    assert_eq!((first.status, first.header("location")), (303, "/console/letters/inbox"));
+}
+
+#[test]
+fn where_the_desk_is_turned_off_there_is_nothing_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = TestServer::start_with(folder.path(), &[], &[("DOPPEL_CONSOLE__ENABLED", "false")]);
+    for path in ["/console", "/console/sign-in", "/console/letters/inbox"] {
+        expect_problem(&server.send("GET", path, &Value::Null), 404, "unknown_route");
+    }
+    let led = Browser::new(&server).with("accept", "text/html").get("/");
+    assert_eq!((led.status, led.header("location")), (303, "/docs/"));
+}
+
+#[test]
+fn an_error_is_a_page_that_says_what_it_is_and_which_request() {
+    let desk = letters("errors");
+    let mut browser = Browser::new(&desk.server).with("accept-language", "en");
+    let gone = browser.get("/console/errors/case/nobody");
+    assert_eq!(gone.status, 404);
+    assert!(
+        gone.html.contains("There is no such record") && gone.html.contains(gone.header("x-request-id")),
+        "{}",
+        gone.html
+    );
+    let wrong = browser.send("PUT", "/console", None, &[]);
+    assert_eq!((wrong.status, wrong.header("content-type")), (405, "text/html; charset=utf-8"));
+    let keyed = Keyed::start(&[]);
+    let mut writer = keyed.signed_in("intake");
+    let refused = writer.get("/console");
+    assert_eq!(refused.status, 403);
+    assert!(refused.html.contains("没有执行此操作的权限") && refused.html.contains("退出"), "{}", refused.html);
+}

@@ -1,0 +1,145 @@
+//! Signing in: what is shown to whom, what the cookie is like, and when it is worth nothing.
+
+use std::time::{Duration, Instant};
+
+use crate::browser::{Browser, Keyed, LAMPS, Page};
+
+const BROWSER: &str = "doppel_desk";
+
+fn session(browser: &Browser<'_>) -> String {
+    browser.jar.get(BROWSER).expect("a cookie").clone()
+}
+
+#[test]
+fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut browser = Browser::new(&keyed.server);
+    for path in [
+        "/console",
+        "/console/letters/inbox",
+        "/console/letters/search?q=a%20b&order=newest",
+        "/console/letters/case/a",
+    ] {
+        let led = browser.get(path);
+        assert_eq!(led.status, 303, "{path}");
+        assert!(!led.html.contains("河口") && led.header("location").starts_with("/console/sign-in?next="), "{led:?}");
+        let form = browser.open(led.header("location"));
+        assert!(form.form("/console/sign-in").contains(&("next".into(), path.into())), "{path}: {}", form.html);
+    }
+    let form = browser.open("/console/sign-in?next=%2Fconsole%2Fletters%2Fcase%2Fa").form("/console/sign-in");
+    let led = browser.post("/console/sign-in", &form, &[("key", keyed.key("reader"))]);
+    assert_eq!((led.status, led.header("location")), (303, "/console/letters/case/a"));
+    let page = browser.open("/console/letters/case/a");
+    assert!(page.html.contains("河口") && page.html.contains("<b>reader</b>"), "{}", page.html);
+    let again = browser.get("/console/sign-in");
+    assert_eq!((again.status, again.header("location")), (303, "/console"), "who is signed in need not");
+}
+
+#[test]
+fn the_form_leads_to_no_other_site() {
+    let keyed = Keyed::start(&[]);
+    for next in ["https%3A%2F%2Fevil.example", "%2F%2Fevil.example", "%2Fv1%2Fcollections"] {
+        let mut browser = Browser::new(&keyed.server);
+        let mut form = browser.open(&format!("/console/sign-in?next={next}")).form("/console/sign-in");
+        assert!(form.contains(&("next".into(), "/console".into())), "{form:?}");
+        form.retain(|(name, _)| name != "next");
+        let led = browser.post("/console/sign-in", &form, &[("key", keyed.key("desk")), ("next", "//evil.example")]);
+        assert_eq!(led.header("location"), "/console");
+    }
+}
+
+#[test]
+fn the_cookie_is_for_our_pages_alone_and_secure_behind_tls() {
+    let keyed = Keyed::start(&[]);
+    let sign_in = |browser: &mut Browser<'_>| -> Page {
+        let form = browser.open("/console/sign-in").form("/console/sign-in");
+        browser.post("/console/sign-in", &form, &[("key", keyed.key("desk"))])
+    };
+    let plain = sign_in(&mut Browser::new(&keyed.server));
+    let [cookie] = plain.cookies()[..] else { panic!("{plain:?}") };
+    assert!(cookie.ends_with("; Path=/console; HttpOnly; SameSite=Strict"), "{cookie}");
+    assert!(cookie.strip_prefix("doppel_desk=").is_some_and(|rest| rest.split(';').next().map(str::len) == Some(64)));
+    let secure = sign_in(&mut Browser::new(&keyed.server).with("x-forwarded-proto", "https"));
+    assert!(secure.cookies()[0].ends_with("; Secure"), "{secure:?}");
+}
+
+#[test]
+fn a_cookie_that_somebody_had_before_is_never_the_session() {
+    let keyed = Keyed::start(&[]);
+    let mut victim = Browser::new(&keyed.server);
+    // Planted by an attacker, who has looked at the page with it.
+    let planted = "ab".repeat(32);
+    victim.jar.insert(BROWSER.into(), planted.clone());
+    victim.sign_in(keyed.key("desk"));
+    assert_ne!(session(&victim), planted);
+    let mut attacker = Browser::new(&keyed.server);
+    attacker.jar.insert(BROWSER.into(), planted);
+    assert_eq!(attacker.get("/console").status, 303);
+    // Signing in again ends the session before.
+    let before = session(&victim);
+    let out = victim.open("/console").form("/console/sign-out");
+    assert_eq!(victim.post("/console/sign-out", &out, &[]).status, 303);
+    victim.sign_in(keyed.key("desk"));
+    let mut old = Browser::new(&keyed.server);
+    old.jar.insert(BROWSER.into(), before.clone());
+    assert_eq!(old.get("/console").status, 303);
+    assert_ne!(session(&victim), before);
+}
+
+#[test]
+fn signing_out_ends_the_session_for_whoever_has_its_cookie() {
+    let keyed = Keyed::start(&[]);
+    let mut browser = keyed.signed_in("reader");
+    let stolen = session(&browser);
+    let form = browser.open("/console").form("/console/sign-out");
+    let out = browser.post("/console/sign-out", &form, &[]);
+    assert_eq!((out.status, out.header("location")), (303, "/console/sign-in"));
+    assert!(browser.open("/console/sign-in").html.contains("已退出登录"));
+    assert!(!browser.open("/console/sign-in").html.contains("已退出登录"), "told once");
+    let mut thief = Browser::new(&keyed.server);
+    thief.jar.insert(BROWSER.into(), stolen);
+    assert_eq!(thief.get("/console").status, 303);
+}
+
+#[test]
+fn a_wrong_key_is_answered_alike_whatever_is_wrong_and_not_for_ever() {
+    let keyed = Keyed::start(&[]);
+    let mut browser = Browser::new(&keyed.server);
+    let form = browser.open("/console/sign-in").form("/console/sign-in");
+    let reader = keyed.key("reader").to_owned();
+    let wrong = [format!("{reader}0"), reader.replace("reader", "nobody"), "secret".into(), String::new()];
+    let told: Vec<(u16, String)> = wrong
+        .iter()
+        .map(|key| browser.post("/console/sign-in", &form, &[("key", key)]))
+        .map(|page| (page.status, page.html))
+        .collect();
+    assert!(told.iter().all(|page| *page == told[0] && page.0 == 403), "{told:?}");
+    assert!(!told[0].1.contains("secret") && !keyed.server.log().contains(&reader), "no key is repeated or logged");
+    let last = (0..20).map(|_| browser.post("/console/sign-in", &form, &[("key", "secret")]).status).last();
+    assert_eq!(last, Some(429));
+    browser.sign_in(&reader);
+}
+
+#[test]
+fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
+    let keyed = Keyed::start(&[]);
+    let answer = Browser::new(&keyed.server).with("hx-request", "true").get("/console/letters/inbox");
+    assert_eq!((answer.status, answer.header("hx-redirect")), (200, "/console/sign-in"));
+}
+
+#[test]
+fn the_log_names_the_key_of_who_is_signed_in() {
+    let keyed = Keyed::start(&[]);
+    keyed.signed_in("reader").open("/console");
+    // The line is written when the answer has left, and read by another thread.
+    let begin = Instant::now();
+    loop {
+        let log = keyed.server.log();
+        if log.contains("route=\"/console\" status=200") && log.contains("key=\"reader\"") {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

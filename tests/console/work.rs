@@ -1,0 +1,202 @@
+//! What a clerk does: screens what came in, decides and takes it back, checks a letter, registers it, finds it.
+
+use std::time::{Duration, Instant};
+
+use crate::browser::{Browser, Keyed, LAMPS, encoded};
+use crate::support::{Desk, ids};
+use serde_json::{Value, json};
+
+const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
+
+#[test]
+fn decisions_by_form_and_by_the_api_are_the_same() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    keyed.put("b", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    let form = clerk.open("/console/letters/case/b").form("/console/letters/decide");
+    let done = clerk.post(
+        "/console/letters/decide",
+        &form,
+        &[("judgement", "not_same"), ("note", "两处不同的路灯"), ("by", "forged")],
+    );
+    assert_eq!((done.status, done.header("location")), (303, "/console/letters/case/b"));
+    let decision = keyed.decision("a", "b");
+    let said = &decision["history"][0];
+    assert_eq!(
+        (&said["judgement"], &said["by"], &said["note"]),
+        (&json!("not_same"), &json!("desk"), &json!("两处不同的路灯"))
+    );
+
+    // Told once, with the way back.
+    let after = clerk.open("/console/letters/case/b");
+    assert!(after.html.contains("已认定为不是同一事项") && after.html.contains("两处不同的路灯"), "{}", after.html);
+    assert!(!clerk.open("/console/letters/case/b").html.contains("已认定为不是同一事项。"));
+    let undone =
+        clerk.post("/console/letters/decide", &after.form("/console/letters/decide"), &[("judgement", "withdrawn")]);
+    assert_eq!(undone.status, 303, "{}", undone.html);
+    assert_eq!(keyed.decision("a", "b")["judgement"], "withdrawn");
+
+    let by_api = json!({"judgement": "same", "by": "值班员", "note": "电话核实"});
+    let put = keyed.server.send_as(keyed.key("intake"), "PUT", "/v1/collections/letters/decisions/a/b", &by_api);
+    assert_eq!(put.status, 200, "{}", put.text);
+    let shown = clerk.open("/console/letters/case/a").html;
+    assert!(shown.contains("值班员") && shown.contains("电话核实") && shown.contains("认定记录：同一事项"), "{shown}");
+}
+
+#[test]
+fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    keyed.put("b", LAMPS);
+    let (mut first, mut second) = (keyed.signed_in("desk"), keyed.signed_in("desk"));
+    let path = "/console/letters/inbox";
+    let (one, two) =
+        (first.open(path).form("/console/letters/decide"), second.open(path).form("/console/letters/decide"));
+    assert_eq!(first.post("/console/letters/decide", &one, &[("judgement", "same"), ("note", "先到")]).status, 303);
+    let told = second.post("/console/letters/decide", &two, &[("judgement", "not_same")]);
+    assert_eq!(told.status, 409);
+    assert!(told.html.contains("已由他人认定") && told.html.contains("先到"), "{}", told.html);
+    assert_eq!(keyed.decision("a", "b")["history"].as_array().map(Vec::len), Some(1));
+    // Having seen it, they may decide otherwise.
+    let again =
+        second.post("/console/letters/decide", &told.form("/console/letters/decide"), &[("judgement", "not_same")]);
+    assert_eq!(again.status, 303);
+    assert_eq!(keyed.decision("a", "b")["judgement"], "not_same");
+}
+
+#[test]
+fn the_inbox_is_worked_off_from_the_newest_on() {
+    let desk = Desk::with("inbox", &json!({}));
+    for (id, content) in
+        [("a", LAMPS), ("b", LAMPS), ("c", ROADS), ("d", ROADS), ("e", "水管漏水多日无人维修请物业尽快处理")]
+    {
+        desk.register(id, &json!({ "content": content }));
+    }
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open("/console/inbox/inbox");
+    let form = page.form("/console/inbox/decide");
+    assert!(form.contains(&("a".into(), "d".into())) && form.contains(&("b".into(), "c".into())), "{form:?}");
+    assert!(form.contains(&("back".into(), "/console/inbox/inbox?show=undecided&at=b".into())), "{form:?}");
+    assert!(
+        page.html.contains("data-key=\"j\"") && !page.html.contains("data-key=\"k\""),
+        "the first has none before it"
+    );
+    assert_eq!(clerk.post("/console/inbox/decide", &form, &[("judgement", "same"), ("by", "王五")]).status, 303);
+    assert_eq!(desk.ask("GET", "/decisions/c/d", &Value::Null)["history"][0]["by"], "王五");
+
+    let rest = clerk.open("/console/inbox/inbox");
+    assert!(rest.form("/console/inbox/decide").contains(&("a".into(), "a".into())) || !rest.html.contains("case/d\""));
+    assert!(rest.html.contains("value=\"王五\""), "the name is remembered");
+    let all = clerk.open("/console/inbox/inbox?show=all");
+    for id in ["a", "b", "c", "d", "e"] {
+        assert!(all.values("href").iter().any(|href| href.ends_with(&format!("&at={id}"))), "{id}");
+    }
+    let none = clerk.open("/console/inbox/inbox?since=2999-01-01");
+    assert!(none.html.contains("没有需要处理的信访件"), "{}", none.html);
+    assert_eq!(clerk.get("/console/inbox/inbox?since=soon").status, 422);
+}
+
+#[test]
+fn a_letter_is_checked_without_being_stored_and_registered_once() {
+    let desk = Desk::with("check", &json!({}));
+    desk.register("a", &json!({"title": "路灯", "content": LAMPS, "user": "甲", "time": "2024-03-01 09:30"}));
+    let mut clerk = Browser::new(&desk.server);
+    let form = clerk.open("/console/check/check").form("/console/check/check");
+    let check = |clerk: &mut Browser<'_>, fields: &[(&str, &str)]| clerk.post("/console/check/check", &form, fields);
+    let repeat =
+        check(&mut clerk, &[("paste", &format!("{LAMPS}请尽快。")), ("row.user", "甲"), ("row.title", "路灯")]);
+    assert_eq!(repeat.status, 200, "{}", repeat.html);
+    assert!(
+        repeat.html.contains("重件：已有内容相近的信访件") && repeat.html.contains("<mark class=\"shared\">"),
+        "{}",
+        repeat.html
+    );
+    assert!(repeat.html.contains("同人") && repeat.html.contains("case/a\"") && repeat.html.contains("% 的文字"));
+    let table = [(ROADS, "初件"), (LAMPS, "全文相同"), ("好", "文字过短")];
+    for (text, told) in table {
+        let fields = [("paste", text), ("row.title", if text == LAMPS { "路灯" } else { "" })];
+        assert!(check(&mut clerk, &fields).html.contains(told), "{text}");
+    }
+    assert!(check(&mut clerk, &[("paste", "  ")]).html.contains("请先写上内容"));
+    assert_eq!(desk.ask("GET", "", &Value::Null)["records"], 1, "nothing is stored");
+
+    let register = repeat.form("/console/check/register");
+    let done = clerk.post("/console/check/register", &register, &[]);
+    assert_eq!(done.status, 303, "{}", done.html);
+    let again = clerk.post("/console/check/register", &register, &[]);
+    assert_eq!(again.header("location"), done.header("location"), "pressed twice");
+    let records = desk.ask("GET", "/records", &Value::Null);
+    assert_eq!(ids(&records["items"]).len(), 2, "{records}");
+    assert_eq!(
+        (&records["items"][1]["verdict"], &records["items"][1]["row"]["user"]),
+        (&json!("near_duplicate"), &json!("甲"))
+    );
+    assert!(clerk.open(done.header("location")).html.contains("已登记"));
+}
+
+#[test]
+fn a_record_stands_beside_its_repeats_its_petitioner_s_others_and_related_ones() {
+    let desk = Desk::with("case", &json!({}));
+    let letter =
+        |content: &str, user: &str| json!({"title": "反映问题", "content": content, "user": user, "no": "工单7"});
+    desk.register("a%2F1", &letter(LAMPS, "甲"));
+    desk.register("b", &letter(&format!("{LAMPS}多谢。"), "乙"));
+    desk.register("c", &letter(ROADS, "甲"));
+    wait(&desk, 3);
+    let mut clerk = Browser::new(&desk.server);
+    let case = clerk.open("/console/case/case/a%2F1");
+    assert!(
+        case.html.contains("case/b\"") && case.html.contains("工单7") && case.html.contains("不同人"),
+        "{}",
+        case.html
+    );
+    assert!(!case.html.contains("case/c\""), "what is no repeat is in another tab");
+    let same = clerk.open("/console/case/case/a%2F1?tab=petitioner");
+    assert!(same.html.contains("case/c\"") && !same.html.contains("case/b\""), "{}", same.html);
+    let linked = clerk.open("/console/case/case/a%2F1?with=c");
+    assert!(linked.form("/console/case/decide").contains(&("b".into(), "c".into())), "a link shows what it names");
+    let related = clerk.open("/console/case/case/b?tab=related");
+    assert!(related.html.contains("a%2F1") && related.html.contains("共同的词"), "{}", related.html);
+    // Apart by a person's word, it stays where the word can be taken back.
+    let form = case.form("/console/case/decide");
+    assert_eq!(clerk.post("/console/case/decide", &form, &[("judgement", "not_same")]).status, 303);
+    let apart = clerk.open("/console/case/case/a%2F1");
+    assert!(apart.html.contains("case/b\"") && apart.html.contains("撤销认定"), "{}", apart.html);
+}
+
+fn wait(desk: &Desk, count: u64) {
+    let begin = Instant::now();
+    while desk.send("GET", "/search", &Value::Null).json()["total"]["count"] != count {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
+    let desk = Desk::with("find", &json!({}));
+    for number in 0..25 {
+        desk.register(
+            &format!("r{number:02}"),
+            &json!({"content": format!("{number}号{LAMPS}"), "time": "2024-03-01 09:30"}),
+        );
+    }
+    wait(&desk, 25);
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open(&format!("/console/find/search?q={}", encoded("路灯")));
+    assert!(page.html.contains("<mark class=\"found\">路灯</mark>") && page.html.contains("共 25 件"), "{}", page.html);
+    assert!(page.html.contains("2024-03-01 09:30"), "in the collection's zone");
+    let shown = |page: &crate::browser::Page| {
+        page.values("href").into_iter().filter(|href| href.contains("/case/")).collect::<Vec<_>>()
+    };
+    let next = page.values("href").into_iter().find(|href| href.contains("cursor=")).expect("there is more");
+    let rest = clerk.open(&next);
+    let mut all = [shown(&page), shown(&rest)].concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 25);
+    let wrong = clerk.get("/console/find/search?q=a&from=soon");
+    assert_eq!(wrong.status, 422);
+    assert!(wrong.html.contains("信访时间从)") && wrong.html.contains("value=\"soon\""), "{}", wrong.html);
+}
