@@ -300,6 +300,7 @@ impl Follower {
         let (state, index) = (Arc::clone(state), Arc::new(index));
         let followed = Arc::new(Followed { state, index, is_suspect: AtomicBool::default(), suspected: Notify::new() });
         self.service.0.indexes.write().insert(self.first.name.clone(), Arc::clone(&followed));
+        self.service.0.opened.notify_waiters();
         Ok(followed)
     }
 

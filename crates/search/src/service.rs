@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
@@ -30,6 +30,8 @@ use doppel_store::{CollectionState, Seq, Store, StoreError};
 
 /// How often collections are looked for that nobody follows yet.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a question waits for an index that is being opened: making one takes some tens of milliseconds, beside other work more.
+const OPENS_WITHIN: Duration = Duration::from_secs(5);
 /// How long stopping waits for merges that are under way.
 const LAST_MERGES: Duration = Duration::from_secs(10);
 /// Collections that are written at the same time.
@@ -108,6 +110,10 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) options: Options,
     pub(crate) indexes: RwLock<HashMap<CollectionName, Arc<Followed>>>,
+    /// An index was opened and is among `indexes`.
+    pub(crate) opened: Notify,
+    /// Somebody asks a collection whose index is not open: perhaps nobody follows it yet.
+    missed: Notify,
     /// Who has one may write.
     pub(crate) turns: Semaphore,
     pub(crate) writers: Writers,
@@ -133,6 +139,8 @@ impl SearchService {
             engine,
             options,
             indexes: RwLock::default(),
+            opened: Notify::new(),
+            missed: Notify::new(),
             turns: Semaphore::new(WRITERS),
             writers: Writers::new(WRITERS),
             questions: Semaphore::new(cores),
@@ -161,6 +169,7 @@ impl SearchService {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.0.missed.notified() => {}
             }
             while let Ok(name) = ends.try_recv() {
                 followed.remove(&name);
@@ -242,8 +251,24 @@ impl SearchService {
         self.0.engine.store()
     }
 
-    /// What is known of a collection.
+    /// What is known of a collection, waiting a little for an index that is being opened.
     async fn known(&self, collection: &CollectionName) -> Result<Known> {
+        let opening = async {
+            loop {
+                let mut opened = std::pin::pin!(self.0.opened.notified());
+                // What is opened from here on is not missed.
+                opened.as_mut().enable();
+                match self.known_now(collection).await {
+                    Err(SearchError::Opening) => self.0.missed.notify_one(),
+                    known => return known,
+                }
+                opened.await;
+            }
+        };
+        tokio::time::timeout(OPENS_WITHIN, opening).await.unwrap_or(Err(SearchError::Opening))
+    }
+
+    async fn known_now(&self, collection: &CollectionName) -> Result<Known> {
         let state = self.store().collection(collection).await?;
         let state = state.ok_or_else(|| SearchError::UnknownCollection(collection.clone()))?;
         let found = self.0.indexes.read().get(collection).cloned();

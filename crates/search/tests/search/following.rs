@@ -82,6 +82,21 @@ impl Running {
     }
 }
 
+/// A collection is asked right after its first record, before anybody follows it, and again while it is another of the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_waits_for_an_index_that_is_being_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(ModelStore::default());
+    let running = Running::start(&store, folder.path());
+    for round in 0..5 {
+        running.put(&format!("letter-{round}"), "河口新区三号路的路灯连续多日不亮").await;
+        let (_, as_of) = running.found("路灯").await.expect("an answer, be it of an index that is behind");
+        assert!(as_of.number.0 + as_of.behind > 0);
+        running.engine.drop_collection(&running.name).await.expect("it is dropped");
+    }
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_put_replaced_and_removed_is_found_or_not_and_again_after_a_restart() {
     let (store, folder) = (Arc::new(ModelStore::default()), tempfile::tempdir().expect("a folder"));
