@@ -57,6 +57,8 @@ pub struct Decided {
     pub b: RecordId,
     /// What was decided.
     pub judgement: Judgement,
+    /// What held before, and holds again when it is undone.
+    pub before: Judgement,
     /// How many rulings there are about the two.
     pub seen: usize,
 }
@@ -86,7 +88,7 @@ impl Flash {
     /// The decision that can be taken back.
     pub fn to_undo(&self) -> Option<&Decided> {
         match self {
-            Self::Decided(decided) if decided.judgement != Judgement::Withdrawn => Some(decided),
+            Self::Decided(decided) if decided.judgement != decided.before => Some(decided),
             _ => None,
         }
     }

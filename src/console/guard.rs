@@ -9,6 +9,7 @@
 
 use std::time::Instant;
 
+use askama::Template;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
@@ -81,6 +82,8 @@ async fn admit(
     let problem = |problem: Problem| Box::new(problem.into_response());
     let browser = match cookies::get(request.headers(), cookies::BROWSER).and_then(|text| Token::parse(&text)) {
         Some(browser) => browser,
+        // The browser has a cookie, perhaps, and keeps it back: a new one would end its session.
+        None if is_led_here(&request) => return Err(Box::new(once_more(&request))),
         None => {
             let browser = Token::random().map_err(problem)?;
             new.push(Cookie::for_visit(cookies::BROWSER, &browser.text()));
@@ -108,6 +111,25 @@ async fn admit(
     request.extensions_mut().insert(Browser(browser));
     request.extensions_mut().insert(visitor.clone());
     Ok((request, visitor))
+}
+
+/// Whether a page of another site leads here: its request comes without our cookies.
+fn is_led_here(request: &Request) -> bool {
+    let site = request.headers().get("sec-fetch-site");
+    *request.method() == Method::GET && site.is_some_and(|site| site == "cross-site" || site == "same-site")
+}
+
+#[derive(Template)]
+#[template(path = "once_more.html")]
+struct OnceMore {
+    language: Language,
+    place: String,
+}
+
+/// A page that asks for the same page once more: as ours it gets the cookies.
+fn once_more(request: &Request) -> Response {
+    let page = OnceMore { language: language(request.headers()), place: page::place(request.uri()) };
+    page::html(StatusCode::OK, &page).unwrap_or_else(IntoResponse::into_response)
 }
 
 /// What is known of who asks, apart from the page.
@@ -157,7 +179,7 @@ fn to_sign_in(request: &Request) -> Response {
     }
     // A script would follow a redirect and put the sign-in page into a part of this one.
     let mut response = StatusCode::OK.into_response();
-    if let Ok(place) = HeaderValue::from_str(SIGN_IN) {
+    if let Ok(place) = HeaderValue::from_str(&place) {
         response.headers_mut().insert(HX_REDIRECT, place);
     }
     response

@@ -233,7 +233,12 @@ pub fn place(uri: &Uri) -> String {
 /// A place that a form or a link gave to go on to, if it is one of ours; else the beginning.
 pub fn local(place: Option<&str>) -> String {
     let plain = |place: &&str| place.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    let ours = |place: &&str| is_ours(place.split(['?', '#']).next().unwrap_or_default());
+    let ours = |place: &&str| {
+        let path = place.split(['?', '#']).next().unwrap_or_default();
+        // Nor what a browser would take back again.
+        let stays = |part: &str| !matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+        is_ours(path) && path.split('/').all(stays)
+    };
     place.filter(plain).filter(ours).unwrap_or(ROOT).to_owned()
 }
 
@@ -308,6 +313,7 @@ pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
         (_, "search_opening") => words.search_opening,
         (_, "ungrouped") => words.ungrouped,
         (_, "group_too_large") => words.group_too_large,
+        (_, "id_taken") => words.id_taken,
         (_, "nothing_to_undo") => words.nothing_to_undo,
         (403 | 421, _) => words.foreign,
         (404, "unknown_record") => words.unknown_record,

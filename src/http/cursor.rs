@@ -22,16 +22,18 @@ pub fn decode(text: &str) -> Option<Seq> {
     (version == VERSION).then(|| u64::from_str_radix(&text[2..], 16).map(Seq).ok()).flatten()
 }
 
-/// The cursor that continues after two numbers.
-pub fn encode_pair(first: u64, second: u64) -> String {
-    format!("{VERSION:02x}{first:016x}{second:016x}")
+/// The cursor that is made of numbers.
+pub fn encode_numbers<const N: usize>(numbers: [u64; N]) -> String {
+    let hex = numbers.iter().map(|number| format!("{number:016x}")).collect::<String>();
+    format!("{VERSION:02x}{hex}")
 }
 
-/// The numbers in a cursor of [`encode_pair`].
-pub fn decode_pair(text: &str) -> Option<(u64, u64)> {
-    let digits = text.len() == 34 && is_hex(text);
-    let first = digits.then(|| decode(&text[..18])).flatten()?;
-    Some((first.0, u64::from_str_radix(&text[18..], 16).ok()?))
+/// The numbers in a cursor of [`encode_numbers`].
+pub fn decode_numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let is_whole = text.len() == 2 + 16 * N && is_hex(text) && text[..2] == format!("{VERSION:02x}");
+    let numbers = is_whole.then(|| std::array::from_fn(|at| u64::from_str_radix(&text[2 + 16 * at..18 + 16 * at], 16)));
+    let numbers: [Result<u64, _>; N] = numbers?;
+    numbers.iter().all(Result::is_ok).then(|| numbers.map(|number| number.unwrap_or_default()))
 }
 
 /// The cursor that continues after two texts, neither empty.
@@ -62,10 +64,11 @@ mod tests {
         for seq in [Seq(0), Seq(1), Seq::MAX] {
             assert_eq!(decode(&encode(seq)), Some(seq));
         }
-        assert_eq!(decode_pair(&encode_pair(7, u64::MAX)), Some((7, u64::MAX)));
+        assert_eq!(decode_numbers(&encode_numbers([7, 0, u64::MAX])), Some([7, 0, u64::MAX]));
+        assert_eq!(decode_numbers::<2>(&encode_numbers([7, 0, u64::MAX])), None);
         assert_eq!(decode_texts(&encode_texts("甲/1", "b")), Some(("甲/1".into(), "b".into())));
         for text in ["", "7", "01", "0161", "016A0062", "01+10062", "中文"] {
-            assert_eq!((decode_pair(text), decode_texts(text)), (None, None), "{text}");
+            assert_eq!((decode_numbers::<2>(text), decode_texts(text)), (None, None), "{text}");
         }
         for text in [
             "",

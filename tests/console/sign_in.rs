@@ -125,7 +125,8 @@ fn a_wrong_key_is_answered_alike_whatever_is_wrong_and_not_for_ever() {
 fn a_script_is_led_to_the_sign_in_page_as_a_whole() {
     let keyed = Keyed::start(&[]);
     let answer = Browser::new(&keyed.server).with("hx-request", "true").get("/console/letters/inbox");
-    assert_eq!((answer.status, answer.header("hx-redirect")), (200, "/console/sign-in"));
+    let back = "/console/sign-in?next=%2Fconsole%2Fletters%2Finbox";
+    assert_eq!((answer.status, answer.header("hx-redirect")), (200, back));
 }
 
 #[test]
@@ -142,4 +143,21 @@ fn the_log_names_the_key_of_who_is_signed_in() {
         assert!(begin.elapsed() < Duration::from_secs(20), "{log}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn a_link_on_another_site_ends_no_session() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    let session = clerk.jar.clone();
+    // The browser keeps its cookies back: the request comes from another site.
+    let led = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    clerk.jar.clear();
+    let once_more = clerk.send("GET", "/console/letters/case/a", None, &led);
+    assert_eq!(once_more.status, 200, "{}", once_more.html);
+    assert!(once_more.cookies().is_empty(), "{:?}", once_more.headers);
+    assert!(once_more.html.contains("content=\"0;url=/console/letters/case/a\""), "{}", once_more.html);
+    clerk.jar = session;
+    clerk.open("/console/letters/case/a");
 }

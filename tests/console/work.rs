@@ -45,6 +45,42 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
 }
 
 #[test]
+fn undoing_a_changed_mind_brings_back_what_was_said_before() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    keyed.put("b", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    let case = "/console/letters/case/b";
+    for judgement in ["same", "not_same"] {
+        let form = clerk.open(case).form("/console/letters/decide");
+        assert_eq!(clerk.post("/console/letters/decide", &form, &[("judgement", judgement)]).status, 303);
+    }
+    let told = clerk.open(case);
+    assert!(told.html.contains("value=\"same\" data-key=\"u\""), "{}", told.html);
+    let undo = told.form("/console/letters/decide");
+    assert_eq!(clerk.post("/console/letters/decide", &undo, &[("judgement", "same")]).status, 303);
+    assert_eq!(keyed.decision("a", "b")["judgement"], "same");
+}
+
+#[test]
+fn a_letter_is_never_registered_in_place_of_another() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    let path = "/console/letters/check";
+    let mut form = clerk.open(path).form(path);
+    form.push(("row.content".into(), ROADS.into()));
+    form.push(("id".into(), "a".into()));
+    let checked = clerk.post(path, &form, &[]);
+    let register = checked.form("/console/letters/register");
+    let refused = clerk.post("/console/letters/register", &register, &[]);
+    assert_eq!(refused.status, 409, "{}", refused.html);
+    assert!(refused.html.contains("这个编号已有另一件"), "{}", refused.html);
+    let stored = keyed.server.send_as(keyed.key("reader"), "GET", "/v1/collections/letters/records/a", &Value::Null);
+    assert_eq!(stored.json()["row"]["content"], json!(LAMPS));
+}
+
+#[test]
 fn who_was_slower_is_told_what_was_decided_and_changes_nothing() {
     let keyed = Keyed::start(&[]);
     keyed.put("a", LAMPS);

@@ -140,3 +140,22 @@ fn search_can_be_turned_off_and_on_again() {
     }
     on.stop();
 }
+
+#[test]
+fn a_place_in_an_answer_is_refused_for_another_question_and_what_asks_for_nothing_is_told() {
+    let desk = desk("cursors");
+    // 路灯
+    let lamps = "%E8%B7%AF%E7%81%AF";
+    let first = desk.ask("GET", &format!("/search?q={lamps}&limit=1"), &Value::Null);
+    let next = first["next"].as_str().expect("a next page");
+    assert_eq!(desk.send("GET", &format!("/search?q={lamps}&limit=2&cursor={next}"), &Value::Null).status, 200);
+    for other in [format!("q={lamps}&order=newest"), format!("q={lamps}&verdict=original"), String::new()] {
+        let refused = desk.send("GET", &format!("/search?{other}&cursor={next}"), &Value::Null);
+        expect_problem(&refused, 422, "invalid_cursor");
+    }
+    for nothing in ["--", "%22%22", "%E2%80%8B"] {
+        let found = desk.ask("GET", &format!("/search?q={nothing}"), &Value::Null);
+        assert_eq!((&found["total"]["count"], ids(&found["items"]).len()), (&json!(0), 0), "{nothing}: {found}");
+        assert_eq!(found["ignored"].as_array().map(Vec::len), Some(1), "{nothing}: {found}");
+    }
+}

@@ -17,6 +17,8 @@ use doppel_store::{Seq, StoredRecord};
 /// Most numbers that are walked back through for one page: some tens of milliseconds. Where fewer arrivals than wanted were found in
 /// them, the page says where to go on.
 const MOST_WALKED: u64 = 8 << 10;
+/// Most repeats whose decision is looked up for one page: each is a read, of a millisecond where the store is a server.
+const MOST_LOOKED_UP: usize = 1_000;
 
 /// Which arrivals.
 #[derive(Clone, Debug, Default)]
@@ -73,20 +75,27 @@ impl Engine {
     ) -> Result<Arrivals> {
         let last = self.store.last_change(collection).await?.0;
         let mut end = before.map_or(last + 1, |before| before.0.min(last + 1));
-        let (mut items, mut bytes) = (Vec::new(), 0);
+        let (mut items, mut bytes, mut looked_up) = (Vec::new(), 0, 0);
         let stop = end.saturating_sub(MOST_WALKED);
         // No record has number 0.
         while end > stop.max(1) {
             let begin = end.saturating_sub(READ_AT_ONCE as u64).max(1);
-            for record in self.newest_first(collection, begin, end).await? {
-                if wanted.since.is_some_and(|since| is_before(&record, since)) {
-                    return Ok(Arrivals { items, next: None });
+            let records = self.newest_first(collection, begin, end).await?;
+            let is_older = |record: &StoredRecord| wanted.since.is_some_and(|since| is_before(record, since));
+            // Clocks of several instances differ: one record that seems older ends nothing.
+            if !records.is_empty() && records.iter().all(is_older) {
+                return Ok(Arrivals { items, next: None });
+            }
+            for record in records {
+                if is_older(&record) {
+                    continue;
                 }
                 let (seq, length) = (record.seq, record.row.len());
-                let Some(arrival) = self.arrival(collection, wanted, record).await? else { continue };
-                items.push(arrival);
-                bytes += length;
-                if items.len() == limit || bytes >= PAGE_BYTES {
+                looked_up += usize::from(record.verdict.duplicate_of.is_some());
+                let arrival = self.arrival(collection, wanted, record).await?;
+                bytes += arrival.as_ref().map_or(0, |_| length);
+                items.extend(arrival);
+                if items.len() == limit || bytes >= PAGE_BYTES || looked_up >= MOST_LOOKED_UP {
                     return Ok(Arrivals { items, next: Some(seq).filter(|seq| seq.0 > 1) });
                 }
             }
@@ -113,12 +122,13 @@ impl Engine {
         if !wanted.verdicts.is_empty() && !wanted.verdicts.contains(&kind) || wanted.undecided && !is_repeat {
             return Ok(None);
         }
-        let record = self.view(collection, record).await?;
         let decision = match &record.verdict.duplicate_of {
             Some(original) => self.decision_if_any(collection, &record.id, original).await?,
             None => None,
         };
-        let arrival = Arrival { record, decision };
+        let mut arrival = Arrival { record: self.view(collection, record).await?, decision };
+        // The record that it repeated is gone.
+        arrival.decision = arrival.decision.filter(|_| arrival.record.verdict.duplicate_of.is_some());
         Ok(Some(arrival).filter(|arrival| !wanted.undecided || arrival.is_awaited()))
     }
 

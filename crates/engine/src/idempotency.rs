@@ -20,6 +20,8 @@ pub enum Under {
     Own,
     /// The row's own, or the one made of this key.
     Key(IdempotencyKey),
+    /// This one, if no other content is stored under it.
+    Unused(RecordId),
 }
 
 impl From<Option<RecordId>> for Under {

@@ -70,7 +70,9 @@ impl Engine {
             let seqs: Vec<Seq> = (begin..end).map(Seq).collect();
             let mut records = self.store.records_at(collection, &seqs).await?;
             records.sort_unstable_by_key(|record| std::cmp::Reverse(record.seq));
-            if records.iter().any(|record| !intake.count(record, begins)) {
+            // Clocks of several instances differ: one record that seems older ends nothing.
+            let counted = records.iter().filter(|record| intake.count(record, begins)).count();
+            if counted == 0 && !records.is_empty() {
                 return Ok(intake);
             }
             end = begin;

@@ -349,11 +349,12 @@ impl Engine {
         let given = |id| Ok(Named { id, is_given: true, write_once: false });
         let made = |id, write_once| Ok(Named { id, is_given: false, write_once });
         match (under, row.id()) {
-            (Under::Id(given), Some(own)) if given != *own => {
+            (Under::Id(given) | Under::Unused(given), Some(own)) if given != *own => {
                 let detail = "the row's id differs from the id in the path; leave one out or make them equal";
                 Err(Error::Invalid(vec![Violation::new("/id", "id_mismatch", detail)]))
             }
             (Under::Id(id), _) => given(id),
+            (Under::Unused(id), _) => Ok(Named { id, is_given: true, write_once: true }),
             (_, Some(own)) => given(own.clone()),
             (Under::Key(key), None) => made(key.id(collection).ok_or(Error::Crashed)?, true),
             (Under::Own, None) => made(RecordId::new(&(self.options.new_id)()).map_err(|_| Error::Crashed)?, false),

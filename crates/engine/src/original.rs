@@ -8,6 +8,9 @@ use doppel_core::record::{Row, Value};
 use doppel_core::text::Document;
 use doppel_core::text::normalise::Normaliser;
 
+/// Most characters whose places are known: each takes 32 bytes. Behind the field before which there would be more, nothing is.
+const MOST_MAPPED: usize = 200_000;
+
 /// Of each character of a document's joined text, where it came from: nowhere, for what stands between two fields and for fields of
 /// format `html`, whose visible text is another one.
 pub(super) struct Original {
@@ -16,11 +19,14 @@ pub(super) struct Original {
 }
 
 impl Original {
-    /// Of a row and what was read of it under `settings`. O(length).
+    /// Of a row and what was read of it under `settings`, up to the field in which it reaches [`MOST_MAPPED`] characters. O(length).
     pub(super) fn of(settings: &Settings, row: &Row, document: &Document) -> Self {
         let normaliser = Normaliser::new(settings.text.simplify);
         let mut original = Self { fields: Vec::new(), from: Vec::new() };
         for read in document.fields.iter().filter(|field| field.role != Role::Url) {
+            if original.from.len() + read.text.chars().count() > MOST_MAPPED {
+                break;
+            }
             let field = &settings.fields[usize::from(read.position)];
             if !original.fields.is_empty() {
                 original.from.push(None);

@@ -163,15 +163,16 @@ fn join(joined: &mut String, more: &str) {
 }
 
 /// Calls `visit` with what finds a run of characters wherever it stands, whatever words it is cut into, and its place: of a run of Han
-/// characters or kana each pair of neighbours and the last one by itself, the first one too where a run of other letters and digits
-/// stands before it; runs of those whole. Each at the place of its first character, in their order; all that separates two runs is
-/// one place.
+/// characters or kana each pair of neighbours and the last one by itself, the first one too where anything of the same field stands
+/// before it, so that a run may end with it; runs of other letters and digits whole. Each at the place of its first character, in
+/// their order; all that separates two runs is one place.
 pub(crate) fn for_each_pair<'t>(text: &'t str, mut visit: impl FnMut(&'t str, usize)) {
     let mut position = 0;
-    let mut before = Script::None;
+    let mut follows = false;
     for run in runs(text) {
         match run.script {
-            Script::None => position += if run.text.contains(SEPARATOR) { GAP } else { 1 },
+            Script::None if run.text.contains(SEPARATOR) => (position, follows) = (position + GAP, false),
+            Script::None => position += 1,
             Script::Spaced => {
                 if run.text.len() <= LONGEST_TERM {
                     visit(run.text, position);
@@ -182,7 +183,7 @@ pub(crate) fn for_each_pair<'t>(text: &'t str, mut visit: impl FnMut(&'t str, us
                 let (mut start, mut ends) = (0, run.text.char_indices().map(|(at, c)| at + c.len_utf8()).peekable());
                 while let Some(end) = ends.next() {
                     let next = ends.peek();
-                    let is_first_of_more = start == 0 && before == Script::Spaced && next.is_some();
+                    let is_first_of_more = start == 0 && follows && next.is_some();
                     if is_first_of_more || next.is_none() {
                         visit(&run.text[start..end], position);
                     }
@@ -194,7 +195,7 @@ pub(crate) fn for_each_pair<'t>(text: &'t str, mut visit: impl FnMut(&'t str, us
                 }
             }
         }
-        before = run.script;
+        follows |= run.script != Script::None;
     }
 }
 
@@ -296,6 +297,7 @@ mod tests {
             ("三号", 0),
             ("号路", 1),
             ("路", 2),
+            ("路", 4),
             ("路灯", 4),
             ("灯", 5),
             ("led", 6),

@@ -192,10 +192,21 @@ impl Follower {
     async fn rest_after_a_while(&self, followed: &Arc<Followed>) {
         tokio::time::sleep(REST_AFTER).await;
         if followed.index.memory_bytes() > 0 {
-            let index = Arc::clone(&followed.index);
-            // A panic would be a bug of the library; the next write shows it.
-            let _ = self.service.0.writers.run(move || index.rest()).await;
+            self.rest(followed).await;
         }
+    }
+
+    /// Gives the writer back at once where many collections have one.
+    async fn rest_among_many(&self, followed: &Arc<Followed>) {
+        if self.service.has_too_many_writers() {
+            self.rest(followed).await;
+        }
+    }
+
+    async fn rest(&self, followed: &Arc<Followed>) {
+        let index = Arc::clone(&followed.index);
+        // A panic would be a bug of the library; the next write shows it.
+        let _ = self.service.0.writers.run(move || index.rest()).await;
     }
 
     /// Applies the changes there are, up to the next commit.
@@ -221,6 +232,7 @@ impl Follower {
             .await?;
             if is_due {
                 self.committed = Instant::now();
+                self.rest_among_many(followed).await;
                 return Ok(());
             }
             if self.stopping.is_cancelled() {
@@ -259,6 +271,7 @@ impl Follower {
             .await?;
             if is_due {
                 self.committed = Instant::now();
+                self.rest_among_many(followed).await;
                 return Ok(());
             }
             if self.stopping.is_cancelled() {

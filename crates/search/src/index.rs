@@ -33,7 +33,7 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
 /// Version of what is indexed and how. Raised with every change that makes another index of the same records.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// Memory of a writer. With the smallest that the library takes (15 MB) some hundred letters are a segment of their own, and merging
 /// segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;

@@ -137,6 +137,7 @@ pub fn parts(question: &str, normalise: impl Fn(&str) -> String) -> Vec<Part> {
     let mut rest = question.as_str();
     loop {
         rest = rest.trim_start();
+        let whole = rest;
         let is_excluded =
             rest.starts_with(['-', '－']) && rest.chars().nth(1).is_some_and(|next| !next.is_whitespace());
         if is_excluded {
@@ -152,9 +153,12 @@ pub fn parts(question: &str, normalise: impl Fn(&str) -> String) -> Vec<Part> {
                 (&rest[..end], false, &rest[end..])
             }
         };
-        let text = normalise(text);
-        if !text.trim().is_empty() {
-            found.push(Part { text: text.trim().to_owned(), is_phrase, is_excluded });
+        let normal = normalise(text);
+        // What is left of nothing is told as it was given.
+        let piece = &whole[..whole.len() - behind.len()];
+        let text = if normal.trim().is_empty() { piece } else { normal.as_str() }.trim();
+        if !text.is_empty() {
+            found.push(Part { text: text.to_owned(), is_phrase, is_excluded });
         }
         if behind.is_empty() {
             return found;
@@ -286,18 +290,11 @@ impl Index {
         Ok(Box::new(BooleanQuery::union(either)))
     }
 
-    /// The query for a text as it stands; `None` where it has no character that is indexed. A single Han character at its end, behind
-    /// something that separates, is not asked for: where others follow it, it is indexed with those alone.
+    /// The query for a text as it stands; `None` where it has no character that is indexed.
     fn run(&self, text: &str) -> Result<Option<Box<dyn Query>>> {
         let field = self.fields.pairs;
         let term = |placed: &Placed| Term::from_field_text(field, &placed.term);
-        let mut terms = run_terms(text);
-        if let [.., before, last] = terms.as_slice()
-            && is_single(&last.term)
-            && before.position + before.term.chars().count() < last.position
-        {
-            terms.pop();
-        }
+        let terms = run_terms(text);
         Ok(match terms.as_slice() {
             [] => None,
             [only] if is_single(&only.term) => {
@@ -471,6 +468,8 @@ mod tests {
         );
         assert_eq!(cut("a - b"), [part("a", false, false), part("-", false, false), part("b", false, false)]);
         assert_eq!(cut("\"offen"), [part("offen", true, false)]);
-        assert!(cut("  \"\" ").is_empty() && cut("").is_empty());
+        assert_eq!(cut("-- \"\""), [part("--", false, true), part("\"\"", true, false)]);
+        assert!(cut("  ").is_empty());
+        assert!(cut("").is_empty());
     }
 }

@@ -3,8 +3,8 @@
 //! What is asked is answered from what there is, with how far that is behind ([`AsOf`]). A collection without records has no folder
 //! and no index.
 //!
-//! Bounds: [`WRITERS`] collections are written at the same time, each with a writer of
-//! [`WRITER_BYTES`](crate::index::WRITER_BYTES); as many questions are worked on at the same time as there are cores.
+//! Bounds: [`WRITERS`] collections are written at the same time, each with a writer of [`WRITER_BYTES`](crate::index::WRITER_BYTES), and
+//! twice as many keep theirs for what comes next; as many questions are worked on at the same time as there are cores.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::Serialize;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
@@ -26,16 +27,20 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::violation::Violation;
 use doppel_engine::Engine;
-use doppel_store::{CollectionState, Seq, Store, StoreError};
+use doppel_store::{CollectionNumber, CollectionState, Seq, Store, StoreError};
 
 /// How often collections are looked for that nobody follows yet.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a question waits for an index that is being opened: making one takes some tens of milliseconds, beside other work more.
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
+/// Questions that wait so at the same time: each holds a place among all requests of the service.
+const MOST_WAITING: usize = 16;
 /// How long stopping waits for merges that are under way.
 const LAST_MERGES: Duration = Duration::from_secs(10);
 /// Collections that are written at the same time.
 const WRITERS: usize = 4;
+/// Collections that keep a writer while nothing is written: each has threads of its own.
+const WRITERS_KEPT: usize = 2 * WRITERS;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +123,9 @@ pub(crate) struct Shared {
     pub(crate) turns: Semaphore,
     pub(crate) writers: Writers,
     /// Questions that may be worked on: more of them at once would only wait for each other, and each holds memory.
-    questions: Semaphore,
+    questions: Arc<Semaphore>,
+    /// Questions that may wait for an index that is being opened.
+    waiting: Semaphore,
 }
 
 /// What was found.
@@ -143,29 +150,31 @@ impl SearchService {
             missed: Notify::new(),
             turns: Semaphore::new(WRITERS),
             writers: Writers::new(WRITERS),
-            questions: Semaphore::new(cores),
+            questions: Arc::new(Semaphore::new(cores)),
+            waiting: Semaphore::new(MOST_WAITING),
         }))
     }
 
     /// Follows all collections until the service stops.
     pub async fn run(self, stopping: CancellationToken) {
-        let mut followed: HashSet<CollectionName> = HashSet::new();
+        let mut followed: HashMap<CollectionName, CollectionNumber> = HashMap::new();
         let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
         let mut tasks = tokio::task::JoinSet::new();
         loop {
             let collections = self.store().collections().await.unwrap_or_default();
             for state in &collections {
-                if followed.insert(state.name.clone()) {
+                if !followed.contains_key(&state.name) {
+                    followed.insert(state.name.clone(), state.number);
                     let (name, ended) = (state.name.clone(), ended.clone());
                     let follower = Follower::new(self.clone(), Arc::clone(state), stopping.clone());
+                    let end = TellsItsEnd(name, ended);
                     tasks.spawn(async move {
+                        let _end = end;
                         follower.run().await;
-                        // The receiver is there as long as tasks are begun.
-                        let _ = ended.send(name);
                     });
                 }
             }
-            self.sweep(collections).await;
+            self.sweep(collections, followed.values().copied().collect()).await;
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -174,7 +183,11 @@ impl SearchService {
             while let Ok(name) = ends.try_recv() {
                 followed.remove(&name);
             }
-            while tasks.try_join_next().is_some() {}
+            while let Some(end) = tasks.try_join_next() {
+                if let Err(error) = end {
+                    tracing::error!(%error, "following a collection for search ended abnormally; it is begun anew");
+                }
+            }
         }
         while tasks.join_next().await.is_some() {}
         let indexes = std::mem::take(&mut *self.0.indexes.write());
@@ -251,8 +264,13 @@ impl SearchService {
         self.0.engine.store()
     }
 
-    /// What is known of a collection, waiting a little for an index that is being opened.
+    /// What is known of a collection, waiting a little for an index that is being opened, where not many wait already.
     async fn known(&self, collection: &CollectionName) -> Result<Known> {
+        match self.known_now(collection).await {
+            Err(SearchError::Opening) => {}
+            known => return known,
+        }
+        let Ok(_place) = self.0.waiting.try_acquire() else { return Err(SearchError::Opening) };
         let opening = async {
             loop {
                 let mut opened = std::pin::pin!(self.0.opened.notified());
@@ -294,10 +312,14 @@ impl SearchService {
         followed: &Arc<Followed>,
         work: impl FnOnce(&Followed) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        // It is never closed.
-        let _turn = self.0.questions.acquire().await;
+        // It is never closed. Who hangs up leaves the work behind, which keeps its turn until it ends.
+        let turn = Arc::clone(&self.0.questions).acquire_owned().await;
         let asked = Arc::clone(followed);
-        let answer = tokio::task::spawn_blocking(move || work(&asked)).await;
+        let answer = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&asked)
+        });
+        let answer = answer.await;
         // The library trusts lengths that it reads: what it panics at may be damage.
         let crashed = IndexError::Damaged("reading it ended abnormally".into());
         let answer = answer.unwrap_or(Err(crashed.into()));
@@ -308,13 +330,19 @@ impl SearchService {
         answer
     }
 
-    /// Removes what is left of collections that are gone.
-    async fn sweep(&self, collections: Vec<Arc<CollectionState>>) {
+    /// Whether more collections have a writer than may keep one.
+    pub(crate) fn has_too_many_writers(&self) -> bool {
+        let indexes = self.0.indexes.read();
+        indexes.values().filter(|followed| followed.index.memory_bytes() > 0).count() > WRITERS_KEPT
+    }
+
+    /// Removes what is left of collections that are gone, unless somebody still follows them, who removes it in the end.
+    async fn sweep(&self, collections: Vec<Arc<CollectionState>>, followed: Vec<CollectionNumber>) {
         let folder = self.0.options.folder.clone();
         // What cannot be removed now is the next time.
         let _ = tokio::task::spawn_blocking(move || {
-            let numbers: HashSet<String> =
-                collections.iter().map(|state| format!("{FOLDER_PREFIX}{}", state.number)).collect();
+            let numbers = collections.iter().map(|state| state.number).chain(followed);
+            let numbers: HashSet<String> = numbers.map(|number| format!("{FOLDER_PREFIX}{number}")).collect();
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 // Nothing but what is made here, and never while collections cannot be read.
@@ -324,6 +352,16 @@ impl SearchService {
             }
         })
         .await;
+    }
+}
+
+/// Says that a collection is not followed any more, however that ended.
+struct TellsItsEnd(CollectionName, UnboundedSender<CollectionName>);
+
+impl Drop for TellsItsEnd {
+    fn drop(&mut self) {
+        // The receiver is there as long as tasks are begun.
+        let _ = self.1.send(self.0.clone());
     }
 }
 

@@ -235,10 +235,13 @@ fn hidden(row: &Row) -> Result<Vec<(String, String)>, Problem> {
     Ok(vec![("row".into(), row.json().to_string()), ("once".into(), Token::random()?.text())])
 }
 
-/// Registers the letter that was checked.
+/// The problem that says that other content is stored under an id.
+const ID_TAKEN: &str = "idempotency_key_reused";
+
+/// Registers the letter that was checked, as a new record.
 ///
 /// # Errors
-/// 403, 404, 422; what the store says.
+/// 403, 404, 422; 409 where another record has its id; what the store says.
 pub async fn register(
     visitor: Writing,
     State(app): State<App>,
@@ -246,10 +249,23 @@ pub async fn register(
     form: Form,
 ) -> Result<Response, Problem> {
     let row = extract::row(form.raw("row").unwrap_or_default().as_bytes())?;
-    let under = form.text("once").map_or(Under::Own, |once| Under::Key(IdempotencyKey::new(visitor.caller(), once)));
+    let has_id = row.id().is_some();
+    // Nobody replaces a letter here: an id that another has is a slip.
+    let under = match (row.id(), form.text("once")) {
+        (Some(id), _) => Under::Unused(id.clone()),
+        (None, Some(once)) => Under::Key(IdempotencyKey::new(visitor.caller(), once)),
+        (None, None) => Under::Own,
+    };
     let (engine, name) = (app.engine.clone(), collection.clone());
     let registering = async move { engine.register(&name, under, row, IfDuplicate::Keep).await };
-    let registered = app.detached(registering).await.inspect(count_registration).inspect_err(count_failure)?;
+    let registered = app.detached(registering).await.inspect(count_registration).inspect_err(count_failure);
+    let registered = registered.map_err(|problem| match problem.code() {
+        ID_TAKEN if has_id => {
+            let detail = "another record is stored under this id; give this one an id of its own, or none";
+            Problem::new(StatusCode::CONFLICT, "id_taken", detail)
+        }
+        _ => problem,
+    })?;
     Ok(match registered.id {
         Some(id) => SeeOther::to(page::case(&collection, &id)).telling(&Flash::Registered).into_response(),
         None => to_inbox(&collection),

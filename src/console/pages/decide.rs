@@ -41,14 +41,20 @@ impl Decision {
         };
         let id =
             |field: &str| RecordId::new(form.raw(field).unwrap_or_default()).map_err(|reason| invalid(field, &reason));
-        let judgement = match form.text("judgement") {
-            Some("same") => Judgement::Same,
-            Some("not_same") => Judgement::NotSame,
-            Some("withdrawn") => Judgement::Withdrawn,
-            _ => return Err(invalid("judgement", "give same, not_same or withdrawn")),
-        };
+        let known = [Judgement::Same, Judgement::NotSame, Judgement::Withdrawn];
+        let judgement = known.into_iter().find(|known| form.text("judgement") == Some(value(*known)));
+        let judgement = judgement.ok_or_else(|| invalid("judgement", "give same, not_same or withdrawn"))?;
         let seen = form.text("seen").and_then(|seen| seen.parse().ok());
         Ok(Self { a: id("a")?, b: id("b")?, judgement, seen: seen.ok_or_else(|| invalid("seen", "give a number"))? })
+    }
+}
+
+/// A judgement, as forms have it.
+pub fn value(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Same => "same",
+        Judgement::NotSame => "not_same",
+        Judgement::Withdrawn => "withdrawn",
     }
 }
 
@@ -85,7 +91,9 @@ fn done(
     back: String,
     by: Option<&str>,
 ) -> Response {
-    let decided = flash::Decided { collection, a, b, judgement: decision.judgement, seen: decision.history.len() };
+    let seen = decision.history.len();
+    let before = decision.history.iter().rev().nth(1).map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
+    let decided = flash::Decided { collection, a, b, judgement: decision.judgement, before, seen };
     let answer = SeeOther::to(back).telling(&Flash::Decided(decided));
     match by.filter(|_| visitor.is_open) {
         Some(name) => answer.with(Cookie::for_seconds(cookies::NAME, name, NAME_SECONDS)).into_response(),

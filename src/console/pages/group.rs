@@ -347,9 +347,16 @@ impl Group<'_> {
     }
 
     async fn records(&self, skip: usize, limit: usize) -> Result<Vec<RecordView>, Problem> {
-        let ids = self.shape.members.iter().skip(skip).take(limit).map(|member| member.id.clone()).collect();
-        let found = self.desk.app.engine.records_of(self.desk.collection, ids).await?;
-        Ok(found.items.into_iter().flatten().collect())
+        let ids: Vec<RecordId> =
+            self.shape.members.iter().skip(skip).take(limit).map(|member| member.id.clone()).collect();
+        let (mut records, mut begin) = (Vec::with_capacity(ids.len()), 0);
+        // Long letters come in several pieces.
+        loop {
+            let found = self.desk.app.engine.records_of(self.desk.collection, ids[begin..].to_vec()).await?;
+            records.extend(found.items.into_iter().flatten());
+            let Some(next) = found.next.filter(|next| *next > 0) else { return Ok(records) };
+            begin += next;
+        }
     }
 
     async fn members(&self, skip: usize, limit: usize) -> Result<Vec<Line>, Problem> {

@@ -204,11 +204,18 @@ async fn carry_out(
     let by = form.text("by").or(visitor.name.as_deref());
     let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
     let (engine, name) = (app.engine.clone(), collection.clone());
-    let made = app.detached(async move { decide_all(&engine, &name, plan.decisions, opinion).await }).await?;
-    let (done, id) = (made.len(), clock::unique_id());
-    if let Some(desk) = &app.console {
-        desk.undo.keep(id.clone(), collection.clone(), made);
-    }
+    let (id, desk) = (clock::unique_id(), app.clone());
+    let kept = id.clone();
+    // With what it keeps to be taken back: whoever asked may have gone before it is done.
+    let deciding = async move {
+        let made = decide_all(&engine, &name, plan.decisions, opinion).await?;
+        let done = made.len();
+        if let Some(desk) = &desk.console {
+            desk.undo.keep(kept, name, made);
+        }
+        Ok::<_, Error>(done)
+    };
+    let done = app.detached(deciding).await?;
     let flash = Flash::Regrouped(Regrouped { collection: collection.clone(), id, done, of });
     let answer = SeeOther::to(page::group(&collection, &group)).telling(&flash);
     Ok(match form.text("by").filter(|_| visitor.is_open) {
@@ -260,21 +267,39 @@ pub async fn undo(
     let (of, back) = (made.len(), page::local(form.raw("back")));
     let by = visitor.by(visitor.name.as_deref());
     let (engine, name) = (app.engine.clone(), collection.clone());
-    let done = app.detached(async move { undo_all(&engine, &name, made, by).await }).await?;
+    let (action, desk) = (form.raw("action").unwrap_or_default().to_owned(), app.clone());
+    let undoing = async move {
+        let (done, left, end) = undo_all(&engine, &name, made, by).await;
+        if let (Some(desk), false) = (&desk.console, left.is_empty()) {
+            desk.undo.keep(action, name, left);
+        }
+        end.map(|()| done)
+    };
+    let done = app.detached(undoing).await?;
     Ok(SeeOther::to(back).telling(&Flash::Undone { done, of }).into_response())
 }
 
-/// Takes decisions back, as far as nobody decided since; how many.
-async fn undo_all(engine: &Engine, collection: &CollectionName, made: Vec<Made>, by: String) -> Result<usize, Error> {
+/// Takes decisions back, as far as nobody decided since: how many, and which are left where the store fails.
+async fn undo_all(
+    engine: &Engine,
+    collection: &CollectionName,
+    mut made: Vec<Made>,
+    by: String,
+) -> (usize, Vec<Made>, Result<(), Error>) {
     let mut done = 0;
-    for Made { one, other, seen, before } in made {
-        let opinion = Opinion { judgement: before, by: Some(by.clone()), note: None };
-        match engine.decide_having_seen(collection, (&one, &other), opinion, seen).await {
+    made.reverse();
+    while let Some(Made { one, other, seen, before }) = made.last() {
+        let opinion = Opinion { judgement: *before, by: Some(by.clone()), note: None };
+        match engine.decide_having_seen(collection, (one, other), opinion, *seen).await {
             Ok(Decided::Stored(_)) => done += 1,
             // A record may be gone since: there is nothing to take back.
             Ok(Decided::Meanwhile(_)) | Err(Error::UnknownRecord(..) | Error::UnknownDecision(_)) => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                made.reverse();
+                return (done, made, Err(error));
+            }
         }
+        made.pop();
     }
-    Ok(done)
+    (done, made, Ok(()))
 }

@@ -50,6 +50,7 @@ pub(super) const WORDS: Words = Words {
         search_disabled: "Search is turned off.",
         ungrouped: "This record is in no group.",
         group_too_large: "This group is too large to be called one matter at once; cut it first, or decide pair by pair.",
+        id_taken: "Another record has this id. Go back and give this one an id of its own, or none; nothing was stored.",
         nothing_to_undo: "This was taken back before, or is too long ago; take the decisions back one by one.",
         search_opening: "The search index is being opened; try again in a moment.",
         too_often: "Too many requests; please wait a moment.",

@@ -124,6 +124,8 @@ pub struct ProblemWords {
     pub ungrouped: &'static str,
     /// 409: the group is too large to be decided about at once.
     pub group_too_large: &'static str,
+    /// 409: another record has the id.
+    pub id_taken: &'static str,
     /// 409: what was done together cannot be taken back together any more.
     pub nothing_to_undo: &'static str,
     /// 503: the search index is being opened.

@@ -58,7 +58,7 @@ impl Parameters for ListParams {
                 Order::Size
             }
         };
-        let cursor = query.cursor(cursor::decode_pair).map(|(rank, first)| After { rank, first: Seq(first) });
+        let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| After { rank, first: Seq(first) });
         let least = query.number("least", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
         Self { order, days: days(query), least, limit, cursor }
@@ -99,7 +99,7 @@ pub async fn list(
         let mut rows = app.engine.rows(&collection, &ids, &columns).await?;
         items.iter_mut().for_each(|group| group.row = rows.remove(&group.id));
     }
-    Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_pair(after.rank, after.first.0)) }))
+    Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_numbers([after.rank, after.first.0])) }))
 }
 
 /// What "of late" means.

@@ -24,6 +24,7 @@ use crate::http::routes::{Timed, window};
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role, Settings};
 use doppel_core::record::{RecordId, Row, ShownRow};
+use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_engine::{Error, Wanted};
@@ -250,7 +251,7 @@ impl Parameters for SearchParams {
             }
             verdict
         });
-        Self {
+        let mut read = Self {
             q,
             from: query.take("from"),
             to: query.take("to"),
@@ -259,8 +260,21 @@ impl Parameters for SearchParams {
             verdict,
             order,
             limit: query.number("limit", 1, SEARCH_LIMITS.1).unwrap_or(SEARCH_LIMITS.0),
-            cursor: query.cursor(cursor::decode_pair),
-        }
+            cursor: None,
+        };
+        let question = read.question();
+        let own = |[of, rank, seq]: [u64; 3]| (of == question).then_some((rank, seq));
+        read.cursor = query.cursor(|text| cursor::decode_numbers(text).and_then(own));
+        read
+    }
+}
+
+impl SearchParams {
+    /// What tells one question, its filters and its order from others: places in its answer mean nothing in that of another.
+    fn question(&self) -> u64 {
+        let Self { q, from, to, identity, category, verdict, order, limit: _, cursor: _ } = self;
+        let said = format!("{:?}", (q, from, to, identity, category, verdict, order));
+        city64_bytes(said.as_bytes())
     }
 }
 
@@ -358,6 +372,7 @@ pub async fn find(
     rows: RowParams,
 ) -> Result<FoundList, Problem> {
     let service = service(app)?;
+    let question = params.question();
     let window = window(app, collection, params.from.as_deref(), params.to.as_deref()).await?;
     let wanted = SearchQuery {
         text: params.q,
@@ -389,7 +404,7 @@ pub async fn find(
         Total::Exactly(count) => (count, true),
         Total::AtLeast(count) => (count, false),
     };
-    let next = hits.next.map(|After { rank, seq }| cursor::encode_pair(rank, seq.0));
+    let next = hits.next.map(|After { rank, seq }| cursor::encode_numbers([question, rank, seq.0]));
     Ok(FoundList { items, total: FoundTotal { count, exact }, next, ignored: hits.ignored, as_of })
 }
 

@@ -72,6 +72,8 @@ fn digits_letters_and_single_characters_are_found_as_they_stand() {
     assert_eq!(sorted(&index, "\"3号楼\""), ["a"]);
     assert_eq!(sorted(&index, "\"路3号\""), ["c"]);
     assert_eq!(sorted(&index, "小区 -\"3号\""), ["b"]);
+    assert_eq!(sorted(&index, "\"3号，井\""), ["c"]);
+    assert_eq!(sorted(&index, "小区 -\"路3号，井\""), ["a", "b"]);
     assert_eq!(sorted(&index, "2024年"), ["d"]);
     assert_eq!(sorted(&index, "\"2024年3月\""), ["d"]);
     assert_eq!(sorted(&index, "\"3路公交\""), [] as [&str; 0], "K3 is another one");
