@@ -236,19 +236,20 @@ async fn fields(
     let latest = app.engine.arrivals(collection, &arrivals::Wanted::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| Row::parse(arrival.record.row.get().as_bytes()).ok());
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
-    let mut fields: Vec<(String, Role)> = used.into_iter().map(|field| (field.name, field.role)).collect();
-    // What a letter has must be on offer even where the latest ones lack it.
-    let usual = RowReader::of(settings).form_fields(&[]).into_iter().map(|field| (field.name, field.role));
-    for (name, role) in usual {
-        if !fields.iter().any(|(_, offered)| *offered == role) {
-            fields.push((name, role));
-        }
-    }
-    for field in settings.fields.iter().filter(|field| field.role != Role::Ignore) {
-        if job.table.header.contains(&field.name) && !fields.iter().any(|(name, _)| *name == field.name) {
+    let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
+    let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
+    // Of what the latest letters lack, what is called like a column, else the first of its kind.
+    let (titles, in_use) = (settings.titles(), kinds.clone());
+    for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {
+        let kind = (field.role, field.role == Role::Text && !is_title);
+        if job.table.header.contains(&field.name) && !in_use.contains(&kind) {
             fields.push((field.name.clone(), field.role));
+            kinds.push(kind);
         }
     }
+    let usual = RowReader::of(settings).form_fields(&[]);
+    let missing = usual.into_iter().filter(|field| !kinds.contains(&(field.role, field.is_long)));
+    fields.extend(missing.map(|field| (field.name, field.role)));
     Ok(fields)
 }
 
