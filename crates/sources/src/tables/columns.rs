@@ -171,7 +171,7 @@ fn own(name: &str, header: &[String]) -> Target {
 fn field_of(kind: Kind, settings: &Settings, fields: &[String]) -> Option<String> {
     let takes = |role: Role, is_title: bool| match kind {
         Kind::Id => false,
-        Kind::Title => role == Role::Text && is_title || role == Role::Whole && is_title,
+        Kind::Title => is_title && matches!(role, Role::Text | Role::Whole),
         Kind::Content => role == Role::Text && !is_title,
         Kind::Petitioner => role == Role::Identity,
         Kind::Time => role == Role::Time,
