@@ -65,6 +65,7 @@ fn emptied(path: PathBuf) -> io::Result<PathBuf> {
 }
 
 /// What a file cannot be written for.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn failed(error: io::Error) -> Problem {
     if error.kind() == io::ErrorKind::StorageFull {
         let detail = "the disk is full; the administrator must make room";

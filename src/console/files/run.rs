@@ -53,8 +53,8 @@ enum Outcomes {
     Refused(Refusal),
     Checked {
         row: Row,
-        subject: Subjected,
-        found: Option<Match>,
+        subject: Box<Subjected>,
+        found: Box<Option<Match>>,
     },
     Registered(Box<Registration>),
 }
@@ -252,7 +252,7 @@ async fn check(app: &App, job: &Job, replay: Arc<Replay>, row: Row) -> Result<Ou
     let found = app.engine.check(&job.collection, row.clone(), false).await?.found;
     let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
     let (row, subject) = signing.await.map_err(|_| Error::Crashed)??;
-    Ok(Outcomes::Checked { row, subject, found })
+    Ok(Outcomes::Checked { row, subject: Box::new(subject), found: Box::new(found) })
 }
 
 async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position: Position) -> Result<Outcomes, Error> {
@@ -316,10 +316,10 @@ impl Finisher {
                 Outcomes::Checked { row: record, subject, found } => {
                     let too_short = subject.signed().too_short;
                     let earlier = match &mut within {
-                        Some(within) => within.place(row.number, &record, subject)?,
+                        Some(within) => within.place(row.number, &record, *subject)?,
                         None => None,
                     };
-                    Ok(Finding::checked(found, earlier, too_short))
+                    Ok(Finding::checked(*found, earlier, too_short))
                 }
                 Outcomes::Registered(registration) => Ok(registered(*registration, row.number, &mut numbers)),
             };

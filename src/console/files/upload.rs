@@ -164,6 +164,7 @@ fn wrong(code: &'static str, detail: impl Into<String>) -> Problem {
 }
 
 /// What is told of a table that cannot be read.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn unreadable(error: TableError) -> Problem {
     let code = match &error {
         TableError::NoHeader => "file_empty",
