@@ -5,6 +5,8 @@
 //! * Where keys are configured, who is not signed in is led to the sign-in page, whatever they asked for.
 //! * A form that is sent (every `POST`) holds the token of its browser ([`Seal`](crate::console::tokens::Seal)), or nothing is done. Pages of
 //!   other sites and foreign host names were refused before ([`Origins`](crate::http::origin::Origins)).
+//!   A file is not read before that is known: the form that sends one has its token in the address ([`files::is_upload`]), as a file
+//!   may be long and the token of a part in it would be known only when it has begun to come.
 //! * What a page answers gets the headers that keep it to itself ([`page::secure`]), errors too.
 
 use std::time::Instant;
@@ -18,6 +20,7 @@ use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::console::cookies::{self, Cookie};
+use crate::console::files;
 use crate::console::flash::Flash;
 use crate::console::form::Form;
 use crate::console::page::{self, NewCookies, Rendered, SeeOther};
@@ -187,16 +190,26 @@ fn to_sign_in(request: &Request) -> Response {
 
 /// Reads the form of a request, which must hold the token of the browser that sends it.
 async fn with_form(app: &App, desk: &Desk, browser: &Token, request: Request) -> Result<Request, Problem> {
+    if files::is_upload(&request) {
+        let query = Form::parse(request.uri().query().unwrap_or_default().as_bytes())?;
+        return fits(desk, browser, &query).map(|()| request);
+    }
     let (parts, body) = request.into_parts();
     let asked = Request::from_parts(parts.clone(), body);
     let form = Form::parse(&body_of(asked, app, Media::Form).await?)?;
-    if !desk.seal.fits(browser, form.raw(TOKEN_FIELD).unwrap_or_default())? {
-        let detail = "the form is older than the service or of another browser; load its page again";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "form_outdated", detail));
-    }
+    fits(desk, browser, &form)?;
     let mut request = Request::from_parts(parts, Body::empty());
     request.extensions_mut().insert(form);
     Ok(request)
+}
+
+/// Whether what was sent holds the token of its browser.
+fn fits(desk: &Desk, browser: &Token, sent: &Form) -> Result<(), Problem> {
+    if desk.seal.fits(browser, sent.raw(TOKEN_FIELD).unwrap_or_default())? {
+        return Ok(());
+    }
+    let detail = "the form is older than the service or of another browser; load its page again";
+    Err(Problem::new(StatusCode::FORBIDDEN, "form_outdated", detail))
 }
 
 /// A request for the desk: what of it is needed to answer with a page whatever goes wrong, also before the guard.

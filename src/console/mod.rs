@@ -14,6 +14,7 @@
 
 pub mod assets;
 pub mod cookies;
+pub mod files;
 pub mod flash;
 pub mod form;
 pub mod guard;
@@ -32,6 +33,7 @@ use axum::routing::get;
 
 pub use guard::Asked;
 
+use crate::config::Store;
 use crate::http::state::App;
 
 /// Where the pages are.
@@ -40,7 +42,6 @@ pub const ROOT: &str = "/console";
 pub const ASSETS: &str = "/console/assets/";
 
 /// What the desk remembers between requests, all of it in memory: a restart signs everyone out.
-#[derive(Default)]
 pub struct Desk {
     /// Who is signed in.
     pub sessions: sign_in::Sessions,
@@ -48,6 +49,16 @@ pub struct Desk {
     pub seal: tokens::Seal,
     /// What was decided about many pairs at once, to be taken back.
     pub undo: undo::Undo,
+    /// Files of letters that somebody gave.
+    pub files: files::Files,
+}
+
+impl Desk {
+    /// Of a service that keeps its records so.
+    pub fn new(store: &Store) -> Self {
+        let files = files::Files::new(files::Folder::open(store));
+        Self { sessions: Default::default(), seal: Default::default(), undo: Default::default(), files }
+    }
 }
 
 /// Whether a path is of the desk.

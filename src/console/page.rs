@@ -64,6 +64,8 @@ pub enum Section {
     Inbox,
     /// A letter that is not stored.
     Check,
+    /// Files of letters.
+    Files,
     /// Finding records by words.
     Search,
     /// Matters of many, and people who write again.
@@ -74,13 +76,14 @@ pub enum Section {
 
 impl Section {
     /// All of them, in the order of the navigation.
-    pub const ALL: [Self; 5] = [Self::Inbox, Self::Check, Self::Search, Self::Groups, Self::Statistics];
+    pub const ALL: [Self; 6] = [Self::Inbox, Self::Check, Self::Files, Self::Search, Self::Groups, Self::Statistics];
 
     /// Its place below the collection's.
     pub fn path(self) -> &'static str {
         match self {
             Self::Inbox => "inbox",
             Self::Check => "check",
+            Self::Files => "files",
             Self::Search => "search",
             Self::Groups => "groups",
             Self::Statistics => "statistics",
@@ -92,6 +95,7 @@ impl Section {
         match self {
             Self::Inbox => words.inbox.title,
             Self::Check => words.check.title,
+            Self::Files => words.files.title,
             Self::Search => words.search.title,
             Self::Groups => words.groups.title,
             Self::Statistics => words.statistics.title,
@@ -225,8 +229,11 @@ pub fn with_query(place: &str, parameters: &[(&str, &str)]) -> String {
     if pairs.is_empty() { place.to_owned() } else { format!("{place}?{}", pairs.join("&")) }
 }
 
-/// The path and query of a page.
+/// The path and query of a page; without the query where that is the token of a form which sends a file.
 pub fn place(uri: &Uri) -> String {
+    if uri.query().is_some_and(|query| query.starts_with("token=")) {
+        return uri.path().to_owned();
+    }
     uri.path_and_query().map_or(ROOT, |place| place.as_str()).to_owned()
 }
 
@@ -315,6 +322,7 @@ pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
         (_, "group_too_large") => words.group_too_large,
         (_, "id_taken") => words.id_taken,
         (_, "nothing_to_undo") => words.nothing_to_undo,
+        (_, code) if code.starts_with("file_") => (words.file)(code),
         (403 | 421, _) => words.foreign,
         (404, "unknown_record") => words.unknown_record,
         (404, "unknown_collection") => words.unknown_collection,

@@ -210,6 +210,8 @@ enum Kind {
     Call,
     /// A page for people: has a permit and a deadline.
     Page,
+    /// A page that takes a file: has a permit, and as long as a file takes to come.
+    Upload,
     /// Probes, numbers, descriptions, files: answered whatever else goes on.
     Other,
 }
@@ -218,6 +220,7 @@ impl Kind {
     fn of(route: Option<&MatchedPath>) -> Self {
         match route.map(MatchedPath::as_str) {
             Some(route) if route.starts_with("/v1/") => Self::Call,
+            Some(console::files::ROUTE) => Self::Upload,
             Some(route) if console::is_page(route) => Self::Page,
             _ => Self::Other,
         }
@@ -249,7 +252,10 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
     if kind == Kind::Call {
         check_accept(request.headers())?;
     }
-    let deadline = app.limits.request_timeout();
+    let deadline = match kind {
+        Kind::Upload => console::files::UPLOAD_TIME.max(app.limits.request_timeout()),
+        _ => app.limits.request_timeout(),
+    };
     let in_time = tokio::time::timeout(deadline, async {
         let permit = permit(app).await?;
         let _counted = InFlight::count();

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 pub(crate) const COLLECTION: &str = "letters";
 /// Every page of the collection as one comes to it: the name of its picture, and its address. A new page of the desk is a line here; it
 /// is then read in both languages and at all sizes, and gone around with the keyboard.
-pub(crate) const PAGES: [(&str, &str); 8] = [
+pub(crate) const PAGES: [(&str, &str); 9] = [
     ("inbox", "inbox"),
     ("check", "check"),
+    ("files", "files"),
     ("search", "search"),
     ("case", "case/2024-03-109"),
     ("groups", "groups"),

@@ -180,6 +180,12 @@ impl Tab {
         self.with(place, "value", &json!({ "text": text }));
     }
 
+    /// Chooses a file of this machine in a field for files.
+    #[track_caller]
+    pub(crate) fn choose(&self, place: &str, path: &str) {
+        self.with(place, "value", &json!({ "text": path }));
+    }
+
     /// Types on the keyboard, wherever the focus is.
     #[track_caller]
     pub(crate) fn keys(&self, keys: &str) {

@@ -19,6 +19,10 @@ struct Said {
     collections: &'static str,
     inbox: &'static str,
     check: &'static str,
+    files: &'static str,
+    file_content: &'static str,
+    file_done: &'static str,
+    file_row: &'static str,
     search: &'static str,
     found: &'static str,
     next_page: &'static str,
@@ -52,6 +56,10 @@ const ZH: Said = Said {
     collections: "数据集",
     inbox: "筛重",
     check: "查重",
+    files: "批量查重",
+    file_content: "每一列是什么",
+    file_done: "下载结果文件",
+    file_row: "本文件第 3 行",
     search: "检索",
     found: "共 31 件",
     next_page: "下一页",
@@ -85,6 +93,10 @@ const EN: Said = Said {
     collections: "Collections",
     inbox: "Inbox",
     check: "Check",
+    files: "Check a file",
+    file_content: "Which column is what",
+    file_done: "Download the result",
+    file_row: "row 3 of this file",
     search: "Search",
     found: "31 found",
     next_page: "Next page",
@@ -129,6 +141,7 @@ fn walk(said: &'static Said, size: Size) {
     walk.screens_the_inbox();
     walk.reads_a_case_and_decides();
     walk.checks_and_registers();
+    walk.checks_a_file();
     walk.goes_wrong();
     walk.signs_out();
     let asked = assert_kept_to(&walk.tab, keyed.server.url());
@@ -348,6 +361,30 @@ impl Walk<'_> {
         self.read("check-registered");
         assert_eq!(self.records(), 32);
         letters::searchable(keyed, 32);
+    }
+
+    fn checks_a_file(&self) {
+        let Self { tab, said, .. } = self;
+        self.section(said.files);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("来信.csv");
+        let other = "二道桥的公共厕所已经关闭了两个月，附近的商户和游客都很不方便，请问什么时候重新开放。";
+        let text = format!("诉求内容,办理单位\n{LAMPS_AT_THE_DESK},甲局\n{other},乙局\n{other},丙局\n,丁局\n");
+        std::fs::write(&file, text).expect("a file");
+        tab.choose("#file", file.to_str().expect("a plain path"));
+        tab.press("main form button.main");
+        tab.sees(said.file_content);
+        self.read("file-columns");
+        tab.press("main form button.main");
+        tab.sees(said.file_done);
+        self.read("file-done");
+        let fetch = "const done = arguments[arguments.length - 1]; \
+                     fetch(location.href + '/result').then(answer => answer.text()).then(done)";
+        let result = tab.run_async(fetch, &json!([]));
+        let result = result.as_str().expect("a text");
+        assert_eq!(result.lines().count(), 5, "{result}");
+        assert!(result.contains(said.file_row), "{result}");
+        assert_eq!(self.records(), 32, "and nothing is stored");
     }
 
     fn records(&self) -> u64 {

@@ -36,6 +36,12 @@ impl Keyed {
         &self.keys[name]
     }
 
+    /// Where its records are.
+    #[allow(dead_code, reason = "not every test looks there")]
+    pub fn data(&self) -> std::path::PathBuf {
+        self._folder.path().join("data")
+    }
+
     /// Registers a letter.
     #[track_caller]
     pub fn put(&self, id: &str, content: &str) {

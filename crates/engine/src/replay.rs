@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::context::{Context, Subject};
 use crate::matcher::Matcher;
-use crate::{Error, Result};
+use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::Proposals;
 use doppel_core::record::{RecordId, Row};
@@ -155,6 +155,20 @@ impl Replay {
             matches.extend(case.judge(proposal, &record, &signatures));
         }
         Ok(Found { matches, truncated: case.proposals.truncated })
+    }
+}
+
+impl Engine {
+    /// An empty index that compares as the live generation of `collection` does now, by what it counted; `sketch_bytes` as in
+    /// [`Replay::new`].
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn replay(&self, collection: &CollectionName, sketch_bytes: usize) -> Result<Replay> {
+        let live = self.context(collection).await?;
+        let (state, profile) = (Arc::clone(&live.state), Arc::clone(&live.profile));
+        let context = Context::alone(state, profile, Arc::clone(&live.frequencies), sketch_bytes);
+        Ok(Replay { matcher: Matcher::new(Arc::new(context)) })
     }
 }
 

@@ -4,7 +4,7 @@
 //! the number of the line on which it starts. A record with a quote that is not closed is refused, and the rows behind the line
 //! with that quote are read on, see [`records`].
 
-mod records;
+pub(crate) mod records;
 
 use std::io::{self, BufRead};
 
@@ -22,7 +22,7 @@ pub(super) struct CsvRows<R> {
 
 impl<R: BufRead> CsvRows<R> {
     pub(super) fn open(input: R, max: usize, needs_id: bool, nulls: &[String]) -> Result<Self, OpenError> {
-        let mut records = Records::new(input, max);
+        let mut records = Records::new(input, max, b',');
         let Some(Start { fault, .. }) = records.next_record()? else {
             return Err(OpenError::Header("is empty: the first line must name the columns".into()));
         };

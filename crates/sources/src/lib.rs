@@ -8,6 +8,7 @@
 mod csv;
 mod jsonl;
 pub mod lines;
+pub mod tables;
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;

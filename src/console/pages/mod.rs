@@ -4,6 +4,7 @@ pub mod case;
 pub mod check;
 pub mod collections;
 pub mod decide;
+pub mod files;
 pub mod group;
 pub mod groups;
 pub mod inbox;
@@ -31,6 +32,7 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/case/{id}", get(case::show))
         .route("/console/{collection}/check", get(check::show).post(check::check))
         .route("/console/{collection}/register", post(check::register))
+        .merge(files::routes())
         .route("/console/{collection}/decide", post(decide::decide))
         .route("/console/{collection}/search", get(search::show))
         .route("/console/{collection}/groups", get(groups::show))

@@ -42,8 +42,16 @@ impl Csv {
 }
 
 /// A cell as it is written.
-fn written(cell: &str) -> String {
-    let guard = if cell.starts_with(FORMULA) { "'" } else { "" };
+pub fn written(cell: &str) -> String {
+    quoted(if cell.starts_with(FORMULA) { "'" } else { "" }, cell)
+}
+
+/// A cell as it is written into a file of somebody else's, whose own it is: it stays what it was.
+pub fn kept(cell: &str) -> String {
+    quoted("", cell)
+}
+
+fn quoted(guard: &str, cell: &str) -> String {
     if cell.contains(['"', ',', '\n', '\r']) {
         format!("\"{guard}{}\"", cell.replace('"', "\"\""))
     } else {

@@ -4,6 +4,7 @@ use doppel_core::collection::Role;
 use doppel_core::verdict::{ObjectKind, Relation, VerdictKind};
 use doppel_store::decisions::Judgement;
 
+use super::files;
 use super::groups::*;
 use super::tables::*;
 
@@ -56,6 +57,7 @@ pub(super) const WORDS: Words = Words {
         too_often: "Too many requests; please wait a moment.",
         unavailable: "The service cannot do this right now; please try again in a moment.",
         disk_full: "The disk is full: nothing can be stored; looking things up goes on.",
+        file: files::problem_en,
         internal: "The service failed. Please tell your administrator the request number.",
     },
     record: RecordWords {
@@ -226,6 +228,7 @@ pub(super) const WORDS: Words = Words {
         registered: "Registered.",
         unreadable_time: "The time cannot be read: it is kept as it is and is no time of submission.",
     },
+    files: files::EN,
     groups: GroupsWords {
         title: "Groups",
         tabs: "Lists",

@@ -5,12 +5,14 @@
 //! (初件, 重件, 同人, 相同信访事项, 相关信访事项, 筛重).
 
 mod en;
+mod files;
 mod groups;
 mod tables;
 mod zh;
 
 use axum::http::{HeaderMap, header};
 
+pub use files::*;
 pub use groups::*;
 pub use tables::*;
 

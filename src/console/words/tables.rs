@@ -4,6 +4,7 @@ use doppel_core::collection::Role;
 use doppel_core::verdict::{ObjectKind, Relation, VerdictKind};
 use doppel_store::decisions::Judgement;
 
+use super::files::FilesWords;
 use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
 
 /// All texts.
@@ -30,6 +31,8 @@ pub struct Words {
     pub case: CaseWords,
     /// A letter that is not stored.
     pub check: CheckWords,
+    /// Files of letters.
+    pub files: FilesWords,
     /// Lists of groups.
     pub groups: GroupsWords,
     /// One group.
@@ -128,6 +131,8 @@ pub struct ProblemWords {
     pub id_taken: &'static str,
     /// 409: what was done together cannot be taken back together any more.
     pub nothing_to_undo: &'static str,
+    /// What is wrong with a file that was given, by the code of the problem.
+    pub file: fn(&str) -> &'static str,
     /// 503: the search index is being opened.
     pub search_opening: &'static str,
     /// 429: too often.

@@ -4,6 +4,7 @@ use doppel_core::collection::Role;
 use doppel_core::verdict::{ObjectKind, Relation, VerdictKind};
 use doppel_store::decisions::Judgement;
 
+use super::files;
 use super::groups::*;
 use super::tables::*;
 
@@ -56,6 +57,7 @@ pub(super) const WORDS: Words = Words {
         too_often: "操作过于频繁，请稍后再试。",
         unavailable: "系统暂时无法处理，请稍后再试。",
         disk_full: "磁盘空间不足，暂时不能写入；查询不受影响。",
+        file: files::problem_zh,
         internal: "系统出错。请把请求编号告诉管理员。",
     },
     record: RecordWords {
@@ -226,6 +228,7 @@ pub(super) const WORDS: Words = Words {
         registered: "已登记。",
         unreadable_time: "时间无法识别，将按原文保存，不作为信访时间。",
     },
+    files: files::ZH,
     groups: GroupsWords {
         title: "群体",
         tabs: "榜单",

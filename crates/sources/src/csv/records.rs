@@ -1,4 +1,5 @@
-//! Records of comma-separated values, cut one at a time.
+//! Records of values separated by commas or another byte, cut one at a time. The file is any encoding in which the bytes of separators,
+//! quotes and line ends stand for nothing else: UTF-8 and GB18030 are.
 //!
 //! A value whose quote is not closed would take the rows behind it along: it is found out by the end of the file, by the bounds
 //! below, by a quote on a later line behind which neither a separator nor a line end stands (it opens a value of a row that was
@@ -10,9 +11,9 @@ use doppel_core::record::MAX_FIELDS;
 
 /// Most lines of one value: the longest petitions measured have some 20 kB, which in lines of 20 characters is 350. The fewer,
 /// the fewer rows an open quote may take along until a quote that seems to close it.
-pub(super) const MAX_FIELD_LINES: u64 = 1000;
+pub(crate) const MAX_FIELD_LINES: u64 = 1000;
 /// Most bytes of one value: as many as a service takes of a whole record unless told otherwise.
-pub(super) const MAX_FIELD_BYTES: usize = 1 << 20;
+pub(crate) const MAX_FIELD_BYTES: usize = 1 << 20;
 
 /// Most lines of one value that follow one another and each look like a row of the file: as many separators. The more separators,
 /// the fewer such lines are chance.
@@ -21,16 +22,16 @@ fn most_row_like_lines(separators: usize) -> u64 {
 }
 
 /// A record that was found.
-pub(super) struct Start {
+pub(crate) struct Start {
     /// The line on which it starts.
-    pub(super) line: u64,
+    pub(crate) line: u64,
     /// Why it has no values.
-    pub(super) fault: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
 }
 
 /// Why a record cannot be cut into values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// More bytes than may be held.
     TooLarge {
         /// Whether a quote is open.
@@ -47,7 +48,7 @@ pub(super) enum Fault {
 
 /// How it was found out that a quote is not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QuoteEnd {
+pub(crate) enum QuoteEnd {
     /// The file ends.
     File,
     /// The value has more than [`MAX_FIELD_LINES`] lines.
@@ -69,9 +70,10 @@ enum Ended {
 
 /// Cuts records, holding one at a time: no more than `max` bytes of its values, and of the file twice as many (quotes within
 /// values are doubled) and what was read ahead.
-pub(super) struct Records<R> {
+pub(crate) struct Records<R> {
     input: R,
-    pub(super) max: usize,
+    separator: u8,
+    pub(crate) max: usize,
     /// Bytes of the file: the record from `start` on, and what was read ahead.
     held: Vec<u8>,
     start: usize,
@@ -81,7 +83,7 @@ pub(super) struct Records<R> {
     /// Where the quote stands that was opened last: bytes behind `start`, and the line.
     quote: (usize, u64),
     /// The values of the record, one after the other.
-    pub(super) text: Vec<u8>,
+    pub(crate) text: Vec<u8>,
     /// Where each value ends in `text`.
     ends: Vec<usize>,
     /// Separators of the first record that could be cut: of every row, as a rule.
@@ -89,19 +91,19 @@ pub(super) struct Records<R> {
 }
 
 impl<R: BufRead> Records<R> {
-    pub(super) fn new(input: R, max: usize) -> Self {
+    pub(crate) fn new(input: R, max: usize, separator: u8) -> Self {
         let (held, text, ends) = (Vec::new(), Vec::new(), Vec::new());
-        Self { input, max, held, start: 0, at: 0, line: 1, quote: (0, 1), text, ends, separators: None }
+        Self { input, separator, max, held, start: 0, at: 0, line: 1, quote: (0, 1), text, ends, separators: None }
     }
 
     /// The values of the record just read.
-    pub(super) fn cells(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 
     /// Reads the next record; `None` at the end. Of one that cannot be cut, `text` holds the lines given up, if they may be held.
-    pub(super) fn next_record(&mut self) -> io::Result<Option<Start>> {
+    pub(crate) fn next_record(&mut self) -> io::Result<Option<Start>> {
         self.skip_line_ends()?;
         self.start = self.at;
         self.text.clear();
@@ -134,12 +136,13 @@ impl<R: BufRead> Records<R> {
         }
         loop {
             // Not quoted, or behind a closing quote: there quotes are text.
-            self.take_run(|byte| matches!(byte, b',' | b'\r' | b'\n'));
+            let separator = self.separator;
+            self.take_run(|byte| byte == separator || matches!(byte, b'\r' | b'\n'));
             if self.is_too_large() {
                 return Ok(Ended::Fault(Fault::TooLarge { quoted: false }));
             }
             let ended = match self.peek()? {
-                Some(b',') => Ended::Value,
+                Some(byte) if byte == self.separator => Ended::Value,
                 None | Some(b'\r' | b'\n') => Ended::Record,
                 Some(_) => continue,
             };
@@ -193,7 +196,9 @@ impl<R: BufRead> Records<R> {
                     self.text.push(b'"');
                 }
                 // On one line it is a text that holds a quote.
-                Some(byte) if lines > 0 && !matches!(byte, b',' | b'\r' | b'\n') => return open(QuoteEnd::Later),
+                Some(byte) if lines > 0 && byte != self.separator && !matches!(byte, b'\r' | b'\n') => {
+                    return open(QuoteEnd::Later);
+                }
                 _ => return Ok(None),
             }
         }
@@ -202,7 +207,7 @@ impl<R: BufRead> Records<R> {
     /// Whether what stands in the value from `line_start` on has as many separators as a row of the file, at least one.
     fn is_row_like(&self, line_start: Option<usize>) -> bool {
         let line = line_start.and_then(|start| self.text.get(start..));
-        let separators = line.map_or(0, |line| line.iter().filter(|byte| **byte == b',').count());
+        let separators = line.map_or(0, |line| line.iter().filter(|byte| **byte == self.separator).count());
         separators > 0 && self.separators == Some(separators)
     }
 

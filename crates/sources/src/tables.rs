@@ -1,0 +1,203 @@
+//! Tables as an office keeps them: CSV in any of the usual encodings, and workbooks (XLSX), row by row with all that stands in them.
+//!
+//! Unlike [`open`](crate::open) this reads for somebody who gets the same table back: each row has its place and all of its cells,
+//! also one that cannot be used, which says why ([`RowFault`]). Only blank lines of CSV are no rows. A file is read from its
+//! beginning as often as it is wanted; memory is bounded by the longest row, for a workbook by [`MOST_UNPACKED`].
+
+pub mod columns;
+mod encoding;
+mod sheet;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+pub use encoding::Encoding;
+
+/// Most bytes that a workbook may unpack to: its shared texts are in memory together while it is read. A workbook of 100,000 letters of
+/// usual length has about as many.
+pub const MOST_UNPACKED: u64 = 192 << 20;
+/// Most columns of a table: as many as a record may have fields.
+pub const MOST_COLUMNS: usize = 512;
+/// So many rows may stand above the one that names the columns: a title, who made the table, and when.
+const MOST_ABOVE: usize = 10;
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// The number that it is, in a workbook.
+    pub number: Option<f64>,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, number: None }
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableRow {
+    /// Its number, from 1: in a workbook the one that stands beside it, in CSV one for each row that is not a blank line.
+    pub number: u64,
+    /// Its cells, without the empty ones at its end in a workbook. Of a row that cannot be cut into cells the text as it stands.
+    pub cells: Vec<Cell>,
+    /// Why it cannot be used.
+    pub fault: Option<RowFault>,
+}
+
+/// Why a row cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowFault {
+    /// Some of its bytes are no text in the encoding of the file; they stand as U+FFFD in its cells.
+    Undecodable,
+    /// It is longer than may be held; its cells are not kept.
+    TooLong,
+    /// A quote begins a cell and is not closed.
+    OpenQuote,
+    /// Not as many cells as the header has.
+    WrongCount {
+        /// So many.
+        found: usize,
+        /// The header has so many.
+        expected: usize,
+    },
+}
+
+/// How a table is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Values separated by a byte.
+    Csv {
+        /// How its text is encoded.
+        encoding: Encoding,
+        /// The byte between two values.
+        separator: u8,
+    },
+    /// A sheet of a workbook.
+    Xlsx {
+        /// Its name.
+        sheet: String,
+    },
+}
+
+/// Why a file is no table that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// Nothing names columns.
+    #[error("the file has no row that names columns")]
+    NoHeader,
+    /// More than [`MOST_COLUMNS`].
+    #[error("more than {MOST_COLUMNS} columns")]
+    TooManyColumns,
+    /// An old workbook (`.xls`), or one with a password.
+    #[error("a workbook of an old format or with a password; save it as .xlsx without one")]
+    OldWorkbook,
+    /// A workbook that unpacks to more than [`MOST_UNPACKED`].
+    #[error("the workbook unpacks to more than {} MiB; save it as CSV", MOST_UNPACKED >> 20)]
+    TooLarge,
+    /// It is neither CSV nor a workbook.
+    #[error("neither text nor a workbook")]
+    Unknown,
+    /// The workbook is damaged.
+    #[error("the workbook is damaged")]
+    Damaged,
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What is known of a table before its rows are read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// How it is written.
+    pub layout: Layout,
+    /// What names the columns: the first row with two cells or more that say something, or with one where there is none such.
+    pub header: Vec<String>,
+    /// The number of that row; those above it are no data.
+    pub header_row: u64,
+    /// Bytes of the longest row that is held.
+    max: usize,
+}
+
+impl Table {
+    /// Finds out how the file at `path` is written, and reads what names its columns; rows of more than `max` bytes are not held. Reads
+    /// all of a CSV file once, for its encoding.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn open(path: &Path, max: usize) -> Result<Self, TableError> {
+        let mut head = [0; 8];
+        let read = read_up_to(&mut File::open(path)?, &mut head)?;
+        let layout = match &head[..read] {
+            [b'P', b'K', 3 | 5, ..] => Layout::Xlsx { sheet: sheet::first(path)? },
+            [0xd0, 0xcf, 0x11, 0xe0, ..] => return Err(TableError::OldWorkbook),
+            _ => text::layout(path)?,
+        };
+        let mut table = Self { layout, header: Vec::new(), header_row: 0, max };
+        let mut above: Vec<TableRow> = Vec::new();
+        table.each_of(path, |row| {
+            let is_header = said(&row) > 1 && row.fault.is_none();
+            above.push(row);
+            if is_header || above.len() > MOST_ABOVE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        let first = |least: usize| above.iter().position(|row| row.fault.is_none() && said(row) >= least);
+        let header = first(2).or_else(|| first(1)).ok_or(TableError::NoHeader)?;
+        let header = above.swap_remove(header);
+        if header.cells.len() > MOST_COLUMNS {
+            return Err(TableError::TooManyColumns);
+        }
+        table.header_row = header.number;
+        table.header = header.cells.into_iter().map(|cell| cell.text.trim().to_owned()).collect();
+        Ok(table)
+    }
+
+    /// Reads the rows of the file at `path` in their order, those above the header and itself included, until `seen` has enough.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn rows(&self, path: &Path, mut seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
+        let expected = self.header.len();
+        self.each_of(path, |mut row| {
+            if row.fault.is_none() && row.number > self.header_row && matches!(self.layout, Layout::Csv { .. }) {
+                let found = row.cells.len();
+                // Cells without a column are no matter as long as they say nothing.
+                let says_more = row.cells.iter().skip(expected).any(|cell| !cell.text.is_empty());
+                if found < expected || says_more {
+                    row.fault = Some(RowFault::WrongCount { found, expected });
+                }
+            }
+            seen(row)
+        })
+    }
+
+    fn each_of(&self, path: &Path, seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
+        match &self.layout {
+            Layout::Csv { encoding, separator } => text::rows(path, *encoding, *separator, self.max, seen),
+            Layout::Xlsx { sheet } => sheet::rows(path, sheet, self.max, seen),
+        }
+    }
+}
+
+/// How many cells of a row say something.
+fn said(row: &TableRow) -> usize {
+    row.cells.iter().filter(|cell| !cell.text.trim().is_empty()).count()
+}
+
+/// Reads until `to` is full or there is no more; how many bytes.
+fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    while count < to.len() {
+        match from.read(&mut to[count..])? {
+            0 => break,
+            read => count += read,
+        }
+    }
+    Ok(count)
+}

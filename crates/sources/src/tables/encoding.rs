@@ -1,0 +1,165 @@
+//! How the text of a file is encoded: found by its bytes, and decoded strictly.
+
+use std::io::{self, Read};
+
+use encoding_rs::{DecoderResult, GB18030, UTF_8};
+
+/// Bytes that are looked at together.
+const PIECE: usize = 1 << 16;
+/// What stands for half of a character that UTF-16 writes in two halves: no byte of UTF-8, so that its row is found not to be text.
+const NO_CHARACTER: u8 = 0xff;
+
+/// How text is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8.
+    Utf8,
+    /// UTF-8 behind a mark.
+    Utf8Mark,
+    /// UTF-16, the lower byte first, behind a mark.
+    Utf16Le,
+    /// UTF-16, the higher byte first, behind a mark.
+    Utf16Be,
+    /// GB18030, and with it GBK and GB2312: what Excel writes in Chinese.
+    Gb18030,
+}
+
+impl Encoding {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 | Self::Utf8Mark => "UTF-8",
+            Self::Utf16Le | Self::Utf16Be => "UTF-16",
+            Self::Gb18030 => "GB18030",
+        }
+    }
+
+    /// Finds the encoding of a whole file: by its mark, else UTF-8 where all of it is that, else whichever of UTF-8 and GB18030 has
+    /// fewer places that are no text in it. `None` for what is no text: it holds NUL.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn of(mut file: impl Read) -> io::Result<Option<Self>> {
+        let mut piece = vec![0; PIECE];
+        let mut read = super::read_up_to(&mut file, &mut piece)?;
+        match &piece[..read] {
+            [0xef, 0xbb, 0xbf, ..] => return Ok(Some(Self::Utf8Mark)),
+            [0xff, 0xfe, ..] => return Ok(Some(Self::Utf16Le)),
+            [0xfe, 0xff, ..] => return Ok(Some(Self::Utf16Be)),
+            _ => (),
+        }
+        let (mut utf8, mut gb) = (Faults::of(UTF_8), Faults::of(GB18030));
+        while read > 0 {
+            if piece[..read].contains(&0) {
+                return Ok(None);
+            }
+            utf8.look(&piece[..read], false);
+            gb.look(&piece[..read], false);
+            read = super::read_up_to(&mut file, &mut piece)?;
+        }
+        utf8.look(&[], true);
+        gb.look(&[], true);
+        Ok(Some(if utf8.count <= gb.count { Self::Utf8 } else { Self::Gb18030 }))
+    }
+
+    /// Bytes of its mark.
+    pub(super) fn mark(self) -> usize {
+        match self {
+            Self::Utf8Mark => 3,
+            Self::Utf16Le | Self::Utf16Be => 2,
+            Self::Utf8 | Self::Gb18030 => 0,
+        }
+    }
+
+    /// Decodes a value cut out of a file of this encoding ([`Transcoded`] where that is UTF-16); the text, and whether all of it was text.
+    pub(super) fn decode(self, bytes: &[u8]) -> (String, bool) {
+        let encoding = if self == Self::Gb18030 { GB18030 } else { UTF_8 };
+        let (text, faulty) = encoding.decode_without_bom_handling(bytes);
+        (text.into_owned(), !faulty)
+    }
+}
+
+/// Counts places that are no text.
+struct Faults {
+    decoder: encoding_rs::Decoder,
+    count: u64,
+    decoded: String,
+}
+
+impl Faults {
+    fn of(encoding: &'static encoding_rs::Encoding) -> Self {
+        Self {
+            decoder: encoding.new_decoder_without_bom_handling(),
+            count: 0,
+            decoded: String::with_capacity(4 * PIECE),
+        }
+    }
+
+    fn look(&mut self, mut bytes: &[u8], last: bool) {
+        loop {
+            self.decoded.clear();
+            let (result, read) = self.decoder.decode_to_string_without_replacement(bytes, &mut self.decoded, last);
+            bytes = &bytes[read..];
+            match result {
+                DecoderResult::InputEmpty => return,
+                DecoderResult::OutputFull => (),
+                DecoderResult::Malformed(..) => self.count += 1,
+            }
+        }
+    }
+}
+
+/// UTF-16 read as UTF-8; half characters become a byte that UTF-8 does not have.
+pub(super) struct Transcoded<R> {
+    input: R,
+    big: bool,
+    /// A first half that waits for its second.
+    half: Option<u16>,
+    out: Vec<u8>,
+    given: usize,
+}
+
+impl<R: Read> Transcoded<R> {
+    pub(super) fn new(input: R, big: bool) -> Self {
+        Self { input, big, half: None, out: Vec::new(), given: 0 }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let mut piece = [0; 1 << 13];
+        let read = super::read_up_to(&mut self.input, &mut piece)?;
+        (self.given, self.out) = (0, Vec::with_capacity(2 * read));
+        let units = piece[..read].chunks(2).map(|pair| match pair {
+            [a, b] if self.big => u16::from_be_bytes([*a, *b]),
+            [a, b] => u16::from_le_bytes([*a, *b]),
+            // Half a unit at the end of the file.
+            _ => 0xdfff,
+        });
+        let units: Vec<u16> = self.half.take().into_iter().chain(units).collect();
+        let is_whole = read < piece.len();
+        let mut units = units.as_slice();
+        if let ([before @ .., 0xd800..=0xdbff], false) = (units, is_whole) {
+            self.half = units.last().copied();
+            units = before;
+        }
+        for unit in char::decode_utf16(units.iter().copied()) {
+            match unit {
+                Ok(sign) => self.out.extend_from_slice(sign.encode_utf8(&mut [0; 4]).as_bytes()),
+                Err(_) => self.out.push(NO_CHARACTER),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Transcoded<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.given == self.out.len() {
+            self.fill()?;
+        }
+        let rest = &self.out[self.given..];
+        let count = rest.len().min(to.len());
+        to[..count].copy_from_slice(&rest[..count]);
+        self.given += count;
+        Ok(count)
+    }
+}

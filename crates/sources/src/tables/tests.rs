@@ -1,0 +1,187 @@
+//! Tables in the encodings and layouts in which offices write them.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use doppel_core::collection::Settings;
+use rust_xlsxwriter::{ExcelDateTime, Format, Workbook};
+
+use super::columns::{Target, guess};
+use super::*;
+
+const LONG: usize = 1 << 20;
+const TEXT: &str = "编号,标题,内容\r\n1,路灯,三号路的路灯不亮\r\n2,\"井盖,破损\",\"文昌巷口\n井盖裂开\"\r\n";
+
+fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+fn rows(table: &Table, path: &Path) -> Vec<TableRow> {
+    let mut rows = Vec::new();
+    table
+        .rows(path, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    rows
+}
+
+fn texts(row: &TableRow) -> Vec<&str> {
+    row.cells.iter().map(|cell| cell.text.as_str()).collect()
+}
+
+fn read(bytes: &[u8]) -> (Table, Vec<TableRow>) {
+    let file = file(bytes);
+    let table = Table::open(file.path(), LONG).unwrap();
+    let rows = rows(&table, file.path());
+    (table, rows)
+}
+
+fn utf16(text: &str, big: bool) -> Vec<u8> {
+    let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+    units.flat_map(|unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() }).collect()
+}
+
+#[test]
+fn every_usual_encoding_reads_the_same() {
+    let encodings = [
+        (TEXT.as_bytes().to_vec(), Encoding::Utf8),
+        ([b"\xef\xbb\xbf", TEXT.as_bytes()].concat(), Encoding::Utf8Mark),
+        (utf16(TEXT, false), Encoding::Utf16Le),
+        (utf16(TEXT, true), Encoding::Utf16Be),
+        (encoding_rs::GB18030.encode(TEXT).0.into_owned(), Encoding::Gb18030),
+    ];
+    for (bytes, expected) in encodings {
+        let (table, rows) = read(&bytes);
+        assert_eq!(table.layout, Layout::Csv { encoding: expected, separator: b',' });
+        assert_eq!(table.header, ["编号", "标题", "内容"], "{expected:?}");
+        assert_eq!((texts(&rows[1]), rows[1].number), (vec!["1", "路灯", "三号路的路灯不亮"], 2), "{expected:?}");
+        assert_eq!(texts(&rows[2]), ["2", "井盖,破损", "文昌巷口\n井盖裂开"], "{expected:?}");
+        assert_eq!(rows.len(), 3);
+    }
+}
+
+#[test]
+fn a_sign_of_four_bytes_stands_at_every_place_in_utf16() {
+    for begin in 4090..4100 {
+        let text = format!("a,b\n{},𠮷好\n", "x".repeat(begin));
+        for big in [false, true] {
+            let (_, rows) = read(&utf16(&text, big));
+            assert_eq!((rows[1].cells[1].text.as_str(), &rows[1].fault), ("𠮷好", &None), "{begin}");
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_no_text_is_named_and_the_others_are_read() {
+    let text = "编号,内容\n1,三号路的路灯不亮\n2,X\n3,文昌巷口井盖裂开\n";
+    let mut broken = text.as_bytes().to_vec();
+    let at = broken.iter().position(|byte| *byte == b'X').unwrap();
+    broken[at] = 0xff;
+    let mut gb = encoding_rs::GB18030.encode(text).0.into_owned();
+    let at = gb.iter().position(|byte| *byte == b'X').unwrap();
+    gb[at] = 0xff;
+    let mut wide = utf16(text, false);
+    let at = wide.iter().position(|byte| *byte == b'X').unwrap();
+    wide[at..at + 2].copy_from_slice(&0xd800_u16.to_le_bytes());
+    for bytes in [broken, gb, wide] {
+        let (table, rows) = read(&bytes);
+        let faults: Vec<_> = rows.iter().map(|row| row.fault.clone()).collect();
+        assert_eq!(faults, [None, None, Some(RowFault::Undecodable), None], "{:?}", table.layout);
+        assert_eq!((texts(&rows[1])[1], texts(&rows[3])[1]), ("三号路的路灯不亮", "文昌巷口井盖裂开"));
+    }
+}
+
+#[test]
+fn the_separator_is_found_or_said() {
+    for (text, separator) in [
+        ("a;b\n1;\"2,5\"\n", b';'),
+        ("a\tb\n1\t2,5\n", b'\t'),
+        ("sep=;\r\na;b\r\n1;2,5\r\n", b';'),
+        ("\"sep=;\"\r\na;b\r\n1;2,5\r\n", b';'),
+        ("登记表\na;b\n1;2,5\n", b';'),
+    ] {
+        let (table, rows) = read(text.as_bytes());
+        let Layout::Csv { separator: found, .. } = table.layout else { panic!("no text") };
+        assert_eq!((found, texts(rows.last().unwrap())), (separator, vec!["1", "2,5"]), "{text:?}");
+        assert_eq!(table.header, ["a", "b"]);
+    }
+    assert_eq!(read(b"content\none\n").0.header, ["content"]);
+}
+
+#[test]
+fn a_row_that_does_not_fit_the_header_is_kept_and_named() {
+    let (_, rows) = read(b"a,b\n1\n1,2,3\n1,2,,\n,\n1,\"open\n");
+    let faults: Vec<_> = rows[1..].iter().map(|row| row.fault.clone()).collect();
+    let wrong = |found| Some(RowFault::WrongCount { found, expected: 2 });
+    assert_eq!(faults, [wrong(1), wrong(3), None, None, Some(RowFault::OpenQuote)]);
+    assert_eq!(texts(&rows[2]), ["1", "2", "3"]);
+    assert_eq!(texts(&rows[5]), ["1,\"open"]);
+    let file = file(b"a,b\n1,12345678901234567890\n2,3\n");
+    let table = Table::open(file.path(), 10).unwrap();
+    let rows = self::rows(&table, file.path());
+    assert_eq!((&rows[1].fault, texts(&rows[2])), (&Some(RowFault::TooLong), vec!["2", "3"]));
+}
+
+#[test]
+fn a_workbook_is_read_as_it_shows() {
+    let mut book = Workbook::new();
+    book.add_worksheet();
+    let sheet = book.add_worksheet().set_name("登记 <表>").unwrap();
+    sheet.write(0, 0, "2024年来信登记表").unwrap();
+    for (column, name) in ["编号", "来信人", "登记时间", "已办", "内容"].iter().enumerate() {
+        sheet.write(2, column as u16, *name).unwrap();
+    }
+    let time = Format::new().set_num_format("yyyy-mm-dd hh:mm");
+    for (row, minute) in [(3, 5), (6, 59)] {
+        sheet.write(row, 0, 17).unwrap();
+        sheet.write(row, 1, 0.25).unwrap();
+        let moment = ExcelDateTime::from_ymd(2024, 2, 29).unwrap().and_hms(9, minute, 59).unwrap();
+        sheet.write_with_format(row, 2, &moment, &time).unwrap();
+        sheet.write(row, 3, true).unwrap();
+        sheet.write(row, 6, "外面").unwrap();
+    }
+    let mut bytes = Vec::new();
+    book.save_to_writer(io::Cursor::new(&mut bytes)).unwrap();
+    let (table, rows) = read(&bytes);
+    assert_eq!(table.layout, Layout::Xlsx { sheet: "登记 <表>".into() });
+    assert_eq!(
+        (table.header_row, table.header.as_slice()),
+        (3, &["编号", "来信人", "登记时间", "已办", "内容"].map(String::from)[..])
+    );
+    let numbers: Vec<u64> = rows.iter().map(|row| row.number).collect();
+    assert_eq!(numbers, [1, 3, 4, 7]);
+    assert_eq!(texts(&rows[2]), ["17", "0.25", "2024-02-29 09:05:59", "TRUE", "", "", "外面"]);
+    assert_eq!((texts(&rows[3])[2], rows[3].cells[0].number), ("2024-02-29 09:59:59", Some(17.0)));
+}
+
+#[test]
+fn what_is_no_table_is_told_apart() {
+    let error = |bytes: &[u8]| Table::open(file(bytes).path(), LONG).unwrap_err();
+    assert!(matches!(error(b""), TableError::NoHeader));
+    assert!(matches!(error(b"\n\n , \n"), TableError::NoHeader));
+    assert!(matches!(error(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), TableError::OldWorkbook));
+    assert!(matches!(error(b"\x89PNG\r\n\0\0"), TableError::Unknown));
+    assert!(matches!(error(b"PK\x03\x04 and no more"), TableError::Damaged));
+    assert!(matches!(error("a,".repeat(600).as_bytes()), TableError::TooManyColumns));
+}
+
+#[test]
+fn columns_are_guessed_by_name_and_none_twice() {
+    let settings = Settings::default();
+    let fields = ["title", "content", "user", "time"].map(String::from);
+    let guessed = |header: &[&str]| {
+        let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
+        guess(&header, &settings, &fields)
+    };
+    let field = |name: &str| Target::Field(name.into());
+    assert_eq!(
+        guessed(&["工单编号", "诉求标题", "诉求内容（必填）", "来电人", "来电时间", "办理单位", ""]),
+        [Target::Id, field("title"), field("content"), field("user"), field("time"), Target::Own, Target::Unused]
+    );
+    assert_eq!(guessed(&["Content", "内容", "ID", "编号"]), [field("content"), Target::Own, Target::Own, Target::Id]);
+    assert_eq!(guessed(&["备注", "备注"]), [Target::Unused, Target::Unused]);
+}

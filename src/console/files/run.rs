@@ -1,0 +1,392 @@
+//! A file is worked on: a thread reads its rows, tasks take several of them through the collection at once, a thread finishes them in
+//! their order and writes. Between them stand some tens of rows, however many there are.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
+use futures_util::{FutureExt, StreamExt};
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+use tokio::sync::mpsc;
+
+use super::folder::failed;
+use super::output::{Added, Output};
+use super::plan::{Earlier, Finding, Plan, Refusal};
+use super::upload::unreadable;
+use super::within::Within;
+use super::{End, Ended, Job, MOST_NAMED, State};
+use crate::console::words::{FilesWords, Words};
+use crate::http::observe::next_permit;
+use crate::http::problem::Problem;
+use crate::http::routes::records::{count_failure, count_registration};
+use crate::http::state::App;
+use crate::shutdown::Phase;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::{Match, VerdictKind};
+use doppel_engine::answers::{Outcome, Registration};
+use doppel_engine::idempotency::{IdempotencyKey, Under};
+use doppel_engine::replay::{Replay, Subjected};
+use doppel_engine::{Error, IfDuplicate, Position, Series};
+use doppel_sources::tables::{TableError, TableRow};
+use doppel_store::StoreError;
+
+/// Rows under way at once: enough to share the store's syncs, few beside those of people who wait.
+const MOST_UNDER_WAY: usize = 16;
+/// Rows that are read and not begun, and rows that are done and not written.
+const MOST_WAITING: usize = 16;
+/// What is remembered of texts while a file is compared with itself: the rows of the largest file, as a rule.
+const SKETCH_BYTES: usize = 16 << 20;
+/// What names the registrations of files, among those that callers name by keys of their own.
+const CALLER: &str = "a file of the desk";
+
+/// What became of a row.
+enum Outcomes {
+    /// It stands above the data.
+    Above,
+    /// It names the columns.
+    Header,
+    Refused(Refusal),
+    Checked {
+        row: Row,
+        subject: Box<Subjected>,
+        found: Box<Option<Match>>,
+    },
+    Registered(Box<Registration>),
+}
+
+type Done = Result<(TableRow, Outcomes), Problem>;
+
+/// Begins to work on a file as soon as it is its turn. `words` are those of the language of the file that is given back.
+pub fn start(app: &App, job: &Arc<Job>, plan: Plan, words: &'static Words) {
+    {
+        let mut state = job.state.lock();
+        if !matches!(*state, State::New) {
+            return;
+        }
+        *state = State::Waiting;
+        job.progress.lock().registers = plan.registers;
+    }
+    let (app, job) = (app.clone(), Arc::clone(job));
+    let writes = app.writes.clone();
+    writes.spawn(async move {
+        let ended = work(&app, &job, plan, words).await.unwrap_or_else(|problem| {
+            note_failure(&problem);
+            Ended { how: End::Failed(problem), result: None }
+        });
+        *job.input.lock() = None;
+        *job.state.lock() = State::Ended(ended);
+    });
+}
+
+fn note_failure(problem: &Problem) {
+    if let Some(cause) = problem.cause() {
+        tracing::error!(cause, "a file of the desk failed");
+    }
+}
+
+async fn work(app: &App, job: &Arc<Job>, plan: Plan, words: &'static Words) -> Result<Ended, Problem> {
+    let Some(desk) = &app.console else { return Err(Problem::internal("no desk")) };
+    let turn = desk.files.turns.clone();
+    let _turn = tokio::select! {
+        turn = turn.acquire_owned() => turn.map_err(|_| Problem::shutting_down())?,
+        () = job.stop.cancelled() => return Ok(Ended { how: End::Stopped, result: None }),
+        () = app.shutdown.reached(Phase::Draining) => return Err(Problem::shutting_down()),
+    };
+    *job.state.lock() = State::Running;
+    let folder = desk.files.folder.path()?.to_owned();
+    let file = desk.files.folder.file()?;
+    let replay = match plan.registers {
+        true => None,
+        false => Some(Arc::new(app.engine.replay(&job.collection, SKETCH_BYTES).await?)),
+    };
+    let (give_rows, rows) = mpsc::channel(MOST_WAITING);
+    let (give_done, done) = mpsc::channel(MOST_WAITING);
+    let reading = read(job, give_rows)?;
+    let finisher = Finisher { job: Arc::clone(job), words, folder, replay: replay.clone() };
+    let writing = tokio::task::spawn_blocking(move || finisher.finish(done, file));
+    let mut pump = Pump::new(app, job, plan, replay);
+    let stopped = pump.run(rows, give_done).await;
+    let crashed = |error| Problem::internal(format!("working on a file: {error}"));
+    let read = reading.await.map_err(crashed)?;
+    let (failure, file) = writing.await.map_err(crashed)?.map_err(failed)?;
+    let how = match (failure, read) {
+        (Some(problem), _) => End::Failed(problem),
+        (None, Err(error)) => End::Failed(unreadable(error)),
+        (None, Ok(())) if stopped => End::Stopped,
+        (None, Ok(())) => End::Whole,
+    };
+    if let End::Failed(problem) = &how {
+        note_failure(problem);
+    }
+    Ok(Ended { how, result: Some(Arc::new(file.into_temp_path())) })
+}
+
+/// Reads the rows, until nobody wants more.
+fn read(
+    job: &Arc<Job>,
+    give: mpsc::Sender<TableRow>,
+) -> Result<tokio::task::JoinHandle<Result<(), TableError>>, Problem> {
+    let input = job.input.lock().clone().ok_or_else(|| Problem::internal("a file was worked on before"))?;
+    let job = Arc::clone(job);
+    Ok(tokio::task::spawn_blocking(move || {
+        job.table.rows(&input, |row| match give.blocking_send(row) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        })
+    }))
+}
+
+/// Takes rows through the collection.
+struct Pump {
+    app: App,
+    job: Arc<Job>,
+    plan: Arc<Plan>,
+    replay: Option<Arc<Replay>>,
+    key: IdempotencyKey,
+    series: Series,
+    /// Of rows that are registered under ids of their own: which row has which.
+    ids: HashMap<[u8; 16], u64>,
+}
+
+impl Pump {
+    fn new(app: &App, job: &Arc<Job>, plan: Plan, replay: Option<Arc<Replay>>) -> Self {
+        let key = IdempotencyKey::new(CALLER, &job.hash);
+        let (ids, series) = (HashMap::new(), Series::default());
+        Self { app: app.clone(), job: Arc::clone(job), plan: Arc::new(plan), replay, key, series, ids }
+    }
+
+    /// Until all rows are done, or somebody stops it; whether they did.
+    async fn run(&mut self, mut rows: mpsc::Receiver<TableRow>, done: mpsc::Sender<Done>) -> bool {
+        let (stop, app) = (self.job.stop.clone(), self.app.clone());
+        let mut under_way: FuturesOrdered<BoxFuture<'static, Done>> = FuturesOrdered::new();
+        let (mut ended, mut stopped) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled(), if !ended => (ended, stopped) = (true, true),
+                () = app.shutdown.reached(Phase::Draining), if !ended => (ended, stopped) = (true, true),
+                Some(row) = under_way.next(), if !under_way.is_empty() => {
+                    if done.send(row).await.is_err() {
+                        return stopped;
+                    }
+                }
+                row = rows.recv(), if !ended && under_way.len() < MOST_UNDER_WAY => match row {
+                    Some(row) => under_way.push_back(self.begin(row).await),
+                    None => ended = true,
+                },
+                else => return stopped,
+            }
+        }
+    }
+
+    async fn begin(&mut self, row: TableRow) -> BoxFuture<'static, Done> {
+        let header = self.job.table.header_row;
+        if row.number <= header {
+            let what = if row.number == header { Outcomes::Header } else { Outcomes::Above };
+            return ready(Ok((row, what)));
+        }
+        let record = match self.plan.row(&row).and_then(|record| self.once(record, row.number)) {
+            Ok(record) => record,
+            Err(refusal) => return ready(Ok((row, Outcomes::Refused(refusal)))),
+        };
+        let Some(permit) = next_permit(self.app.clone(), record.json().len()).await else {
+            return ready(Err(Problem::shutting_down()));
+        };
+        let (app, job) = (self.app.clone(), Arc::clone(&self.job));
+        let task = match self.replay.clone() {
+            Some(replay) => app.writes.clone().spawn(async move {
+                let _permit = permit;
+                let outcome = check(&app, &job, replay, record).await;
+                settled(row, outcome)
+            }),
+            None => {
+                let (key, position) = (self.key.of_line(row.number), self.series.next_position());
+                app.writes.clone().spawn(async move {
+                    let _permit = permit;
+                    let outcome = register(&app, &job, record, key, position).await;
+                    settled(row, outcome)
+                })
+            }
+        };
+        async { task.await.unwrap_or_else(|error| Err(Problem::internal(format!("a row: {error}")))) }.boxed()
+    }
+
+    /// The record, unless it would be registered under the id of an earlier row: that would be gone.
+    fn once(&mut self, record: Row, number: u64) -> Result<Row, Refusal> {
+        let Some(id) = record.id().filter(|_| self.plan.registers) else { return Ok(record) };
+        match *self.ids.entry(short(id)).or_insert(number) {
+            first if first == number => Ok(record),
+            first => Err(Refusal::SameId(first)),
+        }
+    }
+}
+
+/// So much of a hash that no two ids have the same.
+fn short(id: &RecordId) -> [u8; 16] {
+    let hash: [u8; 32] = Sha256::digest(id.as_str()).into();
+    let mut short = [0; 16];
+    short.copy_from_slice(&hash[..16]);
+    short
+}
+
+fn ready(done: Done) -> BoxFuture<'static, Done> {
+    std::future::ready(done).boxed()
+}
+
+/// What is wrong with one row is said of it; what is wrong with the service ends the work.
+fn settled(row: TableRow, outcome: Result<Outcomes, Error>) -> Done {
+    match outcome {
+        Ok(outcome) => Ok((row, outcome)),
+        Err(Error::Invalid(violations)) => Ok((row, Outcomes::Refused(Refusal::of(&violations)))),
+        Err(Error::Store(StoreError::IdTaken(_))) => Ok((row, Outcomes::Refused(Refusal::Otherwise))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn check(app: &App, job: &Job, replay: Arc<Replay>, row: Row) -> Result<Outcomes, Error> {
+    let found = app.engine.check(&job.collection, row.clone(), false).await?.found;
+    let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
+    let (row, subject) = signing.await.map_err(|_| Error::Crashed)??;
+    Ok(Outcomes::Checked { row, subject: Box::new(subject), found: Box::new(found) })
+}
+
+async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position: Position) -> Result<Outcomes, Error> {
+    if let Some(id) = row.id() {
+        match app.engine.stored_row(&job.collection, id).await {
+            Ok(stored) if !stored.same_content(&row) => {
+                position.pass().await;
+                return Ok(Outcomes::Refused(Refusal::Stored));
+            }
+            Ok(_) | Err(Error::UnknownRecord(..)) => (),
+            Err(error) => {
+                position.pass().await;
+                return Err(error);
+            }
+        }
+    }
+    let (name, under) = (&job.collection, Under::Key(key));
+    let registered = app.engine.register_in_series(name, under, row, IfDuplicate::Keep, position).await;
+    match &registered {
+        Ok(registration) => count_registration(registration),
+        Err(Error::Invalid(_)) => (),
+        Err(error) => count_failure(&Problem::internal(error.to_string())),
+    }
+    registered.map(|registration| Outcomes::Registered(Box::new(registration)))
+}
+
+/// Finishes rows in their order, and writes them.
+struct Finisher {
+    job: Arc<Job>,
+    words: &'static Words,
+    folder: PathBuf,
+    replay: Option<Arc<Replay>>,
+}
+
+impl Finisher {
+    /// All rows that come; what ended them before their time, and the file with those that were done.
+    fn finish(
+        self,
+        mut done: mpsc::Receiver<Done>,
+        file: NamedTempFile,
+    ) -> io::Result<(Option<Problem>, NamedTempFile)> {
+        let mut output = Output::new(&self.job.table.layout, file, self.job.width)?;
+        let mut within = self.replay.clone().map(|replay| Within::new(replay, &self.folder)).transpose()?;
+        let mut numbers: HashMap<[u8; 16], u64> = HashMap::new();
+        let words = &self.words.files;
+        while let Some(done) = done.blocking_recv() {
+            let (row, outcome) = match done {
+                Ok(done) => done,
+                Err(problem) => return Ok((Some(problem), output.finish()?)),
+            };
+            let said = match outcome {
+                Outcomes::Above => {
+                    output.row(&row, None)?;
+                    continue;
+                }
+                Outcomes::Header => {
+                    output.row(&row, Some(&words.headings.map(str::to_owned)))?;
+                    continue;
+                }
+                Outcomes::Refused(refusal) => Err(refusal),
+                Outcomes::Checked { row: record, subject, found } => {
+                    let too_short = subject.signed().too_short;
+                    let earlier = match &mut within {
+                        Some(within) => within.place(row.number, &record, *subject)?,
+                        None => None,
+                    };
+                    Ok(Finding::checked(*found, earlier, too_short))
+                }
+                Outcomes::Registered(registration) => Ok(registered(*registration, row.number, &mut numbers)),
+            };
+            output.row(&row, Some(&added(self.words, words, &said)))?;
+            self.note(row.number, said);
+        }
+        Ok((None, output.finish()?))
+    }
+
+    fn note(&self, number: u64, said: Result<Finding, Refusal>) {
+        let mut progress = self.job.progress.lock();
+        progress.done += 1;
+        let finding = match said {
+            Ok(finding) => finding,
+            Err(refusal) => {
+                progress.refused += 1;
+                if progress.refusals.len() < MOST_NAMED {
+                    progress.refusals.push((number, refusal));
+                }
+                return;
+            }
+        };
+        match finding.kind {
+            VerdictKind::ExactDuplicate => progress.exact += 1,
+            VerdictKind::NearDuplicate => progress.near += 1,
+            VerdictKind::Original => progress.original += 1,
+            VerdictKind::TooShort => progress.too_short += 1,
+        }
+        progress.created += u64::from(finding.registered.is_some_and(|(_, is_new)| is_new));
+    }
+}
+
+/// What registering found. `numbers` are the rows of the file by their ids.
+fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8; 16], u64>) -> Finding {
+    let verdict = registration.verdict;
+    let similar = |id: &RecordId| verdict.similar.iter().find(|found| found.id == *id);
+    // Of several the one with the same text.
+    let exact = verdict.similar.iter().filter(|found| found.is_exact()).min_by_key(|found| found.seq);
+    let of = exact.map(|found| found.id.clone()).or(verdict.duplicate_of.clone());
+    let found = of.as_ref().and_then(similar);
+    let (similarity, relation) = (found.and_then(|found| found.similarity), found.and_then(|found| found.relation));
+    let of = of.map(|id| match numbers.get(&short(&id)) {
+        Some(row) => Earlier::Row(*row),
+        None => Earlier::Record(id),
+    });
+    let is_new = matches!(registration.outcome, Outcome::Created | Outcome::Replaced);
+    let registered = registration.id.map(|id| {
+        numbers.insert(short(&id), number);
+        (id, is_new)
+    });
+    Finding { kind: verdict.kind, of, similarity, relation, registered }
+}
+
+/// What is added to a row of the file.
+fn added(words: &Words, files: &FilesWords, said: &Result<Finding, Refusal>) -> Added {
+    match said {
+        Err(refusal) => [files.refused.to_owned(), String::new(), String::new(), (files.refusal)(refusal)],
+        Ok(finding) => {
+            let of = match &finding.of {
+                None => String::new(),
+                Some(Earlier::Record(id)) => id.to_string(),
+                Some(Earlier::Row(number)) => (files.row_of_file)(*number),
+            };
+            let similarity =
+                finding.similarity.map(|share| format!("{}%", crate::console::view::numbers::percent(share)));
+            let verdict = (words.record.verdict)(finding.kind).to_owned();
+            [verdict, of, similarity.unwrap_or_default(), (files.reason)(finding)]
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A file comes: streamed to disk within its bounds, then looked at.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::Multipart;
+use axum::extract::multipart::Field;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+use tokio_util::sync::CancellationToken;
+
+use super::folder::failed;
+use super::{Files, Job, MOST_BYTES, Progress, SAMPLES, State, too_many};
+use crate::console::tokens::Token;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_sources::tables::{Table, TableError, TableRow};
+
+/// What a form says around a file.
+const FORM_BYTES: u64 = 64 << 10;
+/// Longest name of a file that is shown, in characters.
+const NAME_CHARS: usize = 120;
+
+/// Refuses what says that it is too large before it comes.
+///
+/// # Errors
+/// 413.
+pub fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    match length {
+        Some(length) if length > MOST_BYTES + FORM_BYTES => {
+            Err(too_large().with_header(header::CONNECTION, HeaderValue::from_static("close")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn too_large() -> Problem {
+    let detail = format!("the file has more than {} MiB; divide it, or have it imported", MOST_BYTES >> 20);
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail)
+}
+
+/// Takes the file in a form, and keeps it.
+///
+/// # Errors
+/// 400, 408, 413; 422 with a code that says what is wrong with it; 503 where too many come or are worked on, 507.
+pub async fn take(
+    app: &App,
+    files: &Files,
+    owner: &str,
+    collection: CollectionName,
+    mut form: Multipart,
+) -> Result<Arc<Job>, Problem> {
+    let _place =
+        files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
+    let file = files.folder.file()?;
+    let max = app.limits.max_line_bytes;
+    while let Some(field) = next(form.next_field(), app).await? {
+        if field.name() != Some("file") {
+            continue;
+        }
+        let name: String = field.file_name().unwrap_or_default().chars().filter(|sign| !sign.is_control()).collect();
+        let (file, hash) = receive(field, file, app).await?;
+        let inspect = move || inspect(file, max).map(|seen| (seen, name, hash));
+        let looked = tokio::task::spawn_blocking(inspect).await;
+        let (seen, name, hash) = looked.map_err(|error| Problem::internal(format!("looking at a file: {error}")))??;
+        let name: String = name.rsplit(['/', '\\']).next().unwrap_or_default().chars().take(NAME_CHARS).collect();
+        return files.keep(Job {
+            id: Token::random()?.text()[..32].to_owned(),
+            owner: owner.to_owned(),
+            collection,
+            name,
+            table: seen.table,
+            rows: seen.rows,
+            width: seen.width,
+            samples: seen.samples,
+            hash,
+            made: Instant::now(),
+            input: Mutex::new(Some(Arc::new(seen.file.into_temp_path()))),
+            state: Mutex::new(State::New),
+            progress: Mutex::new(Progress::default()),
+            stop: CancellationToken::new(),
+        });
+    }
+    Err(wrong("file_missing", "no file was chosen"))
+}
+
+/// The next part of a form, which must go on coming.
+async fn next<T>(
+    part: impl Future<Output = Result<Option<T>, axum::extract::multipart::MultipartError>>,
+    app: &App,
+) -> Result<Option<T>, Problem> {
+    match tokio::time::timeout(app.limits.body_timeout(), part).await {
+        Ok(Ok(part)) => Ok(part),
+        Ok(Err(_)) => {
+            let detail = "the form broke off or is none; send it again";
+            Err(Problem::new(StatusCode::BAD_REQUEST, "malformed_body", detail))
+        }
+        Err(_) => {
+            let detail = format!("nothing came for {} ms; send it again", app.limits.body_timeout_ms);
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+        }
+    }
+}
+
+/// Writes a file to disk as it comes; its hash.
+async fn receive(mut field: Field<'_>, file: NamedTempFile, app: &App) -> Result<(NamedTempFile, String), Problem> {
+    let (mut file, mut hash, mut bytes) = (file, Sha256::new(), 0_u64);
+    while let Some(piece) = next(field.chunk(), app).await? {
+        bytes += piece.len() as u64;
+        if bytes > MOST_BYTES {
+            return Err(too_large());
+        }
+        hash.update(&piece);
+        // Pieces are some kilobytes, and go to the system's cache.
+        file.write_all(&piece).map_err(failed)?;
+    }
+    if bytes == 0 {
+        return Err(wrong("file_missing", "no file was chosen, or it is empty"));
+    }
+    file.flush().map_err(failed)?;
+    let hash: [u8; 32] = hash.finalize().into();
+    Ok((file, crate::config::auth::encode(&hash)))
+}
+
+/// What is seen of a file.
+struct Seen {
+    file: NamedTempFile,
+    table: Table,
+    rows: u64,
+    width: usize,
+    samples: Vec<TableRow>,
+}
+
+fn inspect(file: NamedTempFile, max: usize) -> Result<Seen, Problem> {
+    let path: &Path = file.path();
+    let table = Table::open(path, max).map_err(unreadable)?;
+    let (mut rows, mut width, mut samples) = (0, table.header.len(), Vec::new());
+    let counted = table.rows(path, |row| {
+        width = width.max(row.cells.len());
+        if row.number > table.header_row {
+            rows += 1;
+            if samples.len() < SAMPLES && row.fault.is_none() {
+                samples.push(row);
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    counted.map_err(unreadable)?;
+    if rows == 0 {
+        return Err(wrong("file_empty", "the file has no rows below the names of its columns"));
+    }
+    Ok(Seen { file, table, rows, width, samples })
+}
+
+fn wrong(code: &'static str, detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
+}
+
+/// What is told of a table that cannot be read.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+pub(super) fn unreadable(error: TableError) -> Problem {
+    let code = match &error {
+        TableError::NoHeader => "file_empty",
+        TableError::TooManyColumns => "file_columns",
+        TableError::OldWorkbook => "file_old",
+        TableError::TooLarge => return too_large(),
+        TableError::Unknown => "file_unknown_kind",
+        TableError::Damaged => "file_damaged",
+        TableError::Io(error) => return Problem::internal(format!("a file of the desk: {error}")),
+    };
+    wrong(code, error.to_string())
+}

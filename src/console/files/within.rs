@@ -1,0 +1,69 @@
+//! The rows of one file among one another: each is compared with those before it as the collection would compare them.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::profile::Digest;
+use doppel_core::verdict::Match;
+use doppel_engine::replay::{Earlier, Replay, Subjected};
+use doppel_store::Seq;
+
+/// A row that was placed: where its content is on disk.
+struct Kept {
+    number: u64,
+    at: u64,
+    length: usize,
+    digest: Digest,
+}
+
+/// Rows placed so far. In memory are their index and some fifty bytes of each; what they say is on disk.
+pub(super) struct Within {
+    replay: Arc<Replay>,
+    texts: File,
+    end: u64,
+    kept: Vec<Kept>,
+}
+
+impl Within {
+    /// With nothing placed; what rows say goes to a file without a name in `folder`.
+    pub(super) fn new(replay: Arc<Replay>, folder: &Path) -> io::Result<Self> {
+        Ok(Self { replay, texts: tempfile::tempfile_in(folder)?, end: 0, kept: Vec::new() })
+    }
+
+    /// Places the row of this number behind the others; of those before it the earliest with the same content, else the earliest that
+    /// matches.
+    pub(super) fn place(&mut self, number: u64, row: &Row, subject: Subjected) -> io::Result<Option<(u64, Match)>> {
+        let digest = subject.signed().digest;
+        let seq = Seq(self.kept.len() as u64 + 1);
+        let placed = self.replay.place(seq, subject).map_err(|error| io::Error::other(error.to_string()))?;
+        let replay = Arc::clone(&self.replay);
+        let found = replay.judge(placed, |seq| self.earlier(seq))?;
+        let text = row.json().as_bytes();
+        self.texts.write_all_at(text, self.end)?;
+        self.kept.push(Kept { number, at: self.end, length: text.len(), digest });
+        self.end += text.len() as u64;
+        let best = found.matches.into_iter().min_by_key(|found| (!found.is_exact(), found.seq));
+        Ok(best.map(|found| (self.kept[found.seq.0 as usize - 1].number, found)))
+    }
+
+    fn earlier(&self, seq: Seq) -> io::Result<Earlier> {
+        let Kept { number, at, length, digest } = &self.kept[seq.0 as usize - 1];
+        let mut text = vec![0; *length];
+        self.texts.read_exact_at(&mut text, *at)?;
+        let text = String::from_utf8(text).map_err(io::Error::other)?;
+        let signatures = match self.replay.needs_signatures() {
+            false => Vec::new(),
+            true => {
+                let row = Row::parse(text.as_bytes()).map_err(|_| io::Error::other("a row was damaged on disk"))?;
+                let subject = self.replay.sign(&row).map_err(|error| io::Error::other(error.to_string()))?;
+                subject.signed().signatures.clone()
+            }
+        };
+        let id = RecordId::new(&number.to_string()).map_err(io::Error::other)?;
+        Ok(Earlier { id, row: text.into(), digest: *digest, signatures })
+    }
+}

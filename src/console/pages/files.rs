@@ -1,0 +1,449 @@
+//! Check a file: it is given, its columns are named, it is worked on, it is taken home.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio_util::io::ReaderStream;
+
+use crate::console::Desk;
+use crate::console::files::{self, End, Ended, Job, MOST_BYTES, Plan, Progress, ROUTE, SAMPLES, output, upload};
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, SeeOther};
+use crate::console::view::numbers::count;
+use crate::console::view::row::RowReader;
+use crate::console::visitor::{Reading, Visitor};
+use crate::console::words::FilesWords;
+use crate::http::extract::InCollection;
+use crate::http::observe::arrival;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::{CollectionName, Role, Settings};
+use doppel_core::record::Row;
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::arrivals;
+use doppel_sources::tables::Layout;
+use doppel_sources::tables::columns::{Target, guess};
+
+/// Longest piece of a cell that is shown as a sample, in characters.
+const SAMPLE_CHARS: usize = 60;
+/// So many of the latest records show which fields are in use.
+const LATEST: usize = 8;
+
+/// Its routes.
+pub fn routes() -> Router<App> {
+    Router::new()
+        // Of its own bound: the file is never held.
+        .route(ROUTE, get(list).post(take).layer(DefaultBodyLimit::disable()))
+        .route("/console/{collection}/files/{file}", get(show))
+        .route("/console/{collection}/files/{file}/start", post(start))
+        .route("/console/{collection}/files/{file}/stop", post(stop))
+        .route("/console/{collection}/files/{file}/remove", post(remove))
+        .route("/console/{collection}/files/{file}/result", get(result))
+}
+
+#[derive(Template)]
+#[template(path = "files.html")]
+struct ListPage {
+    frame: Frame,
+    words: &'static FilesWords,
+    file_hint: String,
+    jobs: Vec<Line>,
+}
+
+/// A file in the list.
+struct Line {
+    href: String,
+    name: String,
+    rows: String,
+    how_far: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "file.html")]
+struct FilePage {
+    frame: Frame,
+    words: &'static FilesWords,
+    path: String,
+    name: String,
+    read_as: String,
+    columns: Option<ColumnsView>,
+    work: Option<WorkView>,
+}
+
+/// Which column is what.
+struct ColumnsView {
+    columns: Vec<ColumnView>,
+    options: Vec<(String, String)>,
+    may_register: bool,
+    registers: bool,
+    wrong: Option<String>,
+}
+
+struct ColumnView {
+    name: String,
+    samples: Vec<String>,
+    chosen: String,
+}
+
+/// How far the work is.
+struct WorkView {
+    how_far: &'static str,
+    is_busy: bool,
+    /// What it could not go on for.
+    problem: Option<&'static str>,
+    done: u64,
+    rows: u64,
+    progress: String,
+    numbers: Vec<(&'static str, String)>,
+    refusals: Vec<(u64, String)>,
+    refused_more: Option<String>,
+    /// What the link to the result says.
+    result: Option<String>,
+}
+
+fn desk(app: &App) -> Result<&Desk, Problem> {
+    app.console.as_ref().ok_or_else(|| Problem::internal("a page without a desk"))
+}
+
+fn path(job: &Job) -> String {
+    page::below(&job.collection, &format!("files/{}", job.id))
+}
+
+/// The file that a path names, if it is of the visitor.
+fn own(app: &App, visitor: &Visitor, collection: &CollectionName, id: &str) -> Result<Arc<Job>, Problem> {
+    desk(app)?.files.get(id, visitor.caller(), collection)
+}
+
+fn how_far(job: &Job, words: &FilesWords) -> &'static str {
+    match job.state() {
+        files::State::New => words.is_new,
+        files::State::Waiting => words.is_waiting,
+        files::State::Running => words.is_running,
+        files::State::Ended(Ended { how: End::Whole, .. }) => words.is_whole,
+        files::State::Ended(Ended { how: End::Stopped, .. }) => words.is_stopped,
+        files::State::Ended(Ended { how: End::Failed(_), .. }) => words.is_failed,
+    }
+}
+
+/// Shows the form, and the visitor's files.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn list(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+) -> Result<Response, Problem> {
+    app.engine.collection(&collection).await?;
+    let words = &visitor.words().files;
+    let jobs = desk(&app)?.files.of(visitor.caller(), &collection);
+    let line = |job: Arc<Job>| Line {
+        href: path(&job),
+        name: job.name.clone(),
+        rows: count(job.rows),
+        how_far: how_far(&job, words),
+    };
+    let page = ListPage {
+        frame: Frame::of(&visitor, &collection, Section::Files, words.title),
+        words,
+        file_hint: (words.file_hint)(MOST_BYTES >> 20),
+        jobs: jobs.into_iter().map(line).collect(),
+    };
+    page::html(StatusCode::OK, &page)
+}
+
+/// Takes a file.
+///
+/// # Errors
+/// 403, 404; those of [`upload::take`].
+pub async fn take(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    request: Request,
+) -> Result<Response, Problem> {
+    app.engine.collection(&collection).await?;
+    if !files::is_upload(&request) {
+        let detail = "send a file as multipart/form-data";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "file_missing", detail));
+    }
+    upload::check_length(request.headers())?;
+    let form = Multipart::from_request(request, &app).await.map_err(|_| {
+        Problem::new(StatusCode::BAD_REQUEST, "malformed_body", "the form is not multipart/form-data with a boundary")
+    })?;
+    let taking = upload::take(&app, &desk(&app)?.files, visitor.caller(), collection, form);
+    let job = arrival(&app, taking).await?;
+    Ok(SeeOther::to(path(&job)).into_response())
+}
+
+/// Shows which column is what, or how far the work is.
+///
+/// # Errors
+/// 403, 404.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let job = own(&app, &visitor, &collection, &id)?;
+    let columns = match job.state() {
+        files::State::New => {
+            let settings = app.engine.collection(&collection).await?.settings;
+            let fields = fields(&app, &collection, &settings, &job).await?;
+            let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+            let targets = guess(&job.table.header, &settings, &names);
+            Some(columns(&visitor, &job, &fields, &targets, false, None))
+        }
+        _ => None,
+    };
+    page::html(StatusCode::OK, &file_page(&visitor, &job, columns))
+}
+
+fn file_page(visitor: &Visitor, job: &Job, columns: Option<ColumnsView>) -> FilePage {
+    let words = &visitor.words().files;
+    let read_as = match &job.table.layout {
+        Layout::Csv { encoding, separator } => {
+            let separator = if *separator == b'\t' { "Tab".to_owned() } else { char::from(*separator).to_string() };
+            (words.read_as_text)(&count(job.rows), encoding.name(), &separator)
+        }
+        Layout::Xlsx { sheet } => (words.read_as_sheet)(&count(job.rows), sheet),
+    };
+    FilePage {
+        frame: Frame::of(visitor, &job.collection, Section::Files, job.name.clone()),
+        words,
+        path: path(job),
+        name: job.name.clone(),
+        read_as,
+        work: if columns.is_some() { None } else { Some(work(visitor, job)) },
+        columns,
+    }
+}
+
+/// The fields that a column may be: those that are in use, and those that are called like a column.
+async fn fields(
+    app: &App,
+    collection: &CollectionName,
+    settings: &Settings,
+    job: &Job,
+) -> Result<Vec<(String, Role)>, Problem> {
+    let latest = app.engine.arrivals(collection, &arrivals::Wanted::default(), None, LATEST).await?;
+    let rows = latest.items.iter().filter_map(|arrival| Row::parse(arrival.record.row.get().as_bytes()).ok());
+    let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
+    let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
+    let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
+    // Of what the latest letters lack, what is called like a column, else the first of its kind.
+    let (titles, in_use) = (settings.titles(), kinds.clone());
+    for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {
+        let kind = (field.role, field.role == Role::Text && !is_title);
+        if job.table.header.contains(&field.name) && !in_use.contains(&kind) {
+            fields.push((field.name.clone(), field.role));
+            kinds.push(kind);
+        }
+    }
+    let usual = RowReader::of(settings).form_fields(&[]);
+    let missing = usual.into_iter().filter(|field| !kinds.contains(&(field.role, field.is_long)));
+    fields.extend(missing.map(|field| (field.name, field.role)));
+    Ok(fields)
+}
+
+fn written(target: &Target) -> String {
+    match target {
+        Target::Id => "id".into(),
+        Target::Own => "own".into(),
+        Target::Unused => String::new(),
+        Target::Field(name) => format!("field:{name}"),
+    }
+}
+
+/// What a form says of a column.
+fn target(text: &str, settings: &Settings) -> Target {
+    match (text, text.strip_prefix("field:")) {
+        ("id", _) => Target::Id,
+        ("own", _) => Target::Own,
+        (_, Some(name)) if settings.fields.iter().any(|field| field.name == name) => Target::Field(name.into()),
+        _ => Target::Unused,
+    }
+}
+
+fn columns(
+    visitor: &Visitor,
+    job: &Job,
+    fields: &[(String, Role)],
+    targets: &[Target],
+    registers: bool,
+    wrong: Option<String>,
+) -> ColumnsView {
+    let words = visitor.words();
+    let mut options = vec![(String::new(), words.files.unused.to_owned()), ("id".into(), words.files.id.into())];
+    let named = |(name, role): &(String, Role)| {
+        (written(&Target::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
+    };
+    options.extend(fields.iter().map(named));
+    options.push(("own".into(), words.files.own.into()));
+    let sample = |at: usize| {
+        let cells = job.samples.iter().take(SAMPLES).map(move |row| row.cells.get(at));
+        cells.map(|cell| cell.map_or_else(String::new, |cell| shortened(&cell.text))).collect()
+    };
+    let column = |(at, (name, target)): (usize, (&String, &Target))| ColumnView {
+        name: if name.is_empty() { (words.files.unnamed)(at + 1) } else { name.clone() },
+        samples: sample(at),
+        chosen: written(target),
+    };
+    let columns = job.table.header.iter().zip(targets).enumerate().map(column).collect();
+    ColumnsView { columns, options, may_register: visitor.may_write(), registers, wrong }
+}
+
+fn shortened(text: &str) -> String {
+    crate::console::view::marked::beginning(text.trim(), SAMPLE_CHARS)
+}
+
+fn work(visitor: &Visitor, job: &Job) -> WorkView {
+    let all = visitor.words();
+    let (words, record) = (&all.files, &all.record);
+    let (state, progress) = (job.state(), job.progress());
+    let kinds = [
+        (VerdictKind::ExactDuplicate, progress.exact),
+        (VerdictKind::NearDuplicate, progress.near),
+        (VerdictKind::Original, progress.original),
+        (VerdictKind::TooShort, progress.too_short),
+    ];
+    let mut numbers: Vec<_> = kinds.into_iter().map(|(kind, number)| ((record.verdict)(kind), count(number))).collect();
+    numbers.push((words.refused, count(progress.refused)));
+    if progress.registers {
+        numbers.push((words.created, count(progress.created)));
+    }
+    let (result, problem) = match &state {
+        files::State::Ended(Ended { how, result }) => {
+            let says = match how {
+                End::Whole => words.download.to_owned(),
+                _ => (words.download_part)(&count(progress.done)),
+            };
+            let problem = match how {
+                End::Failed(problem) => Some(page::in_words(problem, &all.problem)),
+                _ => None,
+            };
+            (result.is_some().then_some(says), problem)
+        }
+        _ => (None, None),
+    };
+    let Progress { done, refused, refusals, .. } = progress;
+    let named = refusals.len();
+    WorkView {
+        how_far: how_far(job, words),
+        is_busy: matches!(state, files::State::Waiting | files::State::Running),
+        problem,
+        done,
+        rows: job.rows,
+        progress: (words.progress)(&count(done), &count(job.rows)),
+        numbers,
+        refusals: refusals.into_iter().map(|(number, refusal)| (number, (words.refusal)(&refusal))).collect(),
+        refused_more: (refused > named as u64).then(|| (words.refused_more)(named, &count(refused))),
+        result,
+    }
+}
+
+/// Begins to work on a file.
+///
+/// # Errors
+/// 403, also where it is to be registered and the key may not; 404. What is wrong with the columns is told on the page.
+pub async fn start(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Path((_, id)): Path<(String, String)>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let job = own(&app, &visitor, &collection, &id)?;
+    let registers = form.text("do") == Some("register");
+    if registers && !visitor.may_write() {
+        let detail = "the key does not have the scope \"write\", which registering needs";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
+    }
+    let settings = app.engine.collection(&collection).await?.settings;
+    let header = job.table.header.clone();
+    let said = |at: usize| form.raw(&format!("column.{at}")).unwrap_or_default();
+    let targets: Vec<Target> = (0..header.len()).map(|at| target(said(at), &settings)).collect();
+    let plan = Plan { targets, registers, header };
+    if let Err(wrong) = plan.check(&settings) {
+        let fields = fields(&app, &collection, &settings, &job).await?;
+        let wrong = Some((visitor.words().files.wrong_plan)(&wrong));
+        let columns = columns(&visitor, &job, &fields, &plan.targets, registers, wrong);
+        return page::html(StatusCode::UNPROCESSABLE_ENTITY, &file_page(&visitor, &job, Some(columns)));
+    }
+    files::start(&app, &job, plan, visitor.words());
+    Ok(SeeOther::to(path(&job)).into_response())
+}
+
+/// Stops the work after the rows that are under way.
+///
+/// # Errors
+/// 403, 404.
+pub async fn stop(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Path((_, id)): Path<(String, String)>,
+    _: Form,
+) -> Result<Response, Problem> {
+    let job = own(&app, &visitor, &collection, &id)?;
+    job.stop();
+    Ok(SeeOther::to(path(&job)).into_response())
+}
+
+/// Forgets a file.
+///
+/// # Errors
+/// 403, 404.
+pub async fn remove(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Path((_, id)): Path<(String, String)>,
+    _: Form,
+) -> Result<Response, Problem> {
+    let job = own(&app, &visitor, &collection, &id)?;
+    desk(&app)?.files.remove(&job);
+    Ok(SeeOther::to(page::below(&collection, Section::Files.path())).into_response())
+}
+
+/// Gives the file back.
+///
+/// # Errors
+/// 403, 404; 409 where there is nothing yet.
+pub async fn result(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let job = own(&app, &visitor, &collection, &id)?;
+    let files::State::Ended(Ended { how, result: Some(place) }) = job.state() else {
+        return Err(Problem::new(StatusCode::CONFLICT, "file_unfinished", "there is no result of this file yet"));
+    };
+    let failed = |error| Problem::internal(format!("a file of the desk: {error}"));
+    let file = tokio::fs::File::open(&*place).await.map_err(failed)?;
+    let length = file.metadata().await.map_err(failed)?.len();
+    let (media, ending) = output::kind(&job.table.layout);
+    let words = &visitor.words().files;
+    let suffix = match how {
+        End::Whole => words.suffix.to_owned(),
+        _ => (words.suffix_part)(job.progress().done),
+    };
+    let stem = job.name.rsplit_once('.').map_or(job.name.as_str(), |(stem, _)| stem);
+    let name = page::segment(&format!("{stem}{suffix}.{ending}"));
+    let disposition = format!("attachment; filename=\"result.{ending}\"; filename*=UTF-8''{name}");
+    let disposition = HeaderValue::try_from(disposition).unwrap_or(HeaderValue::from_static("attachment"));
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(media)),
+        (header::CONTENT_LENGTH, HeaderValue::from(length)),
+        (header::CONTENT_DISPOSITION, disposition),
+    ];
+    Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
+}

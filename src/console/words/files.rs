@@ -1,0 +1,391 @@
+//! The texts of the pages that take files of letters, in each language.
+
+use doppel_core::verdict::{Relation, VerdictKind};
+use doppel_sources::tables::RowFault;
+
+use crate::console::files::output::ADDED;
+use crate::console::files::plan::{Earlier, WrongPlan};
+use crate::console::files::{Finding, MOST_BYTES, Refusal};
+use crate::console::view::numbers::percent;
+
+/// Files of letters.
+pub struct FilesWords {
+    /// The heading, and the name of the section.
+    pub title: &'static str,
+    /// What it is for.
+    pub hint: &'static str,
+    /// The field.
+    pub file: &'static str,
+    /// What is taken.
+    pub file_hint: fn(u64) -> String,
+    /// The button.
+    pub give: &'static str,
+    /// The heading of the files that were given.
+    pub given: &'static str,
+    /// How long they are kept.
+    pub kept: &'static str,
+    /// There are none.
+    pub none: &'static str,
+    /// A column.
+    pub name: &'static str,
+    /// A column: how many rows.
+    pub rows: &'static str,
+    /// A column: how far it is.
+    pub how_far: &'static str,
+    /// The columns are to be chosen.
+    pub is_new: &'static str,
+    /// Waits for others.
+    pub is_waiting: &'static str,
+    /// Is worked on.
+    pub is_running: &'static str,
+    /// All rows are done.
+    pub is_whole: &'static str,
+    /// It was stopped.
+    pub is_stopped: &'static str,
+    /// It could not go on.
+    pub is_failed: &'static str,
+    /// How the file is written: so many rows, as a text of an encoding.
+    pub read_as_text: fn(&str, &str, &str) -> String,
+    /// The same of a sheet of a workbook.
+    pub read_as_sheet: fn(&str, &str) -> String,
+    /// The heading over the columns.
+    pub columns: &'static str,
+    /// What to do there.
+    pub columns_hint: &'static str,
+    /// A column of the file.
+    pub column: &'static str,
+    /// A column without a name.
+    pub unnamed: fn(usize) -> String,
+    /// What is in it.
+    pub samples: &'static str,
+    /// What it is.
+    pub is: &'static str,
+    /// It names the letter.
+    pub id: &'static str,
+    /// It is stored under its own name.
+    pub own: &'static str,
+    /// It is left out.
+    pub unused: &'static str,
+    /// What is to be done.
+    pub what: &'static str,
+    /// Nothing is stored.
+    pub check: &'static str,
+    /// Rows are stored.
+    pub register: &'static str,
+    /// What that does.
+    pub register_hint: &'static str,
+    /// The button.
+    pub start: &'static str,
+    /// Columns cannot be taken so.
+    pub wrong_plan: fn(&WrongPlan) -> String,
+    /// So many of so many rows.
+    pub progress: fn(&str, &str) -> String,
+    /// The button.
+    pub stop: &'static str,
+    /// Looks again, without scripts.
+    pub refresh: &'static str,
+    /// The heading of the numbers.
+    pub so_far: &'static str,
+    /// A number: rows that were not taken.
+    pub refused: &'static str,
+    /// A number: rows that are new records.
+    pub created: &'static str,
+    /// The heading of those rows.
+    pub refused_rows: &'static str,
+    /// So many are named of so many.
+    pub refused_more: fn(usize, &str) -> String,
+    /// A row, by its number.
+    pub row: &'static str,
+    /// The way to the file that is given back.
+    pub download: &'static str,
+    /// The same of a part.
+    pub download_part: fn(&str) -> String,
+    /// What it holds.
+    pub download_hint: &'static str,
+    /// Behind the name of the file that is given back.
+    pub suffix: &'static str,
+    /// The same of a part, with so many rows.
+    pub suffix_part: fn(u64) -> String,
+    /// The button that forgets it.
+    pub remove: &'static str,
+    /// To the list.
+    pub back: &'static str,
+    /// The names of the columns that are added.
+    pub headings: [&'static str; ADDED],
+    /// A row of the same file.
+    pub row_of_file: fn(u64) -> String,
+    /// What was found, in a sentence.
+    pub reason: fn(&Finding) -> String,
+    /// Why a row was not taken, in a sentence.
+    pub refusal: fn(&Refusal) -> String,
+    /// Why, in a column.
+    pub why: &'static str,
+}
+
+pub(super) const ZH: FilesWords = FilesWords {
+    title: "批量查重",
+    hint: "交来一个表格文件，逐行查重，原表加上“结论、重复于、相似度、理由”四列后取回。",
+    file: "表格文件",
+    file_hint: |mib| {
+        format!("Excel 工作簿（.xlsx）或 CSV，最大 {mib} MB。CSV 的编码（UTF-8、GBK、UTF-16）和分隔符自动识别。")
+    },
+    give: "上传",
+    given: "交来的文件",
+    kept: "文件只有您这把密钥看得到，保留 24 小时；服务重新启动后即清除。",
+    none: "还没有文件。",
+    name: "文件",
+    rows: "行数",
+    how_far: "进度",
+    is_new: "待选列",
+    is_waiting: "排队中",
+    is_running: "处理中",
+    is_whole: "已完成",
+    is_stopped: "已停止",
+    is_failed: "未能完成",
+    read_as_text: |rows, encoding, separator| format!("共 {rows} 行。CSV 文件，编码 {encoding}，分隔符 {separator}。"),
+    read_as_sheet: |rows, sheet| format!("共 {rows} 行。读取工作表“{sheet}”，其他工作表不读取。"),
+    columns: "每一列是什么",
+    columns_hint: "已按列名推断，请核对前几行内容后再开始。",
+    column: "列名",
+    unnamed: |number| format!("第 {number} 列（无列名）"),
+    samples: "前三行",
+    is: "作为",
+    id: "编号",
+    own: "照原列名保存",
+    unused: "不用",
+    what: "做什么",
+    check: "只查重，不登记",
+    register: "查重并登记",
+    register_hint: "登记后各行成为库中的信访件。同一文件再次上传不会重复登记。",
+    start: "开始",
+    wrong_plan: |wrong| match wrong {
+        WrongPlan::Twice(name) => format!("有两列都作为“{name}”。请只选其中一列。"),
+        WrongPlan::NoText => "没有一列作为标题或内容，无从比对。请选择内容所在的列。".into(),
+    },
+    progress: |done, rows| format!("已处理 {done} 行，共 {rows} 行"),
+    stop: "停止",
+    refresh: "刷新进度",
+    so_far: "结果",
+    refused: "未处理",
+    created: "新登记",
+    refused_rows: "未处理的行",
+    refused_more: |named, all| format!("以上列出前 {named} 行，共 {all} 行；全部写在结果文件中。"),
+    row: "行号",
+    download: "下载结果文件",
+    download_part: |rows| format!("下载已处理的 {rows} 行"),
+    download_hint: "原有各列和行序不变，结论在最后四列。",
+    suffix: "-查重结果",
+    suffix_part: |rows| format!("-查重结果-未完成-前{rows}行"),
+    remove: "删除此文件",
+    back: "返回文件列表",
+    headings: ["结论", "重复于", "相似度", "理由"],
+    row_of_file: |number| format!("本文件第 {number} 行"),
+    reason: reason_zh,
+    refusal: refusal_zh,
+    why: "理由",
+};
+
+pub(super) const EN: FilesWords = FilesWords {
+    title: "Check a file",
+    hint: "Give a table of letters; each row is checked, and the table comes back with four more columns: verdict, repeats, similarity, reason.",
+    file: "Table",
+    file_hint: |mib| {
+        format!(
+            "An Excel workbook (.xlsx) or CSV, at most {mib} MB. Encoding (UTF-8, GBK, UTF-16) and separator of CSV are found."
+        )
+    },
+    give: "Upload",
+    given: "Files given",
+    kept: "Only your key sees them. They are kept for 24 hours, and gone when the service restarts.",
+    none: "No files yet.",
+    name: "File",
+    rows: "Rows",
+    how_far: "Progress",
+    is_new: "columns to be chosen",
+    is_waiting: "waiting",
+    is_running: "at work",
+    is_whole: "done",
+    is_stopped: "stopped",
+    is_failed: "could not be finished",
+    read_as_text: |rows, encoding, separator| format!("{rows} rows. CSV in {encoding}, separated by {separator}."),
+    read_as_sheet: |rows, sheet| format!("{rows} rows. The sheet “{sheet}” is read; other sheets are not."),
+    columns: "Which column is what",
+    columns_hint: "Guessed by the names. Compare with the first rows before you start.",
+    column: "Column",
+    unnamed: |number| format!("Column {number} (no name)"),
+    samples: "First three rows",
+    is: "Is",
+    id: "number",
+    own: "keep under its own name",
+    unused: "not used",
+    what: "What to do",
+    check: "Only check, store nothing",
+    register: "Check and register",
+    register_hint: "Each row becomes a record. The same file again registers nothing twice.",
+    start: "Start",
+    wrong_plan: |wrong| match wrong {
+        WrongPlan::Twice(name) => format!("Two columns are “{name}”. Choose one of them."),
+        WrongPlan::NoText => {
+            "No column is a title or a content: there is nothing to compare. Choose the column with the text.".into()
+        }
+    },
+    progress: |done, rows| format!("{done} of {rows} rows"),
+    stop: "Stop",
+    refresh: "Look again",
+    so_far: "Result",
+    refused: "not taken",
+    created: "registered anew",
+    refused_rows: "Rows not taken",
+    refused_more: |named, all| format!("The first {named} of {all}; all of them are in the file."),
+    row: "Row",
+    download: "Download the result",
+    download_part: |rows| format!("Download the {rows} rows done"),
+    download_hint: "All columns and rows as they came; what was found is in the last four columns.",
+    suffix: "-checked",
+    suffix_part: |rows| format!("-checked-incomplete-first-{rows}-rows"),
+    remove: "Delete this file",
+    back: "Back to the files",
+    headings: ["Verdict", "Repeats", "Similarity", "Reason"],
+    row_of_file: |number| format!("row {number} of this file"),
+    reason: reason_en,
+    refusal: refusal_en,
+    why: "Reason",
+};
+
+fn reason_zh(finding: &Finding) -> String {
+    let of = match &finding.of {
+        Some(Earlier::Record(id)) => format!("库中编号 {id} 的信访件"),
+        Some(Earlier::Row(number)) => format!("本文件第 {number} 行"),
+        None => "较早的信访件".into(),
+    };
+    let who = match finding.relation {
+        Some(Relation::Repeat) => "，来信人相同",
+        Some(Relation::Shared) => "，来信人不同",
+        None => "",
+    };
+    let said = match (finding.kind, finding.similarity) {
+        (VerdictKind::Original, _) => "没有找到相同的信访事项".into(),
+        (VerdictKind::TooShort, _) => "文字过短，只比对了是否完全相同，没有找到".into(),
+        (VerdictKind::ExactDuplicate, _) => format!("与{of}内容相同{who}"),
+        (VerdictKind::NearDuplicate, Some(share)) => format!("与{of}内容相近，相似度 {}%{who}", percent(share)),
+        (VerdictKind::NearDuplicate, None) => format!("与{of}内容相近{who}"),
+    };
+    match &finding.registered {
+        Some((id, true)) => format!("{said}。已登记，编号 {id}。"),
+        Some((id, false)) => format!("{said}。此前已登记，编号 {id}。"),
+        None => format!("{said}。"),
+    }
+}
+
+fn reason_en(finding: &Finding) -> String {
+    let of = match &finding.of {
+        Some(Earlier::Record(id)) => format!("record {id}"),
+        Some(Earlier::Row(number)) => format!("row {number} of this file"),
+        None => "an earlier record".into(),
+    };
+    let who = match finding.relation {
+        Some(Relation::Repeat) => ", by the same petitioner",
+        Some(Relation::Shared) => ", by another petitioner",
+        None => "",
+    };
+    let said = match (finding.kind, finding.similarity) {
+        (VerdictKind::Original, _) => "Nothing like it was found".into(),
+        (VerdictKind::TooShort, _) => "Too short: only compared for the same text, and none was found".into(),
+        (VerdictKind::ExactDuplicate, _) => format!("The same text as {of}{who}"),
+        (VerdictKind::NearDuplicate, Some(share)) => format!("Like {of}, similarity {}%{who}", percent(share)),
+        (VerdictKind::NearDuplicate, None) => format!("Like {of}{who}"),
+    };
+    match &finding.registered {
+        Some((id, true)) => format!("{said}. Registered as {id}."),
+        Some((id, false)) => format!("{said}. Registered before, as {id}."),
+        None => format!("{said}."),
+    }
+}
+
+fn refusal_zh(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Row(RowFault::Undecodable) => "有文字无法按文件的编码读出。请改正后重新上传。".into(),
+        Refusal::Row(RowFault::TooLong) => "这一行太长。请缩短后重新上传。".into(),
+        Refusal::Row(RowFault::OpenQuote) => {
+            "单元格开头的引号没有结束。请补上引号，或者把文字里的引号写成两个。".into()
+        }
+        Refusal::Row(RowFault::WrongCount { found, expected }) => {
+            format!("有 {found} 个单元格，表头有 {expected} 列。请检查分隔符和引号。")
+        }
+        Refusal::Empty => "所选各列都是空的。".into(),
+        Refusal::Invalid(code) if code == "no_content" => "标题和内容都是空的，无从比对。".into(),
+        Refusal::Invalid(code) if code == "invalid_id" => {
+            "编号不能用：须为 1 至 256 字节，不含控制字符，不以下划线开头。".into()
+        }
+        Refusal::Invalid(code) => format!("内容不符合要求（{code}）。"),
+        Refusal::SameId(number) => format!("编号与本文件第 {number} 行相同，没有登记。请改正编号。"),
+        Refusal::Stored => "库中已有编号相同、内容不同的信访件，没有登记，库中那件没有改动。请核对编号。".into(),
+        Refusal::Otherwise => "这个文件的这一行此前按另一种选列登记过，没有再次登记。".into(),
+    }
+}
+
+fn refusal_en(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Row(RowFault::Undecodable) => {
+            "Some of it is no text in the file's encoding. Mend it and upload again.".into()
+        }
+        Refusal::Row(RowFault::TooLong) => "The row is too long. Shorten it and upload again.".into(),
+        Refusal::Row(RowFault::OpenQuote) => {
+            "A quote begins a cell and is not closed. Close it, or double it where it is text.".into()
+        }
+        Refusal::Row(RowFault::WrongCount { found, expected }) => {
+            format!("{found} cells where the header has {expected}. Check separators and quotes.")
+        }
+        Refusal::Empty => "The chosen columns are all empty.".into(),
+        Refusal::Invalid(code) if code == "no_content" => {
+            "Title and content are empty: nothing can be compared.".into()
+        }
+        Refusal::Invalid(code) if code == "invalid_id" => {
+            "The number cannot be used: 1 to 256 bytes, no control characters, no underscore at its beginning.".into()
+        }
+        Refusal::Invalid(code) => format!("It cannot be taken ({code})."),
+        Refusal::SameId(number) => {
+            format!("Row {number} of this file has the same number; not registered. Mend the number.")
+        }
+        Refusal::Stored => {
+            "Another letter is stored under this number; not registered, and that one is unchanged. Check the number."
+                .into()
+        }
+        Refusal::Otherwise => {
+            "This row of this file was registered before with other columns; not registered again.".into()
+        }
+    }
+}
+
+pub(super) fn problem_zh(code: &str) -> &'static str {
+    const _: () = assert!(MOST_BYTES == 64 << 20, "the texts say so");
+    match code {
+        "file_too_large" => "文件太大（最大 64 MB，工作簿解压后最大 192 MB）。请分成几个文件，或者请管理员导入。",
+        "file_missing" => "没有选择文件，或者文件是空的。请选择文件后再上传。",
+        "file_empty" => "文件里没有数据。第一行须是列名，下面须有内容。",
+        "file_columns" => "列太多（最多 512 列）。请删去不用的列。",
+        "file_old" => "这是旧式工作簿（.xls）或加了密码的工作簿。请在 Excel 中另存为不带密码的 .xlsx。",
+        "file_unknown_kind" => "认不出这种文件。请交 Excel 工作簿（.xlsx）或 CSV。",
+        "file_damaged" => "工作簿已损坏，读不出来。请在 Excel 中打开并重新保存。",
+        "file_busy" => "正在处理的文件太多。请过一分钟再试。",
+        "file_unfinished" => "这个文件还没有结果。",
+        _ => "没有这个文件，或者已过保留时间。请重新上传。",
+    }
+}
+
+pub(super) fn problem_en(code: &str) -> &'static str {
+    match code {
+        "file_too_large" => {
+            "The file is too large (64 MB at most, 192 MB of an unpacked workbook). Divide it, or have it imported."
+        }
+        "file_missing" => "No file was chosen, or it is empty. Choose one and upload it.",
+        "file_empty" => "The file holds no data. Its first row names the columns, rows follow.",
+        "file_columns" => "Too many columns (512 at most). Remove those that are not used.",
+        "file_old" => "An old workbook (.xls), or one with a password. Save it in Excel as .xlsx without a password.",
+        "file_unknown_kind" => "This kind of file is not known. Give an Excel workbook (.xlsx) or CSV.",
+        "file_damaged" => "The workbook is damaged. Open it in Excel and save it again.",
+        "file_busy" => "Too many files are being worked on. Try again in a minute.",
+        "file_unfinished" => "There is no result of this file yet.",
+        _ => "There is no such file, or it is not kept any more. Upload it again.",
+    }
+}

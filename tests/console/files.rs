@@ -1,0 +1,341 @@
+//! Files of letters: a table goes in and comes back with what was found, row by row.
+
+use std::io::{Cursor, Read, Write};
+use std::time::{Duration, Instant};
+
+use calamine::{Data, Reader, Xlsx};
+use rust_xlsxwriter::Workbook;
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Keyed, LAMPS, Page};
+use crate::support::{Desk, TestServer};
+
+const ROADS: &str = "幸福小区门口的道路破损严重，雨天积水很深，老人出行困难，请有关部门尽快修复。";
+const FILES: &str = "/console/letters/files";
+
+/// Sends bytes as they are, and gives back what comes as it is: the status, the head, the body.
+fn raw(
+    server: &TestServer,
+    browser: &Browser<'_>,
+    method: &str,
+    path: &str,
+    more: &str,
+    body: &[u8],
+) -> (u16, String, Vec<u8>) {
+    let cookies: Vec<String> = browser.jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let host = server.url().trim_start_matches("http://").to_owned();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncookie: {}\r\n{more}\r\n",
+        cookies.join("; ")
+    );
+    let mut stream = server.connect();
+    let _ = stream.write_all(&[head.as_bytes(), body].concat());
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+    let head = String::from_utf8(answer[..end].to_vec()).expect("a head is text");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, head, answer[end + 4..].to_vec())
+}
+
+fn header<'h>(head: &'h str, name: &str) -> &'h str {
+    let line =
+        head.split("\r\n").find_map(|line| line.split_once(": ").filter(|(found, _)| found.eq_ignore_ascii_case(name)));
+    line.map_or("", |(_, value)| value)
+}
+
+fn multipart(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "--bound\r\ncontent-disposition: form-data; name=\"file\"; filename=\"{name}\"\r\ncontent-type: text/csv\r\n\r\n"
+    );
+    [head.as_bytes(), bytes, b"\r\n--bound--\r\n"].concat()
+}
+
+/// Sends a file to `action`.
+fn send(server: &TestServer, browser: &Browser<'_>, action: &str, name: &str, bytes: &[u8]) -> (u16, String, Vec<u8>) {
+    let body = multipart(name, bytes);
+    let more = format!("content-type: multipart/form-data; boundary=bound\r\ncontent-length: {}\r\n", body.len());
+    raw(server, browser, "POST", action, &more, &body)
+}
+
+/// Where the form on the page sends a file.
+fn action(page: &Page) -> String {
+    page.values("action").into_iter().find(|action| action.contains("?token=")).expect("a form for files")
+}
+
+/// Gives a file; the page where its columns are chosen.
+#[track_caller]
+fn give(server: &TestServer, browser: &mut Browser<'_>, name: &str, bytes: &[u8]) -> String {
+    let page = browser.open(FILES);
+    let (status, head, body) = send(server, browser, &action(&page), name, bytes);
+    assert_eq!(status, 303, "{head}\n{}", String::from_utf8_lossy(&body));
+    header(&head, "location").to_owned()
+}
+
+/// What the form says of the columns, as it was guessed.
+fn chosen(page: &Page) -> Vec<(String, String)> {
+    let selects = page.html.split("<select ").skip(1).map(|rest| rest.split("</select>").next().unwrap_or_default());
+    let value = |select: &str| {
+        let option = select.split("<option ").find(|option| option.contains("\" selected>")).unwrap_or_default();
+        option.split("value=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
+    };
+    selects.enumerate().map(|(at, select)| (format!("column.{at}"), value(select))).collect()
+}
+
+/// Begins with the columns as they were guessed.
+#[track_caller]
+fn begin(browser: &mut Browser<'_>, file: &str, what: &str) {
+    let page = browser.open(file);
+    let action = format!("{file}/start");
+    let fields: Vec<_> = page.form(&action).into_iter().chain(chosen(&page)).collect();
+    let begun = browser.post(&action, &fields, &[("do", what)]);
+    assert_eq!((begun.status, begun.header("location")), (303, file), "{}", begun.html);
+}
+
+/// The page of a file when it has ended.
+#[track_caller]
+fn ended(browser: &mut Browser<'_>, file: &str) -> Page {
+    let begun = Instant::now();
+    loop {
+        let page = browser.open(file);
+        if !page.html.contains("hx-trigger") {
+            return page;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", page.html);
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+fn result(server: &TestServer, browser: &Browser<'_>, file: &str) -> (String, Vec<u8>) {
+    let (status, head, body) = raw(server, browser, "GET", &format!("{file}/result"), "", b"");
+    assert_eq!(status, 200, "{head}");
+    (head, body)
+}
+
+/// Lines of a CSV whose cells hold neither quotes nor commas.
+fn lines(bytes: &[u8]) -> Vec<Vec<String>> {
+    let text = std::str::from_utf8(bytes).expect("UTF-8").strip_prefix('\u{feff}').expect("a mark");
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+fn records(keyed: &Keyed) -> usize {
+    let answer =
+        keyed.server.send_as(keyed.key("office"), "GET", "/v1/collections/letters/records?limit=1000", &Value::Null);
+    answer.json()["records"].as_array().or(answer.json()["items"].as_array()).expect("a list").len()
+}
+
+fn letters() -> String {
+    format!(
+        "工单编号,诉求标题,诉求内容,来电人\r\n1,路灯,{LAMPS},甲\r\n2,道路,{ROADS},乙\r\n3,道路,{ROADS},丙\r\n4,,好,丁\r\n\
+         5,,,戊\r\n6,少一格\r\n7,路灯,{LAMPS}请尽快处理。,=1+1\r\n"
+    )
+}
+
+#[test]
+fn every_row_comes_back_in_its_order_with_what_was_found_whatever_the_encoding() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut reader = keyed.signed_in("reader");
+    let text = letters();
+    for bytes in [text.clone().into_bytes(), encoding_rs::GB18030.encode(&text).0.into_owned()] {
+        let file = give(&keyed.server, &mut reader, "三月 来信.csv", &bytes);
+        let page = reader.open(&file);
+        let columns: Vec<String> = chosen(&page).into_iter().map(|(_, value)| value).collect();
+        assert_eq!(columns, ["id", "field:title", "field:content", "field:user"], "{}", page.html);
+        assert!(
+            page.html.contains("共 7 行") && page.html.contains("幸福小区门口") && !page.html.contains("register\"")
+        );
+        begin(&mut reader, &file, "check");
+        let page = ended(&mut reader, &file);
+        assert!(
+            page.html.contains("标题和内容都是空的") && page.html.contains("有 2 个单元格，表头有 4 列"),
+            "{}",
+            page.html
+        );
+        let (head, body) = result(&keyed.server, &reader, &file);
+        assert!(header(&head, "content-disposition").contains("%E4%B8%89%E6%9C%88%20"), "{head}");
+        let found = lines(&body);
+        let given = lines(&[b"\xef\xbb\xbf", text.as_bytes()].concat());
+        assert_eq!(found.len(), given.len());
+        for (found, given) in found.iter().zip(&given) {
+            assert_eq!(&found[..given.len()], &given[..], "the office's own cells stay as they came");
+            assert_eq!(found.len(), 8, "{found:?}");
+        }
+        let told: Vec<(&str, &str, &str)> =
+            found.iter().map(|line| (line[4].as_str(), line[5].as_str(), line[6].as_str())).collect();
+        assert_eq!(told[0], ("结论", "重复于", "相似度"));
+        assert_eq!((told[1].1, told[2].0), ("a", "初件"));
+        assert!(told[1].0.starts_with("重件"), "{told:?}");
+        assert_eq!((told[3].0, told[3].1), ("重件（全文相同）", "本文件第 3 行"));
+        assert_eq!((told[4].0, told[5].0, told[6].0), ("文字过短", "未处理", "未处理"));
+        assert!(told[7].0.starts_with("重件") && told[7].2.ends_with('%'), "{told:?}");
+        assert!(found[7][7].contains("编号 a"), "{:?}", found[7]);
+    }
+    assert_eq!(records(&keyed), 1, "nothing was registered");
+}
+
+#[test]
+fn a_workbook_comes_back_as_a_workbook() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut book = Workbook::new();
+    let sheet = book.add_worksheet().set_name("来信").expect("a name");
+    sheet.write(0, 0, "三月来信登记表").expect("a cell");
+    for (row, cells) in [["编号", "内容"], ["x1", LAMPS], ["x2", ROADS], ["x3", ROADS]].iter().enumerate() {
+        for (column, text) in cells.iter().enumerate() {
+            sheet.write(2 + row as u32, column as u16, *text).expect("a cell");
+        }
+    }
+    sheet.write(4, 3, 17.5).expect("a cell");
+    let mut bytes = Vec::new();
+    book.save_to_writer(Cursor::new(&mut bytes)).expect("a workbook");
+    let mut clerk = keyed.signed_in("desk");
+    let file = give(&keyed.server, &mut clerk, "来信.xlsx", &bytes);
+    begin(&mut clerk, &file, "check");
+    ended(&mut clerk, &file);
+    let (_, body) = result(&keyed.server, &clerk, &file);
+    let mut book: Xlsx<_> = Xlsx::new(Cursor::new(body)).expect("a workbook");
+    let range = book.worksheet_range("来信").expect("the sheet");
+    let text = |row, column| range.get_value((row, column)).map_or_else(String::new, ToString::to_string);
+    assert_eq!((text(0, 0), text(2, 1), text(4, 0)), ("三月来信登记表".into(), "内容".into(), "x2".into()));
+    assert_eq!(range.get_value((4, 3)), Some(&Data::Float(17.5)));
+    assert_eq!(
+        (text(2, 4), text(3, 5), text(4, 4), text(5, 5)),
+        ("结论".into(), "a".into(), "初件".into(), "本文件第 5 行".into())
+    );
+}
+
+#[test]
+fn registering_a_file_twice_makes_no_second_record() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    // Without ids, with ids, with an id that is another letter's and one that is given twice.
+    let plain = format!("内容,办理单位\n{LAMPS},城管局\n{ROADS},\n");
+    let named = format!(
+        "编号,内容\nn1,水管漏水多日无人维修请物业尽快处理一下\na,{ROADS}\nn1,井盖破损多日请派人更换不然很危险\n"
+    );
+    let mut reasons = Vec::new();
+    for _ in 0..2 {
+        for text in [&plain, &named] {
+            let file = give(&keyed.server, &mut clerk, "f.csv", text.as_bytes());
+            begin(&mut clerk, &file, "register");
+            ended(&mut clerk, &file);
+            let (_, body) = result(&keyed.server, &clerk, &file);
+            reasons.push(lines(&body));
+        }
+        assert_eq!(records(&keyed), 4);
+    }
+    assert!(reasons[0][1][5].contains("已登记，编号") && reasons[2][1][5].contains("此前已登记"), "{reasons:?}");
+    assert!(
+        reasons[1][2][5].contains("库中已有编号相同") && reasons[1][3][5].contains("与本文件第 2 行相同"),
+        "{reasons:?}"
+    );
+    let stored = keyed.server.send_as(keyed.key("reader"), "GET", "/v1/collections/letters/records/a", &Value::Null);
+    assert_eq!(stored.json()["row"], json!({ "content": LAMPS }), "nobody's letter was replaced");
+}
+
+#[test]
+fn only_who_may_gets_in_and_nothing_is_kept_otherwise() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let (mut reader, mut clerk) = (keyed.signed_in("reader"), keyed.signed_in("desk"));
+    let text = letters();
+    for path in [
+        FILES.to_owned(),
+        format!("{FILES}?token="),
+        format!("{FILES}?token={}", "0".repeat(64)),
+        action(&clerk.open(FILES)),
+    ] {
+        let (status, _, body) = send(&keyed.server, &reader, &path, "f.csv", text.as_bytes());
+        assert_eq!(status, 403, "{path}: {}", String::from_utf8_lossy(&body));
+    }
+    assert!(reader.open(FILES).html.contains("还没有文件"));
+    assert_eq!(std::fs::read_dir(keyed.data().join("desk-files")).expect("its folder").count(), 0);
+    // No other address takes such a body.
+    let token = action(&reader.open(FILES)).split_once('?').expect("a query").1.to_owned();
+    let (status, ..) = send(&keyed.server, &reader, &format!("/console/letters/check?{token}"), "f.csv", b"a");
+    assert_eq!(status, 415);
+
+    let file = give(&keyed.server, &mut reader, "f.csv", text.as_bytes());
+    assert_eq!(clerk.get(&file).status, 404, "it is somebody else's");
+    assert_eq!(raw(&keyed.server, &clerk, "GET", &format!("{file}/result"), "", b"").0, 404);
+    assert!(clerk.open(FILES).html.contains("还没有文件"));
+    let page = reader.open(&file);
+    let start = format!("{file}/start");
+    let fields: Vec<_> = page.form(&start).into_iter().chain(chosen(&page)).collect();
+    let refused = reader.post(&start, &fields, &[("do", "register")]);
+    assert_eq!(refused.status, 403, "{}", refused.html);
+    assert_eq!(reader.post(&start, &[], &[("do", "check")]).status, 403, "no token");
+    assert_eq!(raw(&keyed.server, &reader, "GET", &format!("{file}/result"), "", b"").0, 409);
+    let mut none = fields.clone();
+    none.iter_mut().filter(|(name, _)| name.starts_with("column.")).for_each(|(_, value)| value.clear());
+    let told = reader.post(&start, &none, &[("do", "check")]);
+    assert!(told.status == 422 && told.html.contains("无从比对"), "{}", told.html);
+    assert_eq!(records(&keyed), 1);
+
+    let removed = reader.post(&format!("{file}/remove"), &page.form(&format!("{file}/remove")), &[]);
+    assert_eq!((removed.status, reader.get(&file).status), (303, 404));
+    assert_eq!(std::fs::read_dir(keyed.data().join("desk-files")).expect("its folder").count(), 0);
+}
+
+#[test]
+fn what_cannot_be_taken_is_said_with_what_to_do() {
+    let desk = Desk::with("letters", &json!({}));
+    let mut clerk = Browser::new(&desk.server);
+    let page = clerk.open("/console/letters/files");
+    let action = action(&page);
+    for (bytes, told) in [
+        (&b""[..], "没有选择文件"),
+        (b"a,b\n", "没有数据"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "另存为"),
+        (b"\x89PNG\r\n\0\0", "认不出"),
+        (b"PK\x03\x04 torn", "已损坏"),
+    ] {
+        let (status, head, body) = send(&desk.server, &clerk, &action, "f", bytes);
+        let html = String::from_utf8_lossy(&body).into_owned();
+        assert!(status == 422 && html.contains(told), "{told}: {head}\n{html}");
+        assert!(!html.contains("token=") || !html.contains("lang=zh-CN&#38;token"), "{html}");
+    }
+    // Said before it comes.
+    let more = "content-type: multipart/form-data; boundary=bound\r\ncontent-length: 80000000\r\n";
+    let (status, _, body) = raw(&desk.server, &clerk, "POST", &action, more, b"--bound\r\n");
+    let html = String::from_utf8_lossy(&body).into_owned();
+    assert!(status == 413 && html.contains("请分成几个文件"), "{status} {html}");
+}
+
+#[test]
+fn names_are_text_and_a_stopped_file_says_so() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    let mut text = "编号,内容,<script>alert(1)</script>\n".to_owned();
+    for number in 0..4000 {
+        text += &format!(
+            "{number},{number}号楼的居民反映{}米外工地夜间施工噪声扰民已经{}天,<b>\n",
+            number * 7,
+            number % 31
+        );
+    }
+    let file = give(&keyed.server, &mut clerk, "../../<img src=x>.csv", text.as_bytes());
+    let page = clerk.open(&file);
+    assert!(page.html.contains("&#60;script&#62;alert") && !page.html.contains("<script>alert"), "{}", page.html);
+    assert!(page.html.contains("&#60;img src=x&#62;.csv") && !page.html.contains("<img") && !page.html.contains("../"));
+    begin(&mut clerk, &file, "check");
+    let form = clerk.open(&file).form(&format!("{file}/stop"));
+    assert_eq!(clerk.post(&format!("{file}/stop"), &form, &[]).status, 303);
+    let page = ended(&mut clerk, &file);
+    assert!(page.html.contains("已停止"), "{}", page.html);
+    if !page.html.contains("/result\"") {
+        return; // Stopped before its turn had come.
+    }
+    let (head, body) = result(&keyed.server, &clerk, &file);
+    let name = header(&head, "content-disposition");
+    assert!(name.contains("%E6%9C%AA%E5%AE%8C%E6%88%90") && !name.contains(".."), "{name}");
+    let found = lines(&body);
+    assert!(found.len() <= 4000, "{}", found.len());
+    for (number, line) in found[1..].iter().enumerate() {
+        assert_eq!(line[0], number.to_string());
+        assert_eq!(line.len(), 7);
+    }
+}
