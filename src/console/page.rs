@@ -70,11 +70,13 @@ pub enum Section {
     Groups,
     /// How much came in.
     Statistics,
+    /// Tasks and generations.
+    Work,
 }
 
 impl Section {
     /// All of them, in the order of the navigation.
-    pub const ALL: [Self; 5] = [Self::Inbox, Self::Check, Self::Search, Self::Groups, Self::Statistics];
+    pub const ALL: [Self; 6] = [Self::Inbox, Self::Check, Self::Search, Self::Groups, Self::Statistics, Self::Work];
 
     /// Its place below the collection's.
     pub fn path(self) -> &'static str {
@@ -84,6 +86,7 @@ impl Section {
             Self::Search => "search",
             Self::Groups => "groups",
             Self::Statistics => "statistics",
+            Self::Work => "work",
         }
     }
 
@@ -95,6 +98,7 @@ impl Section {
             Self::Search => words.search.title,
             Self::Groups => words.groups.title,
             Self::Statistics => words.statistics.title,
+            Self::Work => words.work.title,
         }
     }
 }
