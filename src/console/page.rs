@@ -70,13 +70,16 @@ pub enum Section {
     Groups,
     /// How much came in.
     Statistics,
+    /// What people decided against what was found.
+    Quality,
     /// Tasks and generations.
     Work,
 }
 
 impl Section {
     /// All of them, in the order of the navigation.
-    pub const ALL: [Self; 6] = [Self::Inbox, Self::Check, Self::Search, Self::Groups, Self::Statistics, Self::Work];
+    pub const ALL: [Self; 7] =
+        [Self::Inbox, Self::Check, Self::Search, Self::Groups, Self::Statistics, Self::Quality, Self::Work];
 
     /// Its place below the collection's.
     pub fn path(self) -> &'static str {
@@ -86,6 +89,7 @@ impl Section {
             Self::Search => "search",
             Self::Groups => "groups",
             Self::Statistics => "statistics",
+            Self::Quality => "quality",
             Self::Work => "work",
         }
     }
@@ -98,6 +102,7 @@ impl Section {
             Self::Search => words.search.title,
             Self::Groups => words.groups.title,
             Self::Statistics => words.statistics.title,
+            Self::Quality => words.quality.title,
             Self::Work => words.work.title,
         }
     }

@@ -10,4 +10,5 @@ mod forms;
 mod groups;
 mod pages;
 mod sign_in;
+mod tasks;
 mod work;

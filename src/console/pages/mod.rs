@@ -9,6 +9,7 @@ pub mod group;
 pub mod groups;
 pub mod inbox;
 pub mod pair;
+pub mod quality;
 pub mod regroup;
 pub mod regroup_plan;
 pub mod related;
@@ -44,6 +45,8 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
         .route("/console/{collection}/undo", post(regroup::undo))
         .route("/console/{collection}/statistics", get(statistics::show))
+        .route("/console/{collection}/quality", get(quality::show))
+        .route("/console/{collection}/quality/try", post(quality::try_out))
         .merge(work())
 }
 
