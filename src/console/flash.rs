@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::console::words::Words;
+use crate::console::words::{Words, WorkDone};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::decisions::Judgement;
@@ -24,6 +24,8 @@ pub enum Flash {
     Decided(Decided),
     /// Somebody decided about many pairs of a group.
     Regrouped(Regrouped),
+    /// Something was asked for on the page of tasks.
+    Work(WorkDone),
     /// Somebody took such decisions back.
     Undone {
         /// So many ...
@@ -81,6 +83,7 @@ impl Flash {
             Self::Registered => words.check.registered.into(),
             Self::Decided(decided) => (words.decide.done)(decided.judgement).into(),
             Self::Regrouped(Regrouped { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
+            Self::Work(done) => (words.work.done)(*done).into(),
             Self::Undone { done, of } => (words.regroup.undone)(*done, *of).into(),
         }
     }

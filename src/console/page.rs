@@ -72,11 +72,24 @@ pub enum Section {
     Groups,
     /// How much came in.
     Statistics,
+    /// What people decided against what was found.
+    Quality,
+    /// Tasks and generations.
+    Work,
 }
 
 impl Section {
     /// All of them, in the order of the navigation.
-    pub const ALL: [Self; 6] = [Self::Inbox, Self::Check, Self::Files, Self::Search, Self::Groups, Self::Statistics];
+    pub const ALL: [Self; 8] = [
+        Self::Inbox,
+        Self::Check,
+        Self::Files,
+        Self::Search,
+        Self::Groups,
+        Self::Statistics,
+        Self::Quality,
+        Self::Work,
+    ];
 
     /// Its place below the collection's.
     pub fn path(self) -> &'static str {
@@ -87,6 +100,8 @@ impl Section {
             Self::Search => "search",
             Self::Groups => "groups",
             Self::Statistics => "statistics",
+            Self::Quality => "quality",
+            Self::Work => "work",
         }
     }
 
@@ -99,6 +114,8 @@ impl Section {
             Self::Search => words.search.title,
             Self::Groups => words.groups.title,
             Self::Statistics => words.statistics.title,
+            Self::Quality => words.quality.title,
+            Self::Work => words.work.title,
         }
     }
 }

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use crate::config::auth::Scope;
 use crate::console::flash::Flash;
 use crate::console::words::{Language, Words};
-use crate::http::auth::{Needs, Read, Write};
+use crate::http::auth::{Admin, Needs, Read, Write};
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
@@ -71,6 +71,11 @@ impl Visitor {
         self.may(Scope::Write)
     }
 
+    /// Whether they may rebuild and switch indexes.
+    pub fn may_admin(&self) -> bool {
+        self.may(Scope::Admin)
+    }
+
     /// The name that a decision of theirs carries: the key's; without keys the one that they `gave`.
     pub fn by(&self, gave: Option<&str>) -> String {
         match &self.key {
@@ -101,6 +106,8 @@ pub struct Clerk<N>(pub Visitor, PhantomData<N>);
 pub type Reading = Clerk<Read>;
 /// A visitor who may decide and register.
 pub type Writing = Clerk<Write>;
+/// A visitor who may change collections.
+pub type Administering = Clerk<Admin>;
 
 impl<N> Deref for Clerk<N> {
     type Target = Visitor;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) const COLLECTION: &str = "letters";
 /// Every page of the collection as one comes to it: the name of its picture, and its address. A new page of the desk is a line here; it
 /// is then read in both languages and at all sizes, and gone around with the keyboard.
-pub(crate) const PAGES: [(&str, &str); 9] = [
+pub(crate) const PAGES: [(&str, &str); 12] = [
     ("inbox", "inbox"),
     ("check", "check"),
     ("files", "files"),
@@ -18,6 +18,9 @@ pub(crate) const PAGES: [(&str, &str); 9] = [
     ("groups", "groups"),
     ("group", "groups/2024-03-109"),
     ("statistics", "statistics"),
+    ("work", "work"),
+    ("quality", "quality"),
+    ("what-if", "quality?jaccard=0.9&containment=0.9&evidence=20"),
     ("error-record", "case/nobody"),
 ];
 /// What every letter says, so that one search finds more than fit on a page.

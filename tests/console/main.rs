@@ -11,4 +11,5 @@ mod forms;
 mod groups;
 mod pages;
 mod sign_in;
+mod tasks;
 mod work;

@@ -27,6 +27,7 @@ mod lookup;
 mod matcher;
 mod original;
 pub mod purge;
+pub mod quality;
 mod read_records;
 pub mod rebuild;
 mod rejudge;

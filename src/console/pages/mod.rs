@@ -3,18 +3,22 @@
 pub mod case;
 pub mod check;
 pub mod collections;
+pub mod compare;
 pub mod decide;
 pub mod files;
 pub mod group;
 pub mod groups;
 pub mod inbox;
 pub mod pair;
+pub mod quality;
 pub mod regroup;
 pub mod regroup_plan;
 pub mod related;
 pub mod search;
 pub mod sign_in;
 pub mod statistics;
+pub mod work;
+pub mod work_actions;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -43,4 +47,19 @@ pub fn routes() -> Router<App> {
         .route("/console/{collection}/groups/{id}/join", get(regroup::preview_join).post(regroup::join))
         .route("/console/{collection}/undo", post(regroup::undo))
         .route("/console/{collection}/statistics", get(statistics::show))
+        .route("/console/{collection}/quality", get(quality::show))
+        .route("/console/{collection}/quality/try", post(quality::try_out))
+        .merge(work())
+}
+
+/// Tasks and generations.
+fn work() -> Router<App> {
+    Router::new()
+        .route("/console/{collection}/work", get(work::show))
+        .route("/console/{collection}/work/now", get(work::now))
+        .route("/console/{collection}/work/rebuild", post(work_actions::rebuild))
+        .route("/console/{collection}/work/tasks/{task}/cancel", post(work_actions::cancel))
+        .route("/console/{collection}/work/generations/{generation}", get(compare::show))
+        .route("/console/{collection}/work/generations/{generation}/activate", post(work_actions::activate))
+        .route("/console/{collection}/work/generations/{generation}/discard", post(work_actions::discard))
 }

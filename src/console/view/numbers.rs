@@ -22,6 +22,19 @@ pub fn percent(share: f64) -> u8 {
     }
 }
 
+/// A number of bytes in the unit that leaves it at least 1 and below 1,024, with one digit behind the point: 12.3 MiB.
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if number < 1024 {
+        return format!("{number} B");
+    }
+    let (mut size, mut unit) = (number as f64 / 1024.0, 0);
+    while size >= 1023.95 && unit + 1 < UNITS.len() {
+        (size, unit) = (size / 1024.0, unit + 1);
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +45,15 @@ mod tests {
         for (number, text) in table {
             assert_eq!(count(number), text);
         }
+    }
+
+    #[test]
+    fn sizes_are_in_a_unit_that_leaves_few_digits() {
+        let table = [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_048_575, "1.0 MiB"), (3 << 29, "1.5 GiB")];
+        for (number, text) in table {
+            assert_eq!(bytes(number), text);
+        }
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
     }
 
     #[test]

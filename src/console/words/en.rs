@@ -343,4 +343,6 @@ pub(super) const WORDS: Words = Words {
         sampled: "Records counted for them",
         none: "Nothing came in.",
     },
+    work: super::work::EN,
+    quality: super::quality::EN,
 };

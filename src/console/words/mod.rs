@@ -7,14 +7,18 @@
 mod en;
 mod files;
 mod groups;
+mod quality;
 mod tables;
+mod work;
 mod zh;
 
 use axum::http::{HeaderMap, header};
 
 pub use files::*;
 pub use groups::*;
+pub use quality::*;
 pub use tables::*;
+pub use work::*;
 
 /// A language of the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

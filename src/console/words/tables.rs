@@ -6,6 +6,8 @@ use doppel_store::decisions::Judgement;
 
 use super::files::FilesWords;
 use super::groups::{GroupWords, GroupsWords, RegroupWords, StatisticsWords};
+use super::quality::QualityWords;
+use super::work::WorkWords;
 
 /// All texts.
 pub struct Words {
@@ -41,6 +43,10 @@ pub struct Words {
     pub regroup: RegroupWords,
     /// How much came in.
     pub statistics: StatisticsWords,
+    /// Tasks and generations.
+    pub work: WorkWords,
+    /// What people decided against what was found.
+    pub quality: QualityWords,
 }
 
 /// What stands around every page.

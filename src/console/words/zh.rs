@@ -335,4 +335,6 @@ pub(super) const WORDS: Words = Words {
         sampled: "统计所用件数",
         none: "这段时间里没有来件。",
     },
+    work: super::work::ZH,
+    quality: super::quality::ZH,
 };

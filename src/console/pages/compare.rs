@@ -1,0 +1,76 @@
+//! A generation compared with the one that answers: which pairs would come and go with it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::view::numbers::count;
+use crate::console::visitor::Reading;
+use crate::console::words::WorkWords;
+use crate::http::extract::InGeneration;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::answers::PairView;
+
+/// Examples of pairs gained and of pairs lost.
+const EXAMPLES: usize = 20;
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct Page {
+    frame: Frame,
+    words: &'static WorkWords,
+    title: String,
+    back: String,
+    shared: String,
+    parts: Vec<Part>,
+}
+
+/// Pairs that only one of the two finds.
+struct Part {
+    heading: &'static str,
+    count: String,
+    examples: Option<String>,
+    pairs: Vec<(String, String)>,
+}
+
+/// Shows the comparison. Reads the pairs of both generations and all decisions.
+///
+/// # Errors
+/// 403, 404; 409 for the generation that answers and for one that is not complete.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+) -> Result<Response, Problem> {
+    let found = app.engine.compare_generations(&collection, generation, EXAMPLES).await?;
+    let words = &visitor.words().work;
+    let title = (words.comparison)(found.generation.0, found.live.0);
+    let part = |heading, number: u64, pairs: &[PairView]| Part {
+        heading,
+        count: count(number),
+        examples: (number > pairs.len() as u64).then(|| (words.examples)(pairs.len())),
+        pairs: pairs.iter().map(|pair| link(&collection, pair)).collect(),
+    };
+    let page = Page {
+        frame: Frame::of(&visitor, &collection, Section::Work, title.clone()),
+        words,
+        title,
+        back: page::below(&collection, Section::Work.path()),
+        shared: count(found.shared),
+        parts: vec![
+            part(words.gained, found.gained, &found.gained_examples),
+            part(words.lost, found.lost, &found.lost_examples),
+        ],
+    };
+    page::html(StatusCode::OK, &page)
+}
+
+/// The later record beside the earlier one.
+fn link(collection: &CollectionName, pair: &PairView) -> (String, String) {
+    let href = with_query(&page::case(collection, &pair.later), &[("with", pair.earlier.as_str())]);
+    (href, format!("{} · {}", pair.later, pair.earlier))
+}

@@ -1,0 +1,242 @@
+//! Quality: what people decided against what was found, and what other thresholds would do. The engine counts, this draws.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+use crate::console::form::Form;
+use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::pages::work_actions;
+use crate::console::view::chart::{Part, STACK_WIDTH, stacks};
+use crate::console::view::numbers::{count, percent};
+use crate::console::visitor::{Administering, Reading};
+use crate::console::words::{QualityWords, WorkDone};
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_core::violation::Violation;
+use doppel_engine::quality::{BANDS, Example, MOST_DECISIONS, MOST_NUMBERS, Quality, Said, Thresholds, WhatIf};
+use doppel_engine::tasks::{Reindex, Work};
+
+/// The largest least evidence, as in the settings of a collection.
+const MOST_EVIDENCE: f64 = 1000.0;
+
+#[derive(Template)]
+#[template(path = "quality.html")]
+struct Page {
+    frame: Frame,
+    words: &'static QualityWords,
+    place: String,
+    partial: Option<String>,
+    precision: Option<String>,
+    missed: Option<String>,
+    decided: Option<Chart>,
+    bands: Vec<Line>,
+    sum: Line,
+    recorded: Option<Chart>,
+    recorded_of: String,
+    recorded_partial: Option<String>,
+    recorded_bands: Vec<(String, String)>,
+    thresholds: Option<Fields>,
+    is_wrong: bool,
+    what_if: Option<Tried>,
+    may_admin: bool,
+}
+
+/// A picture of the bands.
+struct Chart {
+    stacks: Vec<Vec<Part>>,
+    title: String,
+    most: String,
+    /// Where the lower edge of each band is written.
+    edges: Vec<(usize, String)>,
+}
+
+/// A band of similarity.
+struct Line {
+    name: String,
+    same: String,
+    not_same: String,
+    share: String,
+    interval: String,
+}
+
+/// The thresholds as they stand in the form.
+struct Fields {
+    jaccard: String,
+    containment: String,
+    evidence: String,
+}
+
+/// What other thresholds would do.
+struct Tried {
+    sentences: Vec<String>,
+    lists: Vec<(&'static str, Vec<Pair>)>,
+}
+
+/// A pair to look at.
+struct Pair {
+    href: String,
+    name: String,
+    alike: String,
+    said: Option<&'static str>,
+}
+
+/// Shows all of it.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
+    let (asked, is_asked) = (thresholds(&form), form.text("jaccard").is_some());
+    let found = app.engine.quality(&collection, asked).await?;
+    let words = &visitor.words().quality;
+    let total: u64 = found.recorded.iter().sum();
+    let shown = found.what_if.as_ref().map(|tried| tried.thresholds).or(found.thresholds);
+    let page = Page {
+        frame: Frame::of(&visitor, &collection, Section::Quality, words.title),
+        words,
+        place: page::below(&collection, Section::Quality.path()),
+        partial: (!found.has_all_decisions).then(|| (words.not_all_decisions)(&count(MOST_DECISIONS as u64))),
+        precision: precision(&found.counts.found, words),
+        missed: found
+            .counts
+            .recall_at_most()
+            .map(|recall| (words.missed_are)(&count(found.counts.missed.same), &format!("{}%", percent(recall)))),
+        decided: decided_chart(&found, words),
+        bands: found.counts.bands.iter().enumerate().map(|(at, said)| line(band_name(at), said)).collect(),
+        sum: line(String::new(), &sum(&found.counts.bands)),
+        recorded: recorded_chart(&found.recorded, words),
+        recorded_of: (words.recorded_of)(&count(total)),
+        recorded_partial: (!found.has_all_recorded).then(|| (words.not_all_recorded)(&count(MOST_NUMBERS))),
+        recorded_bands: found.recorded.iter().enumerate().map(|(at, pairs)| (band_name(at), count(*pairs))).collect(),
+        thresholds: shown.map(fields),
+        is_wrong: is_asked && asked.is_none(),
+        what_if: found.what_if.as_ref().map(|tried| Tried::new(tried, &collection, words)),
+        may_admin: visitor.may_admin(),
+    };
+    page::html(StatusCode::OK, &page)
+}
+
+/// Builds a generation with other thresholds, beside the one that answers.
+///
+/// # Errors
+/// 403; 404 for an unknown collection; 422 where a threshold is none, or the collection does not verify.
+pub async fn try_out(
+    _: Administering,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    form: Form,
+) -> Result<Response, Problem> {
+    let invalid = |detail: &str| Problem::invalid(vec![Violation::new("/jaccard", "invalid_value", detail)]);
+    let asked = thresholds(&form).ok_or_else(|| invalid("give numbers in their ranges"))?;
+    let mut settings = app.engine.settings(&collection).await?;
+    let verify = settings.verify.as_ref().ok_or_else(|| invalid("the collection does not verify"))?;
+    settings.verify = Some(asked.over(verify));
+    let settings = Some(Box::new(settings));
+    let work = Work::Reindex(Reindex { settings, activate: false, keep_previous: true, records_per_second: None });
+    work_actions::begin(&app, &collection, work, WorkDone::Trying).await
+}
+
+/// The thresholds of a form; `None` where one is missing or outside its range.
+fn thresholds(form: &Form) -> Option<Thresholds> {
+    let number = |name: &str, most: f64| {
+        let number: f64 = form.text(name)?.parse().ok()?;
+        (0.0..=most).contains(&number).then_some(number)
+    };
+    Some(Thresholds {
+        jaccard: number("jaccard", 1.0)?,
+        containment: number("containment", 1.0)?,
+        evidence: number("evidence", MOST_EVIDENCE)?,
+    })
+}
+
+fn fields(thresholds: Thresholds) -> Fields {
+    let Thresholds { jaccard, containment, evidence } = thresholds;
+    Fields { jaccard: jaccard.to_string(), containment: containment.to_string(), evidence: evidence.to_string() }
+}
+
+fn band_name(at: usize) -> String {
+    format!("{:.1}–{:.1}", at as f64 / BANDS as f64, (at + 1) as f64 / BANDS as f64)
+}
+
+fn sum(bands: &[Said]) -> Said {
+    bands
+        .iter()
+        .fold(Said::default(), |sum, said| Said { same: sum.same + said.same, not_same: sum.not_same + said.not_same })
+}
+
+fn interval((low, high): (f64, f64)) -> String {
+    format!("{}–{}%", percent(low), percent(high))
+}
+
+fn precision(found: &Said, words: &QualityWords) -> Option<String> {
+    let (share, within) = found.precision()?;
+    let numbers = format!("{} / {}", count(found.same), count(found.total()));
+    Some((words.precision_is)(&numbers, &format!("{}%", percent(share)), &interval(within)))
+}
+
+fn line(name: String, said: &Said) -> Line {
+    let precision = said.precision();
+    Line {
+        name,
+        same: count(said.same),
+        not_same: count(said.not_same),
+        share: precision.map(|(share, _)| format!("{}%", percent(share))).unwrap_or_default(),
+        interval: precision.map(|(_, within)| interval(within)).unwrap_or_default(),
+    }
+}
+
+fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<Chart> {
+    let totals = columns.iter().map(|column| column.iter().map(|(_, number)| number).sum::<u64>());
+    let most = totals.max().filter(|most| *most > 0)?;
+    let edge = |at: usize| (at * STACK_WIDTH / BANDS, format!("{:.1}", at as f64 / BANDS as f64));
+    Some(Chart { stacks: stacks(columns), title, most: count(most), edges: (0..BANDS).map(edge).collect() })
+}
+
+/// `None` where nobody decided anything.
+fn decided_chart(found: &Quality, words: &QualityWords) -> Option<Chart> {
+    let columns: Vec<_> =
+        found.counts.bands.iter().map(|said| vec![("first", said.same), ("near", said.not_same)]).collect();
+    let all = sum(&found.counts.bands);
+    let said = format!("{} {}, {} {}", words.same, count(all.same), words.not_same, count(all.not_same));
+    chart(format!("{}: {said}", words.by_similarity), &columns)
+}
+
+/// `None` where nothing was found.
+fn recorded_chart(bands: &[u64], words: &QualityWords) -> Option<Chart> {
+    let columns: Vec<_> = bands.iter().map(|pairs| vec![("first", *pairs)]).collect();
+    chart(format!("{}: {}", words.recorded, count(bands.iter().sum())), &columns)
+}
+
+impl Tried {
+    fn new(tried: &WhatIf, collection: &CollectionName, words: &QualityWords) -> Self {
+        let WhatIf { decided, of_decided, recorded, of_recorded, missed_accepted, .. } = tried;
+        let [fall, of] = [decided.total(), *of_decided].map(count);
+        let [same, not_same] = [decided.same, decided.not_same].map(count);
+        let pair = |example: &Example| Pair {
+            href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
+            name: format!("{} · {}", example.later, example.earlier),
+            alike: (words.alike)(&format!("{:.2}", example.similarity)),
+            said: example.said.map(|same| if same { words.same } else { words.not_same }),
+        };
+        Self {
+            sentences: vec![
+                (words.decided_fall)([&fall, &of, &same, &not_same]),
+                (words.recorded_fall)(&count(*recorded), &count(*of_recorded)),
+                (words.missed_accepted)(&count(*missed_accepted)),
+            ],
+            lists: vec![
+                (words.falling, tried.falling.iter().map(pair).collect()),
+                (words.staying, tried.staying.iter().map(pair).collect()),
+            ],
+        }
+    }
+}

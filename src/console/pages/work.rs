@@ -1,0 +1,269 @@
+//! Tasks of a collection, the generations of its index, and how the service is: looked at here, changed in [`work_actions`].
+//!
+//! While something runs, the part that tells of it is asked for again every two seconds ([`now`]); when it has ended, the page is
+//! loaded anew, once.
+//!
+//! [`work_actions`]: crate::console::pages::work_actions
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+
+use crate::console::page::{self, Frame, Section, segment};
+use crate::console::view::numbers::{bytes, count};
+use crate::console::view::time::Clock;
+use crate::console::visitor::{Reading, Visitor};
+use crate::console::words::WorkWords;
+use crate::http::extract::InCollection;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::answers::Collection;
+use doppel_engine::generations::{Generation, Standing};
+use doppel_engine::tasks::Task;
+use doppel_store::tasks::TaskStatus;
+
+/// Tasks that have ended which are listed: the work of some months. The API lists a thousand.
+const MOST_ENDED: usize = 20;
+/// Longest reason of a failure that is shown, in characters.
+const MOST_REASON: usize = 1_000;
+/// Members of results that are shown as numbers.
+const FIGURES: [&str; 5] = ["generation", "records", "pairs", "unreadable", "deleted"];
+/// What loads the page anew.
+const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
+
+#[derive(Template)]
+#[template(path = "work.html")]
+struct Page {
+    frame: Frame,
+    words: &'static WorkWords,
+    place: String,
+    token: String,
+    running: Option<TaskLine>,
+    ended: Vec<TaskLine>,
+    has_more: bool,
+    generations: Vec<GenerationLine>,
+    is_outdated: bool,
+    may_admin: bool,
+    takes_writes: bool,
+    inactive: Vec<String>,
+    own: Vec<(&'static str, String)>,
+    all: Vec<(&'static str, String)>,
+    has_search: bool,
+}
+
+/// What is asked for again and again.
+#[derive(Template)]
+#[template(path = "work_now.html")]
+struct Part {
+    words: &'static WorkWords,
+    place: String,
+    token: String,
+    running: Option<TaskLine>,
+    may_admin: bool,
+}
+
+/// A task.
+struct TaskLine {
+    kind: &'static str,
+    status: &'static str,
+    class: &'static str,
+    phase: Option<&'static str>,
+    /// So many of so many, where that is known.
+    share: Option<(u64, u64)>,
+    progress: Option<String>,
+    pace: Option<String>,
+    notes: Vec<&'static str>,
+    figures: Vec<(&'static str, String)>,
+    times: Vec<(&'static str, String)>,
+    failed: Option<(&'static str, String)>,
+    is_stopping: bool,
+    cancel: String,
+}
+
+/// A generation.
+struct GenerationLine {
+    number: String,
+    stands: &'static str,
+    created: String,
+    /// Where it is activated, and what the button says.
+    activate: Option<(String, &'static str)>,
+    discard: Option<String>,
+    compare: Option<String>,
+}
+
+/// Shows all of it.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn show(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+) -> Result<Response, Problem> {
+    let found = app.engine.collection(&collection).await?;
+    let words = &visitor.words().work;
+    let clock = Clock::of(&found.settings.time_zone);
+    let place = page::below(&collection, Section::Work.path());
+    let mut tasks = app.engine.tasks().await?;
+    tasks.retain(|task| task.collection == collection);
+    let line = |task: &Task| TaskLine::new(task, words, &clock, &place);
+    let running = tasks.iter().find(|task| !task.status.is_finished()).map(line);
+    let mut ended = tasks.iter().filter(|task| task.status.is_finished());
+    let lines = ended.by_ref().take(MOST_ENDED).map(line).collect();
+    let generations = app.engine.generations(&collection).await?;
+    let page = Page {
+        frame: Frame::of(&visitor, &collection, Section::Work, words.title),
+        words,
+        token: visitor.form_token.clone(),
+        generations: generation_lines(&generations, found.generation.0, running.is_some(), (words, &clock, &place)),
+        running,
+        ended: lines,
+        has_more: ended.next().is_some(),
+        is_outdated: found.outdated,
+        may_admin: visitor.may_admin(),
+        takes_writes: app.engine.ready().await.is_ok(),
+        inactive: found.inactive_channels.iter().map(|one| (words.inactive)(&one.scheme, &one.reason)).collect(),
+        own: own_numbers(&app, &found, words).await?,
+        all: all_numbers(&app, words).await?,
+        has_search: app.search.is_some(),
+        place,
+    };
+    page::html(StatusCode::OK, &page)
+}
+
+/// The part that tells of the task that runs. Where none does any more, whoever follows loads the page anew. Reads no task that has
+/// ended.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn now(
+    visitor: Reading,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+) -> Result<Response, Problem> {
+    let clock = Clock::of(&app.engine.settings(&collection).await?.time_zone);
+    let words = &visitor.words().work;
+    let place = page::below(&collection, Section::Work.path());
+    let running = unfinished(&app, &collection).await?.map(|task| TaskLine::new(&task, words, &clock, &place));
+    let has_ended = running.is_none();
+    let (token, may_admin) = (visitor.form_token.clone(), Visitor::may_admin(&visitor));
+    let mut response = page::html(StatusCode::OK, &Part { words, place, token, running, may_admin })?;
+    if has_ended {
+        response.headers_mut().insert(HX_REFRESH, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+async fn unfinished(app: &App, collection: &CollectionName) -> Result<Option<Task>, Problem> {
+    let tasks = app.engine.unfinished_tasks().await?;
+    Ok(tasks.into_iter().find(|task| task.collection == *collection).map(Task::from))
+}
+
+/// By what a state is coloured; it is always written, too.
+fn class(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Enqueued | TaskStatus::Canceled => "short",
+        TaskStatus::Processing | TaskStatus::Succeeded => "first",
+        TaskStatus::Failed => "repeat",
+    }
+}
+
+impl TaskLine {
+    fn new(task: &Task, words: &'static WorkWords, clock: &Clock, place: &str) -> Self {
+        let runs = !task.status.is_finished();
+        let share = (runs && task.total > 0).then(|| (task.done.min(task.total), task.total));
+        let says = |name: &str, value: bool| task.request.get(name).and_then(|said| said.as_bool()) == Some(value);
+        let notes = [
+            (task.kind == "reindex" && says("activate", false)).then_some(words.beside),
+            (task.kind == "purge" && says("dry_run", true)).then_some(words.dry_run),
+        ];
+        let figure = |name: &&str| {
+            let number = task.result.get(*name)?.as_u64()?;
+            Some(((words.figure)(name)?, count(number)))
+        };
+        let times = [
+            (words.asked, Some(&task.created_at)),
+            (words.begun, task.started_at.as_ref()),
+            (words.finished, task.finished_at.as_ref()),
+        ];
+        let failed = task.error.as_ref().map(|error| {
+            let reason: String = error.chars().take(MOST_REASON).collect();
+            ((words.failed)(&task.kind), reason)
+        });
+        Self {
+            kind: (words.kind)(&task.kind),
+            status: (words.status)(task.status),
+            class: class(task.status),
+            phase: runs.then(|| (words.phase)(&task.phase)),
+            progress: share.map(|(done, total)| (words.progress)(&count(done), &count(total))),
+            pace: (runs && task.rate > 0.0).then(|| (words.pace)(&format!("{:.0}", task.rate), task.eta_s)),
+            share,
+            notes: notes.into_iter().flatten().collect(),
+            figures: FIGURES.iter().filter_map(figure).collect(),
+            times: times.into_iter().filter_map(|(name, time)| Some((name, clock.show_text(time?)))).collect(),
+            failed,
+            is_stopping: runs && task.cancel_requested,
+            cancel: format!("{place}/tasks/{}/cancel", segment(&task.id)),
+        }
+    }
+}
+
+/// The generations, newest first. `is_busy`: a task of the collection has not ended, so that nothing can be activated.
+fn generation_lines(
+    generations: &[Generation],
+    live: u32,
+    is_busy: bool,
+    (words, clock, place): (&WorkWords, &Clock, &str),
+) -> Vec<GenerationLine> {
+    let line = |generation: &Generation| {
+        let (number, standing) = (generation.generation.0, generation.status);
+        let (is_older, is_ready) = (number < live, standing == Standing::Ready);
+        let at = format!("{place}/generations/{number}");
+        let button = if is_older { words.go_back } else { words.activate };
+        let can_go = is_ready || (standing == Standing::Building && !is_busy);
+        GenerationLine {
+            number: number.to_string(),
+            stands: (words.stands)(standing, is_older),
+            created: clock.show_text(&generation.created_at),
+            activate: (is_ready && !is_busy).then(|| (format!("{at}/activate"), button)),
+            discard: can_go.then(|| format!("{at}/discard")),
+            compare: is_ready.then_some(at),
+        }
+    };
+    generations.iter().rev().map(line).collect()
+}
+
+/// The numbers of the collection.
+async fn own_numbers(app: &App, found: &Collection, words: &WorkWords) -> Result<Vec<(&'static str, String)>, Problem> {
+    let text = app.engine.text_statistics(&found.name).await?;
+    Ok(vec![
+        (words.records_here, count(found.records)),
+        (words.statistics, (words.counted)(text.version, &count(u64::from(text.sampled)))),
+    ])
+}
+
+/// The numbers of the service. One that cannot be told is left out: a page that says how the service is does not fail with it.
+async fn all_numbers(app: &App, words: &WorkWords) -> Result<Vec<(&'static str, String)>, Problem> {
+    let mut numbers = Vec::new();
+    if let Ok(usage) = app.engine.usage().await {
+        numbers.extend([
+            (words.records_in_all, count(usage.records)),
+            (words.index_memory, bytes(usage.index_bytes)),
+            (words.disk_used, bytes(usage.disk_bytes)),
+            (words.disk_free, bytes(usage.free_bytes)),
+        ]);
+    }
+    numbers.push((words.remembered, bytes(app.engine.sketch_bytes() + app.engine.read_record_bytes())));
+    if let Some(search) = &app.search
+        && let Ok(usage) = search.usage().await
+    {
+        numbers.extend([
+            (words.search_disk, bytes(usage.disk_bytes)),
+            (words.search_memory, bytes(usage.memory_bytes)),
+            (words.search_behind, count(usage.behind)),
+        ]);
+    }
+    Ok(numbers)
+}

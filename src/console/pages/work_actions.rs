@@ -1,0 +1,123 @@
+//! What is asked for on the page of tasks: rebuilding, cancelling, making another generation answer, discarding one.
+//!
+//! Each needs the scope `admin`, as in the API, and leads back to the page, which says what came of it; also where it is refused because
+//! of how things stand.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+
+use crate::console::flash::Flash;
+use crate::console::form::Form;
+use crate::console::page::{self, Section, SeeOther};
+use crate::console::visitor::Administering;
+use crate::console::words::WorkDone;
+use crate::http::extract::{InCollection, InGeneration, InTask};
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_engine::tasks::{Activate, Reindex, Task, Work};
+use doppel_store::tasks::TaskStatus;
+
+/// Rebuilds the index with the settings of today.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn rebuild(
+    _: Administering,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    _: Form,
+) -> Result<Response, Problem> {
+    let work = Work::Reindex(Reindex { settings: None, activate: true, keep_previous: true, records_per_second: None });
+    begin(&app, &collection, work, WorkDone::Rebuilding).await
+}
+
+/// Makes a generation the one that answers.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn activate(
+    _: Administering,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    _: Form,
+) -> Result<Response, Problem> {
+    begin(&app, &collection, Work::Activate(Activate { generation }), WorkDone::Activating).await
+}
+
+/// Removes a generation beside the one that answers.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn discard(
+    _: Administering,
+    State(app): State<App>,
+    InGeneration(collection, generation): InGeneration,
+    _: Form,
+) -> Result<Response, Problem> {
+    let (engine, name) = (app.engine.clone(), collection.clone());
+    let dropped = app.detached(async move { engine.drop_generation(&name, generation).await }).await;
+    told(&collection, dropped.map(|()| WorkDone::Dropped(generation.0)))
+}
+
+/// Tells a task of the collection to stop.
+///
+/// # Errors
+/// 403; 404 for an unknown collection.
+pub async fn cancel(
+    _: Administering,
+    State(app): State<App>,
+    InCollection(collection): InCollection,
+    InTask(task): InTask,
+    _: Form,
+) -> Result<Response, Problem> {
+    app.engine.settings(&collection).await?;
+    let done = match app.engine.task(&task).await {
+        Ok(before) if before.collection != collection => Ok(WorkDone::Gone),
+        Ok(before) if before.status.is_finished() => Ok(WorkDone::EndedBefore),
+        Ok(_) => {
+            let engine = app.engine.clone();
+            app.detached(async move { engine.cancel_task(&task).await }).await.map(|task| stopped(&task))
+        }
+        Err(error) => Err(error.into()),
+    };
+    told(&collection, done)
+}
+
+fn stopped(task: &Task) -> WorkDone {
+    match task.status {
+        TaskStatus::Canceled => WorkDone::Canceled,
+        TaskStatus::Enqueued | TaskStatus::Processing => WorkDone::Stopping,
+        TaskStatus::Succeeded | TaskStatus::Failed => WorkDone::EndedBefore,
+    }
+}
+
+/// Asks for work and leads back to the page.
+pub(super) async fn begin(
+    app: &App,
+    collection: &CollectionName,
+    work: Work,
+    done: WorkDone,
+) -> Result<Response, Problem> {
+    let (engine, name) = (app.engine.clone(), collection.clone());
+    let begun = app.detached(async move { engine.begin_task(&name, work).await }).await;
+    told(collection, begun.map(|_| done))
+}
+
+fn told(collection: &CollectionName, done: Result<WorkDone, Problem>) -> Result<Response, Problem> {
+    let done = done.or_else(|problem| refused(problem.code()).ok_or(problem))?;
+    let place = page::below(collection, Section::Work.path());
+    Ok(SeeOther::to(place).telling(&Flash::Work(done)).into_response())
+}
+
+/// What a refusal means that is no mistake in the form.
+fn refused(code: &str) -> Option<WorkDone> {
+    match code {
+        "task_running" => Some(WorkDone::Busy),
+        "too_many_generations" => Some(WorkDone::NoRoom),
+        "generation_building" => Some(WorkDone::Building),
+        "generation_live" => Some(WorkDone::Live),
+        "unknown_generation" | "unknown_task" => Some(WorkDone::Gone),
+        _ => None,
+    }
+}

@@ -1,0 +1,440 @@
+//! The texts of the page about tasks and generations, in both languages.
+
+use serde::{Deserialize, Serialize};
+
+use doppel_engine::generations::Standing;
+use doppel_store::tasks::TaskStatus;
+
+/// What came of something that was asked for on the page of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkDone {
+    /// The index is rebuilt.
+    Rebuilding,
+    /// A generation is built with other thresholds, beside the live one.
+    Trying,
+    /// A generation goes live.
+    Activating,
+    /// A task that nobody had begun will not run.
+    Canceled,
+    /// A task was told to stop.
+    Stopping,
+    /// It had ended already.
+    EndedBefore,
+    /// A generation is gone.
+    Dropped(u32),
+    /// Refused: another task runs.
+    Busy,
+    /// Refused: there are as many generations as may be.
+    NoRoom,
+    /// Refused: the generation is being built.
+    Building,
+    /// Refused: the generation is the live one.
+    Live,
+    /// Refused: there is no such generation or task.
+    Gone,
+}
+
+/// Tasks, generations, space.
+pub struct WorkWords {
+    /// The heading, and the name of the section.
+    pub title: &'static str,
+    /// The heading of the task that runs.
+    pub now: &'static str,
+    /// Nothing runs.
+    pub nothing_runs: &'static str,
+    /// The link that loads the page again.
+    pub refresh: &'static str,
+    /// It refreshes by itself where scripts run.
+    pub refreshes: &'static str,
+    /// The heading of the tasks that have ended.
+    pub ended: &'static str,
+    /// None has.
+    pub none_ended: &'static str,
+    /// Only so many are listed.
+    pub listed: fn(usize) -> String,
+    /// What a task does.
+    pub kind: fn(&str) -> &'static str,
+    /// How it stands.
+    pub status: fn(TaskStatus) -> &'static str,
+    /// What it is doing.
+    pub phase: fn(&str) -> &'static str,
+    /// So many of so many.
+    pub progress: fn(&str, &str) -> String,
+    /// So many a second, and so many seconds to the end of the step.
+    pub pace: fn(&str, Option<u64>) -> String,
+    /// A member of a result.
+    pub figure: fn(&str) -> Option<&'static str>,
+    /// It keeps the generation beside the live one.
+    pub beside: &'static str,
+    /// Nothing is deleted.
+    pub dry_run: &'static str,
+    /// Asked for at.
+    pub asked: &'static str,
+    /// Begun at.
+    pub begun: &'static str,
+    /// Ended at.
+    pub finished: &'static str,
+    /// It was told to stop.
+    pub is_stopping: &'static str,
+    /// What to do where a task failed.
+    pub failed: fn(&str) -> &'static str,
+    /// Before what it said.
+    pub reason: &'static str,
+    /// The button.
+    pub cancel: &'static str,
+    /// What that does.
+    pub cancel_hint: &'static str,
+    /// Heading.
+    pub generations: &'static str,
+    /// What a generation is.
+    pub generations_hint: &'static str,
+    /// A column.
+    pub generation: &'static str,
+    /// A column.
+    pub standing: &'static str,
+    /// How a generation stands; whether it is older than the live one.
+    pub stands: fn(Standing, bool) -> &'static str,
+    /// A column.
+    pub actions: &'static str,
+    /// A button, of an older one.
+    pub go_back: &'static str,
+    /// A button, of a newer one.
+    pub activate: &'static str,
+    /// What both do.
+    pub activate_hint: &'static str,
+    /// A button.
+    pub discard: &'static str,
+    /// What that does.
+    pub discard_hint: &'static str,
+    /// A link.
+    pub compare: &'static str,
+    /// What that does.
+    pub compare_hint: &'static str,
+    /// The live one was built by rules that have changed.
+    pub outdated: &'static str,
+    /// A button.
+    pub rebuild: &'static str,
+    /// What that does.
+    pub rebuild_hint: &'static str,
+    /// Heading.
+    pub health: &'static str,
+    /// Writes are taken.
+    pub takes_writes: &'static str,
+    /// They are not; what to do.
+    pub takes_none: &'static str,
+    /// The numbers are of all collections.
+    pub of_all: &'static str,
+    /// A number.
+    pub records_here: &'static str,
+    /// A number.
+    pub records_in_all: &'static str,
+    /// A number.
+    pub index_memory: &'static str,
+    /// A number.
+    pub disk_used: &'static str,
+    /// A number.
+    pub disk_free: &'static str,
+    /// A number.
+    pub remembered: &'static str,
+    /// A number.
+    pub search_disk: &'static str,
+    /// A number.
+    pub search_memory: &'static str,
+    /// A number.
+    pub search_behind: &'static str,
+    /// Search is turned off.
+    pub search_off: &'static str,
+    /// A number.
+    pub statistics: &'static str,
+    /// A version of statistics, and over how many records.
+    pub counted: fn(u32, &str) -> String,
+    /// A channel that cannot run, and why.
+    pub inactive: fn(&str, &str) -> String,
+    /// The heading of a comparison.
+    pub comparison: fn(u32, u32) -> String,
+    /// What is compared.
+    pub comparison_hint: &'static str,
+    /// Pairs.
+    pub shared: &'static str,
+    /// Pairs.
+    pub gained: &'static str,
+    /// Pairs.
+    pub lost: &'static str,
+    /// No such pair.
+    pub no_pairs: &'static str,
+    /// The earliest so many.
+    pub examples: fn(usize) -> String,
+    /// Back to the page of tasks.
+    pub back: &'static str,
+    /// What was done.
+    pub done: fn(WorkDone) -> String,
+}
+
+pub(super) const EN: WorkWords = WorkWords {
+    title: "Work",
+    now: "Running now",
+    nothing_runs: "Nothing is running.",
+    refresh: "Refresh",
+    refreshes: "Refreshes by itself every two seconds where scripts are allowed.",
+    ended: "Ended",
+    none_ended: "No task of this collection has ended yet.",
+    listed: |most| format!("The latest {most} are listed."),
+    kind: |kind| match kind {
+        "reindex" => "Rebuild the index",
+        "activate" => "Make another generation answer",
+        "purge" => "Delete superfluous duplicates",
+        _ => "Other work",
+    },
+    status: |status| match status {
+        TaskStatus::Enqueued => "waiting",
+        TaskStatus::Processing => "running",
+        TaskStatus::Succeeded => "done",
+        TaskStatus::Failed => "failed",
+        TaskStatus::Canceled => "cancelled",
+    },
+    phase: |phase| match phase {
+        "waiting" => "waiting for its turn",
+        "wait for the store" => "waiting for the store",
+        "count" => "counting words",
+        "announce" => "announcing the new generation",
+        "load" => "loading",
+        "index" => "signing and filing records",
+        "activate" => "switching over",
+        "catch up" => "catching up on what came in meanwhile",
+        "find" => "looking for duplicates",
+        "delete" => "deleting",
+        _ => "working",
+    },
+    progress: |done, total| format!("{done} of {total}"),
+    pace: |rate, seconds| match seconds {
+        Some(seconds) => format!("{rate} a second, about {seconds} s left in this step"),
+        None => format!("{rate} a second"),
+    },
+    figure: |name| match name {
+        "generation" => Some("generation"),
+        "records" => Some("records"),
+        "pairs" => Some("pairs"),
+        "unreadable" => Some("could not be read"),
+        "deleted" => Some("deleted"),
+        _ => None,
+    },
+    beside: "kept beside the one that answers",
+    dry_run: "deletes nothing, only says what would be deleted",
+    asked: "Asked for",
+    begun: "Begun",
+    finished: "Ended",
+    is_stopping: "It was told to stop and does so at its next step.",
+    failed: |kind| match kind {
+        "purge" => {
+            "It failed; what it had deleted until then is deleted. Remove the cause and start it again: it goes on with the rest."
+        }
+        "activate" => {
+            "It failed; which generation answers is listed below. Remove the cause and activate the generation again."
+        }
+        _ => {
+            "It failed; what was half built is thrown away, and the generation marked as answering goes on answering. Remove the \
+             cause and rebuild again."
+        }
+    },
+    reason: "It said:",
+    cancel: "Cancel",
+    cancel_hint: "A generation that is being built is thrown away; one that is complete, or is being switched to, is finished all \
+                  the same. What was deleted stays deleted.",
+    generations: "Generations of the index",
+    generations_hint: "A generation is a complete index of all records, built with one set of settings. One of them answers.",
+    generation: "Number",
+    standing: "State",
+    stands: |standing, is_older| match (standing, is_older) {
+        (Standing::Live, _) => "answers",
+        (Standing::Building, _) => "being built",
+        (Standing::Ready, true) => "earlier, complete and kept up to date",
+        (Standing::Ready, false) => "complete, does not answer yet",
+    },
+    actions: "What can be done",
+    go_back: "Go back to it",
+    activate: "Make it answer",
+    activate_hint: "It answers within moments, with the settings that it was built with; the one that answered until then is kept.",
+    discard: "Discard",
+    discard_hint: "It is deleted and makes room; it cannot be gone back to.",
+    compare: "Compare",
+    compare_hint: "Which pairs it finds that the one that answers does not, and the reverse.",
+    outdated: "The index was built by rules that this version has changed: new records may miss earlier ones. Rebuild it.",
+    rebuild: "Rebuild the index",
+    rebuild_hint: "Signs all records anew with the settings of today, beside the index that answers, then switches; the service goes \
+                   on meanwhile, and the earlier generation is kept.",
+    health: "Space and health",
+    takes_writes: "The store takes records.",
+    takes_none: "The store takes no records now; looking things up goes on. Tell your administrator: make room on the disk, or \
+                 bring the database back.",
+    of_all: "Sizes are those of the whole service, all collections together.",
+    records_here: "Records here",
+    records_in_all: "Records in all collections",
+    index_memory: "Index, in memory",
+    disk_used: "Store, on disk",
+    disk_free: "Free on its disk",
+    remembered: "Remembered texts, in memory",
+    search_disk: "Search index, on disk",
+    search_memory: "Search index, in memory",
+    search_behind: "Changes that search does not know yet",
+    search_off: "Search is turned off.",
+    statistics: "Statistics of text",
+    counted: |version, sampled| match version {
+        0 => "built in; not counted here yet".to_owned(),
+        version => format!("version {version}, over {sampled} records"),
+    },
+    inactive: |scheme, reason| format!("The channel {scheme} cannot run: {reason}"),
+    comparison: |generation, live| format!("Generation {generation} compared with {live}, which answers"),
+    comparison_hint: "Pairs that nobody decided about, of records that were there when the younger of the two was begun.",
+    shared: "Pairs that both find",
+    gained: "Pairs that only this one finds",
+    lost: "Pairs that only the one that answers finds",
+    no_pairs: "None.",
+    examples: |shown| format!("The earliest {shown}:"),
+    back: "Back to work",
+    done: |done| match done {
+        WorkDone::Rebuilding => "The index is being rebuilt.".into(),
+        WorkDone::Trying => {
+            "A generation with these thresholds is being built. It does not answer; compare it when it is done.".into()
+        }
+        WorkDone::Activating => "The generation is being made to answer.".into(),
+        WorkDone::Canceled => "The task is cancelled; it had not begun.".into(),
+        WorkDone::Stopping => "The task was told to stop.".into(),
+        WorkDone::EndedBefore => "The task had ended before; nothing was done.".into(),
+        WorkDone::Dropped(generation) => format!("Generation {generation} is discarded."),
+        WorkDone::Busy => {
+            "Nothing was done: another task of this collection is not finished. Wait for it, or cancel it.".into()
+        }
+        WorkDone::NoRoom => "Nothing was done: there are as many generations as are kept. Discard one first.".into(),
+        WorkDone::Building => "Nothing was done: a task is building this generation. Cancel the task, or wait.".into(),
+        WorkDone::Live => "Nothing was done: this generation is the one that answers.".into(),
+        WorkDone::Gone => "Nothing was done: it is not there any more.".into(),
+    },
+};
+
+pub(super) const ZH: WorkWords = WorkWords {
+    title: "任务",
+    now: "正在进行",
+    nothing_runs: "目前没有正在进行的任务。",
+    refresh: "刷新",
+    refreshes: "浏览器允许脚本时，每两秒自动刷新。",
+    ended: "已结束",
+    none_ended: "本数据集还没有已结束的任务。",
+    listed: |most| format!("只列出最近 {most} 项。"),
+    kind: |kind| match kind {
+        "reindex" => "重建索引",
+        "activate" => "切换索引版本",
+        "purge" => "清理多余重件",
+        _ => "其他任务",
+    },
+    status: |status| match status {
+        TaskStatus::Enqueued => "等待中",
+        TaskStatus::Processing => "进行中",
+        TaskStatus::Succeeded => "完成",
+        TaskStatus::Failed => "失败",
+        TaskStatus::Canceled => "已取消",
+    },
+    phase: |phase| match phase {
+        "waiting" => "排队等待",
+        "wait for the store" => "等待存储恢复",
+        "count" => "统计词语",
+        "announce" => "登记新版本",
+        "load" => "载入",
+        "index" => "逐件编入索引",
+        "activate" => "切换",
+        "catch up" => "补齐其间来件",
+        "find" => "查找重件",
+        "delete" => "删除",
+        _ => "处理中",
+    },
+    progress: |done, total| format!("{done} / {total}"),
+    pace: |rate, seconds| match seconds {
+        Some(seconds) => format!("每秒 {rate} 件，本步骤约剩 {seconds} 秒"),
+        None => format!("每秒 {rate} 件"),
+    },
+    figure: |name| match name {
+        "generation" => Some("版本"),
+        "records" => Some("件数"),
+        "pairs" => Some("对数"),
+        "unreadable" => Some("无法读取"),
+        "deleted" => Some("已删除"),
+        _ => None,
+    },
+    beside: "建成后只保留，不启用",
+    dry_run: "只列出将删除的件，不删除",
+    asked: "提出时间",
+    begun: "开始时间",
+    finished: "结束时间",
+    is_stopping: "已通知停止，将在下一步停下。",
+    failed: |kind| match kind {
+        "purge" => "任务失败；此前已删除的件不会恢复。排除原因后重新开始，会接着处理其余部分。",
+        "activate" => "任务失败；当前启用的版本见下表。排除原因后请再次切换。",
+        _ => "任务失败；未建成的部分已清除，表中标为“使用中”的版本照常工作。排除原因后请重新重建。",
+    },
+    reason: "原因：",
+    cancel: "取消任务",
+    cancel_hint: "正在建的版本会被清除；已建成或正在切换的会继续完成；已删除的件不会恢复。",
+    generations: "索引版本",
+    generations_hint: "一个版本就是按一套设置为全部信访件建成的完整索引；其中一个在使用。",
+    generation: "编号",
+    standing: "状态",
+    stands: |standing, is_older| match (standing, is_older) {
+        (Standing::Live, _) => "使用中",
+        (Standing::Building, _) => "正在建",
+        (Standing::Ready, true) => "较早版本，完整并同步更新",
+        (Standing::Ready, false) => "已建成，尚未启用",
+    },
+    actions: "可做的操作",
+    go_back: "退回此版本",
+    activate: "启用此版本",
+    activate_hint: "片刻后即由它工作，并采用它建立时的设置；原来的版本保留。",
+    discard: "删除此版本",
+    discard_hint: "删除后腾出空间，不能再退回。",
+    compare: "比较",
+    compare_hint: "看它比使用中的版本多找到、少找到哪些重件。",
+    outdated: "索引是按旧规则建的，本程序的规则已有变化：新来件可能漏掉早先的重件。请重建索引。",
+    rebuild: "重建索引",
+    rebuild_hint: "按现有设置为全部信访件另建一套索引，建成后切换；期间照常工作，原版本保留。",
+    health: "空间与状态",
+    takes_writes: "可以正常登记。",
+    takes_none: "目前不能登记，查询照常。请告知管理员：清理磁盘空间，或恢复数据库。",
+    of_all: "以下大小是整个服务（全部数据集）的合计。",
+    records_here: "本数据集件数",
+    records_in_all: "全部数据集件数",
+    index_memory: "索引占用内存",
+    disk_used: "存储占用磁盘",
+    disk_free: "磁盘剩余空间",
+    remembered: "文本缓存占用内存",
+    search_disk: "检索索引占用磁盘",
+    search_memory: "检索索引占用内存",
+    search_behind: "检索尚未跟上的变更",
+    search_off: "检索未启用。",
+    statistics: "语段统计",
+    counted: |version, sampled| match version {
+        0 => "内置，尚未统计本数据集".to_owned(),
+        version => format!("第 {version} 版，统计了 {sampled} 件"),
+    },
+    inactive: |scheme, reason| format!("比对通道 {scheme} 不能运行：{reason}"),
+    comparison: |generation, live| format!("版本 {generation} 与使用中的版本 {live} 比较"),
+    comparison_hint: "只看无人认定过的重件对，且两件在较新的版本开始建立时都已登记。",
+    shared: "两个版本都找到的对",
+    gained: "只有此版本找到的对",
+    lost: "只有使用中的版本找到的对",
+    no_pairs: "没有。",
+    examples: |shown| format!("最早的 {shown} 对："),
+    back: "返回任务页",
+    done: |done| match done {
+        WorkDone::Rebuilding => "已开始重建索引。".into(),
+        WorkDone::Trying => "正在按这些阈值另建一个版本，不会启用；建成后可以比较。".into(),
+        WorkDone::Activating => "正在切换到此版本。".into(),
+        WorkDone::Canceled => "任务已取消，它还没有开始。".into(),
+        WorkDone::Stopping => "已通知任务停止。".into(),
+        WorkDone::EndedBefore => "任务早已结束，没有做任何事。".into(),
+        WorkDone::Dropped(generation) => format!("版本 {generation} 已删除。"),
+        WorkDone::Busy => "没有执行：本数据集还有未结束的任务，请等它结束或先取消。".into(),
+        WorkDone::NoRoom => "没有执行：保留的版本已达上限，请先删除一个。".into(),
+        WorkDone::Building => "没有执行：有任务正在建此版本，请先取消任务或等它结束。".into(),
+        WorkDone::Live => "没有执行：此版本正在使用中。".into(),
+        WorkDone::Gone => "没有执行：它已不存在。".into(),
+    },
+};

@@ -1,0 +1,176 @@
+//! Work and quality: what is shown, who may do what, and that it does what it says.
+
+use std::time::{Duration, Instant};
+
+use crate::browser::{Browser, Keyed, LAMPS, Page};
+use serde_json::{Value, json};
+
+const WORK: &str = "/console/letters/work";
+const QUALITY: &str = "/console/letters/quality";
+
+fn fill(keyed: &Keyed) {
+    keyed.put("a", LAMPS);
+    keyed.put("b", LAMPS);
+    keyed.put("c", &format!("{LAMPS}另外，学校门口的人行道上停满了车，孩子只能走在马路中间，也请有关部门管一管。"));
+    keyed.put("d", "幸福小区门口的垃圾三天没有清运，气味难闻，请派人处理。");
+}
+
+fn ask(keyed: &Keyed, method: &str, path: &str, body: &Value) -> Value {
+    let answer = keyed.server.send_as(keyed.key("office"), method, path, body);
+    assert!(answer.status < 300, "{path}: {}", answer.text);
+    answer.json()
+}
+
+fn decide(keyed: &Keyed, a: &str, b: &str, judgement: &str, note: &str) {
+    let said = json!({"judgement": judgement, "note": note, "by": "<b>"});
+    ask(keyed, "PUT", &format!("/v1/collections/letters/decisions/{a}/{b}"), &said);
+}
+
+/// Waits until no task runs.
+#[track_caller]
+fn idle(keyed: &Keyed) {
+    let begun = Instant::now();
+    loop {
+        let tasks = ask(keyed, "GET", "/v1/tasks", &Value::Null);
+        let ended = |task: &Value| matches!(task["status"].as_str(), Some("succeeded" | "failed" | "canceled"));
+        if tasks["items"].as_array().expect("a list").iter().all(ended) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{tasks}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn standing(keyed: &Keyed) -> Vec<(u64, String)> {
+    let list = ask(keyed, "GET", "/v1/collections/letters/generations", &Value::Null);
+    let one = |one: &Value| {
+        (one["generation"].as_u64().expect("a number"), one["status"].as_str().expect("a text").to_owned())
+    };
+    list["items"].as_array().expect("a list").iter().map(one).collect()
+}
+
+/// Sends a form of the page and shows where it leads.
+fn press(browser: &mut Browser<'_>, page: &Page, action: &str) -> Page {
+    let sent = browser.post(action, &page.form(action), &[]);
+    assert_eq!((sent.status, sent.header("location")), (303, WORK), "{}", sent.html);
+    browser.open(WORK)
+}
+
+#[test]
+fn an_administrator_rebuilds_goes_back_discards_and_cancels() {
+    let keyed = Keyed::start(&[]);
+    fill(&keyed);
+    let mut office = keyed.signed_in("office");
+    let first = office.open(WORK);
+    assert!(first.html.contains("目前没有正在进行的任务") && !first.html.contains("hx-get"), "{}", first.html);
+    let told = press(&mut office, &first, &format!("{WORK}/rebuild"));
+    assert!(told.html.contains("已开始重建索引"), "{}", told.html);
+    idle(&keyed);
+    let rebuilt = office.open(WORK);
+    assert!(rebuilt.html.contains("重建索引") && rebuilt.html.contains("件数 4"), "{}", rebuilt.html);
+    assert_eq!(standing(&keyed), [(1, "ready".to_owned()), (2, "live".to_owned())]);
+    let told = press(&mut office, &rebuilt, &format!("{WORK}/generations/1/activate"));
+    assert!(told.html.contains("正在切换到此版本"), "{}", told.html);
+    idle(&keyed);
+    assert_eq!(standing(&keyed), [(1, "live".to_owned()), (2, "ready".to_owned())]);
+    let back = office.open(WORK);
+    let told = press(&mut office, &back, &format!("{WORK}/generations/2/discard"));
+    assert!(told.html.contains("版本 2 已删除"), "{}", told.html);
+    assert_eq!(standing(&keyed), [(1, "live".to_owned())]);
+    // A page that was open since: nothing is done, and that is said.
+    let told = press(&mut office, &back, &format!("{WORK}/generations/2/discard"));
+    assert!(told.html.contains("没有执行：它已不存在"), "{}", told.html);
+
+    let slow = json!({"collection": "letters", "records_per_second": 1});
+    let task = ask(&keyed, "POST", "/v1/admin/reindex", &slow);
+    let cancel = format!("{WORK}/tasks/{}/cancel", task["id"].as_str().expect("an id"));
+    let running = office.open(WORK);
+    assert!(running.html.contains("hx-trigger=\"every 2s\"") && running.html.contains("<progress"), "{}", running.html);
+    assert!(!running.has_form(&format!("{WORK}/rebuild")), "one task at a time");
+    let part = office.open(&format!("{WORK}/now"));
+    assert!(!part.html.contains("<html") && part.html.contains("id=\"now\"") && part.header("hx-refresh").is_empty());
+    let told = press(&mut office, &running, &cancel);
+    assert!(told.html.contains("已通知任务停止") || told.html.contains("任务已取消"), "{}", told.html);
+    idle(&keyed);
+    let part = office.open(&format!("{WORK}/now"));
+    assert_eq!(part.header("hx-refresh"), "true", "the page is loaded anew, once");
+    assert!(!part.html.contains("hx-get"), "{}", part.html);
+    assert!(office.open(WORK).html.contains("已取消"));
+    let told = press(&mut office, &running, &cancel);
+    assert!(told.html.contains("任务早已结束"), "{}", told.html);
+    assert_eq!(standing(&keyed), [(1, "live".to_owned())]);
+}
+
+#[test]
+fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
+    let keyed = Keyed::start(&[]);
+    fill(&keyed);
+    ask(&keyed, "POST", "/v1/admin/reindex", &json!({"collection": "letters", "activate": false}));
+    idle(&keyed);
+    let slow = json!({"collection": "letters", "activate": false, "records_per_second": 1});
+    let task = ask(&keyed, "POST", "/v1/admin/reindex", &slow);
+    let cancel = format!("{WORK}/tasks/{}/cancel", task["id"].as_str().expect("an id"));
+    let (activate, discard) = (format!("{WORK}/generations/2/activate"), format!("{WORK}/generations/2/discard"));
+    let (rebuild, try_out) = (format!("{WORK}/rebuild"), format!("{QUALITY}/try"));
+    let tried = format!("{QUALITY}?jaccard=0.9&containment=0.9&evidence=10");
+    for name in ["reader", "desk"] {
+        let mut browser = keyed.signed_in(name);
+        let page = browser.open(WORK);
+        assert!(page.html.contains("已建成，尚未启用"), "{}", page.html);
+        let (part, quality) = (browser.open(&format!("{WORK}/now")), browser.open(&tried));
+        let token = page.form("/console/sign-out");
+        for action in [&cancel, &activate, &discard, &rebuild, &try_out] {
+            assert!([&page, &part, &quality].iter().all(|page| !page.has_form(action)), "{name}: {action}");
+            let refused = browser.post(action, &token, &[("jaccard", "1"), ("containment", "1"), ("evidence", "1")]);
+            assert_eq!(refused.status, 403, "{name}: {action}");
+        }
+    }
+    let kept = standing(&keyed);
+    assert!(kept.contains(&(1, "live".to_owned())) && kept.contains(&(2, "ready".to_owned())), "{kept:?}");
+    let now = ask(&keyed, "GET", &format!("/v1/tasks/{}", task["id"].as_str().expect("an id")), &Value::Null);
+    assert_eq!(now["cancel_requested"], false);
+    let mut writer = keyed.signed_in("intake");
+    for path in [WORK, QUALITY, &format!("{WORK}/now"), &format!("{WORK}/generations/2")] {
+        assert_eq!(writer.get(path).status, 403, "{path}");
+    }
+    // A form of this collection's page ends no task of another.
+    ask(&keyed, "PUT", "/v1/collections/others", &json!({}));
+    let mut office = keyed.signed_in("office");
+    let form = office.open(WORK).form(&cancel);
+    let sent = office.post(&cancel.replace("/letters/", "/others/"), &form, &[]);
+    assert_eq!(sent.status, 303);
+    assert!(office.open("/console/others/work").html.contains("没有执行"));
+}
+
+#[test]
+fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_said() {
+    let keyed = Keyed::start(&[]);
+    fill(&keyed);
+    let mut office = keyed.signed_in("office");
+    assert!(office.open(QUALITY).html.contains("还没有人工认定"));
+    let evil = "<script>alert(1)</script>";
+    decide(&keyed, "a", "b", "same", evil);
+    decide(&keyed, "a", "d", "same", evil);
+    let page = office.open(QUALITY);
+    assert!(page.html.contains("1 / 1 是相同事项：100%（95% 区间 21–100%）"), "{}", page.html);
+    assert!(page.html.contains("有 1 对经人工认定相同而系统没有找到；相同事项至多找到了 50%"), "{}", page.html);
+    assert!(!page.html.contains("alert(1)") && !page.html.contains("<b>\""), "{}", page.html);
+    assert!(!page.has_form(&format!("{QUALITY}/try")), "nothing was tried yet");
+    let wrong = office.open(&format!("{QUALITY}?jaccard=%22%3E%3Cscript%3E&containment=2&evidence=1"));
+    assert!(wrong.html.contains("阈值不是范围内的数字") && !wrong.html.contains("\"><script>"), "{}", wrong.html);
+
+    // The longest letter holds all of the others: only the least evidence refuses it.
+    let tried = office.open(&format!("{QUALITY}?jaccard=0.95&containment=1&evidence=1000"));
+    assert!(tried.html.contains("系统找到的 3 对（不论是否认定）中，2 对会不再算重件"), "{}", tried.html);
+    assert!(tried.html.contains("/console/letters/case/c?with=a"), "{}", tried.html);
+    assert_eq!(standing(&keyed).len(), 1, "looking changes nothing");
+    let told = press(&mut office, &tried, &format!("{QUALITY}/try"));
+    assert!(told.html.contains("正在按这些阈值另建一个版本"), "{}", told.html);
+    idle(&keyed);
+    assert_eq!(standing(&keyed), [(1, "live".to_owned()), (2, "ready".to_owned())]);
+    let compared = ask(&keyed, "GET", "/v1/collections/letters/generations/2/compare", &Value::Null);
+    assert_eq!((&compared["lost"], &compared["gained"]), (&json!(2), &json!(0)), "as was said: {compared}");
+    let compared = office.open(&format!("{WORK}/generations/2"));
+    assert!(compared.html.contains("只有使用中的版本找到的对: 2"), "{}", compared.html);
+    assert!(compared.html.contains("/console/letters/case/c?with=b"), "{}", compared.html);
+}
