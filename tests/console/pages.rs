@@ -218,6 +218,31 @@ fn text_of_records_is_text_wherever_it_stands() {
     }
 }
 
+/// Twelve rows of 900 kB are more than an answer of the API may hold.
+#[test]
+fn long_rows_do_not_keep_a_page_from_being_shown() {
+    let desk = Desk::with("long-rows", &json!({}));
+    let scan = "x".repeat(900_000);
+    for number in 0..12 {
+        let content = format!("{LAMPS}这是第{number}次反映。");
+        desk.register(
+            &number.to_string(),
+            &json!({"title": "路灯不亮", "content": content, "user": "甲", "scan": scan}),
+        );
+    }
+    searchable(&desk, 12);
+    let mut browser = Browser::new(&desk.server);
+    for path in
+        ["search?q=%E8%B7%AF%E7%81%AF", "case/9", "case/9?tab=petitioner", "case/9?tab=related", "inbox?show=all"]
+    {
+        let page = browser.open(&format!("/console/long-rows/{path}"));
+        assert!(page.html.matches("路灯不亮").count() > 5, "{path}: {}", page.html.len());
+    }
+    let form = browser.open("/console/long-rows/check").form("/console/long-rows/check");
+    let page = browser.post("/console/long-rows/check", &form, &[("paste", LAMPS)]);
+    assert!(page.status == 200 && page.html.matches("路灯不亮").count() > 5, "{}", page.status);
+}
+
 #[test]
 fn files_are_kept_for_ever_under_the_name_of_their_content() {
     let server = shared_server();

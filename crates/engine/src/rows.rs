@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::answers::RecordView;
 use crate::{Engine, Error, PAGE_BYTES, Result};
 use doppel_core::collection::CollectionName;
-use doppel_core::record::{Columns, RecordId, ShownRow};
+use doppel_core::record::{Columns, RecordId, Row, ShownRow};
 use doppel_core::verdict::Match;
 use doppel_store::StoreError;
 
@@ -25,6 +25,10 @@ pub struct Records {
     /// Number of ids answered, where the answer ends before the last because it would be too long: ask for those from there on.
     /// `null` where all are answered.
     pub next: Option<usize>,
+}
+
+fn damaged<E>(_: E) -> Error {
+    Error::Store(StoreError::Internal("a stored row is damaged".into()))
 }
 
 impl Engine {
@@ -44,7 +48,6 @@ impl Engine {
         ids.dedup();
         for id in ids {
             let Some(record) = self.store.record(collection, id).await? else { continue };
-            let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
             let row = ShownRow::of(&record.row, columns).map_err(damaged)?;
             bytes += row.json().len();
             if bytes > PAGE_BYTES && !rows.is_empty() {
@@ -53,6 +56,30 @@ impl Engine {
             rows.insert(id.clone(), row);
         }
         Ok(rows)
+    }
+
+    /// What `read` makes of the row of each of `ids` that is stored. One row is in memory at a time, so however long they are. O(ids) reads.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`].
+    pub async fn read_rows<T: Send>(
+        &self,
+        collection: &CollectionName,
+        ids: impl IntoIterator<Item = &RecordId> + Send,
+        mut read: impl FnMut(&Row) -> T + Send,
+    ) -> Result<BTreeMap<RecordId, T>> {
+        let ids: Vec<&RecordId> = ids.into_iter().collect();
+        let mut made = BTreeMap::new();
+        for id in ids {
+            if made.contains_key(id) {
+                continue;
+            }
+            if let Some(record) = self.store.record(collection, id).await? {
+                let row = Row::parse(record.row.as_bytes()).map_err(damaged)?;
+                made.insert(id.clone(), read(&row));
+            }
+        }
+        Ok(made)
     }
 
     /// Puts beside each of `matches` its row, where it is still stored.

@@ -123,7 +123,9 @@ async fn work(app: &App, job: &Arc<Job>, plan: Plan, words: &'static Words) -> R
     if let End::Failed(problem) = &how {
         note_failure(problem);
     }
-    Ok(Ended { how, result: Some(Arc::new(file.into_temp_path())) })
+    let is_empty = !matches!(how, End::Whole) && job.progress.lock().done == 0;
+    let result = (!is_empty).then(|| Arc::new(file.into_temp_path()));
+    Ok(Ended { how, result })
 }
 
 /// Reads the rows, until nobody wants more.

@@ -21,7 +21,7 @@ use crate::http::routes::rows::RowParams;
 use crate::http::routes::search::{FoundRecord, SearchParams, find};
 use crate::http::state::App;
 use doppel_core::collection::Role;
-use doppel_core::record::{Columns, RecordId, Row};
+use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 use doppel_engine::answers::RecordView;
 use doppel_engine::decisions::DecisionView;
@@ -207,22 +207,23 @@ impl Case<'_> {
     async fn duplicates(&self) -> Result<Held, Problem> {
         let (engine, collection, id) = (&self.desk.app.engine, self.desk.collection, &self.record.id);
         let wanted = Wanted { limit: MOST, templates: true, filter: Filter::default() };
-        let mut found = engine.similar_to(collection, id, wanted).await?;
-        engine.show_rows(collection, &mut found.similar, &Columns::All).await?;
-        let mut others: Vec<Other> = found.similar.into_iter().map(|found| self.matching(found)).collect();
+        let found = engine.similar_to(collection, id, wanted).await?;
+        let mut facts = self.desk.facts(found.similar.iter().map(|found| &found.id)).await?;
+        let mut facts = |id: &RecordId| facts.remove(id).unwrap_or_default();
+        let matching = |found: Match| self.matching(facts(&found.id), found);
+        let mut others: Vec<Other> = found.similar.into_iter().map(matching).collect();
         for decision in engine.decisions_about(collection, id).await? {
             self.add_decided(&mut others, &decision).await?;
         }
         Ok(Held { others, has_more: found.truncated, none: None })
     }
 
-    fn matching(&self, found: Match) -> Other {
+    fn matching(&self, facts: Facts, found: Match) -> Other {
         let words = &self.words.case;
         let mut notes = vec![if found.seq < self.record.seq { words.earlier } else { words.later }.to_owned()];
         notes.extend(found.similarity.map(|similarity| format!("{}%", percent(similarity))));
         notes.extend(found.relation.map(|relation| (self.words.record.relation)(relation).to_owned()));
         notes.extend(found.template.then(|| words.template.to_owned()));
-        let facts = found.row.map(|row| self.desk.reader.facts_of(&row)).unwrap_or_default();
         Other { id: found.id, facts, notes, relation: found.relation }
     }
 
@@ -258,12 +259,12 @@ impl Case<'_> {
             limit: MOST as u64,
             cursor: None,
         };
-        let rows = RowParams { include: true, fields: None };
-        let found = find(self.desk.app, self.desk.collection, params, rows).await?;
+        let found = find(self.desk.app, self.desk.collection, params, RowParams::default()).await?;
+        let mut facts = self.desk.facts(found.items.iter().map(|found| &found.id)).await?;
         let has_more = found.next.is_some();
         let others = found.items.into_iter().filter(|found| found.id != self.record.id);
         let other = |found: FoundRecord| Other {
-            facts: found.row.map(|row| self.desk.reader.facts_of(&row)).unwrap_or_default(),
+            facts: facts.remove(&found.id).unwrap_or_default(),
             id: found.id,
             notes: vec![(self.words.record.verdict)(found.verdict).to_owned()],
             relation: Some(Relation::Repeat),

@@ -14,7 +14,7 @@ use crate::console::pages::related::related;
 use crate::console::tokens::Token;
 use crate::console::view::numbers::percent;
 use crate::console::view::pair::{Card, PairView};
-use crate::console::view::row::{FormField, RowReader};
+use crate::console::view::row::{Facts, FormField, RowReader};
 use crate::console::visitor::{Reading, Writing};
 use crate::console::words::{CheckWords, RecordWords};
 use crate::http::extract::{self, InCollection};
@@ -22,7 +22,7 @@ use crate::http::problem::Problem;
 use crate::http::routes::records::{count_failure, count_registration};
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::record::{Columns, Row};
+use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_engine::answers::SimilarList;
 use doppel_engine::idempotency::{IdempotencyKey, Under};
@@ -162,7 +162,6 @@ async fn answer(desk: &Desk<'_>, settings: &Settings, row: Row) -> Result<Answer
     let engine = &desk.app.engine;
     let wanted = Wanted { limit: MOST_SIMILAR, templates: true, filter: Filter::default() };
     let mut found = engine.similar(desk.collection, row.clone(), wanted).await?;
-    engine.show_rows(desk.collection, &mut found.similar, &Columns::All).await?;
     let verdict = verdict(&found, settings);
     let is_repeat = matches!(verdict, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
     let best = if is_repeat && !found.similar.is_empty() { Some(found.similar.remove(0)) } else { None };
@@ -171,10 +170,12 @@ async fn answer(desk: &Desk<'_>, settings: &Settings, row: Row) -> Result<Answer
         None => None,
     };
     let (related, no_related) = related_cases(desk, &row, &found.similar, pair.as_ref()).await?;
+    let mut facts = desk.facts(found.similar.iter().map(|found| &found.id)).await?;
+    let mut facts = |id: &RecordId| facts.remove(id).unwrap_or_default();
     Ok(Answer {
         verdict,
         pair,
-        similar: found.similar.into_iter().map(|found| similar(desk, found)).collect(),
+        similar: found.similar.into_iter().map(|found| similar(desk, facts(&found.id), &found)).collect(),
         related,
         no_related,
         warns_of_time: !found.warnings.is_empty(),
@@ -193,13 +194,12 @@ fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
     }
 }
 
-fn similar(desk: &Desk<'_>, found: Match) -> (Card, Vec<String>) {
+fn similar(desk: &Desk<'_>, facts: Facts, found: &Match) -> (Card, Vec<String>) {
     let words = desk.visitor.words();
     let mut notes: Vec<String> =
         found.similarity.map(|similarity| format!("{}%", percent(similarity))).into_iter().collect();
     notes.extend(found.relation.map(|relation| (words.record.relation)(relation).to_owned()));
     notes.extend(found.template.then(|| words.case.template.to_owned()));
-    let facts = found.row.map(|row| desk.reader.facts_of(&row)).unwrap_or_default();
     (Card::new(desk.collection, &found.id, facts), notes)
 }
 

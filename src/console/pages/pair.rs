@@ -1,7 +1,9 @@
 //! What pages load to set two records beside each other.
 
+use std::collections::BTreeMap;
+
 use crate::console::view::pair::{Card, DecideBox, PairView, Said};
-use crate::console::view::row::RowReader;
+use crate::console::view::row::{Facts, RowReader};
 use crate::console::visitor::Visitor;
 use crate::http::problem::Problem;
 use crate::http::state::App;
@@ -78,6 +80,17 @@ impl Desk<'_> {
             Err(Error::UnknownDecision(_)) => Ok(None),
             decision => Ok(Some(decision?)),
         }
+    }
+
+    /// What the rows of those of `ids` say that are stored.
+    ///
+    /// # Errors
+    /// 404 where the collection is gone.
+    pub async fn facts(
+        &self,
+        ids: impl IntoIterator<Item = &RecordId> + Send,
+    ) -> Result<BTreeMap<RecordId, Facts>, Problem> {
+        Ok(self.app.engine.read_rows(self.collection, ids, |row| self.reader.facts(row)).await?)
     }
 
     /// A stored record in few words; `None` where it is gone.

@@ -3,7 +3,7 @@
 use crate::console::pages::pair::Desk;
 use crate::console::view::row::Facts;
 use crate::http::problem::Problem;
-use doppel_core::record::{Columns, RecordId, Row};
+use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::Relation;
 use doppel_search::service::SearchError;
 
@@ -33,9 +33,9 @@ pub async fn related(
     let service = desk.app.search.as_ref().ok_or(SearchError::Off)?;
     let (found, _) = service.related(desk.collection, row, except, most).await?;
     let ids: Vec<RecordId> = found.iter().map(|found| found.id.clone()).collect();
-    let rows = desk.app.engine.rows(desk.collection, &ids, &Columns::All).await?;
+    let mut facts = desk.facts(&ids).await?;
     let related = found.into_iter().filter_map(|found| {
-        let facts = desk.reader.facts_of(rows.get(&found.id)?);
+        let facts = facts.remove(&found.id)?;
         let relation = found.same_petitioner.map(|same| if same { Relation::Repeat } else { Relation::Shared });
         Some(RelatedCase { id: found.id, facts, terms: found.terms, relation })
     });

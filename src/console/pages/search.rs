@@ -7,6 +7,7 @@ use axum::response::Response;
 
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, with_query};
+use crate::console::pages::pair::Desk;
 use crate::console::view::marked::{Mark, Piece, pieces};
 use crate::console::view::numbers::count;
 use crate::console::view::row::{Facts, RowReader};
@@ -19,6 +20,7 @@ use crate::http::routes::rows::RowParams;
 use crate::http::routes::search::{FieldFragment, FoundList, FoundRecord, SearchParams, find};
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role};
+use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 
 /// The verdicts that can be asked for, as in a query.
@@ -128,13 +130,15 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let settings = app.engine.collection(&collection).await?.settings;
     let (reader, asked) = (RowReader::of(&settings), Filled::of(&uri)?);
-    let rows = RowParams { include: true, fields: None };
     let found = match read_filled::<SearchParams>(uri.query().unwrap_or_default()) {
-        Ok(params) => find(&app, &collection, params, rows).await,
+        Ok(params) => find(&app, &collection, params, RowParams::default()).await,
         Err(problem) => Err(problem),
     };
     let (status, problem, found) = match found {
-        Ok(list) => (StatusCode::OK, None, Some(self::found(&visitor, &collection, &reader, &asked, list))),
+        Ok(list) => {
+            let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+            (StatusCode::OK, None, Some(self::found(&desk, &asked, list).await?))
+        }
         Err(problem) => (problem.status(), Some(told(&visitor, &problem)), None),
     };
     let words = visitor.words();
@@ -170,21 +174,23 @@ fn told(visitor: &Visitor, problem: &Problem) -> String {
     if wrong.is_empty() { said.to_owned() } else { format!("{said} ({})", wrong.join(", ")) }
 }
 
-fn found(visitor: &Visitor, collection: &CollectionName, reader: &RowReader, asked: &Filled, list: FoundList) -> Found {
-    let words = &visitor.words().search;
+async fn found(desk: &Desk<'_>, asked: &Filled, list: FoundList) -> Result<Found, Problem> {
+    let (words, collection) = (&desk.visitor.words().search, desk.collection);
     let behind = list.as_of.behind;
-    Found {
+    let mut facts = desk.facts(list.items.iter().map(|found| &found.id)).await?;
+    let mut facts = |id: &RecordId| facts.remove(id).unwrap_or_default();
+    Ok(Found {
         total: (words.total)(&count(list.total.count), list.total.exact),
         ignored: (!list.ignored.is_empty()).then(|| (words.ignored)(&list.ignored)),
         behind: (behind > 0).then(|| (words.behind)(&count(behind))),
-        records: list.items.into_iter().map(|record| line(collection, reader, record)).collect(),
+        records: list.items.into_iter().map(|found| line(desk, facts(&found.id), found)).collect(),
         next: list.next.map(|cursor| asked.href(collection, &cursor)),
         first: (!asked.cursor.is_empty()).then(|| asked.href(collection, "")),
-    }
+    })
 }
 
-fn line(collection: &CollectionName, reader: &RowReader, found: FoundRecord) -> Line {
-    let mut facts = found.row.map(|row| reader.facts_of(&row)).unwrap_or_default();
+fn line(desk: &Desk<'_>, mut facts: Facts, found: FoundRecord) -> Line {
+    let (collection, reader) = (desk.collection, desk.reader);
     if let Some(time) = &found.time {
         facts.time = Some(reader.clock.show_text(time));
     }

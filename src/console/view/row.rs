@@ -1,7 +1,7 @@
 //! What a record's row says, by the roles of its fields.
 
 use doppel_core::collection::{Field, Role, Settings};
-use doppel_core::record::{Row, ShownRow, Value};
+use doppel_core::record::{Row, Value};
 use doppel_core::text::time;
 use jiff::tz::TimeZone;
 
@@ -81,11 +81,6 @@ impl RowReader {
             time: self.of_role(row, Role::Time).map(|text| self.time(text)),
             petitioner: self.of_role(row, Role::Identity).map(str::to_owned),
         }
-    }
-
-    /// What a row that is shown beside an id says.
-    pub fn facts_of(&self, row: &ShownRow) -> Facts {
-        Row::parse(row.json().as_bytes()).map(|row| self.facts(&row)).unwrap_or_default()
     }
 
     /// The first value that a field of `role` has.
