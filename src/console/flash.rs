@@ -81,17 +81,22 @@ impl Flash {
         match self {
             Self::SignedOut => words.frame.signed_out.into(),
             Self::Registered => words.check.registered.into(),
-            Self::Decided(decided) => (words.decide.done)(decided.judgement).into(),
+            Self::Decided(Decided { a, b, judgement, .. }) => {
+                format!("{} {a} ↔ {b}", (words.decide.done)(*judgement)).into()
+            }
             Self::Regrouped(Regrouped { done, of, .. }) => (words.regroup.done)(*done, *of).into(),
             Self::Work(done) => (words.work.done)(*done).into(),
             Self::Undone { done, of } => (words.regroup.undone)(*done, *of).into(),
         }
     }
 
-    /// The decision that can be taken back.
+    /// The decision that can be taken back; what takes one back is not itself taken back, but decided anew.
     pub fn to_undo(&self) -> Option<&Decided> {
         match self {
-            Self::Decided(decided) if decided.judgement != decided.before => Some(decided),
+            Self::Decided(decided) => {
+                let is_undone = matches!(decided.judgement, Judgement::Withdrawn);
+                (!is_undone && decided.judgement != decided.before).then_some(decided)
+            }
             _ => None,
         }
     }

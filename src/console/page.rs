@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::console::cookies::{self, Cookie};
-use crate::console::flash::{self, Flash};
+use crate::console::flash::{self, Decided, Flash};
 use crate::console::visitor::Visitor;
 use crate::console::words::{Language, ProblemWords, Words};
 use crate::console::{ROOT, assets, is_ours};
@@ -185,6 +185,18 @@ impl Frame {
     /// What was just done.
     pub fn flash(&self) -> Option<&Flash> {
         self.visitor.flash.as_ref()
+    }
+
+    /// Where to go on after a decision was taken back: to this page, in the inbox to the record it is about.
+    pub fn back_to(&self, decided: &Decided) -> String {
+        let (place, inbox) = (&self.visitor.place, below(&decided.collection, Section::Inbox.path()));
+        let (path, query) = place.split_once('?').unwrap_or((place, ""));
+        if path != inbox {
+            return place.clone();
+        }
+        let at = format!("at={}", segment(decided.a.as_str()));
+        let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("at="));
+        format!("{inbox}?{}", kept.chain([at.as_str()]).collect::<Vec<_>>().join("&"))
     }
 
     /// The page in each language.

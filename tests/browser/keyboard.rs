@@ -122,6 +122,8 @@ fn the_inbox_and_a_case_are_worked_off_with_one_key_each() {
     tab.keys("u");
     tab.sees("已撤销认定，恢复系统判断");
     assert_eq!(decided("2024-03-102", "2024-03-108"), "withdrawn");
+    heading(&tab, "铁锈味");
+    tab.keys("j");
     heading(&tab, "饭店");
     tab.keys("n");
     tab.sees("已认定为不是同一事项");
@@ -142,6 +144,7 @@ fn works_off_a_case(tab: &Tab, decided: &dyn Fn(&str, &str) -> Value) {
     goes_to(tab, "the note", |at| at["id"] == "note");
     tab.keys("s, n and u");
     assert_eq!(tab.run("return document.getElementById('note').value", &json!([])), "s, n and u");
+    tab.keys(ENTER);
     assert_eq!(decided(LAMPS_EARLIER, LAMPS_LATER), Value::Null, "nothing was decided by typing");
     tab.run("document.activeElement.blur()", &json!([]));
     tab.keys("n");

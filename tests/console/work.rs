@@ -144,7 +144,7 @@ fn a_letter_is_checked_without_being_stored_and_registered_once() {
         check(&mut clerk, &[("paste", &format!("{LAMPS}请尽快。")), ("row.user", "甲"), ("row.title", "路灯")]);
     assert_eq!(repeat.status, 200, "{}", repeat.html);
     assert!(
-        repeat.html.contains("重件：已有内容相近的信访件") && repeat.html.contains("<mark class=\"shared\">"),
+        repeat.html.contains("重件：已有内容相近的信访件") && repeat.html.contains("<mark class=\"shared\""),
         "{}",
         repeat.html
     );
@@ -235,4 +235,23 @@ fn a_search_marks_what_was_found_and_says_what_is_wrong_with_the_question() {
     let wrong = clerk.get("/console/find/search?q=a&from=soon");
     assert_eq!(wrong.status, 422);
     assert!(wrong.html.contains("信访时间从)") && wrong.html.contains("value=\"soon\""), "{}", wrong.html);
+}
+
+#[test]
+fn a_passage_far_down_a_long_letter_is_one_click_away() {
+    let desk = Desk::with("far-down", &json!({}));
+    let before = "前面说的是另外一件事情，与此无关，只是为了说明来龙去脉。".repeat(20);
+    desk.register("a", &json!({"title": "路灯", "content": LAMPS}));
+    desk.register("b", &json!({"title": "几件事", "content": format!("{before}{LAMPS}")}));
+    let page = Browser::new(&desk.server).open("/console/far-down/case/b?with=a");
+    assert!(
+        page.html.contains("href=\"#shared-ours\"") && !page.html.contains("href=\"#shared-theirs\""),
+        "{}",
+        page.html
+    );
+    assert_eq!(
+        (page.html.matches("id=\"shared-ours\"").count(), page.html.matches("id=\"shared-theirs\"").count()),
+        (1, 1)
+    );
+    assert!(page.html.contains(">标题</h3>") && page.html.contains(">正文</h3>"), "{}", page.html);
 }

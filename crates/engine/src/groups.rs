@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 use crate::answers::PairView;
 use crate::context::Context;
 use crate::rows::Rows;
-use crate::{Engine, Error, Result};
+use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
 use doppel_core::record::{RecordId, Row, ShownRow};
@@ -191,7 +191,7 @@ impl Engine {
         limit: usize,
     ) -> Result<(Vec<GroupView>, Option<After>)> {
         let since = self.days_ago(days);
-        self.with_groups(collection, |groups| {
+        self.with_groups(collection, move |groups| {
             let ranked = groups.set.groups().filter(|group| group.members.len() >= least).map(|group| {
                 let view = groups.view(&group, since);
                 (rank(order, &view, groups.last(&group)), Seq(group.members[0]), view)
@@ -216,9 +216,9 @@ impl Engine {
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] where it is in no group.
     pub async fn group_of(&self, collection: &CollectionName, id: &RecordId, days: u32) -> Result<GroupDetail> {
         self.stored(collection, id).await?;
-        let since = self.days_ago(days);
-        self.with_groups(collection, |groups| {
-            let group = groups.group_of(id).ok_or_else(|| Error::Ungrouped(collection.clone()))?;
+        let (since, id, name) = (self.days_ago(days), id.clone(), collection.clone());
+        self.with_groups(collection, move |groups| {
+            let group = groups.group_of(&id).ok_or(Error::Ungrouped(name))?;
             Ok(groups.detail(&group, since))
         })
         .await
@@ -243,8 +243,12 @@ impl Engine {
     }
 
     /// Answers from groups that are up to date. Bringing them there goes on when nobody waits any more: the first reading of a
-    /// large collection may take longer than a request.
-    async fn with_groups<T>(&self, collection: &CollectionName, ask: impl FnOnce(&Groups) -> Result<T>) -> Result<T> {
+    /// large collection may take longer than a request. `ask` runs away from the threads that serve: it may look at all groups.
+    async fn with_groups<T: Send + 'static>(
+        &self,
+        collection: &CollectionName,
+        ask: impl FnOnce(&Groups) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let context = self.context(collection).await?;
         let entry = self.groups.entry(collection);
         let mut kept = Arc::clone(&entry.groups).lock_owned().await;
@@ -266,7 +270,7 @@ impl Engine {
             Ok(kept)
         });
         let kept = reading.await.unwrap_or(Err(Error::Crashed))?;
-        kept.as_ref().map_or(Err(Error::Crashed), ask)
+        off_thread(move || kept.as_ref().map_or(Err(Error::Crashed), ask)).await
     }
 
     /// Reads all pairs and decisions.

@@ -17,6 +17,8 @@
     if (!pressed) return;
     event.preventDefault();
     pressed.click();
+    // The explanation of the keys stands at the end of the page.
+    if (pressed.tagName === "SUMMARY") pressed.parentElement.scrollIntoView({ block: "nearest" });
   });
 
   // The one that is looked at is seen in its list.

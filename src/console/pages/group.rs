@@ -15,7 +15,7 @@ use crate::console::page::{self, Frame, Section, SeeOther, with_query};
 use crate::console::pages::pair::Desk;
 use crate::console::view::chart::{TimeLine, time_line};
 use crate::console::view::csv::Csv;
-use crate::console::view::graph::layout;
+use crate::console::view::graph::{self, layout};
 use crate::console::view::numbers::{count, percent};
 use crate::console::view::pair::Card;
 use crate::console::view::row::RowReader;
@@ -36,6 +36,13 @@ const PER_PAGE: usize = 100;
 const MOST_DRAWN: usize = 80;
 /// From so many pairs on their lines cover each other.
 const MANY_PAIRS: usize = 500;
+/// Most dots that have their ids beside them: of more they would cover one another.
+const MOST_NAMED: usize = 12;
+/// Longest id that is written there, in characters.
+const LONGEST_NAME: usize = 16;
+/// Room for one, in units of the picture.
+const LABEL_WIDTH: u32 = 130;
+const LABEL_HEIGHT: u32 = 22;
 /// Petitioners that are listed.
 const MOST_PETITIONERS: usize = 20;
 /// Single links and rejected pairs that are listed, of each kind.
@@ -95,6 +102,29 @@ struct Node {
     href: String,
     id: String,
     is_first: bool,
+    /// Where its id is written, and how it stands there.
+    label: Option<Label>,
+}
+
+/// Where an id is written in the picture.
+struct Label {
+    x: u32,
+    y: u32,
+    anchor: &'static str,
+}
+
+impl Label {
+    /// Beside a dot, within the picture.
+    fn beside(x: u32, y: u32) -> Self {
+        let (width, height) = (graph::WIDTH as u32, graph::HEIGHT as u32);
+        let anchor = match x {
+            x if x < LABEL_WIDTH / 2 => "start",
+            x if x + LABEL_WIDTH / 2 > width => "end",
+            _ => "middle",
+        };
+        let y = if y + LABEL_HEIGHT > height { y.saturating_sub(LABEL_HEIGHT / 2) } else { y + LABEL_HEIGHT };
+        Self { x, y, anchor }
+    }
 }
 
 /// A weak link in it, with its number in the table.
@@ -307,7 +337,10 @@ impl Group<'_> {
         let node = |(at, place): (usize, &usize)| {
             let id = &shape.members[*place].id;
             let (x, y) = places[at];
-            Node { x, y, href: page::case(collection, id), id: id.to_string(), is_first: *place == 0 }
+            let id = id.to_string();
+            let is_named = shape.drawn.len() <= MOST_NAMED && id.chars().count() <= LONGEST_NAME;
+            let label = is_named.then(|| Label::beside(x, y));
+            Node { x, y, href: page::case(collection, &shape.members[*place].id), id, is_first: *place == 0, label }
         };
         let is_dense = pairs.len() > MANY_PAIRS;
         Graph { path: path.collect(), is_dense, nodes: shape.drawn.iter().enumerate().map(node).collect(), weak: lines }

@@ -31,6 +31,8 @@ pub struct Piece {
     pub text: String,
     /// Its mark, if it has one.
     pub mark: Option<Mark>,
+    /// By what a link on the page leads to it.
+    pub anchor: Option<&'static str>,
 }
 
 /// Cuts `text` where marks begin and end; marks are of ranges of characters. Of marks that overlap the one that
@@ -45,7 +47,7 @@ pub fn pieces(text: &str, marks: &[(Range<usize>, Mark)]) -> Vec<Piece> {
         let text: String = chars.by_ref().take(until.saturating_sub(*at)).collect();
         *at = until.max(*at);
         if !text.is_empty() {
-            found.push(Piece { text, mark });
+            found.push(Piece { text, mark, anchor: None });
         }
     };
     for (range, mark) in marks {

@@ -14,6 +14,9 @@ use doppel_engine::decisions::DecisionView;
 use doppel_engine::side_by_side::{SideBySide, SideText};
 use doppel_store::decisions::{Judgement, Ruling};
 
+/// Where a passage that both have begins behind so many characters, a link leads to it: some ten lines.
+const LATE: usize = 300;
+
 /// A passage that counts for less than this is a phrase of everybody's: marked, but faintly.
 const LEAST_WEIGHT: f64 = 0.25;
 
@@ -156,15 +159,41 @@ impl PairView {
         let Said { other, relation, decide } = said;
         let figures = figures(words, &explained, relation);
         let difference = |Difference { kind, a, b }: Difference| ((words.record.object)(kind), a, b);
+        let texts = |side: Vec<SideText>, anchor| {
+            let mut texts: Vec<MarkedText> = side.into_iter().map(|text| marked(text, &weights)).collect();
+            let mut pieces = texts.iter_mut().flat_map(|text| &mut text.pieces);
+            if let Some(first) = pieces.find(|piece| piece.mark == Some(Mark::Shared)) {
+                first.anchor = Some(anchor);
+            }
+            texts
+        };
         Self {
-            ours: a.into_iter().map(|text| marked(text, &weights)).collect(),
-            theirs: b.into_iter().map(|text| marked(text, &weights)).collect(),
+            ours: texts(a, "shared-ours"),
+            theirs: texts(b, "shared-theirs"),
             figures,
             differs: explained.differs.into_iter().map(difference).collect(),
             other,
             decide,
         }
     }
+}
+
+impl PairView {
+    /// Whether it takes a while of reading until what both have begins in the record asked about.
+    pub fn ours_begins_late(&self) -> bool {
+        begins_late(&self.ours)
+    }
+
+    /// Whether it does in the other.
+    pub fn theirs_begins_late(&self) -> bool {
+        begins_late(&self.theirs)
+    }
+}
+
+fn begins_late(texts: &[MarkedText]) -> bool {
+    let pieces = || texts.iter().flat_map(|text| &text.pieces);
+    let before = pieces().take_while(|piece| piece.anchor.is_none());
+    pieces().any(|piece| piece.anchor.is_some()) && before.map(|piece| piece.text.chars().count()).sum::<usize>() > LATE
 }
 
 fn marked(text: SideText, weights: &[f64]) -> MarkedText {

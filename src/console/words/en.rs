@@ -96,6 +96,7 @@ pub(super) const WORDS: Words = Words {
             ObjectKind::Line => "line",
             ObjectKind::Amount => "amount",
         },
+        fields: &[("title", "Title"), ("content", "Text"), ("user", "Petitioner"), ("time", "Submitted")],
         role: |role| match role {
             Role::Text => "text",
             Role::Whole => "category",
@@ -169,6 +170,7 @@ pub(super) const WORDS: Words = Words {
         title: "Two records beside each other",
         this: "This record",
         other: "Compared with",
+        jump: "Go to what both say",
         same_text: "The same text",
         contained: |percent| format!("{percent} % of the shorter text stands in the longer one"),
         similarity: |percent| format!("similarity {percent} %, all things weighed"),
@@ -263,7 +265,7 @@ pub(super) const WORDS: Words = Words {
         title: "Records about one matter",
         size: |records, people| format!("Records: {records}; people: {people}"),
         span: |first, last| format!("{first} to {last}"),
-        chained: "This group is large and hangs together by few pairs: it may be several matters. See the weak links below.",
+        chained: "This group is large and hangs together by few pairs: it may be several matters. See the links to check below.",
         contested: "Two records of this group were decided not to be the same matter, but others still hold them together.",
         time_line: "Over time",
         not_drawn: |more, undated| format!("Not drawn: {more}; time unknown: {undated}."),
@@ -272,11 +274,11 @@ pub(super) const WORDS: Words = Words {
         graph: "How it hangs together",
         graph_hint: |drawn, of| {
             format!(
-                "{drawn} of {of} records are drawn. Lines join records with the same or similar text; dashed lines are the weak links of the table, by the same number."
+                "{drawn} of {of} records are drawn, the earliest in orange. Lines join records with the same or similar text; dashed lines are the links of the table, by the same number."
             )
         },
-        weak: "Weak links",
-        weak_hint: "Cutting one decides that its two records are not the same matter; first you see what becomes of the group.",
+        weak: "Links to check",
+        weak_hint: "Cutting one decides that its two records are not the same matter; first you see what becomes of the group. Where other links hold the two together, cut those as well.",
         no_weak: "There are none: every record is held by more than one link.",
         link: "Link",
         records: "Records",
@@ -284,7 +286,7 @@ pub(super) const WORDS: Words = Words {
         bridge: "only link",
         cut: "only link to another group",
         rejected: "decided not to be the same",
-        least: "least similar",
+        least: "not very similar",
         beside: "Compare",
         cut_here: "Cut here",
         join: "All one matter",

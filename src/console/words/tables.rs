@@ -163,6 +163,8 @@ pub struct RecordWords {
     pub via: fn(&str) -> &'static str,
     /// What something named is.
     pub object: fn(ObjectKind) -> &'static str,
+    /// What fields are called whose names are those of the default settings.
+    pub fields: &'static [(&'static str, &'static str)],
     /// What a field is, where its own name is not shown.
     pub role: fn(Role) -> &'static str,
     /// Between the name of something and what it is.
@@ -181,6 +183,13 @@ pub struct RecordWords {
     pub untitled: &'static str,
     /// A record without a time.
     pub no_time: &'static str,
+}
+
+impl RecordWords {
+    /// What to call a field: its own name, or the word for it.
+    pub fn field<'a>(&self, name: &'a str) -> &'a str {
+        self.fields.iter().find(|(own, _)| *own == name).map_or(name, |(_, word)| word)
+    }
 }
 
 /// Deciding about a pair.
@@ -279,6 +288,8 @@ pub struct PairWords {
     pub this: &'static str,
     /// The other record.
     pub other: &'static str,
+    /// Leads to where both begin to say the same.
+    pub jump: &'static str,
     /// Both have the same text.
     pub same_text: &'static str,
     /// So many per cent of the shorter text stand in the longer one.

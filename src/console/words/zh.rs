@@ -96,6 +96,7 @@ pub(super) const WORDS: Words = Words {
             ObjectKind::Line => "线路",
             ObjectKind::Amount => "金额",
         },
+        fields: &[("title", "标题"), ("content", "正文"), ("user", "信访人"), ("time", "信访时间")],
         role: |role| match role {
             Role::Text => "正文",
             Role::Whole => "类别",
@@ -156,7 +157,7 @@ pub(super) const WORDS: Words = Words {
         verdict: "登记时结论",
         any: "不限",
         order: "排序",
-        fitting: "自动（有检索词时最相符在前）",
+        fitting: "自动",
         ranked: "最相符在前",
         newest: "最近在前",
         total: |count, exact| if exact { format!("共 {count} 件") } else { format!("{count} 件以上") },
@@ -169,6 +170,7 @@ pub(super) const WORDS: Words = Words {
         title: "两件对照",
         this: "本件",
         other: "对照件",
+        jump: "跳到相同处",
         same_text: "全文相同",
         contained: |percent| format!("较短一件有 {percent}% 的文字也出现在较长一件中"),
         similarity: |percent| format!("综合相似度 {percent}%"),
@@ -214,7 +216,7 @@ pub(super) const WORDS: Words = Words {
     },
     check: CheckWords {
         title: "查重",
-        hint: "粘贴或输入来信，停顿片刻即列出在前的相同信访事项。除非按“登记”，否则不保存任何内容。",
+        hint: "粘贴或输入来信，停顿片刻即列出此前已登记的相同事项。只查不存；要保存须另按“登记”。",
         paste: "来信全文",
         fields: "分项填写",
         id: "编号（可不填）",
@@ -263,7 +265,7 @@ pub(super) const WORDS: Words = Words {
         title: "同一事项的信访件",
         size: |records, people| format!("{records} 件，{people} 人"),
         span: |first, last| format!("{first} 至 {last}"),
-        chained: "这一组件数多而联系少，可能串联了几个事项；请看下面的薄弱联系。",
+        chained: "这一组件数多而联系少，可能串联了几个事项；请看下面值得核对的联系。",
         contested: "组内有两件曾被认定为不是同一事项，但仍由其他联系连在一起。",
         time_line: "时间分布",
         not_drawn: |more, undated| format!("另有 {more} 件未画出，{undated} 件时间不详。"),
@@ -271,18 +273,20 @@ pub(super) const WORDS: Words = Words {
         nobody: "这一组没有写信访人。",
         graph: "联系图",
         graph_hint: |drawn, of| {
-            format!("画出 {of} 件中的 {drawn} 件；实线连接内容相同或相近的两件，虚线是下表中的薄弱联系，编号相同。")
+            format!(
+                "画出 {of} 件中的 {drawn} 件；实线连接内容相同或相近的两件，虚线是下表中的联系，编号相同；橙色的一件最早。"
+            )
         },
-        weak: "薄弱联系",
-        weak_hint: "断开一处即认定这两件不是同一事项，执行前先预览结果。",
-        no_weak: "没有薄弱联系：每件都由两处以上的联系连在一起。",
+        weak: "值得核对的联系",
+        weak_hint: "断开一处即认定这两件不是同一事项，执行前先预览结果；两件之间若另有联系，须把那些也断开。",
+        no_weak: "没有值得核对的联系：每件都由两处以上的联系连在一起。",
         link: "联系",
         records: "两件",
         similarity: "相似度",
         bridge: "唯一联系",
         cut: "与另一组的唯一联系",
         rejected: "已认定不是同一事项",
-        least: "相似度最低",
+        least: "相似度较低",
         beside: "对照",
         cut_here: "从此处断开",
         join: "全部认定为同一事项",

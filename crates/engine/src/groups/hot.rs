@@ -120,9 +120,9 @@ impl Engine {
         skip: usize,
         limit: usize,
     ) -> Result<Ranked<HotIssue>> {
-        let since = begins.first().copied().unwrap_or(Timestamp::MAX);
-        self.with_groups(collection, |groups| {
-            let issues = groups.since(since).into_iter().map(|group| groups.issue(&group, since, begins));
+        let (since, begins) = (begins.first().copied().unwrap_or(Timestamp::MAX), begins.to_vec());
+        self.with_groups(collection, move |groups| {
+            let issues = groups.since(since).into_iter().map(|group| groups.issue(&group, since, &begins));
             let mut issues: Vec<HotIssue> = issues.collect();
             // Of equals the one whose group began first: the order in which they come.
             issues.sort_by_key(|issue| std::cmp::Reverse((issue.group.recent_petitioners, issue.recent)));
@@ -144,7 +144,7 @@ impl Engine {
         skip: usize,
         limit: usize,
     ) -> Result<Ranked<RepeatPetitioner>> {
-        self.with_groups(collection, |groups| {
+        self.with_groups(collection, move |groups| {
             let mut all: HashMap<u64, Wrote> = HashMap::new();
             for group in groups.since(since) {
                 for (petitioner, wrote) in groups.by_petitioner(&group, since) {

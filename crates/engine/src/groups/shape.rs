@@ -92,8 +92,9 @@ impl Engine {
     /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Ungrouped`] where it is in no group.
     pub async fn group_shape(&self, collection: &CollectionName, id: &RecordId, drawn: usize) -> Result<GroupShape> {
         self.stored(collection, id).await?;
-        self.with_groups(collection, |groups| {
-            let group = groups.group_of(id).ok_or_else(|| Error::Ungrouped(collection.clone()))?;
+        let (id, name) = (id.clone(), collection.clone());
+        self.with_groups(collection, move |groups| {
+            let group = groups.group_of(&id).ok_or(Error::Ungrouped(name))?;
             Ok(groups.shape(&group, drawn))
         })
         .await
@@ -111,9 +112,10 @@ impl Engine {
         supposed: &[Supposed],
     ) -> Result<Vec<Vec<RecordId>>> {
         self.stored(collection, id).await?;
-        self.with_groups(collection, |groups| {
-            let group = groups.group_of(id).ok_or_else(|| Error::Ungrouped(collection.clone()))?;
-            let named = groups.suppose(&group, supposed);
+        let (id, name, supposed) = (id.clone(), collection.clone(), supposed.to_vec());
+        self.with_groups(collection, move |groups| {
+            let group = groups.group_of(&id).ok_or(Error::Ungrouped(name))?;
+            let named = groups.suppose(&group, &supposed);
             Ok(named.into_iter().map(|members| members.into_iter().map(|seq| groups.id(seq)).collect()).collect())
         })
         .await
