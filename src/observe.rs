@@ -61,6 +61,10 @@ fn describe() {
     );
     describe_counter!("doppel_registrations_total", "registrations, by outcome");
     describe_counter!("doppel_store_writes_failed_total", "writes that the store refused or failed, by code");
+    describe_counter!(
+        "doppel_erased_records_total",
+        "records deleted for their petitioner or their age, by reason (identity, age, retention)"
+    );
     describe_counter!("doppel_bulk_lines_total", "lines of _bulk bodies, by status");
     describe_gauge!("doppel_records", "live records");
     describe_gauge!("doppel_index_bytes", "bytes of the in-memory indexes");

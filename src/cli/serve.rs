@@ -74,6 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     );
     let shutdown = Shutdown::default();
     let tasks = runtime.spawn(doppel_engine::runner::run(engine.clone(), shutdown.draining()));
+    let retention = runtime.spawn(doppel_engine::runner::keep_retention(engine.clone(), shutdown.draining()));
     let warming = runtime.spawn(doppel_engine::runner::warm_up(engine.clone(), shutdown.draining()));
     let search = search(&config, &engine)?;
     let following = search.as_ref().map(|(search, _)| runtime.spawn(search.clone().run(shutdown.draining())));
@@ -94,6 +95,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Let go of at its last checkpoint; whoever comes next goes on.
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
+        retention.await.context("looking for records past their age")?;
         forgetting.abort();
         if let Some(following) = following {
             following.await.context("following changes for search")?;

@@ -3,6 +3,7 @@
 //! It holds no rule of the domain: a handler extracts, authorises, makes one call of the engine and answers. The whole
 //! surface is one list in [`router`]; the OpenAPI document falls out of it.
 
+pub mod audit;
 pub mod auth;
 pub mod baseline;
 pub mod body;

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 use crate::console;
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
-use crate::http::{body, linger, origin};
+use crate::http::{audit, body, linger, origin};
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -165,6 +165,8 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let caller = CallerSlot::default();
+    let asked =
+        audit::Asked::of(&method, route.as_ref().map(MatchedPath::as_str), request.uri().path(), request.headers());
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
     // Who asked before sending is not asked to send what nobody wants.
@@ -199,7 +201,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
-    note(&app, &Seen { method, route, status: response.status(), started, request_id, caller });
+    note(&app, &Seen { method, route, status: response.status(), started, request_id, caller, asked });
     response
 }
 
@@ -377,10 +379,11 @@ struct Seen<'a> {
     started: Instant,
     request_id: Arc<str>,
     caller: CallerSlot,
+    asked: audit::Asked,
 }
 
 fn note(app: &App, seen: &Seen<'_>) {
-    let Seen { method, route, status, started, request_id, caller } = seen;
+    let Seen { method, route, status, started, request_id, caller, asked } = seen;
     let took = started.elapsed();
     let method = known_method(method);
     metrics::counter!("doppel_http_requests_total", "method" => method, "route" => (*route).to_owned(),
@@ -390,8 +393,11 @@ fn note(app: &App, seen: &Seen<'_>) {
         .record(took.as_secs_f64());
     if app.log_requests {
         let (status, took_us, key) = (status.as_u16(), took.as_micros() as u64, caller.name());
-        tracing::info!(method, route, status, took_us, request_id = &**request_id, key, "request");
+        let trace_id = &*asked.trace_id;
+        tracing::info!(method, route, status, took_us, request_id = &**request_id, trace_id, key, "request");
     }
+    let (status, request_id, key) = (status.as_u16(), &**request_id, caller.name());
+    asked.note(&audit::Outcome { method, route, status, request_id, key });
 }
 
 /// Methods are the client's invention; only known ones become labels.

@@ -43,6 +43,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(statistics::get, statistics::count))
         .routes(routes!(admin::reindex))
         .routes(routes!(admin::purge))
+        .routes(routes!(admin::erase))
         .routes(routes!(admin::host_aliases))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))

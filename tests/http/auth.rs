@@ -256,3 +256,39 @@ fn with_keys_any_host_name_is_taken_and_pages_are_where_they_are_named() {
     let answer = ask("origin: https://other.example\r\n");
     assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("server.origins"), "{answer}");
 }
+
+#[test]
+fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_and_no_petitioner() {
+    let guarded = Guarded::start(&[("DOPPEL_LOG__LEVEL", "warn,audit=info")]);
+    let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理", "user": "张某某" });
+    let erase = json!({ "collection": "desk", "identity": "张某某" });
+    for (key, method, path, body, status) in [
+        ("admin", "PUT", "/v1/collections/desk", &json!({}), 201),
+        ("write", "PUT", "/v1/collections/desk/records/a", &row, 201),
+        ("read", "POST", "/v1/admin/erase", &erase, 403),
+        ("admin", "POST", "/v1/admin/erase", &erase, 202),
+    ] {
+        let answer = guarded.server.send_as(guarded.key(key), method, path, body);
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+    let bearer = format!("Bearer {}", guarded.key("write"));
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let headers = [("authorization", &*bearer), ("traceparent", &*parent)];
+    let deleted = guarded.server.request("DELETE", "/v1/collections/desk/records/a", &headers, b"");
+    assert_eq!(deleted.map(|answer| answer.status), Some(204));
+    // What is logged comes by another way than the answer.
+    let given_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !guarded.server.log().contains(trace) && std::time::Instant::now() < given_up {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let log = guarded.server.log();
+    let line =
+        |words: &[&str]| log.lines().any(|line| line.contains("audit") && words.iter().all(|word| line.contains(word)));
+    assert!(line(&["desk-admin", "/v1/collections/desk", "201"]), "{log}");
+    assert!(line(&["desk-read", "/v1/admin/erase", "403"]), "{log}");
+    assert!(line(&["desk-admin", "/v1/admin/erase", "202"]), "{log}");
+    assert!(line(&["desk-write", "DELETE", "records/a", "204", trace]), "{log}");
+    assert!(!line(&["PUT", "records/a"]), "taking in letters is no administration: {log}");
+    assert!(!log.contains("张某某") && !log.contains("dpl_"), "{log}");
+}

@@ -14,6 +14,7 @@ mod lifecycle;
 mod limits;
 mod lookup;
 mod openapi;
+mod protection;
 mod records;
 mod rows;
 mod schemes;

@@ -280,7 +280,25 @@ pub struct Settings {
     pub host_aliases: Vec<Vec<String>>,
     /// Zone of times without an offset (IANA name).
     pub time_zone: String,
+    /// How long records are kept; for ever unless given. Belongs to the collection, not to a generation of its index: activating
+    /// another generation leaves it as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
 }
+
+/// How long the records of a collection are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Days, of 24 hours, after which a record is deleted: counted from when the content that it has was stored (`stored_at`), which
+    /// every record has and no sender chooses.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 36_500))]
+    pub days: u32,
+}
+
+/// Longest retention in days: a century. Who keeps records longer keeps them for ever.
+pub const MAX_RETENTION_DAYS: u32 = 36_500;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -332,6 +350,7 @@ impl Settings {
             min_features: 4,
             host_aliases: Vec::new(),
             time_zone: "Asia/Shanghai".into(),
+            retention: None,
         }
     }
 
@@ -351,7 +370,7 @@ impl Settings {
     /// All that is wrong with these settings; empty when they can be used.
     pub fn validate(&self) -> Vec<Violation> {
         // Destructured so that a new setting does not compile until someone says what is valid.
-        let Self { fields, text, channels, verify, min_features: _, host_aliases, time_zone } = self;
+        let Self { fields, text, channels, verify, min_features: _, host_aliases, time_zone, retention } = self;
         let mut found = Vec::new();
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
@@ -369,6 +388,9 @@ impl Settings {
             }
         }
         validate_hosts(host_aliases, &mut found);
+        if let Some(Retention { days }) = retention {
+            within("/retention/days", *days, 1, MAX_RETENTION_DAYS, &mut found);
+        }
         if !is_zone(time_zone) {
             found.push(Violation::new(
                 "/time_zone",
@@ -380,9 +402,10 @@ impl Settings {
     }
 
     /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
-    /// dictionaries) give every record the same signatures. `verify` and `time_zone` are left out on purpose.
+    /// dictionaries) give every record the same signatures. `verify`, `time_zone` and `retention` are left out on
+    /// purpose.
     pub fn profile_source(&self) -> serde_json::Value {
-        let Self { fields, text, channels, verify: _, min_features, host_aliases, time_zone: _ } = self;
+        let Self { fields, text, channels, verify: _, min_features, host_aliases, time_zone: _, retention: _ } = self;
         let mut source =
             serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
         // Left out while there are none, as before there could be any.

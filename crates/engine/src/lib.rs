@@ -14,6 +14,7 @@ mod collections;
 pub mod compare;
 mod context;
 pub mod decisions;
+pub mod erase;
 mod explain;
 mod frequencies;
 pub mod generations;

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{Engine, Error, Options, Result};
 use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::violation::Violation;
 use doppel_store::GenerationId;
 use doppel_store::generations::{Phase, check_number};
 use doppel_store::tasks::{TaskPut, TaskState, TaskStatus};
@@ -21,6 +22,8 @@ pub enum Work {
     Activate(Activate),
     /// Delete superfluous duplicates.
     Purge(Purge),
+    /// Delete the records of a petitioner, or those past an age.
+    Erase(Erase),
 }
 
 /// Building a new generation.
@@ -66,6 +69,30 @@ pub struct Purge {
     pub window: Window,
 }
 
+/// Deleting records for what they are, duplicates or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Erase {
+    /// Which records.
+    pub which: Erased,
+    /// Delete nothing, only say what would be deleted.
+    pub dry_run: bool,
+    /// Whether the collection's own retention asks for it, and not a person. It ends where the retention is changed meanwhile.
+    #[serde(default)]
+    pub by_retention: bool,
+}
+
+/// Which records are deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Erased {
+    /// Those one of whose identity fields has this value, as the collection normalises it. `None` once the task has ended: a list of
+    /// tasks must not keep whom nothing else remembers.
+    Identity(Option<String>),
+    /// Those whose content was stored more than so many days, of 24 hours, before the task is begun.
+    OlderThanDays(u32),
+}
+
 /// A span of times of records; open where a bound is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,6 +133,7 @@ impl Work {
             Self::Reindex(_) => "reindex",
             Self::Activate(_) => "activate",
             Self::Purge(_) => "purge",
+            Self::Erase(_) => "erase",
         }
     }
 }
@@ -117,7 +145,7 @@ pub struct Task {
     pub id: String,
     /// The collection it works on.
     pub collection: CollectionName,
-    /// What it does: `reindex`, `activate` or `purge`.
+    /// What it does: `reindex`, `activate`, `purge` or `erase`.
     pub kind: String,
     /// How it stands.
     pub status: TaskStatus,
@@ -181,6 +209,13 @@ impl From<TaskState> for Task {
 /// seconds.
 const TRIES: usize = 16;
 
+/// Takes whom a task was about out of it. Tasks are kept long after they have ended.
+pub(crate) fn forget_identity(task: &mut TaskState) {
+    if let Some(identity) = task.request.pointer_mut("/which/identity") {
+        *identity = Value::Null;
+    }
+}
+
 impl Engine {
     /// What the engine was given.
     pub fn options(&self) -> &Options {
@@ -241,7 +276,12 @@ impl Engine {
         let context = self.context(collection).await?;
         match &work {
             Work::Reindex(reindex) => {
-                let violations = reindex.settings.as_ref().map(|settings| settings.validate()).unwrap_or_default();
+                let mut violations = reindex.settings.as_ref().map(|settings| settings.validate()).unwrap_or_default();
+                let retention = reindex.settings.as_ref().and_then(|settings| settings.retention);
+                if retention.is_some_and(|given| Some(given) != context.state.settings.retention) {
+                    let detail = "how long records are kept is set by PUT on the collection; leave it out here";
+                    violations.push(Violation::new("/settings/retention", "not_here", detail));
+                }
                 if !violations.is_empty() {
                     return Err(Error::Invalid(violations));
                 }
@@ -255,6 +295,7 @@ impl Engine {
                 }
             }
             Work::Purge(_) => {}
+            Work::Erase(erase) => erase.check(&context.state.settings)?,
         }
         let asked = TaskState::asked_for(
             (self.options.new_id)(),
@@ -283,6 +324,7 @@ impl Engine {
         task.status = TaskStatus::Failed;
         task.error = Some(why.to_owned());
         task.finished_at = Some((self.options.now)());
+        forget_identity(&mut task);
         if let Err(error) = self.store.put_task(task).await {
             tracing::warn!(task = id, %error, "the end of a task could not be stored");
         }
@@ -324,6 +366,7 @@ impl Engine {
             if task.status == TaskStatus::Enqueued {
                 task.status = TaskStatus::Canceled;
                 task.finished_at = Some((self.options.now)());
+                forget_identity(&mut task);
             }
             if let TaskPut::Stored(task) = self.store.put_task(task).await? {
                 self.tasks.notify_one();

@@ -44,7 +44,7 @@ pub struct TaskState {
     /// Which collection had that name when the task was asked for; not said by tasks of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<CollectionNumber>,
-    /// What it does: `reindex`, `activate`, `purge`.
+    /// What it does: `reindex`, `activate`, `purge`, `erase`.
     pub kind: String,
     /// How it stands.
     pub status: TaskStatus,

@@ -177,7 +177,7 @@ impl TaskLine {
         let says = |name: &str, value: bool| task.request.get(name).and_then(|said| said.as_bool()) == Some(value);
         let notes = [
             (task.kind == "reindex" && says("activate", false)).then_some(words.beside),
-            (task.kind == "purge" && says("dry_run", true)).then_some(words.dry_run),
+            (matches!(&*task.kind, "purge" | "erase") && says("dry_run", true)).then_some(words.dry_run),
         ];
         let figure = |name: &&str| {
             let number = task.result.get(*name)?.as_u64()?;

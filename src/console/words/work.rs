@@ -184,6 +184,7 @@ pub(super) const EN: WorkWords = WorkWords {
         "reindex" => "Rebuild the index",
         "activate" => "Make another generation answer",
         "purge" => "Delete superfluous duplicates",
+        "erase" => "Delete records of a petitioner or past their age",
         _ => "Other work",
     },
     status: |status| match status {
@@ -203,6 +204,7 @@ pub(super) const EN: WorkWords = WorkWords {
         "activate" => "switching over",
         "catch up" => "catching up on what came in meanwhile",
         "find" => "looking for duplicates",
+        "look through" => "looking through all records",
         "delete" => "deleting",
         _ => "working",
     },
@@ -217,6 +219,7 @@ pub(super) const EN: WorkWords = WorkWords {
         "pairs" => Some("pairs"),
         "unreadable" => Some("could not be read"),
         "deleted" => Some("deleted"),
+        "found" => Some("found"),
         _ => None,
     },
     beside: "kept beside the one that answers",
@@ -226,7 +229,7 @@ pub(super) const EN: WorkWords = WorkWords {
     finished: "Ended",
     is_stopping: "It was told to stop and does so at its next step.",
     failed: |kind| match kind {
-        "purge" => {
+        "purge" | "erase" => {
             "It failed; what it had deleted until then is deleted. Remove the cause and start it again: it goes on with the rest."
         }
         "activate" => {
@@ -325,6 +328,7 @@ pub(super) const ZH: WorkWords = WorkWords {
         "reindex" => "重建索引",
         "activate" => "切换索引版本",
         "purge" => "清理多余重件",
+        "erase" => "按信访人或保存期限删除",
         _ => "其他任务",
     },
     status: |status| match status {
@@ -344,6 +348,7 @@ pub(super) const ZH: WorkWords = WorkWords {
         "activate" => "切换",
         "catch up" => "补齐其间来件",
         "find" => "查找重件",
+        "look through" => "逐件检查",
         "delete" => "删除",
         _ => "处理中",
     },
@@ -358,6 +363,7 @@ pub(super) const ZH: WorkWords = WorkWords {
         "pairs" => Some("对数"),
         "unreadable" => Some("无法读取"),
         "deleted" => Some("已删除"),
+        "found" => Some("符合条件"),
         _ => None,
     },
     beside: "建成后只保留，不启用",
@@ -367,7 +373,7 @@ pub(super) const ZH: WorkWords = WorkWords {
     finished: "结束时间",
     is_stopping: "已通知停止，将在下一步停下。",
     failed: |kind| match kind {
-        "purge" => "任务失败；此前已删除的件不会恢复。排除原因后重新开始，会接着处理其余部分。",
+        "purge" | "erase" => "任务失败；此前已删除的件不会恢复。排除原因后重新开始，会接着处理其余部分。",
         "activate" => "任务失败；当前启用的版本见下表。排除原因后请再次切换。",
         _ => "任务失败；未建成的部分已清除，表中标为“使用中”的版本照常工作。排除原因后请重新重建。",
     },

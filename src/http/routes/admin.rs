@@ -13,10 +13,10 @@ use crate::http::routes::input::Input;
 use crate::http::routes::settings::{self, SettingsInput};
 use crate::http::routes::{accepted, segment};
 use crate::http::state::App;
-use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Settings};
 use doppel_core::violation::Violation;
 use doppel_engine::hosts::HostAliases;
-use doppel_engine::tasks::{Purge, Reindex, Survivor, Task, Work};
+use doppel_engine::tasks::{Erase, Erased, Purge, Reindex, Survivor, Task, Work};
 
 /// What to rebuild.
 #[derive(Debug, ToSchema)]
@@ -60,6 +60,24 @@ pub struct PurgeInput {
     /// ... and is before this one.
     #[schema(min_length = 1, max_length = 64)]
     to: Option<String>,
+}
+
+/// Whose records to delete, or how old ones.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct EraseInput {
+    /// The collection.
+    collection: CollectionName,
+    /// Records one of whose fields of role `identity` has this value, as the collection normalises it. Not kept once the task has
+    /// ended.
+    #[schema(min_length = 1, max_length = 256)]
+    identity: Option<String>,
+    /// Records whose content was stored (`stored_at`) more than so many days, of 24 hours, ago.
+    #[schema(minimum = 1, maximum = 36_500)]
+    older_than_days: Option<u32>,
+    /// Delete nothing, only say what would be deleted.
+    #[schema(default = true)]
+    dry_run: Option<bool>,
 }
 
 /// Records whose hosts are compared, at most and usually: some seconds and a fraction of one.
@@ -131,6 +149,40 @@ pub async fn purge(
     let collection = collection?;
     let window = app.engine.window(&collection, from.as_deref(), to.as_deref()).await?;
     begin(&app, collection, Work::Purge(Purge { keep, near, dry_run, window })).await
+}
+
+/// Delete the records of a petitioner, or those past an age
+///
+/// Give `identity` or `older_than_days`. A dry run unless `dry_run` is `false`: the task's result then counts what would be deleted
+/// and names the first 1,000. What was decided about a deleted record goes with it. Records that cannot be read by the collection's
+/// settings stay, and are counted as `unreadable`. Text that other records quote, backups, exports and logs of other systems are not
+/// looked at.
+#[utoipa::path(post, path = "/v1/admin/erase", operation_id = "startErase", tag = "admin", request_body = EraseInput,
+    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+        (status = 404, description = "the collection does not exist"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task")))]
+pub async fn erase(
+    _: Administrator,
+    State(app): State<App>,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = Input::parse(&body)?;
+    let collection = collection(&mut input);
+    let identity = input.text("identity");
+    let days = input.number("older_than_days", 1, u64::from(MAX_RETENTION_DAYS));
+    let dry_run = input.truth("dry_run").unwrap_or(true);
+    input.finish()?;
+    let collection = collection?;
+    let which = match (identity, days.and_then(|days| u32::try_from(days).ok())) {
+        (Some(identity), None) => Erased::Identity(Some(identity)),
+        (None, Some(days)) => Erased::OlderThanDays(days),
+        _ => {
+            let detail = "give either identity or older_than_days";
+            return Err(Problem::invalid(vec![Violation::new("", "one_of", detail)]));
+        }
+    };
+    begin(&app, collection, Work::Erase(Erase { which, dry_run, by_retention: false })).await
 }
 
 /// Propose names of hosts that mean one web site

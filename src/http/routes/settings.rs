@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::routes::expected::expected;
 use doppel_core::collection::ranges::out_of_range;
-use doppel_core::collection::{Channel, Field, Preset, Settings, TextSettings, Verify};
+use doppel_core::collection::{Channel, Field, Preset, Retention, Settings, TextSettings, Verify};
 use doppel_core::record::text_of;
 use doppel_core::violation::{Violation, child};
 
@@ -40,6 +40,8 @@ pub struct SettingsInput {
     host_aliases: Option<Vec<Vec<String>>>,
     /// Zone of times without an offset (IANA name).
     time_zone: Option<String>,
+    /// How long records are kept; `null`, for ever, unless given. No part of a reindex.
+    retention: Option<Retention>,
 }
 
 /// Weights that a field may have, as [`Settings::validate`] has it.
@@ -69,6 +71,8 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
     };
     let base = serde_json::to_value(Settings::preset(preset)).map_err(|error| Problem::internal(error.to_string()))?;
     let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
+    // No preset has one.
+    merged.entry("retention").or_insert(Value::Null);
     refuse_unknown(&given, &merged)?;
     merged.extend(given);
     refuse_out_of_range(&merged)?;
@@ -282,6 +286,9 @@ mod tests {
         refused(r#"{"channels":[{"scheme":"simhsh"}]}"#, 422, "invalid_value", &["/channels/0/scheme"]);
         refused(r#"{"channels":[{"scheme":"shingle"},{"units":3}]}"#, 422, "invalid_value", &["/channels/1/scheme"]);
         refused(r#"{"channels":[{"scheme":"shingle","keep":[1,2,3]}]}"#, 422, "invalid_value", &["/channels/0/keep"]);
+        refused(r#"{"retention":{"days":0}}"#, 422, "out_of_range", &["/retention/days"]);
+        refused(r#"{"retention":{"days":36501}}"#, 422, "out_of_range", &["/retention/days"]);
+        refused(r#"{"retention":{"years":3}}"#, 422, "invalid_value", &["/retention/years"]);
         refused(r#"{"time_zone":"+25:00"}"#, 422, "unknown_time_zone", &["/time_zone"]);
         refused(r#"{"min_features":4.5}"#, 422, "invalid_value", &["/min_features"]);
         refused("\u{FEFF}{}", 400, "malformed_body", &[""]);

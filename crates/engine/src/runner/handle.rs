@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Stop;
+use crate::tasks::forget_identity;
 use crate::{Engine, Error};
 use doppel_core::collection::CollectionName;
 use doppel_store::tasks::{TaskState, TaskStatus};
@@ -168,6 +169,7 @@ impl Handle {
             if status.is_finished() {
                 state.finished_at = Some((self.engine.options().now)());
                 state.phase = "ended".into();
+                forget_identity(&mut state);
             }
         }
         // Without the last word the lease runs out and the work is done again from its checkpoint.

@@ -7,9 +7,11 @@
 //! Failpoints (feature `failpoints`): `task::begun`, and those named in the work's own modules.
 
 mod activate;
+mod erase;
 mod handle;
 mod purge;
 mod reindex;
+mod retention;
 mod sketch_warmup;
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,8 @@ use crate::{Engine, Error};
 use doppel_store::StoreError;
 use doppel_store::tasks::{TaskState, TaskStatus};
 use tokio_util::sync::CancellationToken;
+
+pub use retention::keep_retention;
 
 pub use handle::LEASE;
 use handle::{AWAY, End, Handle};
@@ -177,6 +181,7 @@ async fn work(handle: &Handle) -> End {
             Work::Reindex(request) => reindex::run(handle, request).await,
             Work::Activate(request) => activate::run(handle, request).await,
             Work::Purge(request) => purge::run(handle, request).await,
+            Work::Erase(request) => erase::run(handle, &request).await,
         };
         match done {
             Ok(result) => return End::Succeeded(result),

@@ -20,6 +20,7 @@ use doppel_store::model::ModelStore;
 use doppel_store::tasks::TaskStatus;
 use tokio_util::sync::CancellationToken;
 
+mod erase;
 mod trouble;
 
 fn now() -> String {

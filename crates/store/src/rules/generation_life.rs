@@ -5,6 +5,7 @@
 
 use crate::generations::{GenerationSpec, GenerationState, Phase};
 use crate::{CollectionSpec, CollectionState, GenerationId, Result, Seq, StoreError};
+use doppel_core::collection::Settings;
 
 /// Most generations of a collection, the live one included: each costs every registration another signing and another
 /// index entry on disk.
@@ -147,7 +148,8 @@ impl CollectionState {
         others.push(before);
         others.sort_by_key(|kept| kept.id);
         Self {
-            settings: other.settings.clone(),
+            // How long records are kept is no matter of an index: going back to an old one must delete nothing.
+            settings: Settings { retention: self.settings.retention, ..other.settings.clone() },
             generation: other.id,
             profile: other.profile.clone(),
             live_since: Some(other.created_at.clone()),
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
     use crate::CollectionNumber;
     use Phase::{Building, Ready};
-    use doppel_core::collection::{CollectionName, Settings};
+    use doppel_core::collection::CollectionName;
 
     fn spec(profile: &str) -> CollectionSpec {
         let (name, now) = (CollectionName::new("letters").unwrap(), "2026-01-01".to_owned());

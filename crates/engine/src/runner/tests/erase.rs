@@ -1,0 +1,107 @@
+//! Records of a petitioner and records past an age are deleted, and no others.
+
+use super::*;
+use crate::runner::retention::keep_retention;
+use crate::tasks::{Erase, Erased};
+use doppel_core::collection::Retention;
+
+/// Years before any test.
+fn long_ago() -> String {
+    "2020-01-01T00:00:00.000Z".into()
+}
+
+fn older_than(days: u32, dry_run: bool) -> Work {
+    Work::Erase(Erase { which: Erased::OlderThanDays(days), dry_run, by_retention: false })
+}
+
+fn of(name: &str, dry_run: bool) -> Work {
+    Work::Erase(Erase { which: Erased::Identity(Some(name.into())), dry_run, by_retention: false })
+}
+
+/// An office with two records of 2020 and one of today.
+async fn with_old_records() -> Office {
+    let store = Arc::<ModelStore>::default();
+    let office = Office::over(Arc::clone(&store));
+    let (name, draining) = (office.name.clone(), CancellationToken::new());
+    let earlier = Office { engine: instance(store, long_ago), name, draining };
+    for id in ["old", "older"] {
+        earlier.put(id, &letter(3, 0), json!({ "user": "李某" })).await;
+    }
+    office.put("new", &letter(3, 0), json!({ "user": "李某" })).await;
+    office
+}
+
+impl Office {
+    async fn ids(&self) -> BTreeSet<String> {
+        let page = self.engine.store.records(&self.name, doppel_store::Seq(0), 1000).await.unwrap();
+        page.into_iter().map(|record| record.id.to_string()).collect()
+    }
+
+    async fn keep_for(&self, days: Option<u32>) {
+        let settings = Settings { retention: days.map(|days| Retention { days }), ..Settings::default() };
+        self.engine.put_collection(&self.name, settings).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_past_an_age_is_counted_then_deleted() {
+    let office = with_old_records().await;
+    let dry = office.done(older_than(30, true)).await;
+    assert_eq!((&dry.result["found"], &dry.result["deleted"]), (&json!(2), &json!(0)), "{}", dry.result);
+    assert_eq!(dry.result["records"], json!(["old", "older"]));
+    let none = office.done(older_than(36_500, true)).await;
+    assert_eq!(none.result["found"], 0, "a century ago nothing was stored");
+    let done = office.done(older_than(30, false)).await;
+    assert_eq!((&done.result["deleted"], &done.result["records"]), (&json!(2), &Value::Null), "{}", done.result);
+    assert_eq!(office.ids().await, set(&["new"]));
+    assert_eq!(office.groups().await, BTreeSet::new(), "groups follow");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_petitioner_is_forgotten_with_what_was_decided_and_in_the_task() {
+    let office = Office::new().await;
+    for (id, user) in [("a", "李某"), ("b", "王某"), ("c", " 李某 "), ("d", "李某某")] {
+        office.put(id, &letter(4, 0), json!({ "user": user })).await;
+    }
+    let opinion = Opinion { judgement: Judgement::NotSame, by: None, note: Some("李某".into()) };
+    office.engine.decide(&office.name, &id_of("a"), &id_of("b"), opinion).await.unwrap();
+    let dry = office.done(of("李某", true)).await;
+    assert_eq!(dry.result["records"], json!(["a", "c"]), "as the collection normalises names, and whole ones");
+    let done = office.done(of("李某", false)).await;
+    assert_eq!((done.status, &done.result["deleted"]), (TaskStatus::Succeeded, &json!(2)));
+    assert_eq!(office.ids().await, set(&["b", "d"]));
+    assert!(office.engine.decisions_about(&office.name, &id_of("b")).await.unwrap().is_empty());
+    let tasks = serde_json::to_string(&office.engine.tasks().await.unwrap()).unwrap();
+    assert!(!tasks.contains("李某"), "{tasks}");
+    for wrong in ["", " ", &"李".repeat(257)] {
+        let refused = office.engine.begin_task(&office.name, of(wrong, true)).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{wrong:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retention_deletes_by_itself_and_stays_with_the_collection() {
+    let office = with_old_records().await;
+    let looking = tokio::spawn(keep_retention(office.engine.clone(), office.draining.clone()));
+    office.keep_for(Some(30)).await;
+    for _ in 0..3000 {
+        if office.ids().await == set(&["new"]) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(office.ids().await, set(&["new"]));
+    let collection = office.engine.collection(&office.name).await.unwrap();
+    assert!(!collection.outdated, "retention is in no signature");
+    // A generation built without it, and gone back to, changes nothing about it.
+    let asked = office.done(reindex(Settings { min_features: 5, ..Settings::default() }, true)).await;
+    assert_eq!(asked.status, TaskStatus::Succeeded);
+    let kept = |collection: &crate::answers::Collection| collection.settings.retention;
+    let collection = office.engine.collection(&office.name).await.unwrap();
+    assert_eq!((collection.settings.min_features, kept(&collection)), (5, Some(Retention { days: 30 })));
+    let brings = Settings { retention: Some(Retention { days: 1 }), ..Settings::default() };
+    let refused = office.engine.begin_task(&office.name, reindex(brings, true)).await;
+    assert!(matches!(refused, Err(Error::Invalid(wrong)) if wrong[0].pointer == "/settings/retention"));
+    office.draining.cancel();
+    looking.await.unwrap();
+}

@@ -1,0 +1,131 @@
+//! Who changed what beyond taking letters in: a line under the log target `audit` for each call of an administrator, each decision and
+//! each deletion, also where it is refused. And the trace that a caller says its request belongs to.
+//!
+//! A line names what was asked for by its path, never by its body: no text of records, no petitioner, no secret.
+
+use axum::http::{HeaderMap, Method};
+
+/// Bytes of a path that are shown; names and ids are shorter.
+const MOST_SHOWN: usize = 1_024;
+
+/// What a line says of the request, taken before it is worked on.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Its path, where the call is one that is audited.
+    path: Option<String>,
+    /// The id of its trace; empty where it says none.
+    pub trace_id: String,
+}
+
+/// How it ended.
+pub struct Outcome<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The route, with the names of its parts.
+    pub route: &'a str,
+    /// The status answered; that of a form of the desk leads on to a page also where it was refused.
+    pub status: u16,
+    /// Id of the request.
+    pub request_id: &'a str,
+    /// Name of the key; empty without one.
+    pub key: &'a str,
+}
+
+impl Asked {
+    /// Of a request to `route`.
+    pub fn of(method: &Method, route: Option<&str>, path: &str, headers: &HeaderMap) -> Self {
+        let audited = route.is_some_and(|route| is_audited(method, route));
+        let path = audited.then(|| path.chars().take(MOST_SHOWN).filter(|c| !c.is_control()).collect());
+        Self { path, trace_id: trace_id(headers).unwrap_or_default().to_owned() }
+    }
+
+    /// Writes the line, if there is to be one.
+    pub fn note(&self, outcome: &Outcome<'_>) {
+        let Some(path) = &self.path else { return };
+        let Outcome { method, route, status, request_id, key } = *outcome;
+        let trace_id = &*self.trace_id;
+        tracing::info!(target: "audit", key, method, route, path, status, request_id, trace_id, "audit");
+    }
+}
+
+/// Whether a call is more than taking in, looking up or comparing letters.
+fn is_audited(method: &Method, route: &str) -> bool {
+    if !matches!(*method, Method::POST | Method::PUT | Method::DELETE) {
+        return false;
+    }
+    let parts: Vec<&str> = route.split('/').skip(1).collect();
+    match parts.as_slice() {
+        ["v1", "admin" | "tasks", ..] | ["v1", "collections", _] => true,
+        ["v1", "collections", _, "decisions" | "generations" | "statistics", ..] => true,
+        ["console", "sign-in" | "sign-out"] => true,
+        ["console", _, "decide" | "undo" | "work" | "groups", ..] => true,
+        _ => *method == Method::DELETE,
+    }
+}
+
+/// The trace id of a `traceparent` header (W3C Trace Context, any version but the forbidden `ff`); `None` where it is not one.
+fn trace_id(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all("traceparent").iter();
+    let value = values.next()?.to_str().ok()?;
+    let mut parts = value.split('-');
+    let [version, trace, parent, flags] = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
+    let hex = |text: &str, length| text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let names = |text: &str, length| hex(text, length) && text.bytes().any(|b| b != b'0');
+    let ends = version != "00" || parts.next().is_none();
+    let sound = hex(version, 2) && version != "ff" && names(trace, 32) && names(parent, 16) && hex(flags, 2);
+    (sound && ends && values.next().is_none()).then_some(trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn what_administers_decides_or_deletes_is_audited() {
+        let audited = |method: Method, route| is_audited(&method, route);
+        for (method, route) in [
+            (Method::POST, "/v1/admin/erase"),
+            (Method::PUT, "/v1/collections/{collection}"),
+            (Method::PUT, "/v1/collections/{collection}/decisions/{a}/{b}"),
+            (Method::POST, "/v1/collections/{collection}/generations/{generation}/activate"),
+            (Method::POST, "/v1/tasks/{task}/cancel"),
+            (Method::DELETE, "/v1/collections/{collection}/records/{id}"),
+            (Method::POST, "/console/{collection}/decide"),
+        ] {
+            assert!(audited(method, route), "{route}");
+        }
+        for (method, route) in [
+            (Method::GET, "/v1/tasks"),
+            (Method::PUT, "/v1/collections/{collection}/records/{id}"),
+            (Method::POST, "/v1/collections/{collection}/records/_bulk"),
+            (Method::POST, "/v1/collections/{collection}/check"),
+            (Method::POST, "/console/{collection}/check"),
+        ] {
+            assert!(!audited(method, route), "{route}");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_taken_only_where_it_is_one() {
+        let of = |value: &str| {
+            let headers =
+                HeaderMap::from_iter([("traceparent".parse().unwrap(), HeaderValue::from_str(value).unwrap())]);
+            trace_id(&headers).map(ToOwned::to_owned)
+        };
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let good = format!("00-{trace}-00f067aa0ba902b7-01");
+        assert_eq!(of(&good).as_deref(), Some(trace));
+        assert_eq!(of(&good.replacen("00", "cc", 1)).as_deref(), Some(trace), "a later version");
+        for wrong in [
+            &good.to_uppercase(),
+            &format!("{good}-x"),
+            &good.replacen("00", "ff", 1),
+            &good.replace(trace, &"0".repeat(32)),
+            "",
+            "a",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Data protection over HTTP: the records of a petitioner, records past an age, how long a collection keeps records.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Desk, expect_problem};
+use serde_json::{Value, json};
+
+/// Asks for a deletion and waits for its end.
+#[track_caller]
+fn erased(desk: &Desk, more: &Value) -> Value {
+    let name = desk.path.rsplit('/').next().expect("a name");
+    let mut body = json!({ "collection": name });
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let asked = desk.server.send("POST", "/v1/admin/erase", &body);
+    assert_eq!(asked.status, 202, "{}", asked.text);
+    let path = asked.header("location").expect("a location").to_owned();
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < given_up {
+        let task = desk.server.send("GET", &path, &Value::Null).json();
+        if task["status"] == "succeeded" {
+            return task;
+        }
+        assert!(task["error"].is_null(), "{task}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("the task did not end within a minute");
+}
+
+#[test]
+fn all_records_of_a_petitioner_go_after_a_dry_run_and_the_task_forgets_whose() {
+    let desk = Desk::new("forgotten");
+    let letter =
+        |user: &str| json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理", "user": user });
+    for (id, user) in [("1", "张某某"), ("2", "王某"), ("3", "张某某")] {
+        desk.register(id, &letter(user));
+    }
+    let dry = erased(&desk, &json!({ "identity": "张某某" }));
+    assert_eq!(dry["result"]["dry_run"], true, "unless told otherwise: {dry}");
+    assert_eq!((&dry["result"]["found"], &dry["result"]["records"]), (&json!(2), &json!(["1", "3"])), "{dry}");
+    desk.get("1");
+    let done = erased(&desk, &json!({ "identity": "张某某", "dry_run": false }));
+    assert_eq!((&done["result"]["deleted"], &done["kind"]), (&json!(2), &json!("erase")), "{done}");
+    for (id, status) in [("1", 404), ("2", 200), ("3", 404)] {
+        assert_eq!(desk.send("GET", &format!("/records/{id}"), &Value::Null).status, status, "{id}");
+    }
+    let similar = desk.ask("GET", "/records/2/similar", &Value::Null);
+    assert_eq!(similar["similar"], json!([]), "the index follows");
+    let tasks = desk.server.send("GET", "/v1/tasks", &Value::Null).text;
+    assert!(!tasks.contains("张某某"), "{tasks}");
+    let metrics = desk.server.send("GET", "/metrics", &Value::Null).text;
+    assert!(metrics.contains(r#"doppel_erased_records_total{reason="identity"}"#), "{metrics}");
+}
+
+#[test]
+fn an_age_is_asked_about_before_it_is_set() {
+    let settings = json!({ "fields": [{ "name": "content", "role": "text" }], "retention": { "days": 1095 } });
+    let desk = Desk::with("aged", &settings);
+    assert_eq!(desk.ask("GET", "", &Value::Null)["settings"]["retention"], json!({ "days": 1095 }));
+    desk.register("1", &json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理" }));
+    let dry = erased(&desk, &json!({ "older_than_days": 1 }));
+    let counts = ["looked_at", "found", "deleted", "unreadable"].map(|name| dry["result"][name].as_u64());
+    assert_eq!(counts, [Some(1), Some(0), Some(0), Some(0)], "{dry}");
+    let kept = desk.ask("PUT", "", &json!({ "fields": settings["fields"], "retention": null }));
+    assert_eq!(kept["settings"].get("retention"), None, "for ever, and with records in it: {kept}");
+    for (wrong, pointer) in [
+        (json!({}), ""),
+        (json!({ "identity": "张某某", "older_than_days": 3 }), ""),
+        (json!({ "older_than_days": 0 }), "/older_than_days"),
+        (json!({ "identity": "张某某" }), "/identity"),
+    ] {
+        let mut body = json!({ "collection": "aged" });
+        body.as_object_mut().expect("an object").extend(wrong.as_object().expect("an object").clone());
+        let refused = desk.server.send("POST", "/v1/admin/erase", &body);
+        assert_eq!(
+            (refused.status, &refused.json()["errors"][0]["pointer"]),
+            (422, &json!(pointer)),
+            "{}",
+            refused.text
+        );
+    }
+    let unknown =
+        desk.server.send("POST", "/v1/admin/erase", &json!({ "collection": "nowhere", "older_than_days": 3 }));
+    expect_problem(&unknown, 404, "unknown_collection");
+}
