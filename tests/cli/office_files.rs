@@ -95,7 +95,7 @@ fn every_format_and_encoding_gives_the_same_records() {
         let (code, out, said) = import_into(&collection, &["--to", server.url(), file]);
         assert_eq!(code, Some(0), "{file}: {out}{said}");
         assert!(said.contains(how), "{file}: {said}");
-        let used = "columns used: 工单编号 (id), 留言主题 as title (text), 留言详情 as content (text), 信访日期 as time (time)";
+        let used = "columns used: 工单编号 (id), 留言主题 (text), 留言详情 (text), 信访日期 as time (time)";
         assert!(said.contains(used) && said.contains("columns stored and not compared: 办理单位"), "{file}: {said}");
         let record =
             |id: &str| server.send("GET", &format!("/v1/collections/{collection}/records/{id}"), &Value::Null).json();
@@ -103,7 +103,7 @@ fn every_format_and_encoding_gives_the_same_records() {
         let times = (&first["time"], &second["time"]);
         assert_eq!(times, (&json!("2024-03-04T16:00:00Z"), &json!("2024-03-05T16:00:00Z")), "{file}");
         assert_eq!(first["row"]["办理单位"], "城管局", "{file}");
-        assert_eq!(second["row"]["content"], "井盖裂开\n已经一周", "{file}");
+        assert_eq!(second["row"]["留言详情"], "井盖裂开\n已经一周", "{file}");
         assert_eq!(dry_run(file, &[]).0, 2, "{file}");
     }
 }

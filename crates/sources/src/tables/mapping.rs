@@ -92,9 +92,9 @@ impl Mapping {
 
     /// What the column that became the member `name` is called in the table, where that is something else.
     pub fn column_of(&self, name: &str) -> Option<&str> {
-        let name = Value::from(name).to_string();
-        let found = self.columns.iter().find(|column| column.name.as_ref() == Some(&name))?;
-        (Value::from(found.header.as_str()).to_string() != name).then_some(&found.header)
+        let quoted = Value::from(name).to_string();
+        let found = self.columns.iter().find(|column| column.name.as_ref() == Some(&quoted))?;
+        (found.header != name).then_some(&found.header)
     }
 
     fn faulty(&self, row: &TableRow, fault: &RowFault) -> Unreadable {
