@@ -197,11 +197,12 @@ fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
     let server = TestServer::start_in(dir.path().join("data"));
     let rows = "id,标题,来电人,来电时间,user\n1,柳河路路灯长期不亮,secret,2026-03-02,甲\n2,青松苑电梯频繁故障,secret,2026-03-03,乙\n";
     let file = write(dir.path(), "calls.csv", rows);
-    let counted = ["2 new", "columns   标题 (text), user (identity)\nnot used  来电人, 来电时间\n", "rejected  0"];
+    let counted = ["2 new", "columns   标题 (text), time (time), user (identity)\nnot used  来电人\n", "rejected  0"];
     let output = import(&["--to", server.url(), &file]);
     says(&output, 0, &counted);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("columns not used: 来电人, 来电时间; stored as they came"), "{said}");
+    assert!(said.contains("columns used: id (id), 标题 (text), 来电时间 as time (time), user (identity)\n"), "{said}");
+    assert!(said.contains("columns not used: 来电人; stored as they came"), "{said}");
     assert!(!said.contains("secret") && !said.contains("unused_member"), "{said}");
     // In a directory the same, and nothing is said of what settings do use.
     let data = dir.path().join("directory");
@@ -222,7 +223,8 @@ fn who_may_not_read_the_settings_hears_of_unused_columns_from_the_service() {
     let server = TestServer::start_with(dir.path().join("data"), &["--config", &config], &[]);
     let file = write(dir.path(), "calls.csv", "id,标题,来电人\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
     let said = ended(&import_with(&["--to", server.url(), &file], b"", &[("DOPPEL_KEY", &key)]), 0);
-    assert!(said.contains("2 new") && !said.contains("columns"), "{said}");
+    assert!(said.contains("2 new") && !said.contains("columns not used"), "{said}");
+    assert!(said.contains("may not read the settings"), "{said}");
     assert!(said.contains(&format!("{file}:2: warning: unused_member at /来电人: no field")), "{said}");
 }
 

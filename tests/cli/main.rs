@@ -20,6 +20,7 @@ mod export;
 mod files;
 mod import;
 mod import_https;
+mod office_files;
 mod sample;
 
 /// `doppel`, stopped by every signal: under `nohup` it would ignore one.

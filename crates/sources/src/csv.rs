@@ -6,156 +6,15 @@
 
 pub(crate) mod records;
 
-use std::io::{self, BufRead};
-
-use self::records::{Fault, MAX_FIELD_BYTES, MAX_FIELD_LINES, QuoteEnd, Records, Start};
-use super::{Item, OpenError, Unreadable, too_large, unreadable};
-use doppel_core::record::{MAX_FIELDS, Row};
-
-pub(super) struct CsvRows<R> {
-    records: Records<R>,
-    /// Names of the columns as JSON strings.
-    names: Vec<String>,
-    /// Cells of these texts are no values.
-    nulls: Vec<String>,
-}
-
-impl<R: BufRead> CsvRows<R> {
-    pub(super) fn open(input: R, max: usize, needs_id: bool, nulls: &[String]) -> Result<Self, OpenError> {
-        let mut records = Records::new(input, max, b',');
-        let Some(Start { fault, .. }) = records.next_record()? else {
-            return Err(OpenError::Header("is empty: the first line must name the columns".into()));
-        };
-        if let Some(Fault::OpenQuote { line, .. }) = fault {
-            return Err(OpenError::Header(format!("has a quote in its header, line {line}, that is not closed")));
-        }
-        let cells: Vec<&[u8]> = records.cells().collect();
-        let columns = if fault.is_some() { None } else { columns(&cells) };
-        let columns = columns.ok_or_else(|| {
-            OpenError::Header(
-                "has a header that is not UTF-8; save the file as \"CSV UTF-8\", not as GBK or UTF-16".into(),
-            )
-        })?;
-        check_columns(&columns, needs_id).map_err(OpenError::Header)?;
-        let names = columns.iter().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
-        Ok(Self { records, names, nulls: nulls.to_vec() })
-    }
-
-    fn content(&self) -> Result<Row, Unreadable> {
-        let found = self.records.cells().count();
-        if found != self.names.len() {
-            let detail = format!(
-                "{found} values where the header names {} columns; check its commas and quotes",
-                self.names.len()
-            );
-            return Err(self.bad("wrong_number_of_values", detail));
-        }
-        let mut json = String::with_capacity(self.records.text.len() * 2);
-        let is_value = |cell: &[u8]| !cell.is_empty() && self.nulls.iter().all(|null| null.as_bytes() != cell);
-        for (name, cell) in self.names.iter().zip(self.records.cells()).filter(|(_, cell)| is_value(cell)) {
-            let Ok(text) = std::str::from_utf8(cell) else {
-                return Err(self.bad("not_utf8", format!("the value of column {name} is not UTF-8")));
-            };
-            json.push(if json.is_empty() { '{' } else { ',' });
-            json.push_str(name);
-            json.push(':');
-            json.push_str(&serde_json::Value::from(text).to_string());
-        }
-        if json.is_empty() {
-            return Err(self.bad("empty_row", "every value is empty; remove the line".into()));
-        }
-        json.push('}');
-        Row::parse(json.as_bytes()).map_err(|error| unreadable(error, json.as_bytes()))
-    }
-
-    fn open_quote(&self, line: u64, end: QuoteEnd) -> Unreadable {
-        let end = match end {
-            QuoteEnd::File => "before the file ends".into(),
-            QuoteEnd::Lines => format!("within {MAX_FIELD_LINES} lines"),
-            QuoteEnd::Bytes => format!("within {MAX_FIELD_BYTES} bytes"),
-            QuoteEnd::Later => "before a quote of another row".into(),
-            QuoteEnd::Rows => "before lines that look like rows".into(),
-        };
-        let detail = format!(
-            "the quote that begins a value in line {line} is not closed {end}; close it, or double it where it is text"
-        );
-        let text = Some(String::from_utf8_lossy(&self.records.text).into_owned());
-        Unreadable { code: "open_quote", pointer: String::new(), detail, text }
-    }
-
-    fn bad(&self, code: &'static str, detail: String) -> Unreadable {
-        let cells: Vec<_> = self.records.cells().map(String::from_utf8_lossy).collect();
-        Unreadable { code, pointer: String::new(), detail, text: Some(cells.join(",")) }
-    }
-}
-
-impl<R: BufRead> Iterator for CsvRows<R> {
-    type Item = io::Result<Item>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let Start { line, fault } = match self.records.next_record() {
-            Err(error) => return Some(Err(error)),
-            Ok(None) => return None,
-            Ok(Some(start)) => start,
-        };
-        let content = match fault {
-            None => self.content(),
-            Some(Fault::TooLarge { quoted }) => {
-                Err(too_large(self.records.max, if quoted { "; perhaps a quote is not closed" } else { "" }))
-            }
-            Some(Fault::OpenQuote { line, end }) => Err(self.open_quote(line, end)),
-        };
-        Some(Ok(Item { line, content }))
-    }
-}
-
-/// The names of the columns, if they are text.
-fn columns(cells: &[&[u8]]) -> Option<Vec<String>> {
-    cells.iter().map(|cell| Some(std::str::from_utf8(cell).ok()?.trim().to_owned())).collect()
-}
-
-fn check_columns(columns: &[String], needs_id: bool) -> Result<(), String> {
-    if let [only] = columns
-        && let Some(separator) = [';', '\t', '，'].into_iter().find(|c| only.contains(*c))
-    {
-        return Err(format!("has one column, named {only:?}: values are separated by \",\", not by {separator:?}"));
-    }
-    if columns.len() > MAX_FIELDS {
-        return Err(format!("has {} columns; at most {MAX_FIELDS} are allowed", columns.len()));
-    }
-    for (index, name) in columns.iter().enumerate() {
-        let number = index + 1;
-        if name.is_empty() {
-            return Err(format!("has no name for column {number} in its header; name or remove the column"));
-        }
-        if let Some(earlier) = columns[..index].iter().position(|other| other == name) {
-            return Err(format!("has two columns named {name:?} ({} and {number}); rename one", earlier + 1));
-        }
-    }
-    if needs_id && !columns.iter().any(|name| name == "id") {
-        return Err("has no column \"id\"; add one, or give --make-ids to make ids of file name and line number".into());
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use crate::Format::Csv;
-    use crate::tests::read;
-    use crate::{OpenError, open};
+    use crate::tests::{items, read};
 
     fn item(line: u64, text: &str) -> (u64, String) {
         (line, text.to_owned())
-    }
-
-    fn header_error(text: &'static [u8], needs_id: bool) -> String {
-        match open(text, Csv, 1000, needs_id, &[]) {
-            Err(OpenError::Header(detail)) => detail,
-            Err(other) => panic!("{other}"),
-            Ok(_) => panic!("the header was taken"),
-        }
     }
 
     #[test]
@@ -175,8 +34,8 @@ mod tests {
         ];
         assert_eq!(read(text, Csv, 1000), expected);
         let none = ["-".to_owned()];
-        let rows: Vec<_> = open("id,t,u\n1,NULL,-\n".as_bytes(), Csv, 1000, true, &none).unwrap().collect();
-        let [Ok(only)] = &rows[..] else { panic!("one row") };
+        let rows = items("id,t,u\n1,NULL,-\n".as_bytes(), Csv, 1000, &none);
+        let [only] = &rows[..] else { panic!("one row") };
         assert_eq!(&**only.content.as_ref().unwrap().json(), r#"{"id":"1","t":"NULL"}"#);
     }
 
@@ -253,28 +112,17 @@ mod tests {
 
     #[test]
     fn an_open_quote_is_said_with_its_line_and_the_text_of_its_lines_alone() {
-        let items = open(&b"id,t\n1,x\n2,\"secret\n3,z\n"[..], Csv, 1000, true, &[]).map_err(|_| ()).unwrap();
-        let refused: Vec<_> = items.filter_map(|item| item.unwrap().content.err()).collect();
+        let items = items(&b"id,t\n1,x\n2,\"secret\n3,z\n"[..], Csv, 1000, &[]);
+        let refused: Vec<_> = items.into_iter().filter_map(|item| item.content.err()).collect();
         let [only] = &refused[..] else { panic!("{refused:?}") };
         assert!(only.detail.contains("line 3") && only.detail.contains("before the file ends"), "{only:?}");
         assert!(!only.detail.contains("secret") && only.text.as_deref() == Some("2,\"secret"), "{only:?}");
-        assert!(header_error(b"id,\"t\n1,x\n", true).contains("line 1"));
     }
 
     #[test]
     fn on_one_line_a_text_may_hold_quotes_that_are_not_doubled() {
         let found = read("id,t,u\n1,5\" wide,\"a\"b\"\n".as_bytes(), Csv, 1000);
         assert_eq!(found, [item(2, r#"{"id":"1","t":"5\" wide","u":"ab\""}"#)]);
-    }
-
-    #[test]
-    fn a_header_that_cannot_be_used_names_the_column() {
-        assert!(header_error(b"id,title,id\n", false).contains("\"id\" (1 and 3)"));
-        assert!(header_error(b"id,,title\n", false).contains("column 2"));
-        assert!(header_error(b"id;title\n", false).contains("separated"));
-        assert!(header_error(b"a,b\n", true).contains("--make-ids"));
-        assert!(header_error(b"\xb1\xea,id\n", true).contains("UTF-8"));
-        assert!(header_error(b"", false).contains("is empty"));
     }
 
     proptest! {

@@ -1,8 +1,8 @@
-//! Files of records: CSV and JSON lines as a stream of rows, each with the line it starts on.
+//! Files of records: tables ([`tables`]) and JSON lines as a stream of rows, each with the line it starts on.
 //!
 //! A line that cannot be read is an item of its own and the rest go on; only an error of the file itself ends the stream.
-//! Memory is bounded by the longest line allowed, whatever the size of the file; time is linear in its bytes. UTF-8 with or
-//! without a byte order mark. Rows are validated as the service would, so that no collection is needed to know that a
+//! Memory is bounded by the longest line allowed, whatever the size of the file, but for workbooks; time is linear in its bytes. JSON
+//! is UTF-8 with or without a byte order mark. Rows are validated as the service would, so that no collection is needed to know that a
 //! line is unusable; what a collection's settings say of a row is not judged here.
 
 mod csv;
@@ -10,8 +10,10 @@ mod jsonl;
 pub mod lines;
 pub mod tables;
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use doppel_core::record::{Row, RowError};
 
@@ -21,18 +23,36 @@ use doppel_core::record::{Row, RowError};
 pub enum Format {
     /// One JSON object a line
     Jsonl,
-    /// Comma-separated values under a header row
+    /// Values under a header row, separated by commas, semicolons or tabs
     Csv,
+    /// Values separated by tabs
+    Tsv,
+    /// A workbook of Excel (also .xlsm)
+    #[cfg_attr(feature = "clap", value(alias = "xlsm"))]
+    Xlsx,
+    /// A workbook of Excel before 2007
+    Xls,
+    /// A workbook of LibreOffice
+    Ods,
 }
 
 impl Format {
-    /// The format that a file's extension says: `.csv`, or `.jsonl` and `.ndjson`.
+    /// The format that a file's extension says.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
+            "tsv" => Some(Self::Tsv),
             "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "xlsx" | "xlsm" => Some(Self::Xlsx),
+            "xls" => Some(Self::Xls),
+            "ods" => Some(Self::Ods),
             _ => None,
         }
+    }
+
+    /// Whether it is a workbook, which cannot be read from a pipe.
+    pub fn is_workbook(self) -> bool {
+        matches!(self, Self::Xlsx | Self::Xls | Self::Ods)
     }
 }
 
@@ -61,37 +81,43 @@ pub struct Unreadable {
 /// The items of one file, in its order.
 pub type Items = Box<dyn Iterator<Item = io::Result<Item>> + Send>;
 
-/// Why a file cannot be read at all.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The header row of a CSV file cannot be used; says which column and what to do.
-    #[error("{0}")]
-    Header(String),
-    /// The file cannot be read.
-    #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
-}
-
 /// What dumps of databases write for NULL in CSV.
 pub const NULLS: [&str; 2] = ["NULL", "\\N"];
 
-/// Reads `input`, lines of at most `max` bytes. For CSV the header is read and checked at once; with `needs_id` it must
-/// have a column `id`; a cell of just one of the texts in `nulls` is no value, like an empty one.
+/// Reads JSON lines of at most `max` bytes.
 ///
 /// # Errors
-/// See [`OpenError`].
-pub fn open(
-    input: impl Read + Send + 'static,
-    format: Format,
-    max: usize,
-    needs_id: bool,
-    nulls: &[String],
-) -> Result<Items, OpenError> {
+/// When the beginning cannot be read.
+pub fn json_lines(input: impl Read + Send + 'static, max: usize) -> io::Result<Items> {
     let input = BufReader::with_capacity(1 << 16, without_mark(input)?);
-    Ok(match format {
-        Format::Jsonl => Box::new(jsonl::JsonLines::new(input, max)),
-        Format::Csv => Box::new(csv::CsvRows::open(input, max, needs_id, nulls)?),
-    })
+    Ok(Box::new(jsonl::JsonLines::new(input, max)))
+}
+
+/// Counts bytes that are read.
+pub struct Counted<R> {
+    input: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R> Counted<R> {
+    /// Adds what is read of `input` to `count`.
+    pub fn new(input: R, count: &Arc<AtomicU64>) -> Self {
+        Self { input, count: Arc::clone(count) }
+    }
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(to)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl<R: Seek> Seek for Counted<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.input.seek(to)
+    }
 }
 
 /// `input` without the byte order mark that some programs put before UTF-8.
@@ -150,20 +176,34 @@ mod tests {
         whole
     }
 
+    /// Every row of `input` as an item; columns keep their names.
+    pub(super) fn items(input: impl Read + Send + 'static, format: Format, max: usize, nulls: &[String]) -> Vec<Item> {
+        if format == Format::Jsonl {
+            return json_lines(input, max).unwrap().map(Result::unwrap).collect();
+        }
+        let text = tables::AsText { encoding: Some(tables::Encoding::Utf8), separator: Some(b',') };
+        let mut table = tables::Stream::of_text(input, tables::Wanted { format, text, max }).unwrap();
+        let targets = vec![tables::columns::Target::Own; table.header.len()];
+        let mapping = tables::mapping::Mapping::new((&table.header, &targets), &table.kind, &[], nulls, max);
+        let item = |row: tables::TableRow| Item { line: row.line, content: mapping.row(&row) };
+        std::iter::from_fn(|| table.next_row().unwrap()).map(item).collect()
+    }
+
     fn gather(text: &[u8], piece: usize, format: Format, max: usize) -> Vec<(u64, String)> {
-        let items = open(Dripping(text.to_vec(), piece), format, max, false, &NULLS.map(str::to_owned)).unwrap();
         let said = |item: Item| match item.content {
             Ok(row) => row.json().to_string(),
             Err(why) => why.code.to_owned(),
         };
-        items.map(Result::unwrap).map(|item| (item.line, said(item))).collect()
+        let items = items(Dripping(text.to_vec(), piece), format, max, &NULLS.map(str::to_owned));
+        items.into_iter().map(|item| (item.line, said(item))).collect()
     }
 
     #[test]
     fn the_extension_says_the_format() {
         assert_eq!(Format::of(Path::new("a/b.CSV")), Some(Format::Csv));
         assert_eq!(Format::of(Path::new("b.ndjson")), Some(Format::Jsonl));
-        assert_eq!(Format::of(Path::new("b.xlsx")), None);
+        assert_eq!(Format::of(Path::new("b.XLSM")), Some(Format::Xlsx));
+        assert_eq!(Format::of(Path::new("b.doc")), None);
         assert_eq!(Format::of(Path::new("-")), None);
     }
 }

@@ -1,12 +1,14 @@
-//! Tables as an office keeps them: CSV in any of the usual encodings, and workbooks (XLSX), row by row with all that stands in them.
+//! Tables as an office keeps them: CSV in any of the usual encodings, and workbooks, row by row with all that stands in them.
 //!
-//! Unlike [`open`](crate::open) this reads for somebody who gets the same table back: each row has its place and all of its cells,
-//! also one that cannot be used, which says why ([`RowFault`]). Only blank lines of CSV are no rows. A file is read from its
-//! beginning as often as it is wanted; memory is bounded by the longest row, for a workbook by [`MOST_UNPACKED`].
+//! Each row has its place and all of its cells, also one that cannot be used, which says why ([`RowFault`]). Only blank lines of CSV
+//! are no rows. [`Table`] reads for somebody who gets the same table back, as often as it is wanted; [`Stream`] reads once, and makes
+//! records ([`mapping`]). Memory is bounded by the longest row, for a workbook by its [`Limits`].
 
 pub mod columns;
 mod encoding;
+pub mod mapping;
 mod sheet;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -17,10 +19,19 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 pub use encoding::Encoding;
+pub use stream::{Kind, Stream, Wanted};
+pub use text::AsText;
+
+pub use crate::csv::records::QuoteEnd;
 
 /// Most bytes that a workbook may unpack to: its shared texts are in memory together while it is read. A workbook of 100,000 letters of
 /// usual length has about as many.
 pub const MOST_UNPACKED: u64 = 192 << 20;
+/// Most bytes that a workbook of an office's own may unpack to, its sheets left out, when it is imported: its shared texts are held. A
+/// million different texts of 300 characters are so many.
+pub const MOST_HELD: u64 = 1 << 30;
+/// Most bytes of a workbook of a kind that is only read as a whole (XLS, ODS): in memory it takes some ten times as many.
+pub const MOST_WHOLE: u64 = 64 << 20;
 /// Most columns of a table: as many as a record may have fields.
 pub const MOST_COLUMNS: usize = 512;
 /// So many rows may stand above the one that names the columns: a title, who made the table, and when.
@@ -46,6 +57,8 @@ impl From<String> for Cell {
 pub struct TableRow {
     /// Its number, from 1: in a workbook the one that stands beside it, in CSV one for each row that is not a blank line.
     pub number: u64,
+    /// The line on which it starts, as an editor counts them; in a workbook its number.
+    pub line: u64,
     /// Its cells, without the empty ones at its end in a workbook. Of a row that cannot be cut into cells the text as it stands.
     pub cells: Vec<Cell>,
     /// Why it cannot be used.
@@ -58,9 +71,17 @@ pub enum RowFault {
     /// Some of its bytes are no text in the encoding of the file; they stand as U+FFFD in its cells.
     Undecodable,
     /// It is longer than may be held; its cells are not kept.
-    TooLong,
+    TooLong {
+        /// Whether a quote is open.
+        quoted: bool,
+    },
     /// A quote begins a cell and is not closed.
-    OpenQuote,
+    OpenQuote {
+        /// The line on which it stands.
+        line: u64,
+        /// How that was found out.
+        end: QuoteEnd,
+    },
     /// Not as many cells as the header has.
     WrongCount {
         /// So many.
@@ -68,6 +89,33 @@ pub enum RowFault {
         /// The header has so many.
         expected: usize,
     },
+}
+
+/// How much a workbook may unpack to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// All of it, in bytes.
+    pub unpacked: u64,
+    /// What is in memory while it is read: all but its sheets.
+    pub held: u64,
+}
+
+impl Limits {
+    /// For a file that somebody gave to the desk.
+    pub const DESK: Self = Self { unpacked: MOST_UNPACKED, held: MOST_UNPACKED };
+    /// For a file that is imported: its sheets are no matter, since they are read as a stream.
+    pub const IMPORT: Self = Self { unpacked: u64::MAX, held: MOST_HELD };
+}
+
+/// A kind of workbook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workbook {
+    /// XLSX, and XLSM.
+    Xlsx,
+    /// XLS, before 2007.
+    Xls,
+    /// ODS, of LibreOffice.
+    Ods,
 }
 
 /// How a table is written.
@@ -99,9 +147,23 @@ pub enum TableError {
     /// An old workbook (`.xls`), or one with a password.
     #[error("a workbook of an old format or with a password; save it as .xlsx without one")]
     OldWorkbook,
-    /// A workbook that unpacks to more than [`MOST_UNPACKED`].
-    #[error("the workbook unpacks to more than {} MiB; save it as CSV", MOST_UNPACKED >> 20)]
-    TooLarge,
+    /// A workbook that unpacks to more bytes than this.
+    #[error("the workbook unpacks to more than {} MiB; save it as CSV", .0 >> 20)]
+    TooLarge(u64),
+    /// A workbook of a kind that is only read as a whole, of more than [`MOST_WHOLE`].
+    #[error("a workbook of this kind may have {} MiB at most; save it as .xlsx or CSV", MOST_WHOLE >> 20)]
+    TooLargeWhole,
+    /// Text of GB18030 that was to be cut by a byte that is part of characters there.
+    #[error(
+        "values of text in GB18030 are separated by comma, semicolon or tab; no other delimiter can be told from text there"
+    )]
+    Separator,
+    /// It is no workbook, but was said to be one.
+    #[error("is no workbook, although it is called one; if it is text, give --format csv, else save it as .xlsx")]
+    NoWorkbook,
+    /// It is a workbook, but was said to be text.
+    #[error("is a workbook, although it is called text; give --format xlsx")]
+    IsWorkbook,
     /// It is neither CSV nor a workbook.
     #[error("neither text nor a workbook")]
     Unknown,
@@ -136,7 +198,7 @@ impl Table {
         let mut head = [0; 8];
         let read = read_up_to(&mut File::open(path)?, &mut head)?;
         let layout = match &head[..read] {
-            [b'P', b'K', 3 | 5, ..] => Layout::Xlsx { sheet: sheet::first(path)? },
+            [b'P', b'K', 3 | 5, ..] => Layout::Xlsx { sheet: sheet::first(path, Limits::DESK)? },
             [0xd0, 0xcf, 0x11, 0xe0, ..] => return Err(TableError::OldWorkbook),
             _ => text::layout(path)?,
         };
@@ -147,8 +209,7 @@ impl Table {
             above.push(row);
             if is_header || above.len() > MOST_ABOVE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        let first = |least: usize| above.iter().position(|row| row.fault.is_none() && said(row) >= least);
-        let header = first(2).or_else(|| first(1)).ok_or(TableError::NoHeader)?;
+        let header = header_of(&above).ok_or(TableError::NoHeader)?;
         let header = above.swap_remove(header);
         if header.cells.len() > MOST_COLUMNS {
             return Err(TableError::TooManyColumns);
@@ -163,15 +224,9 @@ impl Table {
     /// # Errors
     /// See [`TableError`].
     pub fn rows(&self, path: &Path, mut seen: impl FnMut(TableRow) -> ControlFlow<()>) -> Result<(), TableError> {
-        let expected = self.header.len();
         self.each_of(path, |mut row| {
-            if row.fault.is_none() && row.number > self.header_row && matches!(self.layout, Layout::Csv { .. }) {
-                let found = row.cells.len();
-                // Cells without a column are no matter as long as they say nothing.
-                let says_more = row.cells.iter().skip(expected).any(|cell| !cell.text.is_empty());
-                if found < expected || says_more {
-                    row.fault = Some(RowFault::WrongCount { found, expected });
-                }
+            if row.number > self.header_row && matches!(self.layout, Layout::Csv { .. }) {
+                row.count_cells(self.header.len());
             }
             seen(row)
         })
@@ -183,6 +238,23 @@ impl Table {
             Layout::Xlsx { sheet } => sheet::rows(path, sheet, self.max, seen),
         }
     }
+}
+
+impl TableRow {
+    /// A row of CSV has as many cells as the header; those without a column are no matter as long as they say nothing.
+    fn count_cells(&mut self, expected: usize) {
+        let found = self.cells.len();
+        let says_more = self.cells.iter().skip(expected).any(|cell| !cell.text.is_empty());
+        if self.fault.is_none() && (found < expected || says_more) {
+            self.fault = Some(RowFault::WrongCount { found, expected });
+        }
+    }
+}
+
+/// Which of the first rows names the columns.
+fn header_of(rows: &[TableRow]) -> Option<usize> {
+    let first = |least: usize| rows.iter().position(|row| row.fault.is_none() && said(row) >= least);
+    first(2).or_else(|| first(1))
 }
 
 /// How many cells of a row say something.

@@ -7,7 +7,7 @@
 mod components;
 mod fingerprints;
 mod log;
-mod records;
+pub(in crate::cli) mod records;
 mod report;
 mod spill;
 mod stock;
@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use self::report::Summary;
+use crate::cli::import::ColumnArgs;
 use crate::cli::import::report::Rejects;
 use crate::cli::output::{Output, Outputs};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
@@ -30,7 +31,7 @@ use doppel_sources::{Format, NULLS};
 
 const EXAMPLES: &str = "\
 Input, records:
-  JSON lines or CSV, as for doppel import; every row needs an id of its own (field \"id\"), or give --make-ids. A line that
+  JSON lines, CSV, TSV or workbooks (XLSX, XLS, ODS), as for doppel import; every row needs an id of its own (field \"id\"), or give --make-ids. A line that
   cannot be read, says nothing, or has the id of an earlier line is rejected with its number, and the rest go on. A record
   whose time cannot be read is compared as one without a time, and counted as warned.
   Records are taken in the order of the files, each compared with those before it, by the rules of the service under the
@@ -73,12 +74,11 @@ pub struct Args {
     /// Settings to compare by: a JSON file as for PUT /v1/collections/{c}
     #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
     settings: Option<PathBuf>,
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv]
+    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum, conflicts_with = "fingerprints")]
     format: Option<Format>,
-    /// Give rows without an id the id FILE-LINE: the file's name without extension, and the line number
-    #[arg(long, conflicts_with = "fingerprints")]
-    make_ids: bool,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times
     #[arg(long = "null", value_name = "TEXT", default_values = NULLS, conflicts_with = "fingerprints")]
     nulls: Vec<String>,

@@ -47,10 +47,11 @@ pub(super) fn run(
     rejects: &mut Rejects,
 ) -> anyhow::Result<Summary> {
     let settings = eval::read_settings(args.settings.as_deref(), args.preset)?;
-    let input = input(args, config)?;
-    input.check()?;
+    let mut input = input(args, config)?;
+    input.check_names()?;
     let (for_rows, for_sketches, for_pairs, for_groups) = shares(args.memory);
     let progress = Progress::new();
+    input.plan(Some(&settings), |text| progress.say(text))?;
     let mut summary = Summary { unit: "records", ..Summary::default() };
 
     progress.phase("reading", input.total_bytes());
@@ -93,7 +94,9 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         files,
         max_line_bytes: config.limits.max_line_bytes,
         skip_lines: 0,
-        make_ids: args.make_ids,
+        make_ids: args.columns.make_ids,
+        text: args.columns.text(),
+        choice: args.columns.choice()?,
         nulls: args.nulls.clone(),
         keep_text: args.rejects_with_text,
     })
@@ -162,21 +165,22 @@ fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Re
 }
 
 /// A line that can be compared.
-struct Checked {
+pub(in crate::cli) struct Checked {
     row: Row,
     id: doppel_core::record::RecordId,
-    document: Document,
+    pub(in crate::cli) document: Document,
 }
 
 /// Why a line cannot be compared.
-struct Refusal {
-    code: &'static str,
-    pointer: String,
-    detail: String,
-    text: Option<String>,
+pub(in crate::cli) struct Refusal {
+    pub(in crate::cli) code: &'static str,
+    pub(in crate::cli) pointer: String,
+    pub(in crate::cli) detail: String,
+    pub(in crate::cli) text: Option<String>,
 }
 
-fn check(replay: &Replay, line: &Line) -> Result<Checked, Refusal> {
+/// Whether a line can be compared under the settings of `replay`.
+pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, Refusal> {
     let json = line.content.as_ref().map_err(|why| {
         let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());
         Refusal { code: why.code, pointer, detail, text }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::input::Batch;
 use super::target::{Answer, Failure, Refusal, Target};
 use crate::shutdown::{Phase, Shutdown};
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, Settings};
 
 /// Tries in a row without any line getting further: with the pauses below, about a minute and a half.
 const MAX_TRIES: u32 = 12;
@@ -73,6 +73,30 @@ impl Delivery<'_> {
         }
         self.heard |= !answers.is_empty();
         (answers, End::Done)
+    }
+
+    /// The settings of the collection, which say what columns are; `None` for whoever may not read them. `say` is told before each pause.
+    pub(super) async fn settings(&self, say: impl Fn(&str)) -> anyhow::Result<Option<Settings>> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let failure = match self.target.settings(self.collection).await {
+                Ok(settings) => return Ok(settings),
+                Err(failure) => failure,
+            };
+            let reason = match self.judge(failure) {
+                Ok(reason) if tries <= MAX_TRIES => reason,
+                Ok(Pause { reason, .. }) => anyhow::bail!("{reason}; gave up after {tries} tries"),
+                Err(final_reason) => anyhow::bail!(final_reason),
+            };
+            let pause = pause(tries, reason.asked);
+            say(&format!("{}; trying again in {:.1} s", reason.reason, pause.as_secs_f64()));
+            tokio::select! {
+                biased;
+                () = self.stop.reached(Phase::Grace) => anyhow::bail!("stopped by a signal"),
+                () = tokio::time::sleep(pause) => (),
+            }
+        }
     }
 
     /// Sends the `open` lines once and notes final answers; what was in the way of the others.

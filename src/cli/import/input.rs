@@ -10,11 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use tokio::sync::mpsc;
 
+use super::ids::{ContentIds, MakeIds, insert_id};
+use super::tables::{Choice, Plan, open_table};
 use crate::cli::columns::Columns;
 use crate::cli::usage;
+use doppel_core::collection::Settings;
 use doppel_core::record::{RecordId, Row};
 use doppel_sources as sources;
-use doppel_sources::{Format, Item, Items, OpenError, Unreadable};
+use doppel_sources::tables::mapping::Mapping;
+use doppel_sources::tables::{AsText, Stream, TableError, Wanted};
+use doppel_sources::{Counted, Format, Item, Items, Unreadable};
 
 /// Most lines of a batch: some hundred milliseconds of work, after which a signal to stop is heard.
 const BATCH_LINES: usize = 2000;
@@ -26,12 +31,15 @@ const AHEAD: usize = 2;
 const ROOM_FOR_NUMBER: usize = 24;
 
 /// How to read the files.
-#[derive(Clone, Debug)]
 pub(in crate::cli) struct Input {
     pub(in crate::cli) files: Vec<Source>,
     pub(in crate::cli) max_line_bytes: usize,
     pub(in crate::cli) skip_lines: u64,
-    pub(in crate::cli) make_ids: bool,
+    pub(in crate::cli) make_ids: Option<MakeIds>,
+    /// How text is written, as far as that was said.
+    pub(in crate::cli) text: AsText,
+    /// What was said of columns.
+    pub(in crate::cli) choice: Choice,
     /// Cells of CSV that are no values.
     pub(in crate::cli) nulls: Vec<String>,
     /// Whether the text of refused lines is wanted.
@@ -39,7 +47,6 @@ pub(in crate::cli) struct Input {
 }
 
 /// One file.
-#[derive(Clone, Debug)]
 pub(in crate::cli) struct Source {
     /// `None` is standard input.
     path: Option<PathBuf>,
@@ -48,6 +55,10 @@ pub(in crate::cli) struct Source {
     format: Format,
     stem: String,
     bytes: Option<u64>,
+    /// What becomes of the columns of a table.
+    mapping: Option<Mapping>,
+    /// A table that comes through a pipe, which can be read only once.
+    begun: Option<Stream>,
 }
 
 /// A line on its way.
@@ -72,11 +83,42 @@ pub(in crate::cli) struct Batch {
 }
 
 impl Input {
-    /// Looks at every file before anything is sent: a typing error in the last must not be found after an hour.
-    pub(in crate::cli) fn check(&self) -> anyhow::Result<()> {
+    /// Looks at every file before anything is sent: a typing error in the last must not be found after an hour. Columns of tables are
+    /// guessed by their names for a collection with these settings; without settings they keep their names. What they become is said.
+    pub(in crate::cli) fn plan(&mut self, settings: Option<&Settings>, say: impl Fn(&str)) -> anyhow::Result<()> {
+        let mut named = 0;
+        for at in 0..self.files.len() {
+            let source = &self.files[at];
+            if !source.is_table() {
+                continue;
+            }
+            let table = self.table(source, &Arc::default())?;
+            let plan = Plan::new(&table, &self.choice, settings);
+            let plan = plan.and_then(|plan| plan.with_id(self.make_ids.is_some()).map(|()| plan));
+            let plan = plan.map_err(|detail| usage(format!("{} {detail}", source.name)))?;
+            plan.lines(&table).iter().for_each(|line| say(&format!("{}: {line}", source.name)));
+            named |= plan.chosen;
+            let mapping = plan.mapping(&table, &self.nulls, self.max_line_bytes);
+            let begun = source.bytes.is_none().then_some(table);
+            let source = &mut self.files[at];
+            (source.mapping, source.begun) = (Some(mapping), begun);
+        }
+        self.choice.check_columns(named).map_err(usage)
+    }
+
+    /// Whether any of the files is a table.
+    pub(in crate::cli) fn has_table(&self) -> bool {
+        self.files.iter().any(Source::is_table)
+    }
+
+    /// Looks for every file, and for what was said of them that cannot be.
+    pub(in crate::cli) fn check_names(&self) -> anyhow::Result<()> {
+        if !self.choice.is_empty() && !self.has_table() {
+            return Err(usage("--map and --id-field are for tables; members of JSON lines keep their names"));
+        }
         let mut stems = HashMap::new();
         for source in &self.files {
-            if self.make_ids {
+            if self.make_ids == Some(MakeIds::Line) {
                 source.check_stem()?;
                 if let Some(other) = stems.insert(&source.stem, &source.name) {
                     let (name, stem) = (&source.name, &source.stem);
@@ -85,15 +127,30 @@ impl Input {
                     )));
                 }
             }
-            // A pipe can be read only once.
-            if source.bytes.is_some() {
-                drop(self.open(source, &Arc::default())?);
-            } else if let Some(path) = source.path.as_deref().filter(|path| !path.exists() || path.is_dir()) {
+            if let Some(path) = source.path.as_deref().filter(|path| !path.exists() || path.is_dir()) {
                 let what = if path.is_dir() { "is a directory; give files" } else { "does not exist" };
                 anyhow::bail!("{} {what}", source.name);
             }
+            if source.format.is_workbook() && source.bytes.is_none() {
+                return Err(usage(format!("{}: a workbook cannot be read from a pipe; give a file", source.name)));
+            }
+            if source.bytes.is_some() {
+                drop(self.open_file(source)?);
+            }
         }
         Ok(())
+    }
+
+    /// What columns are called in the tables that are something else in records: by file the members and their columns.
+    pub(in crate::cli) fn renamed(&self, members: &[&str]) -> Vec<HashMap<String, String>> {
+        let of = |source: &Source| {
+            let column = |member: &&str| {
+                let column = source.mapping.as_ref()?.column_of(member)?;
+                Some(((*member).to_owned(), column.to_owned()))
+            };
+            members.iter().filter_map(column).collect()
+        };
+        self.files.iter().map(of).collect()
     }
 
     /// Bytes of all files together, if all say how many they have.
@@ -101,22 +158,42 @@ impl Input {
         self.files.iter().map(|source| source.bytes).sum()
     }
 
-    fn open(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<Items> {
-        let name = &source.name;
-        let input: Box<dyn Read + Send> = match &source.path {
+    fn open_file(&self, source: &Source) -> anyhow::Result<Box<dyn Read + Send>> {
+        Ok(match &source.path {
             None => Box::new(std::io::stdin()),
-            Some(path) => Box::new(File::open(path).with_context(|| format!("cannot open {name}"))?),
-        };
-        let counted = Counted { input, count: count.clone() };
-        let opened = sources::open(counted, source.format, self.max_line_bytes, !self.make_ids, &self.nulls);
-        opened.map_err(|error| match error {
-            OpenError::Header(detail) => usage(format!("{name} {detail}")),
-            OpenError::Io(error) => anyhow::Error::new(error).context(format!("cannot read {name}")),
+            Some(path) => Box::new(File::open(path).with_context(|| format!("cannot open {}", source.name))?),
         })
     }
 
+    fn table(&self, source: &Source, count: &Arc<AtomicU64>) -> anyhow::Result<Stream> {
+        let wanted = Wanted { format: source.format, text: self.text, max: self.max_line_bytes };
+        let opened = match source.path.as_deref().filter(|_| source.bytes.is_some()) {
+            Some(path) => Stream::open(path, wanted, count),
+            None => Stream::of_text(self.open_file(source)?, wanted),
+        };
+        open_table(&source.name, opened)
+    }
+
+    fn open(&self, source: &mut Source, count: &Arc<AtomicU64>) -> anyhow::Result<Items> {
+        if !source.is_table() {
+            let input = Counted::new(self.open_file(source)?, count);
+            let name = &source.name;
+            return sources::json_lines(input, self.max_line_bytes).with_context(|| format!("cannot read {name}"));
+        }
+        let (begun, mapping) = (source.begun.take(), source.mapping.take());
+        let mut table = begun.map_or_else(|| self.table(source, count), Ok)?;
+        let mapping = mapping.context("a table was read before its columns were known")?;
+        let item = move |row: sources::tables::TableRow| Item { line: row.line, content: mapping.row(&row) };
+        let next = move || match table.next_row() {
+            Ok(row) => row.map(Ok),
+            Err(TableError::Io(error)) => Some(Err(error)),
+            Err(error) => Some(Err(std::io::Error::other(error))),
+        };
+        Ok(Box::new(std::iter::from_fn(next).map(move |row| row.map(&item))))
+    }
+
     /// Starts reading. The last message is an error, if one ended the reading.
-    pub(in crate::cli) fn start(self) -> mpsc::Receiver<anyhow::Result<Batch>> {
+    pub(in crate::cli) fn start(mut self) -> mpsc::Receiver<anyhow::Result<Batch>> {
         let (batches, receiver) = mpsc::channel(AHEAD);
         std::thread::spawn(move || {
             if let Err(error) = self.read_all(&batches) {
@@ -127,15 +204,20 @@ impl Input {
         receiver
     }
 
-    fn read_all(&self, batches: &mpsc::Sender<anyhow::Result<Batch>>) -> anyhow::Result<()> {
+    fn read_all(&mut self, batches: &mpsc::Sender<anyhow::Result<Batch>>) -> anyhow::Result<()> {
         let mut batch = Batch::default();
         let mut columns = Columns::default();
         let count = Arc::new(AtomicU64::new(0));
-        let result = self.files.iter().enumerate().try_for_each(|(file, source)| {
+        let mut ids = ContentIds::default();
+        let mut files = std::mem::take(&mut self.files);
+        let stems: Vec<String> = files.iter().map(|source| source.stem.clone()).collect();
+        let result = files.iter_mut().enumerate().try_for_each(|(file, source)| {
             let skip = if file == 0 { self.skip_lines } else { 0 };
             for item in self.open(source, &count)? {
-                let item = item.with_context(|| format!("cannot read {} on", source.name))?;
-                if item.line <= skip {
+                let mut item = item.with_context(|| format!("cannot read {} on", source.name))?;
+                let number = item.line;
+                item.content = item.content.and_then(|row| self.with_id(row, (&stems[file], number), &mut ids));
+                if number <= skip {
                     continue;
                 }
                 if let Ok(row) = &item.content {
@@ -161,40 +243,37 @@ impl Input {
 
     fn line(&self, file: usize, item: Item) -> Line {
         let Item { line: number, content } = item;
-        let content = content.and_then(|row| self.with_id(&row, file, number));
+        let content = content.map(|row| row.json().clone());
         let content = content.map_err(|why| Unreadable { text: why.text.filter(|_| self.keep_text), ..why });
         Line { file, number, content }
     }
 
     /// The row with an id: sending it again then does no harm.
-    fn with_id(&self, row: &Row, file: usize, number: u64) -> Result<Arc<str>, Unreadable> {
-        match row.id() {
-            Some(_) => Ok(row.json().clone()),
-            None if self.make_ids => Ok(insert_id(row.json(), &format!("{}-{number}", self.files[file].stem)).into()),
-            None => Err(Unreadable {
-                code: "no_id",
-                pointer: "/id".into(),
-                detail: "the row has no id, so that sending it twice would store it twice; add one, or give --make-ids"
-                    .into(),
-                text: Some(row.json().to_string()),
-            }),
+    fn with_id(&self, row: Row, (stem, number): (&str, u64), ids: &mut ContentIds) -> Result<Row, Unreadable> {
+        if row.id().is_some() {
+            return Ok(row);
         }
-    }
-}
-
-/// `json`, an object without an id, with one.
-fn insert_id(json: &str, id: &str) -> String {
-    let id = serde_json::Value::from(id);
-    let fields = json.strip_prefix('{').unwrap_or(json);
-    // An id of null is no id, but the key may not stand there twice.
-    let null = serde_json::from_str::<serde_json::Map<_, _>>(json).ok().filter(|row| row.contains_key("id"));
-    match null {
-        Some(mut row) => {
-            row.insert("id".into(), id);
-            serde_json::Value::Object(row).to_string()
-        }
-        None if fields.trim_start().starts_with('}') => format!("{{\"id\":{id}}}"),
-        None => format!("{{\"id\":{id},{fields}"),
+        let id = match self.make_ids {
+            Some(MakeIds::Line) => format!("{stem}-{number}"),
+            Some(MakeIds::Content) => ids.next(row.json()),
+            None => {
+                return Err(Unreadable {
+                    code: "no_id",
+                    pointer: "/id".into(),
+                    detail:
+                        "the row has no id, so that sending it twice would store it twice; add one, or give --make-ids"
+                            .into(),
+                    text: Some(row.json().to_string()),
+                });
+            }
+        };
+        let json = insert_id(row.json(), &id);
+        Row::parse(json.as_bytes()).map_err(|_| Unreadable {
+            code: "too_many_fields",
+            pointer: String::new(),
+            detail: "with an id the row has more fields than a record may have; remove one".into(),
+            text: Some(json),
+        })
     }
 }
 
@@ -204,12 +283,24 @@ impl Source {
         let path = (name != "-").then(|| PathBuf::from(name));
         let known = format.or_else(|| path.as_deref().and_then(Format::of));
         let format = known.ok_or_else(|| match &path {
-            None => usage("standard input has no extension; give --format jsonl or --format csv"),
-            Some(_) => usage(format!("{name}: unknown extension; give --format jsonl or --format csv")),
+            None => usage("standard input has no extension; give --format jsonl, csv or tsv"),
+            Some(_) => usage(format!("{name}: unknown extension; give --format jsonl, csv, tsv, xlsx, xls or ods")),
         })?;
         let stem = path.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
         let bytes = path.as_deref().and_then(|path| path.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len());
-        Ok(Self { path, name: name.to_owned(), format, stem: stem.unwrap_or_else(|| "stdin".to_owned()), bytes })
+        Ok(Self {
+            path,
+            name: name.to_owned(),
+            format,
+            stem: stem.unwrap_or_else(|| "stdin".to_owned()),
+            bytes,
+            mapping: None,
+            begun: None,
+        })
+    }
+
+    fn is_table(&self) -> bool {
+        self.format != Format::Jsonl
     }
 
     fn check_stem(&self) -> anyhow::Result<()> {
@@ -229,31 +320,5 @@ impl Batch {
 
     fn is_full(&self) -> bool {
         self.lines.len() >= BATCH_LINES || self.size >= BATCH_BYTES
-    }
-}
-
-/// Counts what is read.
-struct Counted<R> {
-    input: R,
-    count: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.input.read(to)?;
-        self.count.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::insert_id;
-
-    #[test]
-    fn an_id_is_put_before_the_fields_as_they_came() {
-        assert_eq!(insert_id(r#"{"a": 1.50}"#, "x-1"), r#"{"id":"x-1","a": 1.50}"#);
-        assert_eq!(insert_id("{ }", "x-1"), r#"{"id":"x-1"}"#);
-        assert_eq!(insert_id(r#"{"id":null,"a":1}"#, "x-1"), r#"{"id":"x-1","a":1}"#);
     }
 }

@@ -4,9 +4,12 @@
 //! again changes nothing.
 
 mod deliver;
+mod dry_run;
+mod ids;
 pub(in crate::cli) mod input;
 pub(in crate::cli) mod report;
 mod service;
+pub(in crate::cli) mod tables;
 mod target;
 
 use std::io::Write;
@@ -17,25 +20,35 @@ use std::time::Duration;
 use anyhow::Context;
 
 use self::deliver::{Delivery, End};
+pub use self::ids::MakeIds;
 use self::input::{Input, Source};
 use self::report::{Rejects, Report};
+use self::tables::{Choice, MOST_CHOSEN};
 use self::target::{Target, To};
+use crate::cli::dedup::SummaryFormat;
 use crate::cli::output::Outputs;
 use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::config::{self, Config};
 use crate::shutdown::{Phase, Shutdown, Signals};
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_sources::tables::{AsText, Encoding};
 use doppel_sources::{Format, NULLS};
 
 const EXAMPLES: &str = "\
 Input:
   JSON lines  one JSON object a line: {\"id\":\"p-1\",\"title\":\"…\",\"content\":\"…\"}
-  CSV         a header row names the fields; UTF-8, values separated by commas, quoted values may hold line ends; every
-              value is taken as text, an empty cell as no value, and so is NULL or \\N (or what --null says)
+  CSV, TSV    a header row names the fields; UTF-8, GB18030 (GBK) or UTF-16, values separated by commas, semicolons or tabs: both
+              are found and said, or given with --encoding and --delimiter; quoted values may hold line ends; every value is taken
+              as text, an empty cell as no value, and so is NULL or \\N (or what --null says)
               A quote that nothing closes shows by lines that look like rows: several on end with as many commas as the
               header (more than 4, in files of few columns up to 24). So does a table pasted into a letter, if its lines have
               as many commas: the letter is rejected and the lines are read as rows; give such a file as JSON lines
+  XLSX, XLS,  the first sheet that says something; XLSX (and XLSM) is read as a stream, but for the texts that its cells share (at most
+  ODS         1 GiB); XLS and ODS are held as a whole, and may have 64 MiB at most
+  Columns of tables are taken for the fields of the collection by their names: 诉求标题, 诉求内容, 来电人, 登记时间 and the like, as the desk
+  does; what they are taken for is said before anything is sent. --map says otherwise, --no-guess lets them keep their names. Titles
+  above the header are left out, and that is said. In the column of the time the days of a spreadsheet (45356) are dates.
   Every row needs an id (field \"id\"), so that importing twice does not store twice; without one, give --make-ids.
   A line that cannot be read or is refused is reported, and the rest go on. A record whose time cannot be read is stored
   without it, and counted as warned.
@@ -45,6 +58,7 @@ Examples:
   doppel import --to ./doppel-data --collection letters 2024.jsonl 2025.jsonl     (while no service runs on it)
   doppel import --to http://10.0.0.5:8080 --key-file key.txt --collection letters --rejects bad.jsonl letters.csv
   doppel import --to https://doppel.office.example --ca office-ca.pem --key-file key.txt --collection letters letters.csv
+  doppel import --to http://127.0.0.1:8080 --collection letters --dry-run --map 事由=content --id-field 件号 登记表.xlsx
   doppel import --to mongodb --collection letters --exported letters.jsonl       (see doppel export --help)
   zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
 
@@ -73,9 +87,11 @@ pub struct Args {
     /// File of certificates (PEM) to trust instead of the system's, for a service with https
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv]
+    /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
     format: Option<Format>,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
@@ -86,19 +102,68 @@ pub struct Args {
     /// is then continued instead of overwritten
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     skip_lines: u64,
-    /// Give rows without an id the id FILE-LINE: the file's name without extension, and the line number
+    /// Read everything, say what would be sent and what would be rejected, and send nothing
     #[arg(long)]
-    make_ids: bool,
+    dry_run: bool,
+    /// How to print the sum
+    #[arg(long, value_enum, default_value_t = SummaryFormat::Table)]
+    summary: SummaryFormat,
     /// Text of a CSV cell that means no value, like an empty cell; may be given several times
     #[arg(long = "null", value_name = "TEXT", default_values = NULLS)]
     nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "dry_run", "map"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
+}
+
+/// What is said of tables and of ids; the same for all commands that read records.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct ColumnArgs {
+    /// How text of tables is encoded [default: found, and said]
+    #[arg(long, value_enum)]
+    encoding: Option<Encoding>,
+    /// What separates values: "," ";" "|" or tab [default: found, and said]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
+    /// Take the column COLUMN of a table as FIELD of the collection, or leave it out ("COLUMN="); may be given several times
+    #[arg(long, value_name = "COLUMN=FIELD", value_parser = tables::pair)]
+    map: Vec<(String, String)>,
+    /// The column of a table that is the id
+    #[arg(long, value_name = "COLUMN")]
+    id_field: Option<String>,
+    /// Let columns keep their names, whatever these usually stand for
+    #[arg(long)]
+    no_guess: bool,
+    /// Give rows without an id one: FILE-LINE, of the file's name without extension and the line number, which are the same as long as
+    /// the file is; or with =content one of what the row says
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
+    pub(in crate::cli) make_ids: Option<MakeIds>,
+}
+
+impl ColumnArgs {
+    pub(in crate::cli) fn text(&self) -> AsText {
+        AsText { encoding: self.encoding, separator: self.delimiter }
+    }
+
+    pub(in crate::cli) fn choice(&self) -> anyhow::Result<Choice> {
+        let choice = Choice::new(&self.map, self.id_field.as_deref(), self.no_guess);
+        if choice.map.len() > MOST_CHOSEN {
+            return Err(usage(format!("--map is given more than {MOST_CHOSEN} times; rename columns in the file")));
+        }
+        Ok(choice)
+    }
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "tab" | "\\t" | "\t" => Ok(b'\t'),
+        "," | ";" | "|" => Ok(text.as_bytes()[0]),
+        _ => Err("give one of \",\" \";\" \"|\" and tab".into()),
+    }
 }
 
 /// Imports.
@@ -125,8 +190,8 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     let key = key(args.key_file.as_deref())?;
-    let input = input(args, &config)?;
-    input.check()?;
+    let mut input = input(args, &config)?;
+    input.check_names()?;
     let outputs = outputs(args, &to, file.as_deref());
     let rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
     let names = input.files.iter().map(|source| source.name.clone()).collect();
@@ -140,16 +205,47 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
             let stop = stop.clone();
             async move { stop.on_signal(signals, Duration::ZERO).await }
         });
+        if args.dry_run && to.is_new_directory() {
+            let settings = Settings::default();
+            input.plan(Some(&settings), |text| report.say(text))?;
+            return dry_run::run(input, &settings, &stop, &mut report).await;
+        }
         let target = Target::open(&to, key.as_deref(), args.ca.as_deref(), &config)?;
         let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop: &stop, heard: false };
-        let ended = deliver_all(input, &mut delivery, &mut report).await;
+        let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
         signals.abort();
         ended.and_then(|end| closed.map(|()| end))
     });
     // The thread that reads may wait for standard input for ever, and nothing else is under way.
     runtime.shutdown_background();
-    finish(ended, &mut report)
+    finish(ended, &mut report, args)
+}
+
+/// Says what columns become, then does with the rows what is asked for.
+async fn plan_and_deliver(
+    args: &Args,
+    mut input: Input,
+    delivery: &mut Delivery<'_>,
+    report: &mut Report,
+) -> anyhow::Result<End> {
+    let settings = match input.has_table() || args.dry_run {
+        true => delivery.settings(|text| report.say(text)).await?,
+        false => None,
+    };
+    if settings.is_none() && input.has_table() {
+        report.say(
+            "the key may not read the settings of the collection: columns keep their names, or those that --map gives",
+        );
+    }
+    input.plan(settings.as_ref(), |text| report.say(text))?;
+    let fields: Vec<&str> =
+        settings.iter().flat_map(|settings| &settings.fields).map(|field| field.name.as_str()).collect();
+    report.renamed(input.renamed(&fields));
+    match args.dry_run {
+        true => dry_run::run(input, &settings.unwrap_or_default(), delivery.stop, report).await,
+        false => deliver_all(input, delivery, report).await,
+    }
 }
 
 /// What is read or used: the rejects file is none of it.
@@ -172,7 +268,9 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         files,
         max_line_bytes: config.limits.max_line_bytes,
         skip_lines: args.skip_lines,
-        make_ids: args.make_ids,
+        make_ids: args.columns.make_ids,
+        text: args.columns.text(),
+        choice: args.columns.choice()?,
         nulls: args.nulls.clone(),
         keep_text: args.rejects_with_text,
     })
@@ -199,10 +297,13 @@ async fn deliver_all(input: Input, delivery: &mut Delivery<'_>, report: &mut Rep
     }
 }
 
-fn finish(ended: anyhow::Result<End>, report: &mut Report) -> anyhow::Result<ExitCode> {
+fn finish(ended: anyhow::Result<End>, report: &mut Report, args: &Args) -> anyhow::Result<ExitCode> {
     let closed = report.close_rejects(matches!(ended, Ok(End::Done)));
     let ended = ended.and_then(|end| closed.map(|()| end));
-    let sum = report.sum();
+    let sum = match args.summary {
+        SummaryFormat::Table => report.sum(args.dry_run),
+        SummaryFormat::Json => report.json(args.dry_run),
+    };
     if ended.is_ok() || report.any_done() {
         std::io::stdout().write_all(sum.as_bytes())?;
     }

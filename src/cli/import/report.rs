@@ -1,7 +1,7 @@
 //! What the user sees: progress while it runs, refused lines, warnings, and the sum at the end. No record text, unless the rejects
 //! file was asked to hold it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use crate::cli::progress::Progress;
 use crate::cli::warnings::{Warned, Warning};
 use doppel_core::collection::Field;
 use doppel_core::verdict::VerdictKind;
+use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 
 /// Refused lines shown when no file takes them.
@@ -140,6 +141,8 @@ pub(super) struct Report {
     columns: Columns,
     /// What they are used for, as far as that could be told.
     uses: Option<Uses>,
+    /// By file, which members are columns of other names.
+    renamed: Vec<HashMap<String, String>>,
     rejects: Rejects,
     progress: Progress,
 }
@@ -162,9 +165,36 @@ impl Report {
             warned: Warned::default(),
             columns: Columns::default(),
             uses: None,
+            renamed: Vec::new(),
             rejects,
             progress,
         }
+    }
+
+    /// Notes which members are columns of other names, by file.
+    pub(super) fn renamed(&mut self, renamed: Vec<HashMap<String, String>>) {
+        self.renamed = renamed;
+    }
+
+    /// Notes a line that would be sent, and what would be warned of.
+    pub(super) fn would_send(&mut self, at: (usize, u64), warnings: &[Violation], read_bytes: u64) {
+        *self.outcomes.entry(WOULD_SEND).or_default() += 1;
+        let warnings: Vec<_> = warnings.iter().map(target::Warning::from).collect();
+        self.warn(at, &warnings);
+        self.passed(at, read_bytes);
+    }
+
+    /// Notes a line that would be rejected.
+    pub(super) fn would_reject(&mut self, at: (usize, u64), why: Refused<'_>, read_bytes: u64) -> anyhow::Result<()> {
+        self.reject(at, why.code, why.pointer, why.detail, why.text)?;
+        self.passed(at, read_bytes);
+        Ok(())
+    }
+
+    fn passed(&mut self, (file, line): (usize, u64), read_bytes: u64) {
+        self.lines += 1;
+        self.done[file] = line;
+        self.show(read_bytes);
     }
 
     /// Notes columns that came up, and says which of them are not used by `fields`, if these are known.
@@ -214,7 +244,16 @@ impl Report {
         // Said of all columns at once, where the fields are known.
         let told = self.uses.is_some();
         let warnings = warnings.iter().filter(|warning| !(told && warning.code == UNUSED_MEMBER));
-        let warnings = warnings.map(|target::Warning { pointer, code, detail }| Warning { code, pointer, detail });
+        // In words of the file where its column is called otherwise.
+        let columns = self.renamed.get(file);
+        let column = |pointer: &str| columns?.get(pointer.strip_prefix('/')?);
+        let named: Vec<_> = warnings
+            .map(|target::Warning { pointer, code, detail }| {
+                let detail = column(pointer).map_or(detail.clone(), |column| format!("column {column}: {detail}"));
+                (code, pointer, detail)
+            })
+            .collect();
+        let warnings = named.iter().map(|(code, pointer, detail)| Warning { code, pointer, detail });
         self.warned.note((&self.names[file], line), warnings, |text| self.progress.say(text));
     }
 
@@ -269,8 +308,8 @@ impl Report {
         Ok(())
     }
 
-    /// What was done, in lines for standard output.
-    pub(super) fn sum(&self) -> String {
+    /// What was done, in lines for standard output; of a dry run what would be.
+    pub(super) fn sum(&self, dry: bool) -> String {
         self.progress.finish();
         let counted = |names: &[&'static str], counts: &BTreeMap<&'static str, u64>| {
             let said = names.iter().map(|name| format!("{} {name}", counts.get(name).unwrap_or(&0)));
@@ -283,14 +322,38 @@ impl Report {
         let used = used.map(|used| format!("columns   {used}\n")).unwrap_or_default();
         let unused = unused.flatten().map(|unused| format!("not used  {unused}\n")).unwrap_or_default();
         let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
+        let done = match dry {
+            true => format!("to send   {}; nothing was sent\n", self.outcomes.get(WOULD_SEND).unwrap_or(&0)),
+            false => format!(
+                "stored    {}\nof these  {}\n",
+                counted(&verdicts, &self.verdicts),
+                counted(&outcomes, &self.outcomes)
+            ),
+        };
+        let rate = if dry { String::new() } else { format!(", {:.0} records/s", self.rate()) };
         format!(
-            "read      {} lines in {:.1} s, {:.0} records/s\n{used}{unused}stored    {}\nof these  {}\n{warned}rejected  {rejected}{into}\n",
+            "read      {} lines in {:.1} s{rate}\n{used}{unused}{done}{warned}rejected  {rejected}{into}\n",
             self.lines,
             self.began.elapsed().as_secs_f64(),
-            self.rate(),
-            counted(&verdicts, &self.verdicts),
-            counted(&outcomes, &self.outcomes),
         )
+    }
+
+    /// The same as one object of JSON.
+    pub(super) fn json(&self, dry: bool) -> String {
+        self.progress.finish();
+        let summary = JsonSummary {
+            dry_run: dry,
+            lines: self.lines,
+            seconds: self.began.elapsed().as_secs_f64(),
+            to_send: dry.then(|| self.outcomes.get(WOULD_SEND).copied().unwrap_or(0)),
+            verdicts: all(&VERDICTS.map(verdict_name), &self.verdicts),
+            outcomes: all(&OUTCOMES.map(outcome_name), &self.outcomes),
+            columns: self.uses.as_ref(),
+            warned: &self.warned,
+            rejected: self.rejects.count,
+            rejects: self.rejects.at.as_deref().filter(|_| self.rejects.count > 0),
+        };
+        serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n"
     }
 
     /// How far each file came and how to go on from there; for an import that ended early.
@@ -310,6 +373,32 @@ impl Report {
             }
         }
     }
+}
+
+/// Under which lines are counted that would be sent.
+const WOULD_SEND: &str = "to_send";
+
+/// The closing figures, for programs.
+#[derive(Serialize)]
+struct JsonSummary<'a> {
+    dry_run: bool,
+    lines: u64,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to_send: Option<u64>,
+    verdicts: BTreeMap<&'static str, u64>,
+    outcomes: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<&'a Uses>,
+    warned: &'a Warned,
+    rejected: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejects: Option<&'a Path>,
+}
+
+/// The counts of all these names, 0 where there is none.
+fn all(names: &[&'static str], counts: &BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, u64> {
+    names.iter().map(|name| (*name, counts.get(name).copied().unwrap_or(0))).collect()
 }
 
 const VERDICTS: [VerdictKind; 4] =

@@ -20,6 +20,7 @@ use crate::observe;
 use crate::shutdown::Shutdown;
 use doppel_core::collection::{CollectionName, Field, Settings};
 use doppel_core::verdict::VerdictKind;
+use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 use doppel_engine::{Engine, Options};
 use doppel_sources::lines::Lines;
@@ -63,6 +64,13 @@ impl To {
     }
 }
 
+impl To {
+    /// Whether it is a directory that is not there yet.
+    pub(super) fn is_new_directory(&self) -> bool {
+        matches!(self, Self::Directory(folder) if !folder.exists())
+    }
+}
+
 /// The answer to one line.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Answer {
@@ -81,6 +89,12 @@ pub(super) struct Warning {
     pub(super) pointer: String,
     pub(super) code: String,
     pub(super) detail: String,
+}
+
+impl From<&Violation> for Warning {
+    fn from(Violation { pointer, code, detail }: &Violation) -> Self {
+        Self { pointer: pointer.clone(), code: (*code).to_owned(), detail: detail.clone() }
+    }
 }
 
 /// Why a line or a request was refused; empty when it was not.
@@ -102,12 +116,7 @@ pub(super) struct At {
 /// What is wanted of a collection's description.
 #[derive(Debug, Deserialize)]
 struct Described {
-    settings: DescribedSettings,
-}
-
-#[derive(Debug, Deserialize)]
-struct DescribedSettings {
-    fields: Vec<Field>,
+    settings: Settings,
 }
 
 /// Why a request was not answered to its end.
@@ -158,13 +167,27 @@ impl Target {
     /// The fields of a collection's settings: those of preset `default` where it is not there yet. `None` when that cannot be
     /// told now.
     pub(super) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
-        let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new()).ok()?;
-        let (head, mut body) = self.answer(request).await.ok()?.into_parts();
+        self.settings(collection).await.ok().flatten().map(|settings| settings.fields)
+    }
+
+    /// The settings of a collection: those of preset `default` where it is not there yet. `None` for whoever may not read them.
+    pub(super) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, Failure> {
+        let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new());
+        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let (head, mut body) = self.answer(request).await?.into_parts();
         let text = problem_text(&mut body).await;
         match head.status.as_u16() {
-            200 => Some(serde_json::from_slice::<Described>(&text).ok()?.settings.fields),
-            404 => Some(Settings::default().fields),
-            _ => None,
+            200 => {
+                let described = serde_json::from_slice::<Described>(&text).map_err(|_| Failure::Foreign)?;
+                Ok(Some(described.settings))
+            }
+            404 => Ok(Some(Settings::default())),
+            // Whoever may do nothing at all hears so when something is sent.
+            401 | 403 => Ok(None),
+            status => {
+                let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
+                Err(Failure::Refused { status, refusal, retry_after: None })
+            }
         }
     }
 

@@ -167,7 +167,7 @@ mod tests {
         let plan = plan(&[Target::Id, Target::Field("content".into()), Target::Own]);
         let row = |cells: &[&str]| {
             let cells = cells.iter().map(|text| Cell::from((*text).to_owned())).collect();
-            plan.row(&TableRow { number: 2, cells, fault: None }).map(|row| row.json().to_string())
+            plan.row(&TableRow { number: 2, line: 2, cells, fault: None }).map(|row| row.json().to_string())
         };
         assert_eq!(row(&[" 7 ", "路灯", "城管局"]).unwrap(), r#"{"id":"7","content":"路灯","办理单位":"城管局"}"#);
         assert_eq!(row(&["", "路灯", "NULL"]).unwrap(), r#"{"content":"路灯"}"#);

@@ -170,8 +170,10 @@ pub(super) fn unreadable(error: TableError) -> Problem {
         TableError::NoHeader => "file_empty",
         TableError::TooManyColumns => "file_columns",
         TableError::OldWorkbook => "file_old",
-        TableError::TooLarge => return too_large(),
-        TableError::Unknown => "file_unknown_kind",
+        TableError::TooLarge(_) | TableError::TooLargeWhole => return too_large(),
+        TableError::Unknown | TableError::Separator | TableError::NoWorkbook | TableError::IsWorkbook => {
+            "file_unknown_kind"
+        }
         TableError::Damaged => "file_damaged",
         TableError::Io(error) => return Problem::internal(format!("a file of the desk: {error}")),
     };

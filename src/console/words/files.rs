@@ -305,8 +305,8 @@ fn reason_en(finding: &Finding) -> String {
 fn refusal_zh(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Row(RowFault::Undecodable) => "有文字无法按文件的编码读出。请改正后重新上传。".into(),
-        Refusal::Row(RowFault::TooLong) => "这一行太长。请缩短后重新上传。".into(),
-        Refusal::Row(RowFault::OpenQuote) => {
+        Refusal::Row(RowFault::TooLong { .. }) => "这一行太长。请缩短后重新上传。".into(),
+        Refusal::Row(RowFault::OpenQuote { .. }) => {
             "单元格开头的引号没有结束。请补上引号，或者把文字里的引号写成两个。".into()
         }
         Refusal::Row(RowFault::WrongCount { found, expected }) => {
@@ -329,8 +329,8 @@ fn refusal_en(refusal: &Refusal) -> String {
         Refusal::Row(RowFault::Undecodable) => {
             "Some of it is no text in the file's encoding. Mend it and upload again.".into()
         }
-        Refusal::Row(RowFault::TooLong) => "The row is too long. Shorten it and upload again.".into(),
-        Refusal::Row(RowFault::OpenQuote) => {
+        Refusal::Row(RowFault::TooLong { .. }) => "The row is too long. Shorten it and upload again.".into(),
+        Refusal::Row(RowFault::OpenQuote { .. }) => {
             "A quote begins a cell and is not closed. Close it, or double it where it is text.".into()
         }
         Refusal::Row(RowFault::WrongCount { found, expected }) => {

@@ -48,7 +48,7 @@ pub(crate) enum Fault {
 
 /// How it was found out that a quote is not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QuoteEnd {
+pub enum QuoteEnd {
     /// The file ends.
     File,
     /// The value has more than [`MAX_FIELD_LINES`] lines.

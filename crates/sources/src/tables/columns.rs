@@ -15,6 +15,18 @@ pub enum Target {
     Unused,
 }
 
+impl Target {
+    /// What the value of a column of this name is called in a record.
+    pub fn name<'a>(&'a self, column: &'a str) -> Option<&'a str> {
+        match self {
+            Self::Id => Some("id"),
+            Self::Field(name) => Some(name),
+            Self::Own => Some(column),
+            Self::Unused => None,
+        }
+    }
+}
+
 /// What usual names of columns stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -143,7 +155,12 @@ pub fn guess(header: &[String], settings: &Settings, fields: &[String]) -> Vec<T
             (targets[at], taken[at]) = (Target::Field(field.clone()), true);
         }
     }
-    for (kind, names) in USUAL {
+    // What is called just so is what the service itself calls so.
+    let id = header.iter().position(|name| name == "id" && has_once(name, header));
+    if let Some(at) = id {
+        (targets[at], taken[at]) = (Target::Id, true);
+    }
+    for (kind, names) in USUAL.into_iter().filter(|(kind, _)| id.is_none() || *kind != Kind::Id) {
         let target = match kind {
             Kind::Id => Some(Target::Id),
             kind => field_of(kind, settings, fields).filter(|field| !has(&targets, field)).map(Target::Field),
@@ -163,8 +180,15 @@ fn has(targets: &[Target], field: &str) -> bool {
 
 /// A column keeps its name where that can be the name of a field and is no other column's.
 fn own(name: &str, header: &[String]) -> Target {
-    let is_single = header.iter().filter(|other| *other == name).count() == 1;
-    if name.is_empty() || name == "id" || name.contains('\0') || !is_single { Target::Unused } else { Target::Own }
+    if name.is_empty() || name == "id" || name.contains('\0') || !has_once(name, header) {
+        Target::Unused
+    } else {
+        Target::Own
+    }
+}
+
+fn has_once(name: &str, header: &[String]) -> bool {
+    header.iter().filter(|other| *other == name).count() == 1
 }
 
 /// The field on offer that takes what is of this kind.

@@ -11,16 +11,22 @@ const NO_CHARACTER: u8 = 0xff;
 
 /// How text is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Encoding {
-    /// UTF-8.
+    /// UTF-8
+    #[cfg_attr(feature = "clap", value(name = "utf-8"))]
     Utf8,
     /// UTF-8 behind a mark.
+    #[cfg_attr(feature = "clap", value(skip))]
     Utf8Mark,
-    /// UTF-16, the lower byte first, behind a mark.
+    /// UTF-16, the lower byte first
+    #[cfg_attr(feature = "clap", value(name = "utf-16le"))]
     Utf16Le,
-    /// UTF-16, the higher byte first, behind a mark.
+    /// UTF-16, the higher byte first
+    #[cfg_attr(feature = "clap", value(name = "utf-16be"))]
     Utf16Be,
-    /// GB18030, and with it GBK and GB2312: what Excel writes in Chinese.
+    /// GB18030, and with it GBK and GB2312: what Excel writes in Chinese
+    #[cfg_attr(feature = "clap", value(name = "gb18030", aliases = ["gbk", "gb2312"]))]
     Gb18030,
 }
 
@@ -39,7 +45,19 @@ impl Encoding {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn of(mut file: impl Read) -> io::Result<Option<Self>> {
+    pub fn of(file: impl Read) -> io::Result<Option<Self>> {
+        Self::found(file, true)
+    }
+
+    /// The same by the beginning of a text alone, behind which there is more unless it `is_all`.
+    ///
+    /// # Errors
+    /// None: nothing is read but `head`.
+    pub(super) fn of_head(head: &[u8], is_all: bool) -> io::Result<Option<Self>> {
+        Self::found(head, is_all)
+    }
+
+    fn found(mut file: impl Read, is_all: bool) -> io::Result<Option<Self>> {
         let mut piece = vec![0; PIECE];
         let mut read = super::read_up_to(&mut file, &mut piece)?;
         match &piece[..read] {
@@ -57,18 +75,20 @@ impl Encoding {
             gb.look(&piece[..read], false);
             read = super::read_up_to(&mut file, &mut piece)?;
         }
-        utf8.look(&[], true);
-        gb.look(&[], true);
+        utf8.look(&[], is_all);
+        gb.look(&[], is_all);
         Ok(Some(if utf8.count <= gb.count { Self::Utf8 } else { Self::Gb18030 }))
     }
 
-    /// Bytes of its mark.
-    pub(super) fn mark(self) -> usize {
-        match self {
-            Self::Utf8Mark => 3,
-            Self::Utf16Le | Self::Utf16Be => 2,
-            Self::Utf8 | Self::Gb18030 => 0,
-        }
+    /// Bytes of its mark at the beginning of a file, if there is one.
+    pub(super) fn mark_of(self, head: &[u8]) -> u64 {
+        let mark: &[u8] = match self {
+            Self::Utf8 | Self::Utf8Mark => &[0xef, 0xbb, 0xbf],
+            Self::Utf16Le => &[0xff, 0xfe],
+            Self::Utf16Be => &[0xfe, 0xff],
+            Self::Gb18030 => &[],
+        };
+        if head.starts_with(mark) { mark.len() as u64 } else { 0 }
     }
 
     /// Decodes a value cut out of a file of this encoding ([`Transcoded`] where that is UTF-16); the text, and whether all of it was text.

@@ -1,19 +1,27 @@
 //! The first sheet of a workbook that has anything in it, cell by cell.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use calamine::{DataRef, ExcelDateTime, Reader, SheetType, Xlsx, XlsxError};
+use calamine::{Data, ExcelDateTime, Ods, OdsError, Reader, SheetType, Xls, XlsError, Xlsx, XlsxError};
 
-use super::{Cell, MOST_COLUMNS, MOST_UNPACKED, RowFault, TableError, TableRow};
+use super::{Cell, Limits, MOST_COLUMNS, MOST_WHOLE, RowFault, TableError, TableRow, Workbook};
+use crate::Counted;
 
-type Workbook = Xlsx<BufReader<File>>;
+type Book = Xlsx<BufReader<Counted<File>>>;
+
+/// Most bytes of a workbook's XML between two tags: the longest text of a cell is a tenth of that. What has more would be in memory.
+const MOST_BETWEEN_TAGS: usize = 2 << 20;
+/// Where the sheets of a workbook lie, which are read as a stream.
+const SHEETS: &str = "xl/worksheets/";
 
 /// Opens a workbook of which is known how much it unpacks to.
-fn open(path: &Path) -> Result<Workbook, TableError> {
-    Workbook::new(BufReader::new(File::open(path)?)).map_err(said)
+fn open(path: &Path, count: &Arc<AtomicU64>) -> Result<Book, TableError> {
+    Book::new(BufReader::new(Counted::new(File::open(path)?, count))).map_err(said)
 }
 
 fn said(error: XlsxError) -> TableError {
@@ -24,22 +32,64 @@ fn said(error: XlsxError) -> TableError {
     }
 }
 
+/// Which kind of workbook a file that begins as an archive is.
+pub(super) fn kind(path: &Path) -> Result<Workbook, TableError> {
+    let archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
+    let has = |name: &str| archive.file_names().any(|part| part.is_ok_and(|part| part == name));
+    match () {
+        () if has("xl/workbook.xml") => Ok(Workbook::Xlsx),
+        () if has("content.xml") => Ok(Workbook::Ods),
+        () => Err(TableError::Unknown),
+    }
+}
+
 /// Unpacks all of a workbook and throws it away: what its head says of its size may be wrong.
-fn measure(path: &Path) -> Result<(), TableError> {
+fn measure(path: &Path, limits: Limits) -> Result<(), TableError> {
     let mut archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(|_| TableError::Damaged)?;
-    let mut left = MOST_UNPACKED;
+    let (mut left, mut to_hold) = (limits.unpacked, limits.held);
     for at in 0..archive.len() {
         let part = archive.by_index(at).map_err(|_| TableError::Damaged)?;
-        let unpacked = io::copy(&mut part.take(left + 1), &mut io::sink()).map_err(|_| TableError::Damaged)?;
-        left = left.checked_sub(unpacked).ok_or(TableError::TooLarge)?;
+        let is_streamed = part.name().is_ok_and(|name| name.starts_with(SHEETS));
+        let most = if is_streamed { left } else { left.min(to_hold) };
+        let between = if is_streamed { MOST_BETWEEN_TAGS } else { usize::MAX };
+        let unpacked = unpack(part.take(most.saturating_add(1)), between)?.ok_or(TableError::Damaged)?;
+        left = left.checked_sub(unpacked).ok_or(TableError::TooLarge(limits.unpacked))?;
+        if !is_streamed {
+            to_hold = to_hold.checked_sub(unpacked).ok_or(TableError::TooLarge(limits.held))?;
+        }
     }
     Ok(())
 }
 
+/// Unpacks a part; its size. `None` where more than `most` bytes stand between two tags, which are in memory when it is read.
+fn unpack(part: impl Read, most: usize) -> Result<Option<u64>, TableError> {
+    let mut part = BufReader::with_capacity(1 << 16, part);
+    let (mut unpacked, mut between) = (0, 0);
+    loop {
+        let piece = part.fill_buf().map_err(|_| TableError::Damaged)?;
+        if piece.is_empty() {
+            return Ok(Some(unpacked));
+        }
+        between = match piece.iter().rposition(|byte| *byte == b'<') {
+            Some(tag) => piece.len() - tag,
+            None => between + piece.len(),
+        };
+        if between > most {
+            return Ok(None);
+        }
+        let read = piece.len();
+        unpacked += read as u64;
+        part.consume(read);
+    }
+}
+
 /// The name of the first sheet with a cell that says something.
-pub(super) fn first(path: &Path) -> Result<String, TableError> {
-    measure(path)?;
-    let mut workbook = open(path)?;
+pub(super) fn first(path: &Path, limits: Limits) -> Result<String, TableError> {
+    measure(path, limits)?;
+    first_of(&mut open(path, &Arc::default())?)
+}
+
+fn first_of(workbook: &mut Book) -> Result<String, TableError> {
     let sheets = workbook.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
     let names: Vec<String> = sheets.map(|sheet| sheet.name.clone()).collect();
     if names.is_empty() {
@@ -48,7 +98,7 @@ pub(super) fn first(path: &Path) -> Result<String, TableError> {
     for name in names {
         let mut cells = workbook.worksheet_cells_reader(&name).map_err(said)?;
         while let Some(found) = cells.next_cell().map_err(said)? {
-            if !cell(found.get_value()).text.trim().is_empty() {
+            if !cell(Data::from(found.get_value().clone())).text.trim().is_empty() {
                 return Ok(name);
             }
         }
@@ -61,9 +111,17 @@ pub(super) fn rows(
     path: &Path,
     sheet: &str,
     max: usize,
+    seen: impl FnMut(TableRow) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    rows_of(&mut open(path, &Arc::default())?, sheet, max, seen)
+}
+
+fn rows_of(
+    workbook: &mut Book,
+    sheet: &str,
+    max: usize,
     mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let mut workbook = open(path)?;
     let mut reader = workbook.worksheet_cells_reader(sheet).map_err(said)?;
     let mut row = Gathered::new(0, max);
     while let Some(found) = reader.next_cell().map_err(said)? {
@@ -78,10 +136,100 @@ pub(super) fn rows(
                 return Ok(());
             }
         }
-        row.put(column as usize, cell(found.get_value()));
+        row.put(column as usize, cell(Data::from(found.get_value().clone())));
     }
     let _ = row.give(&mut seen);
     Ok(())
+}
+
+/// What comes of a workbook that is read once from its beginning.
+pub(super) enum Event {
+    /// The name of the sheet that is read.
+    Sheet(String),
+    /// A row that says something.
+    Row(TableRow),
+    /// There are no more.
+    End,
+}
+
+/// Reads the first sheet of a workbook that says something, counting bytes read.
+pub(super) fn each(
+    path: &Path,
+    (kind, limits, max): (Workbook, Limits, usize),
+    count: &Arc<AtomicU64>,
+    mut seen: impl FnMut(Event) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    if kind != Workbook::Xlsx {
+        return whole(path, kind, max, count, seen);
+    }
+    measure(path, limits)?;
+    let mut workbook = open(path, count)?;
+    let sheet = first_of(&mut workbook)?;
+    if seen(Event::Sheet(sheet.clone())).is_break() {
+        return Ok(());
+    }
+    rows_of(&mut workbook, &sheet, max, |row| seen(Event::Row(row)))
+}
+
+/// The same of a workbook that can only be read as a whole, and so has to be small.
+fn whole(
+    path: &Path,
+    kind: Workbook,
+    max: usize,
+    count: &Arc<AtomicU64>,
+    mut seen: impl FnMut(Event) -> ControlFlow<()>,
+) -> Result<(), TableError> {
+    let small = Limits { unpacked: MOST_WHOLE, held: MOST_WHOLE };
+    if path.metadata()?.len() > MOST_WHOLE {
+        return Err(TableError::TooLargeWhole);
+    }
+    let file = BufReader::new(Counted::new(File::open(path)?, count));
+    let found = if kind == Workbook::Xls {
+        let mut book: Xls<_> = Xls::new(file).map_err(said_of_xls)?;
+        sheet_with_text(book.worksheets())
+    } else {
+        measure(path, small).map_err(|error| match error {
+            TableError::TooLarge(_) => TableError::TooLargeWhole,
+            other => other,
+        })?;
+        let mut book: Ods<_> = Ods::new(file).map_err(said_of_ods)?;
+        sheet_with_text(book.worksheets())
+    };
+    let (name, range) = found.ok_or(TableError::NoHeader)?;
+    if seen(Event::Sheet(name)).is_break() {
+        return Ok(());
+    }
+    let (top, left) = range.start().unwrap_or_default();
+    for (number, cells) in (top..).zip(range.rows()) {
+        let mut row = Gathered::new(number, max);
+        for (column, value) in (left as usize..).zip(cells) {
+            row.put(column, cell(value.clone()));
+        }
+        if row.give(&mut |row| seen(Event::Row(row))).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn sheet_with_text(sheets: Vec<(String, calamine::Range<Data>)>) -> Option<(String, calamine::Range<Data>)> {
+    sheets.into_iter().find(|(_, range)| range.used_cells().any(|(_, _, value)| *value != Data::Empty))
+}
+
+fn said_of_xls(error: XlsError) -> TableError {
+    match error {
+        XlsError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => TableError::Io(error),
+        XlsError::Password => TableError::OldWorkbook,
+        _ => TableError::Damaged,
+    }
+}
+
+fn said_of_ods(error: OdsError) -> TableError {
+    match error {
+        OdsError::Io(error) if error.kind() != io::ErrorKind::UnexpectedEof => TableError::Io(error),
+        OdsError::Password => TableError::OldWorkbook,
+        _ => TableError::Damaged,
+    }
 }
 
 /// A row while its cells come.
@@ -117,25 +265,26 @@ impl Gathered {
 
     /// Hands it out, unless it is blank.
     fn give(self, seen: &mut impl FnMut(TableRow) -> ControlFlow<()>) -> ControlFlow<()> {
-        let fault = (self.bytes > self.max).then_some(RowFault::TooLong);
+        let fault = (self.bytes > self.max).then_some(RowFault::TooLong { quoted: false });
         if self.cells.is_empty() && fault.is_none() {
             return ControlFlow::Continue(());
         }
-        seen(TableRow { number: u64::from(self.number) + 1, cells: self.cells, fault })
+        let number = u64::from(self.number) + 1;
+        seen(TableRow { number, line: number, cells: self.cells, fault })
     }
 }
 
-fn cell(value: &DataRef<'_>) -> Cell {
+fn cell(value: Data) -> Cell {
     let text = match value {
-        DataRef::Int(number) => return Cell { text: number.to_string(), number: Some(*number as f64) },
-        DataRef::Float(number) => return Cell { text: number.to_string(), number: Some(*number) },
-        DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => text.clone(),
-        DataRef::SharedString(text) => (*text).to_owned(),
-        DataRef::Bool(true) => "TRUE".to_owned(),
-        DataRef::Bool(false) => "FALSE".to_owned(),
-        DataRef::DateTime(time) => moment(time),
-        DataRef::Error(error) => error.to_string(),
-        DataRef::Empty => String::new(),
+        Data::Int(number) => return Cell { text: number.to_string(), number: Some(number as f64) },
+        Data::Float(number) => return Cell { text: number.to_string(), number: Some(number) },
+        Data::String(text) | Data::DurationIso(text) => text,
+        Data::DateTimeIso(text) => text.replacen('T', " ", 1),
+        Data::Bool(true) => "TRUE".to_owned(),
+        Data::Bool(false) => "FALSE".to_owned(),
+        Data::DateTime(time) => moment(&time),
+        Data::Error(error) => error.to_string(),
+        Data::Empty => String::new(),
     };
     Cell::from(text)
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use doppel_core::collection::Settings;
-use rust_xlsxwriter::{ExcelDateTime, Format, Workbook};
+use rust_xlsxwriter::{ExcelDateTime, Format, Workbook as Book};
 
 use super::columns::{Target, guess};
 use super::*;
@@ -116,19 +116,20 @@ fn the_separator_is_found_or_said() {
 fn a_row_that_does_not_fit_the_header_is_kept_and_named() {
     let (_, rows) = read(b"a,b\n1\n1,2,3\n1,2,,\n,\n1,\"open\n");
     let faults: Vec<_> = rows[1..].iter().map(|row| row.fault.clone()).collect();
+    let open = RowFault::OpenQuote { line: 6, end: QuoteEnd::File };
     let wrong = |found| Some(RowFault::WrongCount { found, expected: 2 });
-    assert_eq!(faults, [wrong(1), wrong(3), None, None, Some(RowFault::OpenQuote)]);
+    assert_eq!(faults, [wrong(1), wrong(3), None, None, Some(open)]);
     assert_eq!(texts(&rows[2]), ["1", "2", "3"]);
     assert_eq!(texts(&rows[5]), ["1,\"open"]);
     let file = file(b"a,b\n1,12345678901234567890\n2,3\n");
     let table = Table::open(file.path(), 10).unwrap();
     let rows = self::rows(&table, file.path());
-    assert_eq!((&rows[1].fault, texts(&rows[2])), (&Some(RowFault::TooLong), vec!["2", "3"]));
+    assert_eq!((&rows[1].fault, texts(&rows[2])), (&Some(RowFault::TooLong { quoted: false }), vec!["2", "3"]));
 }
 
 #[test]
 fn a_workbook_is_read_as_it_shows() {
-    let mut book = Workbook::new();
+    let mut book = Book::new();
     book.add_worksheet();
     let sheet = book.add_worksheet().set_name("登记 <表>").unwrap();
     sheet.write(0, 0, "2024年来信登记表").unwrap();
@@ -184,4 +185,46 @@ fn columns_are_guessed_by_name_and_none_twice() {
     );
     assert_eq!(guessed(&["Content", "内容", "ID", "编号"]), [field("content"), Target::Own, Target::Own, Target::Id]);
     assert_eq!(guessed(&["备注", "备注"]), [Target::Unused, Target::Unused]);
+}
+
+/// The smallest workbook of LibreOffice that holds these rows.
+fn ods(rows: &[&[&str]]) -> tempfile::NamedTempFile {
+    let cell = |text: &&str| {
+        format!("<table:table-cell office:value-type=\"string\"><text:p>{text}</text:p></table:table-cell>")
+    };
+    let row =
+        |cells: &&[&str]| format!("<table:table-row>{}</table:table-row>", cells.iter().map(cell).collect::<String>());
+    let rows: String = rows.iter().map(row).collect();
+    let content = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><office:document-content \
+         xmlns:office=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" \
+         xmlns:table=\"urn:oasis:names:tc:opendocument:xmlns:table:1.0\" \
+         xmlns:text=\"urn:oasis:names:tc:opendocument:xmlns:text:1.0\"><office:body><office:spreadsheet>\
+         <table:table table:name=\"登记\">{rows}</table:table></office:spreadsheet></office:body></office:document-content>"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut archive = zip::ZipWriter::new(file.reopen().unwrap());
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    let manifest = "<manifest:manifest xmlns:manifest=\"urn:oasis:names:tc:opendocument:xmlns:manifest:1.0\"/>";
+    let kind = "application/vnd.oasis.opendocument.spreadsheet";
+    for (name, text) in [("mimetype", kind), ("META-INF/manifest.xml", manifest), ("content.xml", &content)] {
+        archive.start_file(name, stored).unwrap();
+        archive.write_all(text.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap();
+    file
+}
+
+#[test]
+fn a_workbook_of_libreoffice_is_read_as_a_stream_of_rows() {
+    let file = ods(&[&["编号", "内容"], &["1", "路灯"], &["2", "井盖"]]);
+    let wanted = Wanted { format: crate::Format::Ods, text: AsText::default(), max: LONG };
+    let mut table = Stream::open(file.path(), wanted, &Default::default()).unwrap();
+    assert_eq!(table.kind, Kind::Sheet(Workbook::Ods, "登记".into()));
+    assert_eq!(table.header, ["编号", "内容"]);
+    let rows: Vec<TableRow> = std::iter::from_fn(|| table.next_row().unwrap()).collect();
+    assert_eq!(rows.iter().map(|row| (row.line, texts(row)[1])).collect::<Vec<_>>(), [(2, "路灯"), (3, "井盖")]);
+    assert!(Table::open(file.path(), LONG).is_err(), "the desk takes none");
+    let as_csv = Wanted { format: crate::Format::Csv, ..wanted };
+    assert!(matches!(Stream::open(file.path(), as_csv, &Default::default()), Err(TableError::IsWorkbook)));
 }

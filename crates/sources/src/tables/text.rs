@@ -1,7 +1,7 @@
 //! Values separated by commas, semicolons or tabs.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -13,26 +13,35 @@ use crate::csv::records::{Fault, Records, Start};
 const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
 /// The separator is found in so many bytes.
 const HEAD: usize = 1 << 16;
+/// From this byte on one may be the second half of a character of GB18030: such bytes separate nothing there.
+const FIRST_TRAILING: u8 = 0x40;
 /// How Excel writes the separator into a line of its own above all others.
 const SEP_LINE: &[u8] = b"sep=";
 
-/// The bytes of a file without its mark, UTF-16 as UTF-8.
-fn bytes(path: &Path, encoding: Encoding) -> Result<Box<dyn Read>, TableError> {
-    let mut file = File::open(path)?;
-    read_up_to(&mut file, &mut [0; 3][..encoding.mark()])?;
-    Ok(match encoding {
-        Encoding::Utf16Le => Box::new(Transcoded::new(file, false)),
-        Encoding::Utf16Be => Box::new(Transcoded::new(file, true)),
-        _ => Box::new(file),
-    })
+/// How a caller wants text to be read; what is `None` is found out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AsText {
+    /// How it is encoded.
+    pub encoding: Option<Encoding>,
+    /// The byte between two values.
+    pub separator: Option<u8>,
 }
+
+type Input = Box<dyn Read + Send>;
 
 /// How the file at `path` is written.
 pub(super) fn layout(path: &Path) -> Result<Layout, TableError> {
     let encoding = Encoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
+    let rows = TextRows::open(Box::new(File::open(path)?), AsText { encoding: Some(encoding), separator: None }, 0)?;
+    Ok(rows.layout())
+}
+
+/// Reads up to [`HEAD`] bytes ahead; these, and the input with them.
+fn ahead(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
     let mut head = vec![0; HEAD];
-    let read = read_up_to(&mut bytes(path, encoding)?, &mut head)?;
-    Ok(Layout::Csv { encoding, separator: separator(&head[..read]) })
+    let read = read_up_to(&mut input, &mut head)?;
+    head.truncate(read);
+    Ok((head.clone(), Box::new(io::Cursor::new(head).chain(input))))
 }
 
 /// What `sep=` says, else what stands most often in the first line that has any; a comma where none has.
@@ -70,6 +79,73 @@ fn sep_line(head: &[u8]) -> Option<u8> {
     SEPARATORS.iter().find(|separator| rest.first() == Some(separator)).copied()
 }
 
+/// The rows of a text, one at a time.
+pub(super) struct TextRows {
+    records: Records<BufReader<Input>>,
+    encoding: Encoding,
+    separator: u8,
+    number: u64,
+}
+
+impl TextRows {
+    /// Begins to read; rows of more than `max` bytes are not held. An encoding that is not given is found in the first [`HEAD`] bytes.
+    ///
+    /// # Errors
+    /// When the beginning cannot be read, is no text, or cannot be cut by the separator that is wanted.
+    pub(super) fn open(input: Input, wanted: AsText, max: usize) -> Result<Self, TableError> {
+        let (head, mut input) = ahead(input)?;
+        let encoding = match wanted.encoding {
+            Some(encoding) => encoding,
+            None => Encoding::of_head(&head, head.len() < HEAD)?.ok_or(TableError::Unknown)?,
+        };
+        io::copy(&mut input.by_ref().take(encoding.mark_of(&head)), &mut io::sink())?;
+        let input: Input = match encoding {
+            Encoding::Utf16Le => Box::new(Transcoded::new(input, false)),
+            Encoding::Utf16Be => Box::new(Transcoded::new(input, true)),
+            _ => input,
+        };
+        let (head, input) = ahead(input)?;
+        let separator = wanted.separator.unwrap_or_else(|| separator(&head));
+        if encoding == Encoding::Gb18030 && separator >= FIRST_TRAILING {
+            return Err(TableError::Separator);
+        }
+        let mut records = Records::new(BufReader::with_capacity(1 << 16, input), max, separator);
+        if sep_line(&head).is_some() {
+            records.next_record()?;
+        }
+        Ok(Self { records, encoding, separator, number: 0 })
+    }
+
+    /// How the text is written.
+    pub(super) fn layout(&self) -> Layout {
+        Layout::Csv { encoding: self.encoding, separator: self.separator }
+    }
+
+    /// The next row; `None` behind the last.
+    ///
+    /// # Errors
+    /// When the text cannot be read.
+    pub(super) fn next_row(&mut self) -> io::Result<Option<TableRow>> {
+        let Some(Start { line, fault }) = self.records.next_record()? else { return Ok(None) };
+        self.number += 1;
+        let mut is_text = true;
+        let mut cell = |bytes: &[u8]| {
+            let (text, whole) = self.encoding.decode(bytes);
+            is_text &= whole;
+            Cell::from(text)
+        };
+        let (cells, fault) = match fault {
+            None => (self.records.cells().map(cell).collect(), None),
+            Some(Fault::TooLarge { quoted }) => (Vec::new(), Some(RowFault::TooLong { quoted })),
+            Some(Fault::OpenQuote { line, end }) => {
+                (vec![cell(&self.records.text)], Some(RowFault::OpenQuote { line, end }))
+            }
+        };
+        let fault = fault.or((!is_text).then_some(RowFault::Undecodable));
+        Ok(Some(TableRow { number: self.number, line, cells, fault }))
+    }
+}
+
 /// The rows of the file at `path`.
 pub(super) fn rows(
     path: &Path,
@@ -78,37 +154,12 @@ pub(super) fn rows(
     max: usize,
     mut seen: impl FnMut(TableRow) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
-    let mut input = bytes(path, encoding)?;
-    let mut head = [0; 8];
-    let read = read_up_to(&mut input, &mut head)?;
-    let has_sep_line = sep_line(&head[..read]).is_some();
-    let input = BufReader::with_capacity(1 << 16, std::io::Cursor::new(head[..read].to_vec()).chain(input));
-    let mut records = Records::new(input, max, separator);
-    if has_sep_line {
-        records.next_record()?;
-    }
-    let mut number = 0;
-    while let Some(Start { fault, .. }) = records.next_record()? {
-        number += 1;
-        let row = row(number, &records, fault, encoding);
+    let how = AsText { encoding: Some(encoding), separator: Some(separator) };
+    let mut rows = TextRows::open(Box::new(File::open(path)?), how, max)?;
+    while let Some(row) = rows.next_row()? {
         if seen(row).is_break() {
             break;
         }
     }
     Ok(())
-}
-
-fn row<R: std::io::BufRead>(number: u64, records: &Records<R>, fault: Option<Fault>, encoding: Encoding) -> TableRow {
-    let mut is_text = true;
-    let mut cell = |bytes: &[u8]| {
-        let (text, whole) = encoding.decode(bytes);
-        is_text &= whole;
-        Cell::from(text)
-    };
-    let (cells, fault) = match fault {
-        None => (records.cells().map(cell).collect(), None),
-        Some(Fault::TooLarge { .. }) => (Vec::new(), Some(RowFault::TooLong)),
-        Some(Fault::OpenQuote { .. }) => (vec![cell(&records.text)], Some(RowFault::OpenQuote)),
-    };
-    TableRow { number, cells, fault: fault.or((!is_text).then_some(RowFault::Undecodable)) }
 }

@@ -1,0 +1,187 @@
+//! A table that is read once, from its beginning.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use super::text::TextRows;
+use super::{
+    AsText, Encoding, Layout, Limits, MOST_ABOVE, MOST_COLUMNS, TableError, TableRow, Workbook, header_of, read_up_to,
+    said, sheet,
+};
+use crate::{Counted, Format};
+
+/// Rows of a workbook that are read ahead, by a thread of its own.
+const ROWS_AHEAD: usize = 64;
+
+/// How a table is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// What it is said to be; text may be of any separator.
+    pub format: Format,
+    /// How its text is written, as far as that was said.
+    pub text: AsText,
+    /// Most bytes of a row.
+    pub max: usize,
+}
+
+/// What a table was found to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text, written so.
+    Text(Layout),
+    /// This sheet of a workbook.
+    Sheet(Workbook, String),
+}
+
+enum Rows {
+    Text(TextRows),
+    Sheet(Receiver<Result<sheet::Event, TableError>>),
+}
+
+/// A table whose header is read.
+pub struct Stream {
+    /// How it is written.
+    pub kind: Kind,
+    /// What names the columns.
+    pub header: Vec<String>,
+    /// The line of that row.
+    pub header_line: u64,
+    /// How many rows stand above it; they are no data.
+    pub above: usize,
+    /// Rows that were read to find the header, and stand behind it.
+    waiting: VecDeque<TableRow>,
+    rows: Rows,
+    ended: bool,
+}
+
+impl Stream {
+    /// Opens the file at `path`; bytes that are read are added to `count`. All of a text is read once more before, for its encoding,
+    /// unless it was said.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn open(path: &Path, mut wanted: Wanted, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
+        let found = workbook(path)?;
+        match (found, wanted.format.is_workbook()) {
+            (Some(_), false) => Err(TableError::IsWorkbook),
+            (None, true) if path.metadata()?.len() == 0 => Err(TableError::NoHeader),
+            (None, true) => Err(TableError::NoWorkbook),
+            (Some(kind), true) => Self::of_workbook(path, kind, wanted.max, count),
+            (None, false) => {
+                if wanted.text.encoding.is_none() {
+                    let encoding = Encoding::of(File::open(path)?)?.ok_or(TableError::Unknown)?;
+                    wanted.text.encoding = Some(encoding);
+                }
+                Self::of_text(Counted::new(File::open(path)?, count), wanted)
+            }
+        }
+    }
+
+    /// Reads text from `input`, the encoding of which is found in its beginning, unless it was said.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn of_text(input: impl Read + Send + 'static, wanted: Wanted) -> Result<Self, TableError> {
+        let mut text = wanted.text;
+        if wanted.format == Format::Tsv {
+            text.separator = text.separator.or(Some(b'\t'));
+        }
+        let rows = TextRows::open(Box::new(input), text, wanted.max)?;
+        Self::begin(Kind::Text(rows.layout()), Rows::Text(rows))
+    }
+
+    fn of_workbook(path: &Path, kind: Workbook, max: usize, count: &Arc<AtomicU64>) -> Result<Self, TableError> {
+        let (give, events) = sync_channel(ROWS_AHEAD);
+        let (path, count) = (PathBuf::from(path), Arc::clone(count));
+        std::thread::spawn(move || {
+            // It ends when nobody listens any more.
+            let seen = |event| match give.send(Ok(event)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            };
+            let ended = sheet::each(&path, (kind, Limits::IMPORT, max), &count, seen);
+            let _ = give.send(ended.map(|()| sheet::Event::End));
+        });
+        match events.recv() {
+            Ok(Ok(sheet::Event::Sheet(name))) => Self::begin(Kind::Sheet(kind, name), Rows::Sheet(events)),
+            Ok(Err(error)) => Err(error),
+            // The thread ended without a word.
+            _ => Err(TableError::Damaged),
+        }
+    }
+
+    fn begin(kind: Kind, mut rows: Rows) -> Result<Self, TableError> {
+        let mut first: Vec<TableRow> = Vec::new();
+        let mut ended = false;
+        loop {
+            let Some(row) = rows.next_row()? else {
+                ended = true;
+                break;
+            };
+            let is_header = said(&row) > 1 && row.fault.is_none();
+            first.push(row);
+            if is_header || first.len() > MOST_ABOVE {
+                break;
+            }
+        }
+        let above = header_of(&first).ok_or(TableError::NoHeader)?;
+        let waiting = first.split_off(above + 1).into();
+        let header = first.pop().ok_or(TableError::NoHeader)?;
+        if header.cells.len() > MOST_COLUMNS {
+            return Err(TableError::TooManyColumns);
+        }
+        let names = header.cells.into_iter().map(|cell| cell.text.trim().to_owned()).collect();
+        Ok(Self { kind, header: names, header_line: header.line, above, waiting, rows, ended })
+    }
+
+    /// The next row behind the header; `None` behind the last.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn next_row(&mut self) -> Result<Option<TableRow>, TableError> {
+        let next = match self.waiting.pop_front() {
+            Some(row) => Some(row),
+            None if self.ended => None,
+            None => self.rows.next_row()?,
+        };
+        self.ended |= next.is_none();
+        Ok(next.map(|mut row| {
+            if matches!(self.kind, Kind::Text(_)) {
+                row.count_cells(self.header.len());
+            }
+            row
+        }))
+    }
+}
+
+impl Rows {
+    fn next_row(&mut self) -> Result<Option<TableRow>, TableError> {
+        match self {
+            Self::Text(rows) => Ok(rows.next_row()?),
+            Self::Sheet(events) => match events.recv() {
+                Ok(Ok(sheet::Event::Row(row))) => Ok(Some(row)),
+                Ok(Ok(sheet::Event::End)) => Ok(None),
+                Ok(Err(error)) => Err(error),
+                // The thread ended without a word: not all rows came.
+                Ok(Ok(sheet::Event::Sheet(_))) | Err(_) => Err(TableError::Damaged),
+            },
+        }
+    }
+}
+
+/// Which kind of workbook a file is, by its first bytes; `None` for text.
+fn workbook(path: &Path) -> Result<Option<Workbook>, TableError> {
+    let mut head = [0; 8];
+    let read = read_up_to(&mut File::open(path)?, &mut head)?;
+    match &head[..read] {
+        [b'P', b'K', 3 | 5, ..] => sheet::kind(path).map(Some),
+        [0xd0, 0xcf, 0x11, 0xe0, ..] => Ok(Some(Workbook::Xls)),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,41 @@
+//! Reads as an import would, checks rows as the collection would, and sends nothing.
+
+use super::deliver::End;
+use super::input::Input;
+use super::report::{Refused, Report};
+use crate::cli::dedup::records::{self, Refusal};
+use crate::shutdown::{Phase, Shutdown};
+use doppel_core::collection::Settings;
+use doppel_engine::replay::Replay;
+
+/// Counts what would be sent and what would be rejected; `settings` are those of the collection.
+pub(super) async fn run(
+    input: Input,
+    settings: &Settings,
+    stop: &Shutdown,
+    report: &mut Report,
+) -> anyhow::Result<End> {
+    let rules = Replay::new(settings.clone(), None, 0)?;
+    let mut batches = input.start();
+    loop {
+        let batch = tokio::select! {
+            biased;
+            () = stop.reached(Phase::Grace) => return Ok(End::Stopped),
+            batch = batches.recv() => batch,
+        };
+        let Some(batch) = batch.transpose()? else { return Ok(End::Done) };
+        if !batch.new_columns.is_empty() {
+            report.columns(&batch.new_columns, Some(settings.fields.clone()));
+        }
+        for line in &batch.lines {
+            let at = (line.file, line.number);
+            match records::check(&rules, line) {
+                Ok(checked) => report.would_send(at, &checked.document.warnings, batch.read_bytes),
+                Err(Refusal { code, pointer, detail, text }) => {
+                    let why = Refused { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
+                    report.would_reject(at, why, batch.read_bytes)?;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Files as an office keeps them, in every encoding and format, good and broken: read right or refused by name, never silently less.
+
+use std::fs;
+use std::path::Path;
+
+use rust_xlsxwriter::{ExcelDateTime, Format, Workbook};
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, run};
+
+const HEADER: [&str; 5] = ["工单编号", "留言主题", "留言详情", "信访日期", "办理单位"];
+const ROWS: [[&str; 5]; 2] = [
+    ["7", "三号路路灯不亮", "三号路的路灯坏了半个月,没有人修", "2024年3月5日", "城管局"],
+    ["8", "文昌巷口井盖破损", "井盖裂开\n已经一周", "20240306", ""],
+];
+
+fn csv(separator: &str) -> String {
+    let line = |cells: &[&str]| {
+        let cells: Vec<String> = cells.iter().map(|cell| format!("\"{cell}\"")).collect();
+        cells.join(separator) + "\r\n"
+    };
+    line(&HEADER) + &ROWS.iter().map(|row| line(row)).collect::<String>()
+}
+
+fn workbook(path: &Path) {
+    let mut book = Workbook::new();
+    let sheet = book.add_worksheet();
+    sheet.write(0, 0, "2024年来信登记表").expect("made here");
+    for (column, name) in (0..).zip(HEADER) {
+        sheet.write(1, column, name).expect("made here");
+    }
+    let date = Format::new().set_num_format("yyyy/m/d");
+    for (row, cells) in (2..).zip(ROWS) {
+        for (column, cell) in (0..).zip(cells) {
+            sheet.write(row, column, cell).expect("made here");
+        }
+    }
+    // A number, a date, and the days of a date that nothing says is one.
+    sheet.write(2, 0, 7).expect("made here");
+    sheet.write_with_format(2, 3, &ExcelDateTime::from_ymd(2024, 3, 5).expect("made here"), &date).expect("made here");
+    sheet.write(3, 3, 45_357).expect("made here");
+    book.save(path).expect("made here");
+}
+
+fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let path = dir.join(name);
+    fs::write(&path, bytes).expect("made here");
+    path.to_str().expect("made here").to_owned()
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+}
+
+/// Exit code, standard output and standard error of an import.
+fn import(arguments: &[&str]) -> (Option<i32>, String, String) {
+    import_into("letters", arguments)
+}
+
+fn import_into(collection: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = run(&[&["import", "--collection", collection], arguments].concat(), &[]);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("made here");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// How many lines the sum says were read, to be sent, and rejected.
+fn dry_run(file: &str, more: &[&str]) -> (u64, u64, u64, String) {
+    let (code, out, said) = import(&[&["--to", "./not-there", "--dry-run", "--summary", "json", file], more].concat());
+    let sum: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code:?}: {out}{said}"));
+    let number = |name: &str| sum[name].as_u64().expect("made here");
+    assert_eq!(code, Some(if number("rejected") == 0 { 0 } else { 3 }), "{said}");
+    assert!(!Path::new("./not-there").exists(), "a dry run makes no directory");
+    (number("lines"), number("to_send"), number("rejected"), said)
+}
+
+#[test]
+fn every_format_and_encoding_gives_the_same_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let book = dir.path().join("登记表.xlsx");
+    workbook(&book);
+    let files = [
+        (put(dir.path(), "utf8.csv", csv(",")), "read as UTF-8, delimiter ,"),
+        (put(dir.path(), "mark.csv", format!("\u{feff}{}", csv(","))), "read as UTF-8, delimiter ,"),
+        (put(dir.path(), "gbk.csv", encoding_rs::GB18030.encode(&csv(";")).0), "read as GB18030, delimiter ;"),
+        (put(dir.path(), "sep.csv", format!("sep=;\r\n{}", csv(";"))), "delimiter ;"),
+        (put(dir.path(), "wide.tsv", utf16(&csv("\t"))), "read as UTF-16, delimiter tab"),
+        (
+            book.to_str().unwrap().to_owned(),
+            "sheet Sheet1; its shared texts are held in memory; line 2 names the columns",
+        ),
+    ];
+    for (number, (file, how)) in files.iter().enumerate() {
+        let collection = format!("c{number}");
+        let (code, out, said) = import_into(&collection, &["--to", server.url(), file]);
+        assert_eq!(code, Some(0), "{file}: {out}{said}");
+        assert!(said.contains(how), "{file}: {said}");
+        let used = "columns used: 工单编号 (id), 留言主题 (text), 留言详情 (text), 信访日期 as time (time)";
+        assert!(said.contains(used) && said.contains("columns stored and not compared: 办理单位"), "{file}: {said}");
+        let record =
+            |id: &str| server.send("GET", &format!("/v1/collections/{collection}/records/{id}"), &Value::Null).json();
+        let (first, second) = (record("7"), record("8"));
+        // A time that is not read is warned of.
+        assert!(!out.contains("warned"), "{file}: {out}{said}");
+        let times = [&first["row"]["time"], &second["row"]["time"]];
+        match file.ends_with("xlsx") {
+            true => assert_eq!(times, ["2024-03-05 00:00:00", "2024-03-06 00:00:00"], "{file}"),
+            false => assert_eq!(times, ["2024年3月5日", "20240306"], "{file}"),
+        }
+        assert_eq!(first["row"]["办理单位"], "城管局", "{file}");
+        assert_eq!(second["row"]["留言详情"], "井盖裂开\n已经一周", "{file}");
+        assert_eq!(dry_run(file, &[]).0, 2, "{file}");
+    }
+}
+
+#[test]
+fn what_is_broken_is_refused_by_name_and_no_row_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = dir.path().join("whole.xlsx");
+    workbook(&book);
+    let bytes = fs::read(&book).unwrap();
+    let refused = [
+        (put(dir.path(), "cut.xlsx", &bytes[..bytes.len() / 2]), "damaged or cut off"),
+        (put(dir.path(), "text.xlsx", csv(",")), "give --format csv"),
+        (put(dir.path(), "book.csv", &bytes), "give --format xlsx"),
+        (put(dir.path(), "empty.csv", ""), "is empty"),
+        (put(dir.path(), "empty.xlsx", ""), "is empty"),
+        (put(dir.path(), "picture.csv", b"\x89PNG\r\n\0\0"), "neither text nor a workbook"),
+        (put(dir.path(), "twice.csv", "id,标题,标题\n1,a,b\n"), "two columns named \"标题\" (2 and 3)"),
+        (put(dir.path(), "noid.csv", "标题,内容\na,b\n"), "--id-field COLUMN"),
+    ];
+    for (file, why) in &refused {
+        let (code, out, said) = import(&["--to", "./not-there", "--dry-run", file]);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{file}: {said}");
+        assert!(said.contains(why) && said.contains(file.as_str()), "{file}: {said}");
+    }
+    let header = put(dir.path(), "header.csv", "id,标题\n");
+    assert_eq!(dry_run(&header, &[]).0, 0);
+    // Undecodable bytes, an open quote, and a row of another count: each costs itself.
+    let mut text = "id,标题\n1,路灯不亮了\n2,X\n3,\"井盖\n4,电梯停了\n5,a,b\n6,夜市太吵\n".as_bytes().to_vec();
+    let at = text.iter().position(|byte| *byte == b'X').unwrap();
+    text[at] = 0xff;
+    let (lines, to_send, rejected, said) = dry_run(&put(dir.path(), "rows.csv", text), &[]);
+    assert_eq!((lines, to_send, rejected), (6, 3, 3), "{said}");
+    for code in [":3: not_utf8", ":4: open_quote", ":6: wrong_number_of_values"] {
+        assert!(said.contains(code), "{code}: {said}");
+    }
+}
+
+#[test]
+fn columns_are_what_was_said_and_what_cannot_be_is_said_before_anything_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let file = put(dir.path(), "calls.csv", "件,事由,备注,何时\n1,三号路的路灯不亮,secret,03/04/2024\n");
+    let arguments = ["--to", server.url(), &file, "--id-field", "件"];
+    for (more, why) in [
+        (["--map", "事=content"], "no file has a column of this name"),
+        (["--map", "事由=nothing"], "no field \"nothing\""),
+        (["--map", "事由"], "COLUMN=FIELD"),
+        (["--delimiter", "x"], "give one of"),
+    ] {
+        let (code, _, said) = import(&[&arguments[..], &more].concat());
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+    let (code, out, said) =
+        import(&[&arguments[..], &["--map", "事由=content", "--map", "备注=", "--map", "何时=time"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("columns left out: 备注"), "{said}");
+    assert!(said.contains(":2: warning: unreadable_time at /time: column 何时: "), "{said}");
+    assert!(out.contains("1 unreadable_time") && !said.contains("secret"), "{out}{said}");
+    let record = server.send("GET", "/v1/collections/letters/records/1", &Value::Null).json();
+    assert_eq!(record["row"]["time"], json!("03/04/2024"));
+    assert_eq!(record["row"].get("备注"), None);
+}
+
+#[test]
+fn ids_made_of_content_stay_the_same_wherever_a_row_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(dir.path().join("data"));
+    let rows = ["三号路的路灯不亮", "文昌巷口井盖裂开", "三号路的路灯不亮"];
+    let first = put(dir.path(), "a.csv", format!("内容\n{}\n", rows.join("\n")));
+    let moved = put(dir.path(), "b.csv", format!("内容\n小区电梯又停了\n{}\n", rows.join("\n")));
+    for (file, counted) in
+        [(&first, "3 new, 0 replaced, 0 updated, 0 unchanged"), (&first, "3 unchanged"), (&moved, "1 new")]
+    {
+        let (code, out, said) = import(&["--to", server.url(), "--make-ids=content", file]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(out.contains(counted), "{out}");
+    }
+}
