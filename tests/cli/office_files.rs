@@ -37,7 +37,7 @@ fn workbook(path: &Path) {
     }
     // A number, a date, and the days of a date that nothing says is one.
     sheet.write(2, 0, 7).expect("made here");
-    sheet.write_with_format(2, 3, &ExcelDateTime::from_ymd(2024, 3, 5).expect("made here"), &date).expect("made here");
+    sheet.write_with_format(2, 3, ExcelDateTime::from_ymd(2024, 3, 5).expect("made here"), &date).expect("made here");
     sheet.write(3, 3, 45_357).expect("made here");
     book.save(path).expect("made here");
 }
