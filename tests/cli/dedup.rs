@@ -291,12 +291,12 @@ fn of_duplicates_the_one_asked_for_stays() {
 #[test]
 fn columns_are_told_with_their_use_and_those_that_nothing_uses() {
     let dir = tempfile::tempdir().unwrap();
-    let file = write(dir.path(), "calls.csv", "id,标题,来电人\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
+    let file = write(dir.path(), "calls.csv", "id,标题,分机\n1,柳河路路灯长期不亮,甲\n2,青松苑电梯频繁故障,乙\n");
     let said = ended(&doppel(&["dedup", &file]), 0);
-    assert!(said.contains("columns    标题 (text)\nnot used   来电人\n"), "{said}");
-    assert!(said.contains("columns not used: 来电人; stored as they came"), "{said}");
+    assert!(said.contains("columns    标题 (text)\nnot used   分机\n"), "{said}");
+    assert!(said.contains("columns not used: 分机; stored as they came"), "{said}");
     let sum = summary(&[&file], 0);
-    assert_eq!(sum["columns"], json!({"used": [{"name": "标题", "role": "text"}], "unused": ["来电人"]}));
+    assert_eq!(sum["columns"], json!({"used": [{"name": "标题", "role": "text"}], "unused": ["分机"]}));
 }
 
 #[test]
