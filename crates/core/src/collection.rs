@@ -282,7 +282,6 @@ pub struct Settings {
     pub time_zone: String,
     /// How long records are kept; for ever unless given. Belongs to the collection, not to a generation of its index: activating
     /// another generation leaves it as it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
 }
 

@@ -11,7 +11,7 @@ const OVERLAY: &str = include_str!("overlay.yaml");
 
 /// Applies all of it; gives what of the overlay has no place in the document.
 pub(super) fn apply(document: &mut Value) -> Vec<String> {
-    refuse_null(document, "SettingsInput", &["verify"]);
+    refuse_null(document, "SettingsInput", &["retention", "verify"]);
     refuse_null(document, "SideInput", &[]);
     require_all(document, "Settings");
     bound_parameters_of_schemes(document);
