@@ -43,6 +43,7 @@ pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("cannot install metrics: {error}"))?;
     describe();
+    begin_at_zero();
     Ok(HANDLE.get_or_init(|| handle).clone())
 }
 
@@ -83,6 +84,35 @@ fn describe() {
     );
     describe_gauge!("process_resident_memory_bytes", "resident memory");
     describe_gauge!("process_open_fds", "open file descriptors");
+    describe_gauge!("process_max_fds", "most file descriptors that may be open");
+}
+
+/// Shows counters, and what stands at zero, before there is anything to count: a series that begins at 1 has not risen for Prometheus, so that no alert
+/// on its increase would see the first event.
+fn begin_at_zero() {
+    const LABELLED: [(&str, &str, &[&str]); 6] = [
+        (
+            "doppel_http_requests_rejected_total",
+            "reason",
+            &["overloaded", "too_many_connections", "too_many_streams", "slow_body"],
+        ),
+        ("doppel_verdicts_total", "verdict", &["original", "exact_duplicate", "near_duplicate", "too_short"]),
+        ("doppel_registrations_total", "outcome", &["created", "replaced", "updated", "unchanged", "skipped"]),
+        (
+            "doppel_store_writes_failed_total",
+            "code",
+            &["disk_full", "store_unavailable", "outcome_unknown", "generation_changed", "internal"],
+        ),
+        ("doppel_candidates_total", "result", &["dismissed", "refused", "accepted"]),
+        ("doppel_erased_records_total", "reason", &["identity", "age", "retention"]),
+    ];
+    for (name, label, values) in LABELLED {
+        values.iter().for_each(|value| metrics::counter!(name, label => *value).increment(0));
+    }
+    metrics::counter!("doppel_verdicts_truncated_total").increment(0);
+    for gauge in ["doppel_http_requests_in_flight", "doppel_http_requests_waiting"] {
+        metrics::gauge!(gauge).set(0.0);
+    }
 }
 
 /// Sets the gauges of the process, where the system tells (Linux).
@@ -95,4 +125,14 @@ pub fn measure_process() {
     if let Ok(entries) = std::fs::read_dir("/proc/self/fd") {
         metrics::gauge!("process_open_fds").set(entries.count() as f64);
     }
+    let limits = std::fs::read_to_string("/proc/self/limits").ok();
+    if let Some(most) = limits.as_deref().and_then(most_open_files) {
+        metrics::gauge!("process_max_fds").set(most);
+    }
+}
+
+/// The soft limit of open files in the text of `/proc/self/limits`; infinite when there is none.
+fn most_open_files(limits: &str) -> Option<f64> {
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace().next()?;
+    if soft == "unlimited" { Some(f64::INFINITY) } else { soft.parse().ok() }
 }

@@ -4,3 +4,7 @@
 
 mod dependencies;
 mod files;
+mod monitoring;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -48,7 +48,7 @@ fn all_records_of_a_petitioner_go_after_a_dry_run_and_the_task_forgets_whose() {
     let tasks = desk.server.send("GET", "/v1/tasks", &Value::Null).text;
     assert!(!tasks.contains("张某某"), "{tasks}");
     let metrics = desk.server.send("GET", "/metrics", &Value::Null).text;
-    assert!(metrics.contains(r#"doppel_erased_records_total{reason="identity"}"#), "{metrics}");
+    assert!(metrics.contains("doppel_erased_records_total{reason=\"identity\"} 2"), "{metrics}");
 }
 
 #[test]

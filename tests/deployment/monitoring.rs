@@ -1,0 +1,217 @@
+//! The alerts and the dashboard ask for what the service has: each metric, label and value of theirs is in the `/metrics` of a
+//! service that has done some work, and each alert has a section that says what to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use promql_parser::label::{MatchOp, Matcher};
+use promql_parser::parser::{Expr, LabelModifier, VectorSelector, parse};
+use promql_parser::util::{ExprVisitor, walk_expr};
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+
+/// Metrics and labels that Prometheus itself adds.
+const PROMETHEUS_METRICS: [&str; 1] = ["up"];
+const PROMETHEUS_LABELS: [&str; 3] = ["instance", "job", "le"];
+
+/// What `/metrics` shows: for each metric the values of each of its labels.
+type Series = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// Where an expression stands, and the expression.
+type Located = (String, String);
+
+fn alerts() -> Vec<serde_norway::Value> {
+    let file: serde_norway::Value =
+        serde_norway::from_str(include_str!("../../ops/prometheus/alerts.yml")).expect("alerts.yml is YAML");
+    let groups = file["groups"].as_sequence().expect("groups");
+    groups.iter().flat_map(|group| group["rules"].as_sequence().expect("rules").clone()).collect()
+}
+
+fn text<'a>(value: &'a serde_norway::Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("{key} of {value:?}"))
+}
+
+fn alert_expressions() -> Vec<Located> {
+    alerts().iter().map(|alert| (text(alert, "alert").to_owned(), text(alert, "expr").to_owned())).collect()
+}
+
+/// The expressions of all panels, with what Grafana fills in replaced by something of the same kind.
+fn dashboard_expressions() -> Vec<Located> {
+    let file: Value =
+        serde_json::from_str(include_str!("../../ops/grafana/doppel.json")).expect("the dashboard is JSON");
+    let mut found = Vec::new();
+    for panel in file["panels"].as_array().expect("panels") {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expression = target["expr"].as_str().expect("an expression").replace("$__rate_interval", "5m");
+            found.push((panel["title"].as_str().expect("a title").to_owned(), expression));
+        }
+    }
+    found
+}
+
+/// Reads the text exposition format.
+fn series(text: &str) -> Series {
+    let mut series = Series::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (name, rest) = line.split_at(line.find(['{', ' ']).expect("a value"));
+        let labels = series.entry(name.to_owned()).or_default();
+        let inside = rest.strip_prefix('{').and_then(|rest| rest.rsplit_once('}')).map_or("", |(inside, _)| inside);
+        // No label value of ours has a quote in it, and routes have commas never, braces often.
+        for pair in inside.split("\",").filter(|pair| !pair.is_empty()) {
+            let (label, value) = pair.trim_end_matches('"').split_once("=\"").expect("a label");
+            labels.entry(label.to_owned()).or_default().insert(value.to_owned());
+        }
+    }
+    series
+}
+
+/// What is wrong with one expression.
+struct Check<'a> {
+    series: &'a Series,
+    wrong: Vec<String>,
+}
+
+impl Check<'_> {
+    fn selector(&mut self, selector: &VectorSelector) {
+        let Some(name) = &selector.name else { return self.wrong.push("a selector without a name".into()) };
+        if PROMETHEUS_METRICS.contains(&name.as_str()) {
+            return;
+        }
+        let Some(labels) = self.series.get(name) else { return self.wrong.push(format!("there is no metric {name}")) };
+        for matcher in &selector.matchers.matchers {
+            if PROMETHEUS_LABELS.contains(&matcher.name.as_str()) {
+                continue;
+            }
+            match labels.get(&matcher.name) {
+                None => self.wrong.push(format!("{name} has no label {}", matcher.name)),
+                Some(values) => self.wrong.extend(unknown_values(name, matcher, values)),
+            }
+        }
+    }
+
+    /// Labels that are kept by an aggregation must be labels of something.
+    fn grouping(&mut self, modifier: &LabelModifier) {
+        let (LabelModifier::Include(labels) | LabelModifier::Exclude(labels)) = modifier;
+        for label in &labels.labels {
+            let known = PROMETHEUS_LABELS.contains(&label.as_str())
+                || self.series.values().any(|labels| labels.contains_key(label));
+            if !known {
+                self.wrong.push(format!("nothing has a label {label}"));
+            }
+        }
+    }
+}
+
+/// The values that a matcher names and nothing has. A status that did not occur (`500`, `5..`) cannot be shown by a service that works.
+fn unknown_values(name: &str, matcher: &Matcher, values: &BTreeSet<String>) -> Vec<String> {
+    let wanted: Vec<&str> = match &matcher.op {
+        _ if matcher.name == "status" => Vec::new(),
+        MatchOp::Re(_) | MatchOp::NotRe(_) => matcher.value.split('|').filter(|part| *part != ".*").collect(),
+        MatchOp::Equal | MatchOp::NotEqual => vec![&matcher.value],
+    };
+    let missing = wanted.into_iter().filter(|wanted| !wanted.starts_with('$') && !values.contains(*wanted));
+    missing.map(|wanted| format!("{name} has no {}=\"{wanted}\", but {values:?}", matcher.name)).collect()
+}
+
+impl ExprVisitor for Check<'_> {
+    type Error = std::convert::Infallible;
+
+    fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Self::Error> {
+        match expression {
+            Expr::VectorSelector(selector) => self.selector(selector),
+            Expr::MatrixSelector(matrix) => self.selector(&matrix.vs),
+            Expr::Aggregate(aggregate) => aggregate.modifier.iter().for_each(|modifier| self.grouping(modifier)),
+            _ => {}
+        }
+        Ok(true)
+    }
+}
+
+/// What is wrong with the expressions, in words; empty when all is well.
+fn faults(series: &Series, expressions: &[Located]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (place, expression) in expressions {
+        let mut check = Check { series, wrong: Vec::new() };
+        match parse(expression) {
+            Ok(parsed) => drop(walk_expr(&mut check, &parsed)),
+            Err(error) => check.wrong.push(error),
+        }
+        faults.extend(check.wrong.into_iter().map(|wrong| format!("{place}: {wrong}")));
+    }
+    faults
+}
+
+/// The metrics of a service that has stored, refused and followed something.
+fn measured() -> Series {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶" });
+    let records = "/v1/collections/letters/records";
+    assert_eq!(server.send("PUT", &format!("{records}/1"), &row).status, 201);
+    assert_eq!(server.send("PUT", &format!("{records}/2"), &row).status, 201);
+    assert_eq!(server.send("POST", "/v1/collections/letters/check", &row).status, 200);
+    assert_eq!(server.send("GET", "/v1/collections/letters/search?q=%E8%B7%AF%E7%81%AF", &Value::Null).status, 200);
+    assert_eq!(server.send("GET", "/v1/collections/letters/records/1/related", &Value::Null).status, 200);
+    let line = json!({ "id": "3", "content": "桥头的路灯坏了半个月" }).to_string();
+    assert_eq!(server.send_text("POST", &format!("{records}/_bulk"), "application/x-ndjson", &line).status, 200);
+    series(&server.send("GET", "/metrics", &Value::Null).text)
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
+    let series = measured();
+    let (alerts, panels) = (alert_expressions(), dashboard_expressions());
+    assert!(alerts.len() >= 10 && panels.len() >= 10, "{} alerts, {} panels' expressions", alerts.len(), panels.len());
+    let found = faults(&series, &[alerts, panels].concat());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_metric_a_label_or_a_value_that_is_not_there_is_found() {
+    let series = measured();
+    for (expression, said) in [
+        ("rate(doppel_verdict_total[5m]) > 0", "no metric doppel_verdict_total"),
+        ("sum by (reasons) (doppel_records)", "nothing has a label reasons"),
+        ("doppel_verdicts_total{kind=\"original\"}", "no label kind"),
+        ("doppel_verdicts_total{verdict=~\"original|near\"}", "no verdict=\"near\""),
+        ("sum(doppel_records", ""),
+    ] {
+        let found = faults(&series, &[("here".into(), expression.into())]);
+        assert!(found.len() == 1 && found[0].contains(said), "{expression}: {found:?}");
+    }
+}
+
+#[test]
+fn every_alert_has_its_section_that_says_what_to_do() {
+    let manual = include_str!("../../docs/operations.md");
+    let sections: BTreeSet<&str> = manual.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let mut names = BTreeSet::new();
+    for alert in &alerts() {
+        let name = text(alert, "alert");
+        assert!(names.insert(name.to_owned()), "{name} stands twice");
+        assert!(["page", "ticket"].contains(&text(&alert["labels"], "severity")), "{name}");
+        assert!(!text(&alert["annotations"], "summary").is_empty(), "{name}");
+        let runbook = format!("docs/operations.md#{}", name.to_lowercase());
+        assert_eq!(text(&alert["annotations"], "runbook"), runbook);
+        assert!(sections.contains(name), "docs/operations.md has no section {name}");
+    }
+    let described: BTreeSet<String> =
+        sections.into_iter().filter(|name| name.starts_with("Doppel")).map(str::to_owned).collect();
+    assert_eq!(described, names, "a section without an alert");
+}
+
+#[test]
+fn prometheus_is_told_of_the_alerts_and_of_metrics() {
+    let text = include_str!("../../ops/prometheus/prometheus.yml");
+    let file: serde_norway::Value = serde_norway::from_str(text).expect("YAML");
+    let rules = file["rule_files"].as_sequence().expect("rule files");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ops/prometheus");
+    for rule in rules {
+        let path = folder.join(rule.as_str().expect("a path"));
+        assert!(path.is_file(), "{}", path.display());
+    }
+    let job = &file["scrape_configs"][0];
+    assert_eq!(job["job_name"], "doppel", "alerts ask for up{{job=\"doppel\"}}");
+    assert!(job["metrics_path"].is_null() || job["metrics_path"] == "/metrics");
+}
