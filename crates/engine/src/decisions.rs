@@ -12,6 +12,7 @@ use doppel_core::record::RecordId;
 use doppel_core::violation::Violation;
 use doppel_store::decisions::{Decision, Judgement, RecordPair, Ruling};
 use doppel_store::generations::{Pairs, Phase};
+use doppel_store::request::one_request;
 use doppel_store::{GenerationId, Seq};
 
 /// Longest name of a person who decides, in characters.
@@ -124,10 +125,13 @@ impl Engine {
     ) -> Result<DecisionView> {
         opinion.check()?;
         let pair = pair(one, other)?;
-        for id in [one, other] {
-            self.stored(collection, id).await?;
-        }
-        self.rule(collection, pair, opinion).await
+        one_request(async {
+            for id in [one, other] {
+                self.stored(collection, id).await?;
+            }
+            self.rule(collection, pair, opinion).await
+        })
+        .await
     }
 
     /// Takes back what was said of two records: the scores decide again. The history stays.
@@ -144,11 +148,14 @@ impl Engine {
     ) -> Result<DecisionView> {
         opinion.check()?;
         let pair = pair(one, other)?;
-        let there = self.store.decision(collection, &pair).await?;
-        there.ok_or_else(|| Error::UnknownDecision(collection.clone()))?;
-        let view = self.rule(collection, pair, opinion).await?;
-        self.pair_by_score(collection, one, other).await?;
-        Ok(view)
+        one_request(async {
+            let there = self.store.decision(collection, &pair).await?;
+            there.ok_or_else(|| Error::UnknownDecision(collection.clone()))?;
+            let view = self.rule(collection, pair, opinion).await?;
+            self.pair_by_score(collection, one, other).await?;
+            Ok(view)
+        })
+        .await
     }
 
     /// As [`Engine::decide`] and [`Engine::withdraw`], for a person who had seen `seen` rulings about the pair: nothing is stored where

@@ -63,6 +63,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
+use doppel_store::request::{one_request, uncounted};
 use doppel_store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
 
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
@@ -270,7 +271,8 @@ impl Engine {
         if_duplicate: IfDuplicate,
         mut position: Position,
     ) -> Result<Registration> {
-        let result = self.register_after(collection, under.into(), row, if_duplicate, &mut position).await;
+        let registering = self.register_after(collection, under.into(), row, if_duplicate, &mut position);
+        let result = one_request(registering).await;
         position.pass().await;
         result
     }
@@ -336,7 +338,7 @@ impl Engine {
             sequenced: position.sequenced(),
         };
         let judge = Arc::new(self.judge(Arc::clone(&context), subject, rulings).await?);
-        position.wait().await;
+        uncounted(position.wait()).await;
         let registered = self.store.register(registration, judge).await?;
         if matches!(registered, Registered::Created(_) | Registered::Replaced(_)) {
             if context.growth.is_first() {
@@ -518,12 +520,15 @@ impl Engine {
 static LONG_TEXTS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
 
-/// As [`off_thread`], for work on a text that is long: it waits until a permit is free.
+/// As [`off_thread`], for work on a text that is long: it waits until a permit is free. No store is waited for meanwhile.
 async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let permit = LONG_TEXTS.acquire().await.map_err(|_| Error::Crashed)?;
-    off_thread(move || {
-        let _permit = permit;
-        work()
+    uncounted(async {
+        let permit = LONG_TEXTS.acquire().await.map_err(|_| Error::Crashed)?;
+        off_thread(move || {
+            let _permit = permit;
+            work()
+        })
+        .await
     })
     .await
 }
@@ -531,4 +536,23 @@ async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 's
 /// Runs `work` on a thread that may be busy for long.
 async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Crashed))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::testing::{Desk, LETTER};
+    use doppel_store::request;
+
+    #[tokio::test]
+    async fn the_calls_of_a_registration_share_one_deadline() {
+        static IN_ONE_REQUEST: AtomicBool = AtomicBool::new(false);
+        let looks = || {
+            IN_ONE_REQUEST.fetch_or(request::began().is_some(), Ordering::Relaxed);
+            "2026-01-01T00:00:00Z".to_owned()
+        };
+        Desk::at(&[], looks).await.put("a", LETTER).await;
+        assert!(IN_ONE_REQUEST.load(Ordering::Relaxed));
+    }
 }

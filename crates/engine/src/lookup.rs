@@ -15,6 +15,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::{Fingerprint, Match, sort_best_first};
 use doppel_core::violation::Violation;
+use doppel_store::request::one_request;
 use doppel_store::{self, Query, StoreError, Until};
 
 /// Which similar records are asked for.
@@ -83,12 +84,17 @@ impl Engine {
     /// Asks again when another generation went live between signing and looking up.
     async fn in_live<T, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
         let mut attempts = 0;
-        loop {
-            match ask().await {
-                Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => attempts += 1,
-                answer => return answer,
+        let asking = async {
+            loop {
+                match ask().await {
+                    Err(Error::Store(StoreError::StaleGeneration { .. })) if attempts < GENERATION_RETRIES => {
+                        attempts += 1;
+                    }
+                    answer => return answer,
+                }
             }
-        }
+        };
+        one_request(asking).await
     }
 
     async fn check_once(&self, collection: &CollectionName, row: Row, first: bool) -> Result<Check> {

@@ -43,6 +43,11 @@ pub(super) fn opinion(judgement: Judgement, by: &str) -> Opinion {
 impl Desk {
     /// With one letter under each of `ids`.
     pub(super) async fn with(ids: &[&str]) -> Self {
+        Self::at(ids, now).await
+    }
+
+    /// The same, with a clock.
+    pub(super) async fn at(ids: &[&str], now: fn() -> String) -> Self {
         let options = Options {
             auto_create: true,
             max_auto_created: usize::MAX,

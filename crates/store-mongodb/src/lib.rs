@@ -290,8 +290,9 @@ impl Shared {
         migrator(&self.client, &self.database, self.topology, &self.options)
     }
 
+    /// Until when the call that begins now must have answered: as long as is left of its request.
     fn deadline(&self) -> Deadline {
-        Deadline::after(self.options.deadline)
+        Deadline::of_request(doppel_store::request::began(), self.options.deadline)
     }
 
     fn documents(&self, name: &str) -> Collection<Document> {

@@ -40,6 +40,11 @@ impl Deadline {
         Self { at: Instant::now() + duration }
     }
 
+    /// `duration` after the request began; from now on where there is none.
+    pub(super) fn of_request(began: Option<Instant>, duration: Duration) -> Self {
+        Self { at: began.unwrap_or_else(Instant::now) + duration }
+    }
+
     pub(super) fn left(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }

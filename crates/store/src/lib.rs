@@ -13,6 +13,8 @@
 //!
 //! What follows from what a store has read is decided in [`rules`], once for all of them: a store reads, orders and writes.
 //!
+//! A store that asks a server answers within a deadline; calls that serve one request share it ([`request`]).
+//!
 //! Errors: [`StoreError`] says what the caller can do. A failed call has changed nothing, except that
 //! [`StoreError::Unknown`] leaves open whether it did; repeating the call is then safe. Every call may give `Unavailable`, and
 //! `Internal` where something is damaged or there is a bug. Every change may give `Unknown` and `DiskFull`; those that make room
@@ -27,6 +29,7 @@ pub mod frequencies;
 pub mod generations;
 #[cfg(feature = "testkit")]
 pub mod model;
+pub mod request;
 pub mod rules;
 pub mod tasks;
 

@@ -1,0 +1,71 @@
+//! One deadline for all calls that serve one request.
+//!
+//! A store that has to ask a server answers each call within its deadline. What is asked of the service may take several calls, and
+//! none of those who wait for it counts calls: inside [`one_request`] they share the time of one. Computing, and waiting for one's
+//! place among others, is nobody's delay; [`uncounted`] takes it out. Calls outside of a request, such as those of tasks, have the
+//! whole time each.
+//!
+//! A task that is spawned inside does not belong to the request; what it shall answer by is handed to it.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+tokio::task_local! {
+    /// When the request began, later by what was not counted.
+    static BEGAN: Cell<Instant>;
+}
+
+/// Runs `work` as one request. Inside another one it is a part of that.
+pub async fn one_request<F: Future>(work: F) -> F::Output {
+    match began() {
+        Some(_) => work.await,
+        None => BEGAN.scope(Cell::new(Instant::now()), work).await,
+    }
+}
+
+/// Waits for what is not the store's: it does not count for the request.
+pub async fn uncounted<F: Future>(wait: F) -> F::Output {
+    let from = Instant::now();
+    let output = wait.await;
+    let _ = BEGAN.try_with(|began| began.set(began.get() + from.elapsed()));
+    output
+}
+
+/// From when on the time of the request that this belongs to counts; `None` outside of one.
+pub fn began() -> Option<Instant> {
+    BEGAN.try_with(Cell::get).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const A_WHILE: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn all_calls_of_a_request_count_from_its_beginning() {
+        assert_eq!(began(), None);
+        one_request(async {
+            let first = began();
+            assert!(first.is_some());
+            tokio::time::sleep(A_WHILE).await;
+            assert_eq!(began(), first);
+            one_request(async { assert_eq!(began(), first, "a part of it") }).await;
+        })
+        .await;
+        assert_eq!(began(), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_stores_does_not_count() {
+        one_request(async {
+            let before = began();
+            uncounted(tokio::time::sleep(A_WHILE)).await;
+            assert!(began() >= before.map(|before| before + A_WHILE));
+        })
+        .await;
+        assert_eq!(uncounted(async { 1 }).await, 1, "outside of one it only waits");
+    }
+}
