@@ -45,6 +45,19 @@ impl Form {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
+    /// A field that is one of few things, as `read` takes it; `None` where it was left blank.
+    ///
+    /// # Errors
+    /// 422 where it is none of them: the address was cut off or made up, and another page than the one asked for would mislead.
+    pub fn choice<T>(&self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+        let Some(given) = self.text(name) else { return Ok(None) };
+        let refused = || {
+            let detail = format!("there is no such {name}; choose it on the page");
+            Problem::at(StatusCode::UNPROCESSABLE_ENTITY, "invalid_parameter", format!("?{name}"), detail)
+        };
+        read(given).map(Some).ok_or_else(refused)
+    }
+
     /// The fields whose names begin with `prefix`, without it.
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
@@ -68,6 +81,15 @@ mod tests {
         let form = Form::parse("q=%E8%B7%AF+%E7%81%AF&row.a=1%0D%0A2&row.=+&empty=".as_bytes()).unwrap();
         assert_eq!((form.text("q"), form.text("empty"), form.text("row.")), (Some("路 灯"), None, None));
         assert_eq!(form.below("row.").collect::<Vec<_>>(), [("a", "1\n2"), ("", " ")]);
+    }
+
+    #[test]
+    fn what_is_none_of_the_choices_is_refused_by_name() {
+        let form = Form::parse(b"days=7&page=x&tab=").unwrap();
+        let number = |text: &str| text.parse::<u32>().ok();
+        assert_eq!((form.choice("days", number).unwrap(), form.choice("tab", number).unwrap()), (Some(7), None));
+        let problem = form.choice("page", number).unwrap_err();
+        assert_eq!((problem.status().as_u16(), problem.body("").errors[0].pointer.as_str()), (422, "?page"));
     }
 
     #[test]

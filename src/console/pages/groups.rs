@@ -80,11 +80,13 @@ struct Asked {
 impl Asked {
     fn of(uri: &Uri) -> Result<Self, Problem> {
         let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-        let tab = form.text("tab").and_then(|given| Tab::ALL.into_iter().find(|tab| tab.value() == given));
-        let days: Option<u32> = form.text("days").and_then(|days| days.parse().ok());
-        let window = days.and_then(|days| WINDOWS.into_iter().find(|(window, _)| *window == days));
+        let tab = form.choice("tab", |given| Tab::ALL.into_iter().find(|tab| tab.value() == given))?;
+        let window = form.choice("days", |given| {
+            let given: u32 = given.parse().ok()?;
+            WINDOWS.into_iter().find(|(days, _)| *days == given)
+        })?;
         let (days, step) = window.unwrap_or(FIRST_WINDOW);
-        let page = form.text("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1);
+        let page = form.choice("page", |page| page.parse().ok().filter(|page| *page > 0))?.unwrap_or(1);
         Ok(Self { tab: tab.unwrap_or_default(), days, step, page })
     }
 

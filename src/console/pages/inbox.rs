@@ -82,11 +82,11 @@ struct Place {
 impl Place {
     fn of(uri: &Uri) -> Result<Self, Problem> {
         let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-        let show = form.text("show").and_then(|given| Show::ALL.into_iter().find(|show| show.value() == given));
+        let show = form.choice("show", |given| Show::ALL.into_iter().find(|show| show.value() == given))?;
         Ok(Self {
             show: show.unwrap_or_default(),
             since: form.text("since").unwrap_or_default().to_owned(),
-            before: form.text("before").and_then(cursor::decode),
+            before: form.choice("before", cursor::decode)?,
             at: form.raw("at").filter(|at| !at.is_empty()).map(str::to_owned),
         })
     }

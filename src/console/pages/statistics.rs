@@ -76,7 +76,7 @@ pub async fn show(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let days = form.text("days").and_then(|days| days.parse().ok()).filter(|days| WINDOWS.contains(days));
+    let days = form.choice("days", |days| days.parse().ok().filter(|days| WINDOWS.contains(days)))?;
     let days = days.unwrap_or(FIRST_WINDOW);
     let (found, text) = (app.engine.collection(&collection).await?, app.engine.text_statistics(&collection).await?);
     let reader = RowReader::of(&found.settings);
