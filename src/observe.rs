@@ -21,7 +21,7 @@ const STAGE_BUCKETS: [f64; 11] = [0.000_016, 0.000_064, 0.000_25, 0.001, 0.004, 
 /// # Errors
 /// When the filter cannot be read or logging runs already.
 pub fn start_logging(log: &Log) -> anyhow::Result<()> {
-    let Log { format, level, requests: _ } = log;
+    let Log { format, level, requests: _, otlp_endpoint: _, otlp_share: _ } = log;
     let filter: EnvFilter = level.parse().with_context(|| format!("log.level {level:?}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {
