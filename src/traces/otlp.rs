@@ -31,7 +31,7 @@ pub(super) struct Exporter {
 
 impl Exporter {
     pub(super) fn start(log: &Log, runtime: &Handle) -> anyhow::Result<Self> {
-        let client = reqwest::Client::builder().timeout(SEND_TIME).build().context("a client for log.otlp_endpoint")?;
+        let client = client(&log.otlp_endpoint).context("a client for log.otlp_endpoint")?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(Client { client, runtime: runtime.clone() })
@@ -89,6 +89,15 @@ impl Exporter {
             tracing::warn!(%error, "not all spans could be sent");
         }
     }
+}
+
+fn client(endpoint: &str) -> reqwest::Result<reqwest::Client> {
+    // The provider of this process; somebody may have set it already, and it is the only one there is.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder().timeout(SEND_TIME);
+    // Plain http needs no certificates, and a system may have none.
+    let builder = if endpoint.starts_with("https:") { builder } else { builder.tls_certs_only([]) };
+    builder.build()
 }
 
 /// The address with the usual path, unless it has one.
