@@ -10,5 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod console;
 pub mod http;
+mod notify;
 pub mod observe;
 pub mod shutdown;
+pub mod traces;

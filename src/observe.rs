@@ -12,12 +12,16 @@ use crate::config::{Log, LogFormat};
 const LATENCY_BUCKETS: [f64; 14] =
     [0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 1.0, 5.0, 30.0];
 
+/// Upper bounds of the histogram of stages, in seconds: reading a letter takes some microseconds, a disk that is in trouble seconds. Few,
+/// since each collection has them for each stage.
+const STAGE_BUCKETS: [f64; 11] = [0.000_016, 0.000_064, 0.000_25, 0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 5.0, 30.0];
+
 /// Starts logging.
 ///
 /// # Errors
 /// When the filter cannot be read or logging runs already.
 pub fn start_logging(log: &Log) -> anyhow::Result<()> {
-    let Log { format, level, requests: _ } = log;
+    let Log { format, level, requests: _, otlp_endpoint: _, otlp_share: _ } = log;
     let filter: EnvFilter = level.parse().with_context(|| format!("log.level {level:?}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {
@@ -38,7 +42,9 @@ pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
     }
     let builder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &LATENCY_BUCKETS)
-        .context("latency buckets")?;
+        .context("latency buckets")?
+        .set_buckets_for_metric(Matcher::Full("doppel_stage_seconds".into()), &STAGE_BUCKETS)
+        .context("buckets of stages")?;
     let recorder = builder.build_recorder();
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("cannot install metrics: {error}"))?;
@@ -51,6 +57,11 @@ fn describe() {
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_counter!("doppel_http_requests_total", "requests answered, by method, route and status");
     describe_histogram!("doppel_http_request_seconds", "time from a request's head to its answer's head");
+    describe_histogram!(
+        "doppel_stage_seconds",
+        "time of a stage of a registration or lookup (read, sign, wait, propose, verify, commit), by collection; beyond 32 collections the \
+         others share the label (other)"
+    );
     describe_gauge!("doppel_http_requests_in_flight", "requests being worked on");
     describe_gauge!("doppel_http_requests_waiting", "requests waiting for their turn");
     describe_counter!("doppel_http_requests_rejected_total", "requests and connections refused for a limit, by reason");

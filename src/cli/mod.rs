@@ -6,6 +6,7 @@
 
 pub mod bench;
 mod columns;
+pub mod completions;
 pub mod config;
 pub mod dedup;
 pub mod doctor;
@@ -13,6 +14,7 @@ pub mod eval;
 pub mod experiment;
 pub mod healthcheck;
 pub mod import;
+pub mod man;
 pub mod migrate;
 pub mod openapi;
 mod output;
@@ -80,6 +82,10 @@ enum Command {
     Bench(bench::Args),
     /// Write made-up letters and orders with known duplicates, for trying out and measuring
     Sample(sample::Args),
+    /// Print what a shell completes our commands by
+    Completions(completions::Args),
+    /// Print a page of the manual, for man
+    Man(man::Args),
 }
 
 impl Cli {
@@ -99,6 +105,8 @@ impl Cli {
             Command::Experiment(args) => experiment::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Sample(args) => sample::run(args),
+            Command::Completions(args) => completions::run(args),
+            Command::Man(args) => man::run(args),
         }
     }
 }

@@ -11,9 +11,10 @@ use anyhow::Context;
 use crate::cli::store;
 use crate::config::{self, Config, Flags, StoreKind};
 use crate::http::server;
-use crate::http::state::App;
-use crate::observe;
-use crate::shutdown::{Shutdown, Signals};
+use crate::http::state::{App, Told};
+use crate::shutdown::{Phase, Shutdown, Signals};
+use crate::traces::Traces;
+use crate::{notify, observe};
 use doppel_engine::{Engine, Options};
 use doppel_search::service::{self, SearchService};
 use tempfile::TempDir;
@@ -57,6 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     // Beside the opening: the first record of all should not wait for the dictionary.
     let warming = std::thread::spawn(Engine::warm_up);
+    let traces = Traces::start(&config.log, runtime.handle())?;
     let store = runtime.block_on(store::open(&config.store))?;
     if warming.join().is_err() {
         anyhow::bail!("the dictionary cannot be loaded");
@@ -82,16 +84,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let (engine, keep) = (engine.clone(), config.collections.changes_kept);
         async move { engine.forget_changes(keep).await }
     });
+    let told = Told { metrics, traces: traces.clone() };
     let app =
-        App::new(engine.clone(), search.as_ref().map(|(search, _)| search.clone()), &config, shutdown.clone(), metrics);
+        App::new(engine.clone(), search.as_ref().map(|(search, _)| search.clone()), &config, shutdown.clone(), told);
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
         let signals = Signals::new().context("cannot receive signals")?;
-        let signals = tokio::spawn(async move { shutdown.on_signal(signals, grace).await });
+        let signals = tokio::spawn({
+            let shutdown = shutdown.clone();
+            async move { shutdown.on_signal(signals, grace).await }
+        });
+        let stopping = tokio::spawn(async move {
+            shutdown.reached(Phase::Grace).await;
+            notify::tell(notify::STOPPING);
+        });
         say_listening(&listener, &config)?;
+        notify::tell(notify::READY);
         let served = server::serve(app, listener, &config).await.context("serving");
         signals.abort();
+        stopping.abort();
         // Let go of at its last checkpoint; whoever comes next goes on.
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
@@ -103,6 +115,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         engine.close().await.context("closing the store")?;
         served
     })?;
+    traces.stop();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

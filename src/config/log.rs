@@ -20,7 +20,7 @@ pub enum LogFormat {
 }
 
 /// `[log]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// How lines look.
@@ -30,11 +30,22 @@ pub struct Log {
     pub level: String,
     /// Whether every request gets a line.
     pub requests: bool,
+    /// Where spans of requests are sent: the URL of an OpenTelemetry collector that takes OTLP over HTTP. Empty: nowhere. Only in builds
+    /// with the feature `otlp`.
+    pub otlp_endpoint: String,
+    /// Share of the requests that spans are sent of, 0 to 1, where the caller does not say by its `traceparent`.
+    pub otlp_share: f64,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::Text, level: "info,fjall=warn,lsm_tree=warn".into(), requests: true }
+        Self {
+            format: LogFormat::Text,
+            level: "info,fjall=warn,lsm_tree=warn".into(),
+            requests: true,
+            otlp_endpoint: String::new(),
+            otlp_share: 1.0,
+        }
     }
 }
 
@@ -57,7 +68,27 @@ impl Log {
                 ));
             }
         }
-        self.level.parse::<EnvFilter>().map(drop).map_err(|error| format!("log.level: {error}"))
+        self.level.parse::<EnvFilter>().map(drop).map_err(|error| format!("log.level: {error}"))?;
+        self.check_otlp()
+    }
+
+    fn check_otlp(&self) -> Result<(), String> {
+        if !(0.0..=1.0).contains(&self.otlp_share) {
+            return Err("log.otlp_share: give a share from 0 to 1".into());
+        }
+        if self.otlp_endpoint.is_empty() {
+            return Ok(());
+        }
+        if !cfg!(feature = "otlp") {
+            return Err(
+                "log.otlp_endpoint: this program was built without OTLP; leave it empty, or build with --features otlp"
+                    .into(),
+            );
+        }
+        match self.otlp_endpoint.parse::<reqwest::Url>() {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
+            _ => Err("log.otlp_endpoint: give the URL of a collector, such as http://127.0.0.1:4318".into()),
+        }
     }
 }
 

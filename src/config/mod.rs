@@ -183,6 +183,11 @@ pub fn client_key() -> Option<String> {
     std::env::var("DOPPEL_KEY").ok().filter(|key| !key.is_empty())
 }
 
+/// The socket of the service manager that started this process, from `NOTIFY_SOCKET`.
+pub fn notify_socket() -> Option<std::ffi::OsString> {
+    std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty())
+}
+
 /// A variable such as `DOPPEL_LISTEN`, without a section, would otherwise be ignored in silence.
 fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> {
     for name in names {

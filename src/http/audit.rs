@@ -15,6 +15,19 @@ pub struct Asked {
     path: Option<String>,
     /// The id of its trace; empty where it says none.
     pub trace_id: String,
+    /// The span that the caller says it comes from.
+    pub parent: Option<TraceParent>,
+}
+
+/// A `traceparent` header (W3C Trace Context).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceParent {
+    /// Of the whole trace; not 0.
+    pub trace: u128,
+    /// Of the caller's span; not 0.
+    pub span: u64,
+    /// Whether the caller keeps its own spans.
+    pub sampled: bool,
 }
 
 /// How it ended.
@@ -36,7 +49,9 @@ impl Asked {
     pub fn of(method: &Method, route: Option<&str>, path: &str, headers: &HeaderMap) -> Self {
         let audited = route.is_some_and(|route| is_audited(method, route));
         let path = audited.then(|| path.chars().take(MOST_SHOWN).filter(|c| !c.is_control()).collect());
-        Self { path, trace_id: trace_id(headers).unwrap_or_default().to_owned() }
+        let parent = trace_parent(headers);
+        let trace_id = parent.map(|parent| format!("{:032x}", parent.trace)).unwrap_or_default();
+        Self { path, trace_id, parent }
     }
 
     /// Writes the line, if there is to be one.
@@ -63,8 +78,8 @@ fn is_audited(method: &Method, route: &str) -> bool {
     }
 }
 
-/// The trace id of a `traceparent` header (W3C Trace Context, any version but the forbidden `ff`); `None` where it is not one.
-fn trace_id(headers: &HeaderMap) -> Option<&str> {
+/// The `traceparent` header, of any version but the forbidden `ff`; `None` where it is not one.
+fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
     let mut values = headers.get_all("traceparent").iter();
     let value = values.next()?.to_str().ok()?;
     let mut parts = value.split('-');
@@ -73,7 +88,15 @@ fn trace_id(headers: &HeaderMap) -> Option<&str> {
     let names = |text: &str, length| hex(text, length) && text.bytes().any(|b| b != b'0');
     let ends = version != "00" || parts.next().is_none();
     let sound = hex(version, 2) && version != "ff" && names(trace, 32) && names(parent, 16) && hex(flags, 2);
-    (sound && ends && values.next().is_none()).then_some(trace)
+    if !(sound && ends && values.next().is_none()) {
+        return None;
+    }
+    let sampled = u8::from_str_radix(flags, 16).ok()? & 1 == 1;
+    Some(TraceParent {
+        trace: u128::from_str_radix(trace, 16).ok()?,
+        span: u64::from_str_radix(parent, 16).ok()?,
+        sampled,
+    })
 }
 
 #[cfg(test)]
@@ -111,12 +134,18 @@ mod tests {
         let of = |value: &str| {
             let headers =
                 HeaderMap::from_iter([("traceparent".parse().unwrap(), HeaderValue::from_str(value).unwrap())]);
-            trace_id(&headers).map(ToOwned::to_owned)
+            trace_parent(&headers)
         };
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         let good = format!("00-{trace}-00f067aa0ba902b7-01");
-        assert_eq!(of(&good).as_deref(), Some(trace));
-        assert_eq!(of(&good.replacen("00", "cc", 1)).as_deref(), Some(trace), "a later version");
+        let parent = TraceParent {
+            trace: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,
+            span: 0x00f0_67aa_0ba9_02b7,
+            sampled: true,
+        };
+        assert_eq!(of(&good), Some(parent));
+        assert_eq!(of(&good.replacen("00", "cc", 1)), Some(parent), "a later version");
+        assert_eq!(of(&good.replace("b7-01", "b7-02")), Some(TraceParent { sampled: false, ..parent }));
         for wrong in [
             &good.to_uppercase(),
             &format!("{good}-x"),

@@ -22,6 +22,9 @@ use crate::console;
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
 use crate::http::{audit, body, linger, origin};
+use crate::traces;
+use doppel_engine::stages::Followed;
+use doppel_store::stages::Span;
 
 /// The header of the request id, in requests and answers.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -178,7 +181,15 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let reserved = request.extensions().get::<Reserved>().is_some();
     let kind = Kind::of(route.as_ref());
     let page = console::Asked::of(&app, &request);
-    let result = AssertUnwindSafe(work(&app, request, next, kind)).catch_unwind().await;
+    let followed = (app.traces.follows() && kind != Kind::Other).then(Followed::default);
+    let work = work(&app, request, next, kind);
+    let work = async {
+        match followed.clone() {
+            Some(followed) => followed.follow(work).await,
+            None => work.await,
+        }
+    };
+    let result = AssertUnwindSafe(work).catch_unwind().await;
 
     let response = match result {
         Ok(Ok(response)) => response,
@@ -201,7 +212,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
-    note(&app, &Seen { method, route, status: response.status(), started, request_id, caller, asked });
+    note(&app, &Seen { method, route, status: response.status(), started, request_id, caller, asked, followed });
     response
 }
 
@@ -380,10 +391,12 @@ struct Seen<'a> {
     request_id: Arc<str>,
     caller: CallerSlot,
     asked: audit::Asked,
+    /// Where it is followed, its stages.
+    followed: Option<Followed>,
 }
 
 fn note(app: &App, seen: &Seen<'_>) {
-    let Seen { method, route, status, started, request_id, caller, asked } = seen;
+    let Seen { method, route, status, started, request_id, caller, asked, followed } = seen;
     let took = started.elapsed();
     let method = known_method(method);
     metrics::counter!("doppel_http_requests_total", "method" => method, "route" => (*route).to_owned(),
@@ -391,9 +404,21 @@ fn note(app: &App, seen: &Seen<'_>) {
     .increment(1);
     metrics::histogram!("doppel_http_request_seconds", "method" => method, "route" => (*route).to_owned())
         .record(took.as_secs_f64());
+    let sent = followed.as_ref().and_then(|followed| {
+        app.traces.send(&traces::Request {
+            method,
+            route,
+            status: status.as_u16(),
+            span: Span { began: *started, ended: *started + took },
+            request_id,
+            key: caller.name(),
+            parent: asked.parent,
+            stages: followed.take(),
+        })
+    });
     if app.log_requests {
         let (status, took_us, key) = (status.as_u16(), took.as_micros() as u64, caller.name());
-        let trace_id = &*asked.trace_id;
+        let trace_id = sent.as_deref().unwrap_or(&asked.trace_id);
         tracing::info!(method, route, status, took_us, request_id = &**request_id, trace_id, key, "request");
     }
     let (status, request_id, key) = (status.as_u16(), &**request_id, caller.name());

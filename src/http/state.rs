@@ -15,7 +15,9 @@ use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
 use crate::http::problem::Problem;
 use crate::shutdown::Shutdown;
+use crate::traces::Traces;
 use doppel_engine::Engine;
+use doppel_engine::stages::Followed;
 use doppel_search::service::SearchService;
 
 /// Bytes of a unit of work.
@@ -55,6 +57,8 @@ pub struct Shared {
     pub shutdown: Shutdown,
     /// Where `/metrics` reads.
     pub metrics: PrometheusHandle,
+    /// Where requests' spans go.
+    pub traces: Traces,
     /// Whether every request gets a line in the log.
     pub log_requests: bool,
 }
@@ -71,6 +75,20 @@ fn work_units(limits: &Limits) -> usize {
     limits.max_bytes_in_work.div_ceil(WORK_UNIT).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
 }
 
+/// Whom the application tells what it does.
+pub struct Told {
+    /// Where `/metrics` reads.
+    pub metrics: PrometheusHandle,
+    /// Where requests' spans go.
+    pub traces: Traces,
+}
+
+impl From<PrometheusHandle> for Told {
+    fn from(metrics: PrometheusHandle) -> Self {
+        Self { metrics, traces: Traces::default() }
+    }
+}
+
 impl App {
     /// Waits until `bytes` may be worked on; one that is longer than all that may be is worked on alone. In the order of asking.
     /// `None` when the service has drained.
@@ -85,8 +103,9 @@ impl App {
         search: Option<SearchService>,
         config: &Config,
         shutdown: Shutdown,
-        metrics: PrometheusHandle,
+        told: impl Into<Told>,
     ) -> Self {
+        let Told { metrics, traces } = told.into();
         let limits = config.limits.clone();
         Self(Arc::new(Shared {
             engine,
@@ -103,6 +122,7 @@ impl App {
             limits,
             shutdown,
             metrics,
+            traces,
             log_requests: config.log.requests,
         }))
     }
@@ -120,7 +140,11 @@ impl App {
             let _turn = permit;
             work.await
         };
-        match self.writes.spawn(work).await {
+        let spawned = match Followed::current() {
+            Some(followed) => self.writes.spawn(followed.follow(work)),
+            None => self.writes.spawn(work),
+        };
+        match spawned.await {
             Ok(result) => result.map_err(Problem::from),
             Err(error) => Err(Problem::internal(format!("a write panicked: {error}"))),
         }

@@ -31,6 +31,13 @@ fn a_mistake_in_the_environment_is_told_with_the_variable_that_was_meant() {
     }
 }
 
+#[cfg(not(feature = "otlp"))]
+#[test]
+fn a_program_that_sends_no_spans_says_so_instead_of_sending_none() {
+    let [_, said] = said(&["config", "check"], &[("DOPPEL_LOG__OTLP_ENDPOINT", "http://127.0.0.1:4318")], 1);
+    assert!(said.contains("log.otlp_endpoint") && said.contains("--features otlp"), "{said}");
+}
+
 #[test]
 fn a_level_that_is_none_stops_the_start() {
     let folder = tempfile::tempdir().expect("a temporary folder");

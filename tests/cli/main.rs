@@ -10,6 +10,7 @@ mod mongod;
 mod support;
 
 mod bench;
+mod completions;
 mod config;
 mod dedup;
 mod doctor;

@@ -5,6 +5,7 @@
 mod dependencies;
 mod files;
 mod monitoring;
+mod release;
 
 #[path = "../support/mod.rs"]
 mod support;

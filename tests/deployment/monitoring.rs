@@ -168,6 +168,14 @@ fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
 }
 
 #[test]
+fn every_stage_is_measured_for_the_collection_it_was_in() {
+    let series = measured();
+    let labels = &series["doppel_stage_seconds_count"];
+    assert_eq!(labels["stage"], ["commit", "propose", "read", "sign", "verify", "wait"].map(str::to_owned).into());
+    assert_eq!(labels["collection"], BTreeSet::from(["letters".to_owned()]));
+}
+
+#[test]
 fn a_metric_a_label_or_a_value_that_is_not_there_is_found() {
     let series = measured();
     for (expression, said) in [

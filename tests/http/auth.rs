@@ -258,6 +258,24 @@ fn with_keys_any_host_name_is_taken_and_pages_are_where_they_are_named() {
 }
 
 #[test]
+fn the_line_of_a_refused_request_names_the_key_and_the_trace() {
+    let guarded = Guarded::start(&[]);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let (bearer, parent) = (format!("Bearer {}", guarded.key("read")), format!("00-{trace}-00f067aa0ba902b7-01"));
+    let headers = [("authorization", &*bearer), ("traceparent", &*parent), ("content-type", "application/json")];
+    let refused = guarded.server.request("PUT", "/v1/collections/desk/records/a", &headers, b"{\"content\":\"x\"}");
+    assert_eq!(refused.map(|answer| answer.status), Some(403));
+    let given_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !guarded.server.log().contains(trace) && std::time::Instant::now() < given_up {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let log = guarded.server.log();
+    let line = log.lines().find(|line| line.contains(trace)).unwrap_or_default();
+    assert!(["desk-read", "403", "PUT"].iter().all(|word| line.contains(word)), "{log}");
+    assert!(!log.contains("dpl_") && !log.contains("records/a"), "{log}");
+}
+
+#[test]
 fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_and_no_petitioner() {
     let guarded = Guarded::start(&[("DOPPEL_LOG__LEVEL", "warn,audit=info")]);
     let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理", "user": "张某某" });

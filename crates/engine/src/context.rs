@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
@@ -11,6 +12,7 @@ use crate::answers::InactiveChannel;
 use crate::frequencies::Counted;
 use crate::growth::Growth;
 use crate::read_records::ReadRecords;
+use crate::stages::{Labels, StageHistograms};
 use crate::{Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
 use doppel_core::index::{Ball, Probe};
@@ -22,6 +24,7 @@ use doppel_core::similarity::{Named, Sketches, Verifier};
 use doppel_core::text::Document;
 use doppel_core::violation::Violation;
 use doppel_store::generations::Phase;
+use doppel_store::stages::Span;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, StoreError, StoredRecord};
 
 /// A collection with its profile compiled.
@@ -45,6 +48,8 @@ pub(super) struct Context {
     used: AtomicU32,
     /// How it grows.
     pub(super) growth: Arc<Growth>,
+    /// How long stages take in it.
+    pub(super) stages: StageHistograms,
     /// Whether something goes by document frequencies of text.
     pub(super) counts_text: bool,
     /// Whether some of these were not counted: the settings have changed since.
@@ -75,6 +80,12 @@ const MAX_OWN_DICTIONARIES: usize = 8;
 pub(super) struct Subject {
     pub(super) document: Document,
     pub(super) signed: Arc<Signed>,
+}
+
+/// How long it took to read and to sign a row.
+pub(super) struct Signing {
+    pub(super) read: Span,
+    pub(super) sign: Span,
 }
 
 /// Texts up to this size are worked on where requests are served: a fraction of a millisecond.
@@ -168,6 +179,7 @@ impl Context {
             others: Vec::new(),
             used: AtomicU32::new(0),
             growth: Arc::default(),
+            stages: self.stages.clone(),
             counts_text: false,
             lacks_frequencies: false,
         })
@@ -190,7 +202,7 @@ impl Context {
         let read_records = Arc::new(ReadRecords::new((sketch_bytes / READ_PART) as u64));
         let verifier = verifier(&state.settings, &frequencies);
         let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Arc::default());
-        let (counts_text, lacks_frequencies) = (false, false);
+        let (counts_text, lacks_frequencies, stages) = (false, false, StageHistograms::none());
         Self {
             state,
             profile,
@@ -202,6 +214,7 @@ impl Context {
             others,
             used,
             growth,
+            stages,
             counts_text,
             lacks_frequencies,
         }
@@ -214,9 +227,17 @@ impl Context {
 
     /// Reads and signs `row`. O(length of its text).
     pub(super) fn subject(&self, row: &Row) -> Result<Subject> {
+        self.timed_subject(row).map(|(subject, _)| subject)
+    }
+
+    /// The same, and how long it took.
+    pub(super) fn timed_subject(&self, row: &Row) -> Result<(Subject, Signing)> {
+        let began = Instant::now();
         let document = self.read(row)?;
+        let read = Span::since(began);
         let signed = Arc::new(self.profile.sign(&document));
-        Ok(Subject { document, signed })
+        let sign = Span::since(read.ended);
+        Ok((Subject { document, signed }, Signing { read, sign }))
     }
 
     /// Reads and signs a stored record; where it cannot be read, it matches nothing.
@@ -293,6 +314,8 @@ pub(super) struct Contexts {
     next_owner: AtomicU32,
     /// How many have been made.
     made: AtomicU32,
+    /// Which collections have a label of their own in metrics.
+    labels: parking_lot::Mutex<Labels>,
     /// What has been said of collections that may not be compiled any more.
     inactive: parking_lot::Mutex<HashMap<CollectionName, Inactive>>,
     /// Who compiles: many that need the same collection at once wait for the first, and find it compiled.
@@ -303,8 +326,9 @@ impl Default for Contexts {
     fn default() -> Self {
         let (sketches, read_records) = (Arc::new(Sketches::new(SKETCH_BYTES)), Arc::default());
         let (next_owner, made) = (AtomicU32::new(0), AtomicU32::new(0));
-        let (by_name, inactive) = (ArcSwap::default(), parking_lot::Mutex::default());
-        Self { by_name, sketches, read_records, next_owner, made, inactive, compiling: Mutex::new(()) }
+        let (by_name, inactive, labels) =
+            (ArcSwap::default(), parking_lot::Mutex::default(), parking_lot::Mutex::default());
+        Self { by_name, sketches, read_records, next_owner, made, labels, inactive, compiling: Mutex::new(()) }
     }
 }
 
@@ -375,6 +399,7 @@ impl Contexts {
         let counted = Counted::of(&profile, state.settings.verify.as_ref());
         let lacks_frequencies = counted.as_ref().is_some_and(|counted| !counted.are_in(&frequencies));
         let counts_text = counted.is_some();
+        let stages = StageHistograms::of(self.labels.lock().of(&state.name));
         let context = Context {
             state,
             profile,
@@ -386,6 +411,7 @@ impl Contexts {
             others,
             used,
             growth,
+            stages,
             counts_text,
             lacks_frequencies,
         };

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::context::{Context, Subject};
 use crate::decisions::Rulings;
 use crate::read_records::ReadRecord;
+use crate::stages::Noted;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::{Ball, Via};
 use doppel_core::record::Row;
@@ -18,6 +19,7 @@ use doppel_core::similarity::{
 };
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
+use doppel_store::stages::{Span, Stage};
 use doppel_store::{Candidate, Judge, Seq, StoredRecord};
 
 /// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
@@ -35,6 +37,8 @@ pub(super) struct RecordJudge {
     candidates: Candidates,
     /// What the record names, found when the first candidate is to be contrasted.
     named: OnceLock<OwnNames>,
+    /// How long the store's stages took.
+    noted: Noted,
 }
 
 /// Counts candidates by what became of them, for the metrics.
@@ -78,7 +82,14 @@ impl RecordJudge {
             sieve: OnceLock::new(),
             candidates: Candidates::default(),
             named: OnceLock::new(),
+            noted: Noted::nothing(),
         }
+    }
+
+    /// The same judge, who notes how long the store's stages take.
+    #[must_use]
+    pub(super) fn noting(self, noted: Noted) -> Self {
+        Self { noted, ..self }
     }
 
     /// Whether all that is done with its text takes a fraction of a millisecond.
@@ -362,6 +373,10 @@ impl Judge for RecordJudge {
         }
     }
 
+    fn took(&self, stage: Stage, span: Span) {
+        self.noted.note(stage, span);
+    }
+
     fn needs_signatures(&self) -> bool {
         self.context.needs_signatures()
     }
@@ -385,11 +400,13 @@ impl Judge for RecordJudge {
 pub(super) struct FingerprintJudge {
     context: Arc<Context>,
     ball: Ball,
+    noted: Noted,
 }
 
 impl FingerprintJudge {
     pub(super) fn new(context: Arc<Context>, ball: Ball) -> Self {
-        Self { context, ball }
+        let noted = Noted::new(&context.stages);
+        Self { context, ball, noted }
     }
 }
 
@@ -404,6 +421,10 @@ impl Judge for FingerprintJudge {
             time: other.time.map(|time| time.to_string()),
             ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
         })
+    }
+
+    fn took(&self, stage: Stage, span: Span) {
+        self.noted.note(stage, span);
     }
 
     fn needs_signatures(&self) -> bool {

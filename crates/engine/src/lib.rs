@@ -37,6 +37,7 @@ pub mod rows;
 pub mod runner;
 mod series;
 pub mod side_by_side;
+pub mod stages;
 pub mod tasks;
 
 mod sketch_warmup;
@@ -51,19 +52,21 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::answers::{Page, RecordView, Registration};
-use crate::context::{Context, Contexts, Subject};
+use crate::context::{Context, Contexts, Signing, Subject};
 use crate::decisions::Rulings;
 use crate::groups::AllGroups;
 use crate::idempotency::Under;
 use crate::judge::RecordJudge;
 pub use crate::lookup::{Filter, Wanted};
 pub use crate::series::{Position, Series};
+use crate::stages::Noted;
 use crate::unused::unused_members;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
 use doppel_store::request::{one_request, uncounted};
+use doppel_store::stages::Stage;
 use doppel_store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
 
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
@@ -495,16 +498,22 @@ impl Engine {
 
     /// Reads and signs a row, away from the serving threads if it is long.
     async fn subject(&self, context: &Arc<Context>, row: Row) -> Result<Subject> {
-        if row.json().len() <= INLINE_ROW_BYTES {
-            return context.subject(&row);
-        }
-        let context = context.clone();
-        in_turn(move || context.subject(&row)).await
+        let (subject, Signing { read, sign }) = if row.json().len() <= INLINE_ROW_BYTES {
+            context.timed_subject(&row)?
+        } else {
+            let context = context.clone();
+            in_turn(move || context.timed_subject(&row)).await?
+        };
+        let noted = Noted::new(&context.stages);
+        noted.note(Stage::Read, read);
+        noted.note(Stage::Sign, sign);
+        Ok(subject)
     }
 
     /// Who judges candidates for `subject`; what a long text is compared by is made here, away from the serving threads.
     async fn judge(&self, context: Arc<Context>, subject: Subject, rulings: Rulings) -> Result<RecordJudge> {
-        let judge = RecordJudge::new(context, subject, rulings);
+        let noted = Noted::new(&context.stages);
+        let judge = RecordJudge::new(context, subject, rulings).noting(noted);
         if judge.is_of_short_text() {
             return Ok(judge);
         }

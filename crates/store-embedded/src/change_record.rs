@@ -4,6 +4,7 @@
 //! Between sequencing and handing over nothing is awaited, so a caller that stops waiting cannot leave a change half-way.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -21,6 +22,7 @@ use super::shared_state::SharedState;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing, plan};
+use doppel_store::stages::{Span, Stage};
 use doppel_store::{GenerationId, Judge, Registered, Registration, Result, Seq, StoreError, StoredRecord};
 
 /// A change of one record, as it is asked for.
@@ -36,6 +38,13 @@ impl Request<'_> {
         match self {
             Self::Register(registration, _) => &registration.collection,
             Self::Remove { collection, .. } => collection,
+        }
+    }
+
+    /// Tells who judges the record, if anybody does, how long a stage took.
+    pub(super) fn took(&self, stage: Stage, span: Span) {
+        if let Self::Register(_, judge) = self {
+            judge.took(stage, span);
         }
     }
 
@@ -72,6 +81,7 @@ impl SharedState {
     }
 
     fn try_begin(&self, request: &Request<'_>, claim: Claim, permit: OwnedSemaphorePermit) -> Result<Begun> {
+        let began = Instant::now();
         let collection = self.collection(request.collection())?;
         if !claim.is_of(&collection.claims) {
             return Ok(Begun::CollectionReplaced);
@@ -80,7 +90,9 @@ impl SharedState {
         let (reply, answer) = oneshot::channel();
         let (ticket, effect) = match plan {
             Plan::Nothing(answer) => return Ok(Begun::Answered(Ok(answer))),
-            Plan::Store { registration, judge, replaced } => self.store(&collection, registration, judge, replaced)?,
+            Plan::Store { registration, judge, replaced } => {
+                self.store(&collection, (registration, judge), replaced, began)?
+            }
             Plan::Update { registration, record, missing } => {
                 let value = layout::encode_record(&record)?;
                 let filed = registration.generations().filter(|(generation, _)| missing.contains(generation));
@@ -100,17 +112,20 @@ impl SharedState {
         Ok(Begun::Sent(answer))
     }
 
-    /// Sequences and judges a record to be stored.
+    /// Sequences and judges a record to be stored, whose plan was begun at `began`.
     fn store(
         &self,
         collection: &Arc<Collection>,
-        registration: &Registration,
-        judge: &Arc<dyn Judge>,
+        (registration, judge): (&Registration, &Arc<dyn Judge>),
         replaced: Option<PendingRemoval>,
+        began: Instant,
     ) -> Result<(Ticket, Effect)> {
         let (ticket, pending, proposals) = sequencer::store(collection, &self.committer, registration, replaced)?;
         registration.sequenced.notify();
+        let proposed = Span::since(began);
+        judge.took(Stage::Propose, proposed);
         let (matches, truncated) = judging::judge(&self.disk, collection, registration, proposals, judge.as_ref())?;
+        judge.took(Stage::Verify, Span::since(proposed.ended));
         let (judge, mode) = (Arc::clone(judge), registration.mode);
         let judged = JudgedRegistration { pending, matches, truncated, judge, mode, conclusion: None };
         Ok((ticket, Effect::Register(conclude_early(judged))))

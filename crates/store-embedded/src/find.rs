@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use fjall::Snapshot;
 
@@ -15,6 +16,7 @@ use super::shared_state::SharedState;
 use doppel_core::index::{Probe, Proposals};
 use doppel_store::rules::plan::check_live;
 use doppel_store::rules::proposals::confirmed_first;
+use doppel_store::stages::{Span, Stage};
 use doppel_store::{Found, Judge, Query, Result, Seq, StoredRecord, Until};
 
 /// How often a lookup starts over because something was published while it asked the index. Each try takes microseconds
@@ -24,6 +26,7 @@ const TRIES: usize = 16;
 impl SharedState {
     /// Judges what the index proposes.
     pub(super) fn find(&self, query: &Query, judge: &dyn Judge, until: Until) -> Result<Found> {
+        let began = Instant::now();
         let collection = self.collection(&query.collection)?;
         let (view, live, proposals) = self.consistent(&collection, query)?;
         let keys = (collection.number, live.id);
@@ -36,6 +39,8 @@ impl SharedState {
         let confirmed: Vec<_> = confirmed.filter_map(Result::transpose).collect::<Result<_>>()?;
         confirmed_first(&mut items, confirmed);
         items.retain(|item| Some(item.seq) != except);
+        let proposed = Span::since(began);
+        judge.took(Stage::Propose, proposed);
         let mut matches = Vec::new();
         let cut = for_each(&items, |item| {
             let (bytes, found) = judge_stored(&self.disk, &view, keys, item, judge)?;
@@ -43,6 +48,7 @@ impl SharedState {
             let enough = until == Until::FirstMatch && !matches.is_empty();
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(bytes) })
         })?;
+        judge.took(Stage::Verify, Span::since(proposed.ended));
         Ok(Found { matches, truncated: proposals.truncated || cut })
     }
 

@@ -23,6 +23,7 @@ use super::supervisor::{self, MAX_PENDING, Supervisor};
 use super::write_watchdog::{self, WriteWatchdog};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
+use doppel_store::stages::{Span, Stage};
 use doppel_store::{
     CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, Store, StoreError,
     StoredRecord, Until, Usage,
@@ -97,6 +98,7 @@ impl EmbeddedStore {
     /// Runs a change of one record: waits until nobody else changes it, for a permit, then for the committer's answer.
     async fn change(&self, request: Request<'_>, reserve: Reserve) -> Result<Answer> {
         let deadline = write_watchdog::deadline();
+        let began = Instant::now();
         loop {
             let claims = Arc::clone(&self.writable(reserve)?.collection(request.collection())?.claims);
             let claim = match claims.claim(request.id()) {
@@ -104,11 +106,18 @@ impl EmbeddedStore {
                 Err(next) => self.begun_by(deadline, next).await?.map_err(|_| gone())?,
             };
             let permit = self.permit(deadline).await?;
+            let waited = Span::since(began);
             // The shared state is released before anything is awaited: one that failed must be able to end.
             let begun = self.writable(reserve)?.begin(&request, claim, permit);
             match begun {
                 Begun::Answered(answer) => return answer,
-                Begun::Sent(answer) => return self.answered_by(Some(deadline), answer).await,
+                Begun::Sent(answer) => {
+                    request.took(Stage::Wait, waited);
+                    let handed_over = Instant::now();
+                    let answer = self.answered_by(Some(deadline), answer).await;
+                    request.took(Stage::Commit, Span::since(handed_over));
+                    return answer;
+                }
                 Begun::CollectionReplaced => {}
             }
         }

@@ -1,5 +1,7 @@
 //! Lookups that store nothing. Each reads in one snapshot: the index and the texts are of the same instant.
 
+use std::time::Instant;
+
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 use mongodb::options::SessionOptions;
@@ -13,6 +15,7 @@ use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::check_live;
+use doppel_store::stages::{Span, Stage};
 use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
 /// How many texts are fetched at a time when any one match will do.
@@ -36,6 +39,7 @@ impl Shared {
         judge: &dyn Judge,
         until: Until,
     ) -> std::result::Result<Found, TxnError> {
+        let began = Instant::now();
         let mut session = self.snapshot().await?;
         let session = &mut session;
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
@@ -51,16 +55,17 @@ impl Shared {
             // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest, ..Filed::default() };
             let hits = Hits::gather(exact, &[], Buckets::default(), ChannelPosition::default());
-            let found = self.judge_hits(session, place, query, (hits, &[]), judge, until).await?;
+            let found = self.judge_hits(session, place, query, (hits, &[]), judge, (until, began)).await?;
             if !found.matches.is_empty() {
                 return Ok(found);
             }
         }
+        let began = if until == Until::FirstMatch { Instant::now() } else { began };
         let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
         let SimhashChannel { position, radius } = within.unwrap_or_default();
         let buckets = self.buckets(session, place, &[centre], radius).await?.pop().unwrap_or_default();
         let hits = Hits::gather(filed, keys, buckets, position);
-        self.judge_hits(session, place, query, (hits, &query.confirmed), judge, until).await
+        self.judge_hits(session, place, query, (hits, &query.confirmed), judge, (until, began)).await
     }
 
     async fn judge_hits(
@@ -70,12 +75,14 @@ impl Shared {
         query: &Query,
         (mut hits, confirmed): (Hits, &[RecordId]),
         judge: &dyn Judge,
-        until: Until,
+        (until, began): (Until, Instant),
     ) -> std::result::Result<Found, TxnError> {
         let mut texts = Texts::new();
         self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts).await?;
         // What a majority has is never rolled back.
         let ranked = hits.shortlist(confirmed, query.except.as_ref(), (judge, Seq::MAX));
+        let proposed = Span::since(began);
+        judge.took(Stage::Propose, proposed);
         let mut signatures = Signatures::new();
         let mut found = Found { matches: Vec::new(), truncated: ranked.truncated };
         let at_once = if until == Until::FirstMatch { FIRST_TEXTS } else { ranked.items.len().max(1) };
@@ -87,6 +94,7 @@ impl Shared {
                 break;
             }
         }
+        judge.took(Stage::Verify, Span::since(proposed.ended));
         Ok(found)
     }
 

@@ -31,6 +31,7 @@ pub mod generations;
 pub mod model;
 pub mod request;
 pub mod rules;
+pub mod stages;
 pub mod tasks;
 
 use std::fmt;
@@ -47,6 +48,7 @@ pub use self::generations::Generations;
 pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
+use self::stages::{Span, Stage};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::{Ball, IndexFull, Via};
 pub use doppel_core::index::{GenerationId, Seq};
@@ -292,6 +294,10 @@ pub trait Judge: Send + Sync {
     /// Called when the record judged for is published under `seq`, in a store that never reuses a seq; before the answer goes
     /// out. Takes microseconds.
     fn stored(&self, _seq: Seq) {}
+
+    /// Called with when a stage of the store's work for this record began and ended, once for each stage that it had; for measuring. Takes
+    /// less than a microsecond, and does not block.
+    fn took(&self, _stage: Stage, _span: Span) {}
 
     /// Whether [`Candidate::signatures`] must be filled; the same for all judges of one generation.
     fn needs_signatures(&self) -> bool;

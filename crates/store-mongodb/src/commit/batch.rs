@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use mongodb::ClientSession;
@@ -55,6 +56,17 @@ pub(super) struct Batch<'a> {
     update: Option<CacheUpdate>,
 }
 
+/// When the stages of a batch ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// It had its turn.
+    pub(super) latched: Instant,
+    /// What is to be judged was known.
+    pub(super) proposed: Instant,
+    /// What becomes of each member was known.
+    pub(super) judged: Instant,
+}
+
 /// What is to be written.
 #[derive(Default)]
 struct Writes {
@@ -81,16 +93,16 @@ struct Standby<'a> {
 #[async_trait]
 impl Work for Batch<'_> {
     /// The number of the commit, and the outcomes of the first members, one at least.
-    type Answer = (Seq, Vec<StoreResult<Changed>>);
+    type Answer = (Seq, Vec<StoreResult<Changed>>, Times);
 
     async fn attempt(&mut self, session: &mut ClientSession) -> Result<End<Self::Answer>> {
         let drawn = self.members.len();
         let Some(latched) = self.shared.take_latch(session, self.name, drawn).await? else {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
-        let (outcomes, update) = self.go(session, &latched, latched.last.next().before(drawn as u64)).await?;
+        let (outcomes, update, times) = self.go(session, &latched, latched.last.next().before(drawn as u64)).await?;
         self.update = Some(update);
-        Ok(End::Commit((latched.last, outcomes)))
+        Ok(End::Commit((latched.last, outcomes, times)))
     }
 }
 
@@ -119,7 +131,8 @@ impl<'a> Batch<'a> {
         session: &mut ClientSession,
         latched: &Latched,
         first: Seq,
-    ) -> Result<(Vec<StoreResult<Changed>>, CacheUpdate)> {
+    ) -> Result<(Vec<StoreResult<Changed>>, CacheUpdate, Times)> {
+        let at_latch = Instant::now();
         let pointer = &latched.pointer;
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
@@ -133,7 +146,7 @@ impl<'a> Batch<'a> {
             plans.push(Plan::of(member, now, old.remove(member.id().as_str())));
         }
         let behind = self.shared.behind(session, place, &self.cache, (first.before(1), pointer.forgotten)).await?;
-        let (mut earlier, buckets) = self.look_up(session, place, &plans, &behind).await?;
+        let (mut earlier, buckets, proposed) = self.look_up(session, place, &plans, &behind).await?;
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
         let (mut writes, mut standby) = (Writes::default(), Vec::new());
         let mut outcomes = Vec::with_capacity(plans.len());
@@ -171,11 +184,12 @@ impl<'a> Batch<'a> {
             };
             outcomes.push(outcome);
         }
+        let times = Times { latched: at_latch, proposed, judged: Instant::now() };
         self.file_standby(session, place, standby, &mut writes).await?;
         let (generation, commit) = (place.generation, latched.last);
         let (answer, taken_from) = (earlier.answer, std::mem::take(&mut writes.taken_from));
         self.write(session, place, latched, writes).await?;
-        Ok((outcomes, CacheUpdate { generation, commit, behind, answer, taken_from }))
+        Ok((outcomes, CacheUpdate { generation, commit, behind, answer, taken_from }, times))
     }
 
     /// Those whose record people have decided about since they were begun. One round trip if anything was decided since.
@@ -224,15 +238,15 @@ impl<'a> Batch<'a> {
         Ok(found)
     }
 
-    /// What the database holds for those that are to be judged, and what each one's buckets hold, in the order of the members. Five
-    /// round trips, whatever the size of the batch, and one for each lookup that a limit cuts.
+    /// What the database holds for those that are to be judged, what each one's buckets hold, in the order of the members, and when it
+    /// was known what is to be judged. Five round trips, whatever the size of the batch, and one for each lookup that a limit cuts.
     async fn look_up(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         plans: &[Plan<'_>],
         behind: &Behind,
-    ) -> Result<(Preceding, Vec<Buckets>)> {
+    ) -> Result<(Preceding, Vec<Buckets>, Instant)> {
         let signed: Vec<Option<&Signed>> = plans
             .iter()
             .map(|plan| match plan {
@@ -242,11 +256,13 @@ impl<'a> Batch<'a> {
             .collect();
         let mut question = PostingQuery::default();
         signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
-        let Some(simhash) = self.simhash() else {
-            return Ok((Preceding::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
+        let nothing = || {
+            let buckets = plans.iter().map(|_| Buckets::default()).collect();
+            Ok((Preceding::of(Default::default()), buckets, Instant::now()))
         };
+        let Some(simhash) = self.simhash() else { return nothing() };
         if signed.iter().all(Option::is_none) {
-            return Ok((Preceding::of(Default::default()), plans.iter().map(|_| Buckets::default()).collect()));
+            return nothing();
         }
         let answer = self.shared.filed_beside(session, place, question, (&self.cache, behind)).await?;
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
@@ -270,6 +286,7 @@ impl<'a> Batch<'a> {
             members.extend(ranked.items.iter().map(|_| at));
             asked.extend(ranked.items.into_iter().map(|item| (judge, item)));
         }
+        let proposed = Instant::now();
         let ids = || asked.iter().map(|(_, item)| &*item.id);
         self.shared.read_texts(session, place, ids(), &mut texts).await?;
         let signed = asked.iter().filter(|(judge, _)| judge.needs_signatures()).map(|(_, item)| &*item.id);
@@ -282,7 +299,7 @@ impl<'a> Batch<'a> {
             }
         }
         earlier.texts = texts;
-        Ok((earlier, buckets))
+        Ok((earlier, buckets, proposed))
     }
 
     /// What is to be judged for a registration, best first.

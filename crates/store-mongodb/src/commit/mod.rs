@@ -15,7 +15,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use self::batch::Batch;
+use self::batch::{Batch, Times};
 use super::Shared;
 use super::admin::Known;
 use super::documents::Number;
@@ -24,6 +24,7 @@ use super::retry::Deadline;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::rules::plan::Moment;
+use doppel_store::stages::{Span, Stage};
 use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
 
 /// Changes of one transaction. What a transaction costs by itself is spread thin by then, and one that is longer holds the latch
@@ -59,6 +60,8 @@ struct Member {
     known: Arc<Known>,
     change: Change,
     deadline: Deadline,
+    /// When it began to wait.
+    joined: Instant,
 }
 
 impl Member {
@@ -74,6 +77,23 @@ impl Member {
             Change::Register { registration, .. } => registration.row.json().len(),
             Change::Remove { .. } => 0,
         }
+    }
+
+    /// Tells its judge how long the stages took, those of the batch that it was in: as long it has waited for them.
+    fn say_how_long(&self, outcome: &Result<Changed>, times: Times, committed: Instant) {
+        let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&self.change, outcome) else {
+            return;
+        };
+        let Times { latched, proposed, judged } = times;
+        if matches!(**registered, Registered::Unchanged(_)) {
+            return;
+        }
+        judge.took(Stage::Wait, Span { began: self.joined, ended: latched });
+        if !matches!(**registered, Registered::Updated(_)) {
+            judge.took(Stage::Propose, Span { began: latched, ended: proposed });
+            judge.took(Stage::Verify, Span { began: proposed, ended: judged });
+        }
+        judge.took(Stage::Commit, Span { began: judged, ended: committed });
     }
 
     fn registration(&self) -> Option<&Registration> {
@@ -147,7 +167,8 @@ impl Shared {
         let known = self.current(&registration).await?;
         let collection = registration.collection.clone();
         let sequenced = registration.sequenced.clone();
-        let member = Member { known, change: Change::Register { registration, judge }, deadline: self.deadline() };
+        let change = Change::Register { registration, judge };
+        let member = Member { known, change, deadline: self.deadline(), joined: Instant::now() };
         // Its place among others is that of its arrival.
         let changed = self.change_record(&collection, member, || sequenced.notify()).await;
         match changed {
@@ -170,7 +191,8 @@ impl Shared {
         only: Option<Seq>,
     ) -> Result<bool> {
         let change = Change::Remove { id: id.clone(), only };
-        let member = Member { known: self.known(name).await?, change, deadline: self.deadline() };
+        let known = self.known(name).await?;
+        let member = Member { known, change, deadline: self.deadline(), joined: Instant::now() };
         match self.change_record(name, member, || ()).await? {
             Changed::Removed(there) => Ok(there),
             Changed::Registered(_) => Err(StoreError::Internal("a removal was answered as a registration".into())),
@@ -265,10 +287,12 @@ impl Shared {
         let number = members.first().map_or(0, |member| member.known.number);
         let queue = self.latch_queues.of(number);
         let mut batch = Batch::new(&self, name, &members, queue.confirmed(), self.posting_caches.take(number));
-        let (last, outcomes) = self.transact_latched(number, deadline, &mut batch).await?;
+        let (last, outcomes, times) = self.transact_latched(number, deadline, &mut batch).await?;
+        let committed = Instant::now();
         queue.confirm(last);
         self.posting_caches.put(number, batch.into_cache());
         for (member, outcome) in members.iter().zip(&outcomes) {
+            member.say_how_long(outcome, times, committed);
             if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)
                 && let Registered::Created(record) | Registered::Replaced(record) = &**registered
             {

@@ -14,6 +14,7 @@ mod generations;
 mod races;
 mod samples;
 mod schemes;
+mod stages;
 mod switching;
 mod tasks;
 
@@ -56,6 +57,7 @@ checks! {
     basics::another_generation_is_refused,
     basics::unknown_collections_are_refused,
     basics::signatures_are_handed_to_judges_that_ask,
+    stages::the_stages_of_a_registration_and_of_a_lookup_are_told_one_after_the_other,
     races::of_a_family_exactly_one_is_original,
     races::cyclic_triples_name_only_earlier_records,
     races::skippers_of_a_family_leave_exactly_one,

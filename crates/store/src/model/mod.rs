@@ -14,6 +14,7 @@ mod tasks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -22,6 +23,7 @@ use crate::changes::{LoggedChange, LoggedKind};
 use crate::decisions::{RecordPair, Ruling};
 use crate::rules::conclude::{Conclusion, conclude};
 use crate::rules::plan::{self, FiledDigest, FiledText, Moment, Plan, check_live, plan};
+use crate::stages::{Span, Stage};
 use crate::tasks::TaskState;
 use crate::{
     Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Query, Registered,
@@ -288,7 +290,18 @@ impl Store for ModelStore {
 
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered> {
         let name = registration.collection.clone();
-        self.with(&name, |collection| collection.register(&registration, judge.as_ref()))
+        let began = Instant::now();
+        let registered = self.with(&name, |collection| collection.register(&registration, judge.as_ref()))?;
+        let verified = Span::since(began);
+        let at = |instant| Span { began: instant, ended: instant };
+        let (begins, ends) = (at(verified.began), at(verified.ended));
+        let stages: &[_] = match registered {
+            Registered::Unchanged(_) => &[],
+            Registered::Updated(_) => &[(Stage::Wait, begins), (Stage::Commit, ends)],
+            _ => &[(Stage::Wait, begins), (Stage::Propose, begins), (Stage::Verify, verified), (Stage::Commit, ends)],
+        };
+        stages.iter().for_each(|(stage, span)| judge.took(*stage, *span));
+        Ok(registered)
     }
 
     async fn remove(&self, name: &CollectionName, id: &RecordId) -> Result<bool> {
@@ -311,7 +324,10 @@ impl Store for ModelStore {
             check_live(query.generation, collection.state.generation)?;
             let (digest, ball, signed) = (query.digest, query.ball, query.signed.as_deref());
             let wanted = Wanted { digest, ball, signed, confirmed: &query.confirmed };
+            let began = Instant::now();
+            judge.took(Stage::Propose, Span { began, ended: began });
             let mut matches = collection.matches(&wanted, query.except.as_ref(), judge.as_ref());
+            judge.took(Stage::Verify, Span::since(began));
             if until == Until::FirstMatch {
                 matches.truncate(1);
             }

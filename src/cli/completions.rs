@@ -1,0 +1,24 @@
+//! `doppel completions`: what a shell completes our commands and options by.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+/// Options of `doppel completions`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// For which shell. bash: doppel completions bash > ~/.local/share/bash-completion/completions/doppel
+    shell: Shell,
+}
+
+/// Prints a script for the shell.
+///
+/// # Errors
+/// When standard output is closed.
+pub fn run(Args { shell }: Args) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut super::Cli::command(), "doppel", &mut script);
+    super::answer(&String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,49 @@
+//! `doppel man`: the pages of the manual, made of the descriptions of commands and options.
+
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+/// Options of `doppel man`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Names the pages that there are, a line each
+    #[arg(long, conflicts_with = "page")]
+    list: bool,
+    /// Which page [default: doppel]
+    #[arg(value_name = "PAGE")]
+    page: Option<String>,
+}
+
+/// Prints a page (`doppel man doppel-import | man -l -`), or their names.
+///
+/// # Errors
+/// When there is no such page, or standard output is closed.
+pub fn run(Args { list, page }: Args) -> anyhow::Result<ExitCode> {
+    // `doppel help import` is `doppel import --help`, and needs no page.
+    let mut root = super::Cli::command().disable_help_subcommand(true);
+    root.build();
+    let mut pages = Vec::new();
+    collect(&root, &mut pages);
+    if list {
+        let names: String = pages.iter().map(|(name, _)| format!("{name}\n")).collect();
+        super::answer(&names)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = page.as_deref().unwrap_or("doppel");
+    let Some((_, command)) = pages.into_iter().find(|(name, _)| name == wanted) else {
+        return Err(super::usage(format!("there is no page {wanted:?}; doppel man --list names them")));
+    };
+    let mut text = Vec::new();
+    Man::new(command.clone()).render(&mut text)?;
+    super::answer(&String::from_utf8(text)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command and all below it, by the names of their pages.
+fn collect<'a>(command: &'a Command, pages: &mut Vec<(String, &'a Command)>) {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    pages.push((name.to_owned(), command));
+    command.get_subcommands().filter(|below| !below.is_hide_set()).for_each(|below| collect(below, pages));
+}

@@ -1,0 +1,133 @@
+//! A collector of spans that keeps what it is sent: OTLP over HTTP, protobuf read by its wire format alone, so that the test does not
+//! depend on the library that writes it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// A span as it was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) name: String,
+    pub(crate) trace: String,
+    pub(crate) id: String,
+    /// Empty where it has none.
+    pub(crate) parent: String,
+    /// Nanoseconds since 1970.
+    pub(crate) began: u64,
+    pub(crate) ended: u64,
+}
+
+pub(crate) struct Collector {
+    url: String,
+    bodies: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Collector {
+    /// Listens on a free port of loopback until the test ends.
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let bodies = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+        let kept = Arc::clone(&bodies);
+        std::thread::spawn(move || {
+            for connection in listener.incoming().map_while(Result::ok) {
+                let kept = Arc::clone(&kept);
+                std::thread::spawn(move || {
+                    while let Some(body) = answer(&connection) {
+                        kept.lock().expect("no reader panicked").push(body);
+                    }
+                });
+            }
+        });
+        Self { url, bodies }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether anything that was sent holds these bytes.
+    pub(crate) fn holds(&self, word: &str) -> bool {
+        let bodies = self.bodies.lock().expect("no reader panicked");
+        bodies.iter().any(|body| body.windows(word.len()).any(|window| window == word.as_bytes()))
+    }
+
+    /// All spans: those of all scopes of all resources.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        let bodies = self.bodies.lock().expect("no reader panicked");
+        let resources = bodies.iter().flat_map(|body| parts(body, 1));
+        let scopes = resources.flat_map(|resource| parts(resource, 2));
+        scopes.flat_map(|scope| parts(scope, 2)).map(span).collect()
+    }
+}
+
+/// Takes one request and answers it; `None` at the end of the connection.
+fn answer(mut connection: &TcpStream) -> Option<Vec<u8>> {
+    let mut reader = BufReader::new(connection);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
+    assert!(first.starts_with("POST /v1/traces "), "{first}");
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let line = line.trim().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a length");
+        }
+        assert!(!line.starts_with("content-type:") || line.ends_with("application/x-protobuf"), "{line}");
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    connection
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n")
+        .ok()?;
+    Some(body)
+}
+
+fn span(bytes: &[u8]) -> Span {
+    let hex = |number| parts(bytes, number).flatten().map(|byte| format!("{byte:02x}")).collect();
+    let text = |number| String::from_utf8(parts(bytes, number).flatten().copied().collect()).expect("UTF-8");
+    let time = |number| {
+        let found = fields(bytes).find(|field| field.0 == number).map(|field| field.1);
+        u64::from_le_bytes(found.and_then(|bytes| bytes.try_into().ok()).expect("a time"))
+    };
+    Span { trace: hex(1), id: hex(2), parent: hex(4), name: text(5), began: time(7), ended: time(8) }
+}
+
+fn parts(message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
+    fields(message).filter(move |field| field.0 == number).map(|field| field.1)
+}
+
+/// The fields of a message: their numbers and bytes; of a varint its bytes as they stand.
+fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    std::iter::from_fn(move || {
+        let tag = varint(&mut rest)?;
+        let length = match tag & 7 {
+            0 => rest.iter().position(|byte| byte & 0x80 == 0).expect("the end of a varint") + 1,
+            1 => 8,
+            2 => usize::try_from(varint(&mut rest).expect("a length")).expect("a length that fits"),
+            5 => 4,
+            kind => panic!("kind {kind} of a field"),
+        };
+        let (value, behind) = rest.split_at(length);
+        rest = behind;
+        Some((tag >> 3, value))
+    })
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
