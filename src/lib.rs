@@ -12,3 +12,4 @@ pub mod console;
 pub mod http;
 pub mod observe;
 pub mod shutdown;
+pub mod snapshots;

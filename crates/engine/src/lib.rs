@@ -63,7 +63,9 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
-use doppel_store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
+use doppel_store::{
+    self, GenerationId, Mode, Registered, Seq, SnapshotReader, Store, StoreError, StoredRecord, Usage,
+};
 
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
 /// another reindex to finish in that very moment.
@@ -446,6 +448,14 @@ impl Engine {
     /// [`Error::Store`] with `DiskFull` or `Unavailable`.
     pub async fn ready(&self) -> Result<()> {
         Ok(self.store.ready().await?)
+    }
+
+    /// Shows all that the store holds at this moment.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with `Unsupported` where it is copied by other means.
+    pub async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {
+        Ok(self.store.snapshot().await?)
     }
 
     /// What the store holds.

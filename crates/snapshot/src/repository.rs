@@ -72,6 +72,11 @@ pub struct Pruned {
 }
 
 impl Repository {
+    /// Whether `dir` holds one.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(MARK).exists()
+    }
+
     /// The repository in `dir`.
     ///
     /// # Errors
@@ -104,7 +109,7 @@ impl Repository {
     /// Also where the directory holds something else, or cannot be made.
     pub fn open_or_create(dir: &Path) -> Result<Self> {
         match Self::open(dir) {
-            Err(Error::Refused(_)) if !dir.join(MARK).exists() => {}
+            Err(Error::Refused(_)) if !Self::is_in(dir) => {}
             opened => return opened,
         }
         private(dir)?;
@@ -140,8 +145,15 @@ impl Repository {
     /// # Errors
     /// When the directory cannot be read.
     pub fn list(&self) -> Result<Vec<Listed>> {
-        let ids = self.ids()?;
-        Ok(ids.into_iter().map(|id| Listed { manifest: self.manifest(&id), id }).collect())
+        let listed = self.ids()?.into_iter().map(|id| Listed { manifest: self.manifest(&id), id });
+        // One may be removed at this moment.
+        let is_gone = |listed: &Listed| listed.manifest.is_err() && !self.manifest_path(&listed.id).exists();
+        Ok(listed.filter(|listed| !is_gone(listed)).collect())
+    }
+
+    /// Keeps snapshots from being removed.
+    pub(crate) fn hold(&self) -> Result<Lock> {
+        Lock::shared(&self.dir)
     }
 
     fn ids(&self) -> Result<Vec<SnapshotId>> {

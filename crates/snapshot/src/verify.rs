@@ -72,8 +72,9 @@ struct Facts {
 /// Reads every snapshot of a repository, each chunk once; for each what is wrong with it, oldest first.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// When the directory cannot be read; [`Error::Busy`] while snapshots are being removed.
 pub fn verify_all(repository: &Repository, told: &mut dyn FnMut(u64)) -> Result<Vec<(SnapshotId, Result<Verified>)>> {
+    let _held = repository.hold()?;
     let mut known = HashMap::new();
     let mut read = 0;
     let listed = repository.list()?;

@@ -82,5 +82,6 @@ pub use self::options::{EmbeddedOptions, LoadProgress, Opening};
 pub use self::restore::restore;
 pub use self::salvage::recoverable_copy;
 pub use self::scan::Damages;
+pub use self::state_reader::read_directory;
 pub use self::store::EmbeddedStore;
 pub use self::supervisor::MAX_PENDING;

@@ -7,6 +7,7 @@
 //! Between two calls nothing of the database is held but that: a reader that is slow, or whose reader is, does not keep the
 //! directory from being closed or opened again. It ends then, with an error.
 
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use fjall::Snapshot;
@@ -15,6 +16,7 @@ use super::disk::Disk;
 use super::errors::unavailable;
 use super::keyspaces::{ALL, NAMES, Space};
 use super::layout::{self, CollectionEntry, FORMAT};
+use super::options::{EmbeddedOptions, Opening, Workers};
 use doppel_store::snapshot::{CollectionAt, Moment, SnapshotReader, Visit};
 use doppel_store::{Result, StoreError};
 
@@ -79,6 +81,32 @@ impl SnapshotReader for StateReader {
             }
         }
         Ok(self.space < ALL.len())
+    }
+}
+
+/// Reads a data directory that no process has open.
+struct DirectoryReader {
+    reader: StateReader,
+    /// Open as long as it is read.
+    _disk: Arc<Disk>,
+}
+
+/// Opens a data directory, which must be there and which no process has open, to be read: without its indexes.
+///
+/// # Errors
+/// [`StoreError::Internal`] with the directory and the remedy.
+pub fn read_directory(dir: &Path) -> Result<Box<dyn SnapshotReader>> {
+    let disk = Arc::new(Disk::open(dir, &EmbeddedOptions::default(), (Opening::Existing, Workers::Held))?);
+    Ok(Box::new(DirectoryReader { reader: StateReader::new(&disk)?, _disk: disk }))
+}
+
+impl SnapshotReader for DirectoryReader {
+    fn moment(&self) -> &Moment {
+        self.reader.moment()
+    }
+
+    fn read(&mut self, visit: Visit<'_>) -> Result<bool> {
+        self.reader.read(visit)
     }
 }
 
