@@ -303,6 +303,7 @@ impl Snapshots {
             Err(Refusal::Running) => return true,
             Err(error) => {
                 tracing::error!(%error, "a snapshot could not be begun");
+                metrics::counter!("doppel_snapshots_total", "status" => "failed").increment(1);
                 return false;
             }
         }
@@ -379,6 +380,12 @@ impl Taking {
         run.read(&progress);
         run.finished_at = Some(crate::clock::now());
         let (entries, bytes, new_bytes) = (run.entries, run.bytes, run.new_bytes);
+        let status = match &ended {
+            Ok(_) => "succeeded",
+            Err(Error::Stopped) => "canceled",
+            Err(_) => "failed",
+        };
+        metrics::counter!("doppel_snapshots_total", "status" => status).increment(1);
         match ended {
             Ok(id) => {
                 tracing::info!(id, entries, bytes, new_bytes, "a snapshot was taken");

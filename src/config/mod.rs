@@ -12,7 +12,7 @@ pub mod limits;
 pub mod log;
 pub mod print;
 mod search;
-mod snapshots;
+pub mod snapshots;
 pub mod store;
 
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! `[snapshots]`: backups that the service takes of its own records while it runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,16 +31,27 @@ impl Snapshots {
             };
         }
         if store.kind == StoreKind::Mongodb {
-            return Err("snapshots.dir: records in MongoDB are backed up by MongoDB's own means; see docs/mongodb.md".into());
+            return Err(
+                "snapshots.dir: records in MongoDB are backed up by MongoDB's own means; see docs/mongodb.md".into()
+            );
         }
-        if self.dir.starts_with(&store.data) {
-            return Err("snapshots.dir is in store.data, and would be lost with it; choose another, best on another volume".into());
+        if is_within(&self.dir, &store.data) {
+            return Err(
+                "snapshots.dir is in store.data, and would be lost with it; choose another, best on another volume"
+                    .into(),
+            );
         }
         if self.every_hours > MOST_HOURS {
             return Err(format!("snapshots.every_hours: give 0 to {MOST_HOURS}"));
         }
         Ok(())
     }
+}
+
+/// Whether a directory is in another one, or is it.
+pub fn is_within(dir: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    whole(dir).starts_with(whole(other))
 }
 
 #[cfg(test)]
@@ -54,6 +65,7 @@ mod tests {
         assert!(with("", 0).is_ok() && with("/backup", 24).is_ok() && with("/data/doppel-snapshots", 24).is_ok());
         assert!(with("", 24).unwrap_err().contains("snapshots.dir"));
         assert!(with("/data/doppel/snapshots", 24).unwrap_err().contains("in store.data"));
+        assert!(is_within("data/x".as_ref(), "./data".as_ref()) && !is_within("data-x".as_ref(), "data".as_ref()));
         assert!(with("/backup", 10_000).unwrap_err().contains("every_hours"));
         let mongodb = Store { kind: StoreKind::Mongodb, ..store };
         let refused = Snapshots { dir: "/backup".into(), ..Snapshots::default() }.check(&mongodb);

@@ -63,9 +63,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
-use doppel_store::{
-    self, GenerationId, Mode, Registered, Seq, SnapshotReader, Store, StoreError, StoredRecord, Usage,
-};
+use doppel_store::{self, GenerationId, Mode, Registered, Seq, SnapshotReader, Store, StoreError, StoredRecord, Usage};
 
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
 /// another reindex to finish in that very moment.

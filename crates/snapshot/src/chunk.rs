@@ -214,7 +214,8 @@ mod tests {
 
     /// As many made-up pairs, with values that do not compress to nothing.
     fn many(count: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let value = |seq: u64| (0..40).flat_map(|part| xxh3_64(&(seq * 41 + part).to_le_bytes()).to_le_bytes()).collect();
+        let value =
+            |seq: u64| (0..40).flat_map(|part| xxh3_64(&(seq * 41 + part).to_le_bytes()).to_le_bytes()).collect();
         (0..count).map(|seq| (seq.to_be_bytes().to_vec(), value(seq))).collect()
     }
 

@@ -226,6 +226,9 @@ mod tests {
         for wrong in ["", "../x", "2026/Z", "..", "Z", "20260301", "2026 Z", ".2026Z"] {
             assert!(wrong.parse::<SnapshotId>().is_err(), "{wrong}");
         }
-        assert!(manifest().id < manifest().id.numbered(2) && manifest().id.numbered(2).as_str().parse::<SnapshotId>().is_ok());
+        assert!(
+            manifest().id < manifest().id.numbered(2)
+                && manifest().id.numbered(2).as_str().parse::<SnapshotId>().is_ok()
+        );
     }
 }

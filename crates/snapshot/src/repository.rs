@@ -274,7 +274,10 @@ impl Repository {
     pub(crate) fn chunk(&self, id: ChunkId, stored: u64) -> Result<Vec<u8>> {
         let path = self.chunk_path(id);
         let damaged = |how: &str| {
-            Error::damaged(path.display(), format!("{how}; delete it, and the next snapshot writes what it still needs"))
+            Error::damaged(
+                path.display(),
+                format!("{how}; delete it, and the next snapshot writes what it still needs"),
+            )
         };
         let file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {

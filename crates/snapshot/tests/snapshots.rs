@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use doppel_snapshot::{
-    Error, Label, Progress, Repository, Snapshot, SnapshotId, StreamReader, StreamWriter, Taken, take, verify, verify_all,
+    Error, Label, Progress, Repository, Snapshot, SnapshotId, StreamReader, StreamWriter, Taken, take, verify,
+    verify_all,
 };
 use doppel_store::snapshot::{Moment, SnapshotReader, Visit};
 use proptest::prelude::*;
@@ -151,9 +152,9 @@ fn any_damaged_file_of_a_repository_is_named_and_what_does_not_need_it_can_be_re
     let (one, other) = (small(), BTreeMap::from([("c", many(5, 9))]));
     let first = take_into(&repository, &one, 1).manifest.id;
     let second = take_into(&repository, &other, 2).manifest.id;
-    for path in files(folder.path()).into_iter().filter(|path| path.starts_with(folder.path().join("chunks"))
-        || path.starts_with(folder.path().join("snapshots")))
-    {
+    for path in files(folder.path()).into_iter().filter(|path| {
+        path.starts_with(folder.path().join("chunks")) || path.starts_with(folder.path().join("snapshots"))
+    }) {
         let whole = fs::read(&path).expect("a file");
         let mut damages: Vec<Vec<u8>> = (0..whole.len()).step_by(97).map(|at| whole[..at].to_vec()).collect();
         damages.extend((0..whole.len()).step_by(89).map(|at| {
@@ -165,7 +166,8 @@ fn any_damaged_file_of_a_repository_is_named_and_what_does_not_need_it_can_be_re
         for damaged in damages {
             fs::write(&path, damaged).expect("a write");
             let (one_read, other_read) = (read(&repository, &first), read(&repository, &second));
-            let failed: Vec<&Error> = [&one_read, &other_read].into_iter().filter_map(|read| read.as_ref().err()).collect();
+            let failed: Vec<&Error> =
+                [&one_read, &other_read].into_iter().filter_map(|read| read.as_ref().err()).collect();
             assert_eq!(failed.len(), 1, "one needs it, the other does not");
             assert!(failed[0].to_string().contains(&path.display().to_string()), "{}", failed[0]);
             let verified = verify_all(&repository, &mut |_| {}).expect("a folder");

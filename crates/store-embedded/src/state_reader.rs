@@ -114,7 +114,9 @@ fn moment(disk: &Disk, view: &Arc<Snapshot>) -> Result<Moment> {
     let mut collections = Vec::new();
     for entry in disk.prefix(view, Space::Meta, layout::PREFIX_COLLECTION) {
         let unreadable = |error| {
-            StoreError::Internal(format!("the settings of a collection cannot be read: {error}; see with doppel doctor"))
+            StoreError::Internal(format!(
+                "the settings of a collection cannot be read: {error}; see with doppel doctor"
+            ))
         };
         let entry: CollectionEntry = serde_json::from_slice(&entry?.1).map_err(unreadable)?;
         let numbers = disk.get(view, Space::Meta, &layout::numbers_key(entry.number))?;

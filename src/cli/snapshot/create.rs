@@ -14,6 +14,7 @@ use super::{on_signal, say, size};
 use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
 use crate::cli::usage;
+use crate::config::snapshots::is_within;
 use crate::config::{self, Flags, StoreKind};
 use crate::snapshots::WRITTEN_BY;
 use doppel_snapshot::{Label, Repository, Sink, StreamWriter, Taken, take};
@@ -72,7 +73,9 @@ fn of_directory(args: &Args) -> anyhow::Result<ExitCode> {
     let flags = Flags { file: args.config.clone(), data: args.data.clone(), ..Flags::default() };
     let config = config::load(&flags)?.config;
     if args.data.is_none() && config.store.kind == StoreKind::Mongodb {
-        return Err(usage("records in MongoDB are backed up by MongoDB's own means; docs/mongodb.md says how, under Backup"));
+        return Err(usage(
+            "records in MongoDB are backed up by MongoDB's own means; docs/mongodb.md says how, under Backup",
+        ));
     }
     let data = &config.store.data;
     if let Some(out) = &args.out {
@@ -82,8 +85,12 @@ fn of_directory(args: &Args) -> anyhow::Result<ExitCode> {
         });
     }
     let to = super::named(args.to.as_deref(), args.config.as_deref())?;
-    if to.starts_with(data) {
-        return Err(usage(format!("{} is in {}, and would be lost with it; name another", to.display(), data.display())));
+    if is_within(&to, data) {
+        return Err(usage(format!(
+            "{} is in {}, and would be lost with it; name another",
+            to.display(),
+            data.display()
+        )));
     }
     let repository = Repository::open_or_create(&to)?;
     taken(&directory(data, &mut repository.writer()?, on_signal()?)?)

@@ -50,8 +50,14 @@ pub(super) struct PruneArgs {
 
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let listed = Repository::open(&named(args.dir.as_deref(), args.config.as_deref())?)?.list()?;
-    let columns =
-        [words("snapshot"), numbers("records"), numbers("collections"), numbers("content"), numbers("stored"), words("by")];
+    let columns = [
+        words("snapshot"),
+        numbers("records"),
+        numbers("collections"),
+        numbers("content"),
+        numbers("stored"),
+        words("by"),
+    ];
     let row = |Listed { id, manifest }: &Listed| match manifest {
         Ok(manifest) => vec![
             id.to_string(),

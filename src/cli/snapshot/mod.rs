@@ -102,7 +102,10 @@ fn named(given: Option<&Path>, config: Option<&Path>) -> anyhow::Result<PathBuf>
 }
 
 /// Opens a snapshot that is to be read: the one called `id` of a directory, its latest, or a file (`-`: standard input).
-fn open(named: &Path, id: Option<&SnapshotId>) -> anyhow::Result<Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>> {
+fn open(
+    named: &Path,
+    id: Option<&SnapshotId>,
+) -> anyhow::Result<Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>> {
     if named.is_dir() {
         let repository = Repository::open(named)?;
         let id = match id {
@@ -133,7 +136,10 @@ struct UntilStopped {
 }
 
 impl UntilStopped {
-    fn new(snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>, told: Box<dyn FnMut(&Piece)>) -> anyhow::Result<Self> {
+    fn new(
+        snapshot: Box<dyn Snapshot<Item = doppel_snapshot::Result<Piece>>>,
+        told: Box<dyn FnMut(&Piece)>,
+    ) -> anyhow::Result<Self> {
         Ok(Self { snapshot, stopped: on_signal()?, told })
     }
 }

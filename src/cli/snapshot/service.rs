@@ -60,7 +60,9 @@ impl Service {
                     say(&format!("snapshot {id}: {records} records, {} read, {} written", size(bytes), size(new)));
                     return Ok(());
                 }
-                Some("failed") => bail!("the snapshot failed: {}", run["error"].as_str().unwrap_or("see the service's log")),
+                Some("failed") => {
+                    bail!("the snapshot failed: {}", run["error"].as_str().unwrap_or("see the service's log"))
+                }
                 _ => bail!("the snapshot was stopped"),
             }
         }
@@ -79,7 +81,12 @@ impl Service {
         Ok(verified?)
     }
 
-    async fn receive(&self, out: &mut dyn Write, verify: SyncSender<Vec<u8>>, progress: &Progress) -> anyhow::Result<()> {
+    async fn receive(
+        &self,
+        out: &mut dyn Write,
+        verify: SyncSender<Vec<u8>>,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
         let sent = self.client.get(format!("{}/v1/admin/snapshots/stream", self.base)).send();
         let mut answer = self.answered(sent).await?;
         let mut bytes = 0;
@@ -87,7 +94,11 @@ impl Service {
             let piece = tokio::time::timeout(SILENCE, answer.chunk()).await;
             let piece = piece.with_context(|| format!("{} sends nothing any more", self.base))?;
             let cut = |error: reqwest::Error| {
-                anyhow::anyhow!("the stream of {} was cut off ({}); the service's log may say why", self.base, explain(&error))
+                anyhow::anyhow!(
+                    "the stream of {} was cut off ({}); the service's log may say why",
+                    self.base,
+                    explain(&error)
+                )
             };
             let Some(piece) = piece.map_err(cut)? else { return out.flush().context("cannot write it") };
             out.write_all(&piece).context("cannot write it")?;
