@@ -2,7 +2,7 @@
 //! where.
 //!
 //! This package is the process: commands, HTTP, configuration. What it is made of are the crates below `crates/`, each knowing only
-//! those that its manifest names: `core` ← `store` ← `store-embedded`, `store-mongodb`, `engine` ← `lab`. `ARCHITECTURE.md` walks one
+//! those that its manifest names: `core` ← `store` ← `store-embedded`, `store-mongodb`, `snapshot`, `engine` ← `lab`. `ARCHITECTURE.md` walks one
 //! request through.
 
 pub mod cli;
@@ -13,4 +13,5 @@ pub mod http;
 mod notify;
 pub mod observe;
 pub mod shutdown;
+pub mod snapshots;
 pub mod traces;

@@ -101,7 +101,7 @@ fn describe() {
 /// Shows counters, and what stands at zero, before there is anything to count: a series that begins at 1 has not risen for Prometheus, so that no alert
 /// on its increase would see the first event.
 fn begin_at_zero() {
-    const LABELLED: [(&str, &str, &[&str]); 6] = [
+    const LABELLED: [(&str, &str, &[&str]); 7] = [
         (
             "doppel_http_requests_rejected_total",
             "reason",
@@ -116,6 +116,7 @@ fn begin_at_zero() {
         ),
         ("doppel_candidates_total", "result", &["dismissed", "refused", "accepted"]),
         ("doppel_erased_records_total", "reason", &["identity", "age", "retention"]),
+        ("doppel_snapshots_total", "status", &["succeeded", "failed", "canceled"]),
     ];
     for (name, label, values) in LABELLED {
         values.iter().for_each(|value| metrics::counter!(name, label => *value).increment(0));

@@ -23,6 +23,7 @@ pub mod reindex;
 pub mod sample;
 mod scratch;
 pub mod serve;
+pub mod snapshot;
 pub mod store;
 mod table;
 pub mod transfer;
@@ -62,6 +63,8 @@ enum Command {
     Dedup(dedup::Args),
     /// Write a collection to a file, to be imported into another store
     Export(transfer::Args),
+    /// Take backups while the service runs, list, verify and restore them
+    Snapshot(snapshot::Args),
     /// Rebuild the whole index of a collection of a running service
     Reindex(reindex::Args),
     /// Print the description of the HTTP API (OpenAPI, YAML)
@@ -95,6 +98,7 @@ impl Cli {
             Command::Import(args) => import::run(args),
             Command::Dedup(args) => dedup::run(args),
             Command::Export(args) => transfer::run(args),
+            Command::Snapshot(args) => snapshot::run(args),
             Command::Reindex(args) => reindex::run(args),
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),

@@ -87,6 +87,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let told = Told { metrics, traces: traces.clone() };
     let app =
         App::new(engine.clone(), search.as_ref().map(|(search, _)| search.clone()), &config, shutdown.clone(), told);
+    let snapshots = app.snapshots.clone();
+    let scheduled = runtime.spawn(snapshots.clone().keep_schedule(shutdown.draining()));
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
@@ -108,6 +110,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
         retention.await.context("looking for records past their age")?;
+        scheduled.await.context("taking snapshots")?;
+        snapshots.end().await;
         forgetting.abort();
         if let Some(following) = following {
             following.await.context("following changes for search")?;

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod log;
 pub mod print;
 mod search;
+pub mod snapshots;
 pub mod store;
 
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ pub use console::Console;
 pub use limits::Limits;
 pub use log::{Log, LogFormat};
 pub use search::Search;
+pub use snapshots::Snapshots;
 pub use store::{Store, StoreKind};
 
 /// `[server]`.
@@ -109,6 +111,8 @@ pub struct Config {
     pub server: Server,
     /// Where records are kept.
     pub store: Store,
+    /// Backups.
+    pub snapshots: Snapshots,
     /// Rules for all collections.
     pub collections: Collections,
     /// Who may call.
@@ -200,10 +204,11 @@ fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> 
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store, collections: _, auth, limits, log, search, console: _ } = config;
+    let Config { server, store, snapshots, collections: _, auth, limits, log, search, console: _ } = config;
     auth.check()?;
     limits.check()?;
     store.check()?;
+    snapshots.check(store)?;
     log.check()?;
     search.check()?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {

@@ -339,6 +339,7 @@ impl From<StoreError> for Problem {
             }
             StoreError::IndexFull(_) => Self::new(StatusCode::CONFLICT, "index_full", detail),
             StoreError::NotEmpty(_) => Self::new(StatusCode::CONFLICT, "collection_not_empty", detail),
+            StoreError::Unsupported(_) => Self::new(StatusCode::CONFLICT, "not_supported", detail),
             // The engine counts within the limit: no request brings more.
             StoreError::FrequenciesTooLarge { .. } | StoreError::Internal(_) => Self::internal(detail),
         }
@@ -408,6 +409,7 @@ mod tests {
             (StoreError::TooManyRulings { most: 1000 }, 409, "too_many_rulings"),
             (StoreError::IndexFull(doppel_core::index::IndexFull), 409, "index_full"),
             (StoreError::NotEmpty(name()), 409, "collection_not_empty"),
+            (StoreError::Unsupported("not here"), 409, "not_supported"),
             (StoreError::FrequenciesTooLarge { given: 2, most: 1 }, 500, "internal"),
             (StoreError::Internal("a bug".into()), 500, "internal"),
             (StoreError::Unavailable { reason: "away".into(), retry_after_s: 2 }, 503, "store_unavailable"),

@@ -15,6 +15,7 @@ use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
 use crate::http::problem::Problem;
 use crate::shutdown::Shutdown;
+use crate::snapshots::Snapshots;
 use crate::traces::Traces;
 use doppel_engine::Engine;
 use doppel_engine::stages::Followed;
@@ -35,6 +36,8 @@ pub struct Shared {
     pub search: Option<SearchService>,
     /// Who may call.
     pub keys: Keys,
+    /// Backups of what the engine keeps.
+    pub snapshots: Snapshots,
     /// The pages for people, unless they are turned off.
     pub console: Option<Desk>,
     /// From where.
@@ -108,6 +111,7 @@ impl App {
         let Told { metrics, traces } = told.into();
         let limits = config.limits.clone();
         Self(Arc::new(Shared {
+            snapshots: Snapshots::new(engine.clone(), &config.snapshots),
             engine,
             search,
             origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),

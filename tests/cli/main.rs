@@ -23,6 +23,7 @@ mod import;
 mod import_https;
 mod office_files;
 mod sample;
+mod snapshot;
 
 /// `doppel`, stopped by every signal: under `nohup` it would ignore one.
 fn stoppable() -> std::process::Command {

@@ -285,6 +285,8 @@ fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_a
         ("write", "PUT", "/v1/collections/desk/records/a", &row, 201),
         ("read", "POST", "/v1/admin/erase", &erase, 403),
         ("admin", "POST", "/v1/admin/erase", &erase, 202),
+        ("write", "GET", "/v1/admin/snapshots/stream", &Value::Null, 403),
+        ("read", "GET", "/v1/admin/snapshots", &Value::Null, 403),
     ] {
         let answer = guarded.server.send_as(guarded.key(key), method, path, body);
         assert_eq!(answer.status, status, "{}", answer.text);
@@ -306,6 +308,7 @@ fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_a
     assert!(line(&["desk-admin", "/v1/collections/desk", "201"]), "{log}");
     assert!(line(&["desk-read", "/v1/admin/erase", "403"]), "{log}");
     assert!(line(&["desk-admin", "/v1/admin/erase", "202"]), "{log}");
+    assert!(line(&["desk-write", "/v1/admin/snapshots/stream", "403"]), "it reads everything: {log}");
     assert!(line(&["desk-write", "DELETE", "records/a", "204", trace]), "{log}");
     assert!(!line(&["PUT", "records/a"]), "taking in letters is no administration: {log}");
     assert!(!log.contains("张某某") && !log.contains("dpl_"), "{log}");

@@ -19,5 +19,6 @@ mod records;
 mod rows;
 mod schemes;
 mod search;
+mod snapshots;
 mod tasks;
 mod turns;

@@ -16,4 +16,5 @@ mod mongodb;
 mod office;
 mod reindex;
 mod restart;
+mod snapshots;
 mod templates;

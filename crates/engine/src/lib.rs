@@ -67,7 +67,7 @@ use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
 use doppel_store::request::{one_request, uncounted};
 use doppel_store::stages::Stage;
-use doppel_store::{self, GenerationId, Mode, Registered, Seq, Store, StoreError, StoredRecord, Usage};
+use doppel_store::{self, GenerationId, Mode, Registered, Seq, SnapshotReader, Store, StoreError, StoredRecord, Usage};
 
 /// How often a call is repeated when the live generation changed between reading and writing. Each repetition needs
 /// another reindex to finish in that very moment.
@@ -451,6 +451,14 @@ impl Engine {
     /// [`Error::Store`] with `DiskFull` or `Unavailable`.
     pub async fn ready(&self) -> Result<()> {
         Ok(self.store.ready().await?)
+    }
+
+    /// Shows all that the store holds at this moment.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with `Unsupported` where it is copied by other means.
+    pub async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {
+        Ok(self.store.snapshot().await?)
     }
 
     /// What the store holds.

@@ -159,6 +159,26 @@ impl Disk {
         }
     }
 
+    /// Fills a keyspace that has nothing of its own with pairs in the order of their keys, past the journal.
+    pub(super) fn ingest(
+        &self,
+        space: Space,
+        fill: impl FnOnce(&mut dyn FnMut(Vec<u8>, Vec<u8>) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let mut ingestion = self.keyspace(space).start_ingestion().map_err(io)?;
+        fill(&mut |key, value| ingestion.write(key, value).map_err(io))?;
+        ingestion.finish().map_err(io)
+    }
+
+    /// After [`Disk::ingest`]: whether there is what says the format, and that it is one this program knows. Leaves a write in the
+    /// journal, from which the engine goes on counting at the next opening.
+    pub(super) fn check_ingested(&self) -> Result<()> {
+        self.publish();
+        self.check_format(&self.marks.dir, &Found::default())?;
+        self.set_format()?;
+        self.sync()
+    }
+
     /// Says that the directory is of today's format: a program that does not know it refuses to open it.
     fn set_format(&self) -> Result<()> {
         let value = FORMAT.to_le_bytes().to_vec();
@@ -360,6 +380,11 @@ impl Disk {
     pub(super) fn first_from(&self, view: &Snapshot, space: Space, from: &[u8]) -> Result<Option<fjall::UserKey>> {
         let first = view.range(self.keyspace(space), from.to_vec()..).next();
         first.map(|first| first.key().map_err(io)).transpose()
+    }
+
+    /// All keys and values from `from` on, in order, up to the first that cannot be read, whether the store skips such or not.
+    pub(super) fn from(&self, view: &Snapshot, space: Space, from: &[u8]) -> fjall::Iter {
+        view.range(self.keyspace(space), from.to_vec()..)
     }
 
     /// The last key that begins with `prefix`.

@@ -31,7 +31,7 @@ const CURRENT: &str = "current";
 /// What `version` holds.
 pub(super) const VERSION_CONTENT: &[u8] = b"FJL\x03";
 /// What a directory may hold without being in use: a volume's own folder.
-const OF_THE_VOLUME: &str = "lost+found";
+pub(super) const OF_THE_VOLUME: &str = "lost+found";
 /// Keyspaces that every format had, with the engine's own.
 const ALWAYS: u64 = 4;
 

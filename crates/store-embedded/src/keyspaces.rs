@@ -12,6 +12,10 @@ pub(super) enum Space {
     Pairs,
 }
 
+/// All of them.
+pub(super) const ALL: [Space; 7] =
+    [Space::Meta, Space::Records, Space::Ids, Space::Signatures, Space::Decisions, Space::Tasks, Space::Pairs];
+
 /// Their names, in the same order.
 pub(super) const NAMES: [&str; 7] = ["meta", "records", "ids", "signatures", "decisions", "tasks", "pairs"];
 

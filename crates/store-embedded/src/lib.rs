@@ -15,7 +15,8 @@
 //!
 //! **Damage** is noticed before a directory is opened (`inspect`, `manifest`); what cannot be read can be passed over and reported
 //! (`scan`, `health`), collections whose name is damaged found by their numbers (`recovered_collections`), and what can be read, copied
-//! (`salvage`).
+//! (`salvage`). A snapshot reads the published state, all keyspaces at one moment (`state_reader`); what was read becomes a directory
+//! again (`restore`).
 //!
 //! **Failures.** After a failed commit, or a failed thread of the storage engine, the open database (`shared_state`) is dropped and
 //! opened again in the background (`reopen`). Until then writes answer [`StoreError::Unavailable`], and lookups go on against the
@@ -65,10 +66,12 @@ mod pending;
 mod pipeline;
 mod recovered_collections;
 mod reopen;
+mod restore;
 mod salvage;
 mod scan;
 mod sequencer;
 mod shared_state;
+mod state_reader;
 mod store;
 mod supervisor;
 mod sweep;
@@ -76,7 +79,9 @@ mod tasks;
 mod write_watchdog;
 
 pub use self::options::{EmbeddedOptions, LoadProgress, Opening};
+pub use self::restore::restore;
 pub use self::salvage::recoverable_copy;
 pub use self::scan::Damages;
+pub use self::state_reader::read_directory;
 pub use self::store::EmbeddedStore;
 pub use self::supervisor::MAX_PENDING;

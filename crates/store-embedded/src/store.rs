@@ -19,14 +19,15 @@ use super::options::{EmbeddedOptions, Workers};
 use super::pipeline::{Answer, AnswerReceiver, Ticket};
 use super::reopen;
 use super::shared_state::SharedState;
+use super::state_reader::StateReader;
 use super::supervisor::{self, MAX_PENDING, Supervisor};
 use super::write_watchdog::{self, WriteWatchdog};
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{
-    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, Store, StoreError,
-    StoredRecord, Until, Usage,
+    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, SnapshotReader, Store,
+    StoreError, StoredRecord, Until, Usage,
 };
 
 /// A store in a directory of its own; see the module.
@@ -310,6 +311,11 @@ impl Store for EmbeddedStore {
         let shared = self.shared()?;
         let (records, index_bytes) = shared.totals();
         Ok(Usage { records, index_bytes, disk_bytes: shared.disk.bytes(), free_bytes: self.supervisor.space.free() })
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {
+        let shared = self.shared()?;
+        Ok(Box::new(StateReader::new(&shared.disk)?))
     }
 
     async fn close(&self) -> Result<()> {

@@ -65,8 +65,8 @@ use self::server::Topology;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
-    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, Store, StoreError,
-    StoredRecord, Until, Usage,
+    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, SnapshotReader, Store,
+    StoreError, StoredRecord, Until, Usage,
 };
 
 pub use self::schema::{State, Status};
@@ -420,6 +420,12 @@ impl Store for MongoStore {
 
     async fn usage(&self) -> Result<Usage> {
         self.shared.usage().await
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {
+        Err(StoreError::Unsupported(
+            "records in MongoDB are backed up by MongoDB's own means; docs/mongodb.md says how, under Backup",
+        ))
     }
 
     async fn close(&self) -> Result<()> {

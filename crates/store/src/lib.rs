@@ -31,6 +31,7 @@ pub mod generations;
 pub mod model;
 pub mod request;
 pub mod rules;
+pub mod snapshot;
 pub mod stages;
 pub mod tasks;
 
@@ -45,6 +46,7 @@ pub use self::changes::Changes;
 pub use self::decisions::Decisions;
 pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
+pub use self::snapshot::SnapshotReader;
 pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
@@ -463,6 +465,9 @@ pub enum StoreError {
         /// Seconds after which trying again makes sense.
         retry_after_s: u32,
     },
+    /// This kind of store does not do that.
+    #[error("{0}")]
+    Unsupported(&'static str),
     /// It is open whether the change was made. Repeating the call is safe.
     #[error("the outcome of the write is unknown: {0}; repeat it")]
     Unknown(String),
@@ -568,6 +573,12 @@ pub trait Store: Changes + Generations + Decisions + Tasks + Frequencies + Send 
     /// # Errors
     /// Nothing but what every call may give.
     async fn usage(&self) -> Result<Usage>;
+
+    /// Shows all that it holds at this moment, see [`snapshot`].
+    ///
+    /// # Errors
+    /// `Unsupported` where it is copied by other means.
+    async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>>;
 
     /// Finishes what was begun, syncs and closes. Calls after it fail with [`StoreError::Unavailable`].
     ///

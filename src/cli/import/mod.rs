@@ -8,7 +8,7 @@ mod dry_run;
 mod ids;
 pub(in crate::cli) mod input;
 pub(in crate::cli) mod report;
-mod service;
+pub(super) mod service;
 pub(in crate::cli) mod tables;
 mod target;
 

@@ -31,18 +31,7 @@ impl Service {
     /// Makes ready to send, but does not connect yet. Over https, the certificates in the file `ca` are trusted and no
     /// others; without it, those of the system.
     pub(super) fn open(url: &Url, key: Option<&str>, ca: Option<&Path>) -> anyhow::Result<Self> {
-        let builder = Client::builder()
-            .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
-            .default_headers(authorization(key)?)
-            .connect_timeout(CONNECT)
-            .pool_max_idle_per_host(1)
-            .redirect(Policy::none())
-            .no_proxy();
-        let client = trusting(builder, url, ca)?.build().map_err(|error| {
-            let reason = cause(&error);
-            anyhow::anyhow!("no certificates to trust: {reason}; give those of the service's authority by --ca FILE")
-        })?;
-        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client })
+        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client: client(url, key, ca)? })
     }
 
     /// The URL without a slash at its end.
@@ -57,6 +46,32 @@ impl Service {
         let sent = tokio::time::timeout(SILENCE, self.client.execute(request)).await.map_err(|_| silent())?;
         let response = Response::<reqwest::Body>::from(sent.map_err(|error| failure(&error))?);
         Ok(response.map(Body::new))
+    }
+}
+
+/// What sends requests to a service; see [`Service::open`].
+///
+/// # Errors
+/// When the key is none, or there are no certificates to trust.
+pub(in crate::cli) fn client(url: &Url, key: Option<&str>, ca: Option<&Path>) -> anyhow::Result<Client> {
+    let builder = Client::builder()
+        .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
+        .default_headers(authorization(key)?)
+        .connect_timeout(CONNECT)
+        .pool_max_idle_per_host(1)
+        .redirect(Policy::none())
+        .no_proxy();
+    trusting(builder, url, ca)?.build().map_err(|error| {
+        let reason = cause(&error);
+        anyhow::anyhow!("no certificates to trust: {reason}; give those of the service's authority by --ca FILE")
+    })
+}
+
+/// Why a service could not be called, and what helps where that is known.
+pub(in crate::cli) fn explain(error: &reqwest::Error) -> String {
+    match failure(error) {
+        Failure::Untrusted(reason, remedy) => format!("its certificate is not trusted: {reason}; {remedy}"),
+        _ => cause(error),
     }
 }
 

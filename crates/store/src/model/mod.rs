@@ -27,7 +27,7 @@ use crate::stages::{Span, Stage};
 use crate::tasks::TaskState;
 use crate::{
     Candidate, CollectionNumber, CollectionSpec, CollectionState, Found, GenerationId, Judge, Query, Registered,
-    Registration, Result, Seq, Store, StoreError, StoredRecord, Until, Usage,
+    Registration, Result, Seq, SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
 };
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Ball, Via};
@@ -360,6 +360,10 @@ impl Store for ModelStore {
     async fn usage(&self) -> Result<Usage> {
         let records = self.collections.lock().values().map(|collection| collection.records.len() as u64).sum();
         Ok(Usage { records, ..Usage::default() })
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn SnapshotReader>> {
+        Err(StoreError::Unsupported("the model keeps nothing"))
     }
 
     async fn close(&self) -> Result<()> {

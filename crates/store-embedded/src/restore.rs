@@ -1,0 +1,204 @@
+//! Makes a data directory of what a snapshot has read.
+//!
+//! Everything is written into a folder of its own within the directory, closed, opened once more to see that it is a data
+//! directory, synced, and only then moved to its place, the file that makes it one last. Until then no program takes the
+//! directory for a data directory: when this fails the folder is removed, and what a process leaves that was killed is removed by
+//! the next call.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use super::disk::Disk;
+use super::failpoints::point;
+use super::inspect::{OF_THE_VOLUME, VERSION};
+use super::keyspaces::{ALL, NAMES, Space};
+use super::layout::FORMAT;
+use super::manifest;
+use super::options::{EmbeddedOptions, Opening, Workers};
+use super::state_reader::KIND;
+use doppel_store::snapshot::{Moment, Piece};
+use doppel_store::{Result, StoreError};
+
+/// Where it is written first, in the directory.
+const FOLDER: &str = "doppel.restoring";
+
+/// Makes `dir`, which is empty or missing, a data directory with what `pieces` holds: those of one snapshot, of `moment`, in their
+/// order. When this returns everything is on disk.
+///
+/// # Errors
+/// The first error of `pieces`; [`StoreError::Internal`] where the directory is not empty or cannot be written, the snapshot is of
+/// another kind of store or a newer format, or its pieces make no data directory. Then the directory is as it was.
+pub fn restore<E: From<StoreError>>(
+    dir: &Path,
+    moment: &Moment,
+    pieces: impl Iterator<Item = std::result::Result<Piece, E>>,
+) -> std::result::Result<(), E> {
+    check(moment)?;
+    let is_ours = prepare(dir)?;
+    let folder = dir.join(FOLDER);
+    let restored = fill(&folder, pieces).and_then(|()| publish(dir, &folder).map_err(E::from));
+    if restored.is_err() {
+        // What cannot be removed is no data directory all the same.
+        let _ = fs::remove_dir_all(&folder);
+        if is_ours {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+    restored
+}
+
+/// Whether this program can make a directory of it.
+fn check(moment: &Moment) -> Result<()> {
+    if moment.kind != KIND {
+        let what = format!("the snapshot is of a store of the kind {:?}, a directory holds {KIND:?}", moment.kind);
+        return Err(StoreError::Internal(what));
+    }
+    if moment.format > FORMAT {
+        return Err(StoreError::Internal(format!(
+            "the snapshot has format {}, this program knows up to {FORMAT}; restore it with the newer program version",
+            moment.format
+        )));
+    }
+    Ok(())
+}
+
+/// Makes the directory, or sees that nothing is in it; whether it was made.
+fn prepare(dir: &Path) -> Result<bool> {
+    let refused =
+        |error: io::Error| StoreError::Internal(format!("{} cannot be restored into: {error}", dir.display()));
+    let is_ours = !dir.exists();
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(refused)?;
+    let names = fs::read_dir(dir).map_err(refused)?.map(|entry| Ok(entry?.file_name()));
+    let names = names.collect::<io::Result<Vec<_>>>().map_err(refused)?;
+    if names.iter().any(|name| name == FOLDER) && !names.iter().any(|name| name == VERSION) {
+        clear(dir).map_err(refused)?;
+    } else if let Some(other) = names.iter().find(|name| *name != OF_THE_VOLUME) {
+        return Err(StoreError::Internal(format!(
+            "{} is not empty (it holds {}); restore into an empty or a new directory",
+            dir.display(),
+            other.display()
+        )));
+    }
+    DirBuilder::new().mode(0o700).create(dir.join(FOLDER)).map_err(refused)?;
+    Ok(is_ours)
+}
+
+/// Removes what a restore left that was killed: all that is there, since there was nothing else.
+fn clear(dir: &Path) -> io::Result<()> {
+    let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    // What says whose it is goes last.
+    entries.sort_by_key(|entry| entry.file_name() == FOLDER);
+    for entry in entries.iter().filter(|entry| entry.file_name() != OF_THE_VOLUME) {
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes the keyspaces, and sees that they open.
+fn fill<E: From<StoreError>>(
+    folder: &Path,
+    pieces: impl Iterator<Item = std::result::Result<Piece, E>>,
+) -> std::result::Result<(), E> {
+    let options = EmbeddedOptions::default();
+    let disk = Disk::open(folder, &options, (Opening::CreateIfEmpty, Workers::Running))?;
+    let mut pieces = pieces.peekable();
+    let mut filled = None;
+    while let Some(next) = pieces.peek() {
+        let Ok(piece) = next else {
+            // It is there, and an error.
+            pieces.next().transpose()?;
+            break;
+        };
+        let space = space(&piece.space)?;
+        if filled.is_some_and(|before| before >= space) {
+            return Err(StoreError::Internal("the snapshot has its keyspaces in another order".into()).into());
+        }
+        filled = Some(space);
+        fill_space(&disk, space, &mut pieces)?;
+        point("restore::filling");
+    }
+    disk.check_ingested()?;
+    drop(disk);
+    drop(Disk::open(folder, &options, (Opening::Existing, Workers::Running))?);
+    Ok(())
+}
+
+fn space(name: &str) -> Result<Space> {
+    let at = NAMES.iter().position(|known| *known == name);
+    at.map(|at| ALL[at]).ok_or_else(|| StoreError::Internal(format!("the snapshot has a keyspace {name:?}")))
+}
+
+/// Takes the pieces of a keyspace.
+fn fill_space<E: From<StoreError>>(
+    disk: &Disk,
+    space: Space,
+    pieces: &mut std::iter::Peekable<impl Iterator<Item = std::result::Result<Piece, E>>>,
+) -> std::result::Result<(), E> {
+    let mut failed = None;
+    let filled = disk.ingest(space, |write| {
+        let mut last: Vec<u8> = Vec::new();
+        let is_of_space = |piece: &std::result::Result<Piece, E>| {
+            piece.as_ref().map_or(true, |piece| piece.space == NAMES[space as usize])
+        };
+        while let Some(piece) = pieces.next_if(is_of_space) {
+            let piece = match piece {
+                Ok(piece) => piece,
+                Err(error) => {
+                    failed = Some(error);
+                    return Err(StoreError::Internal("the snapshot cannot be read".into()));
+                }
+            };
+            for (key, value) in piece.entries {
+                // No key is empty; the engine ends the process where the order is another.
+                if key <= last {
+                    return Err(StoreError::Internal("the snapshot has its keys in another order".into()));
+                }
+                last.clone_from(&key);
+                write(key, value)?;
+            }
+        }
+        Ok(())
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(filled?),
+    }
+}
+
+/// Moves everything to its place, once it is on disk.
+fn publish(dir: &Path, folder: &Path) -> Result<()> {
+    let moved = || -> io::Result<()> {
+        sync_all(folder)?;
+        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        // The manifest first: with it, what lacks anything is refused; and last what makes it a data directory.
+        entries.sort_by_key(|entry| (entry.file_name() == VERSION, entry.file_name() != manifest::NAME));
+        for entry in entries {
+            point("restore::moving");
+            fs::rename(entry.path(), dir.join(entry.file_name()))?;
+        }
+        fs::remove_dir(folder)?;
+        File::open(dir)?.sync_all()?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(())
+    };
+    moved().map_err(|error| StoreError::Internal(format!("{} cannot be written: {error}", dir.display())))
+}
+
+/// Syncs a folder with everything in it.
+fn sync_all(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => sync_all(&entry.path())?,
+            false => File::open(entry.path())?.sync_all()?,
+        }
+    }
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,114 @@
+//! `doppel snapshot list`, `verify` and `prune`: what there is, whether it is whole, and no more of it than wanted.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::{UntilStopped, named, open, say, size};
+use crate::cli::answer;
+use crate::cli::progress::Progress;
+use crate::cli::table::{numbers, table, words};
+use doppel_snapshot::{Listed, Repository, SnapshotId, verify as read, verify_all};
+
+/// Options of `doppel snapshot list`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// Directory of the snapshots [default: snapshots.dir of the configuration]
+    #[arg(value_name = "REPOSITORY")]
+    dir: Option<PathBuf>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Options of `doppel snapshot verify`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct VerifyArgs {
+    /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
+    #[arg(value_name = "REPOSITORY|FILE")]
+    from: Option<PathBuf>,
+    /// Only this one of the directory [default: all]
+    #[arg(long, value_name = "ID")]
+    id: Option<SnapshotId>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Options of `doppel snapshot prune`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct PruneArgs {
+    /// Directory of the snapshots [default: snapshots.dir of the configuration]
+    #[arg(value_name = "REPOSITORY")]
+    dir: Option<PathBuf>,
+    /// How many are kept, the latest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: u32,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
+    let listed = Repository::open(&named(args.dir.as_deref(), args.config.as_deref())?)?.list()?;
+    let columns = [
+        words("snapshot"),
+        numbers("records"),
+        numbers("collections"),
+        numbers("content"),
+        numbers("stored"),
+        words("by"),
+    ];
+    let row = |Listed { id, manifest }: &Listed| match manifest {
+        Ok(manifest) => vec![
+            id.to_string(),
+            manifest.records().to_string(),
+            manifest.store.collections.len().to_string(),
+            size(manifest.content_bytes()),
+            size(manifest.stored_bytes()),
+            manifest.written_by.clone(),
+        ],
+        Err(error) => {
+            say(&format!("doppel: {error}"));
+            vec![id.to_string(), "damaged".into()]
+        }
+    };
+    answer(&table(&columns, listed.iter().map(row)))?;
+    let is_damaged = listed.iter().any(|listed| listed.manifest.is_err());
+    Ok(if is_damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+    let from = named(args.from.as_deref(), args.config.as_deref())?;
+    if !from.is_dir() || args.id.is_some() {
+        let verified = read(UntilStopped::new(open(&from, args.id.as_ref())?, Box::new(|_| {}))?)?;
+        answer(&format!("whole: {} keys and values, {}\n", verified.entries, size(verified.bytes)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let progress = Progress::of_bytes();
+    let repository = Repository::open(&from)?;
+    let verified = verify_all(&repository, &mut |bytes| progress.told(bytes, "read".into()))?;
+    progress.finish();
+    let mut damaged = 0;
+    for (id, verified) in &verified {
+        let line = match verified {
+            Ok(verified) => format!("{id}: whole, {} keys and values, {}\n", verified.entries, size(verified.bytes)),
+            Err(error) => {
+                damaged += 1;
+                format!("{id}: {error}\n")
+            }
+        };
+        answer(&line)?;
+    }
+    say(&format!("{} snapshots, {damaged} damaged", verified.len()));
+    Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub(super) fn prune(args: &PruneArgs) -> anyhow::Result<ExitCode> {
+    let repository = Repository::open(&named(args.dir.as_deref(), args.config.as_deref())?)?;
+    let pruned = repository.prune(args.keep as usize)?;
+    for id in &pruned.snapshots {
+        answer(&format!("{id}\n"))?;
+    }
+    say(&format!("{} snapshots removed, {} freed", pruned.snapshots.len(), size(pruned.bytes)));
+    Ok(ExitCode::SUCCESS)
+}

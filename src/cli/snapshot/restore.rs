@@ -1,0 +1,56 @@
+//! `doppel snapshot restore`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use super::{UntilStopped, open, say, size};
+use crate::cli::progress::Progress;
+use crate::config::{self, Flags};
+use doppel_snapshot::{Snapshot as _, SnapshotId};
+use doppel_store::snapshot::Piece;
+use doppel_store_embedded as embedded;
+
+/// Options of `doppel snapshot restore`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Directory of snapshots, or the file of one; "-" is standard input [default: snapshots.dir of the configuration]
+    #[arg(value_name = "REPOSITORY|FILE")]
+    from: Option<PathBuf>,
+    /// Which one of the directory [default: the latest]
+    #[arg(long, value_name = "ID")]
+    id: Option<SnapshotId>,
+    /// Directory to restore into, empty or missing [default: store.data of the configuration]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let from = super::named(args.from.as_deref(), args.config.as_deref())?;
+    let flags = Flags { file: args.config.clone(), data: args.data.clone(), ..Flags::default() };
+    let data = config::load(&flags)?.config.store.data;
+    let progress = Arc::new(Progress::of_bytes());
+    let (shown, mut bytes) = (Arc::clone(&progress), 0);
+    let told = move |piece: &Piece| {
+        bytes += piece.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        shown.told(bytes, format!("restored ({})", piece.space));
+    };
+    let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, Box::new(told))?;
+    let moment = snapshot.moment().clone();
+    embedded::restore(&data, &moment, snapshot.by_ref())?;
+    progress.finish();
+    if let Some(manifest) = snapshot.manifest() {
+        say(&format!(
+            "restored {} records of {} collection(s), {}, as of {}, into {}",
+            manifest.records(),
+            moment.collections.len(),
+            size(manifest.content_bytes()),
+            manifest.taken_at,
+            data.display()
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

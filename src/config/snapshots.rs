@@ -1,0 +1,74 @@
+//! `[snapshots]`: backups that the service takes of its own records while it runs.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Store, StoreKind};
+
+/// A year: whoever wants fewer snapshots asks for them.
+const MOST_HOURS: u32 = 8_760;
+
+/// `[snapshots]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Snapshots {
+    /// The directory of the snapshots, made if it is missing; best on another volume than `store.data`, and never in it. Empty: the
+    /// service takes none, but streams one to who asks. Of the embedded store only.
+    pub dir: PathBuf,
+    /// After how many hours the service takes the next one by itself; 0: only when it is asked.
+    pub every_hours: u32,
+    /// How many are kept: after each one that the service has taken the oldest beyond these are removed; 0: all.
+    pub keep: usize,
+}
+
+impl Snapshots {
+    pub(super) fn check(&self, store: &Store) -> Result<(), String> {
+        if self.dir.as_os_str().is_empty() {
+            return match self.every_hours {
+                0 => Ok(()),
+                _ => Err("snapshots.every_hours: say in snapshots.dir where they are to be".into()),
+            };
+        }
+        if store.kind == StoreKind::Mongodb {
+            return Err(
+                "snapshots.dir: records in MongoDB are backed up by MongoDB's own means; see docs/mongodb.md".into()
+            );
+        }
+        if is_within(&self.dir, &store.data) {
+            return Err(
+                "snapshots.dir is in store.data, and would be lost with it; choose another, best on another volume"
+                    .into(),
+            );
+        }
+        if self.every_hours > MOST_HOURS {
+            return Err(format!("snapshots.every_hours: give 0 to {MOST_HOURS}"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a directory is in another one, or is it.
+pub fn is_within(dir: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    whole(dir).starts_with(whole(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_needs_a_directory_apart_from_the_records() {
+        let store = Store { data: "/data/doppel".into(), ..Store::default() };
+        let with = |dir: &str, every_hours| Snapshots { dir: dir.into(), every_hours, keep: 14 }.check(&store);
+        assert!(with("", 0).is_ok() && with("/backup", 24).is_ok() && with("/data/doppel-snapshots", 24).is_ok());
+        assert!(with("", 24).unwrap_err().contains("snapshots.dir"));
+        assert!(with("/data/doppel/snapshots", 24).unwrap_err().contains("in store.data"));
+        assert!(is_within("data/x".as_ref(), "./data".as_ref()) && !is_within("data-x".as_ref(), "data".as_ref()));
+        assert!(with("/backup", 10_000).unwrap_err().contains("every_hours"));
+        let mongodb = Store { kind: StoreKind::Mongodb, ..store };
+        let refused = Snapshots { dir: "/backup".into(), ..Snapshots::default() }.check(&mongodb);
+        assert!(refused.unwrap_err().contains("docs/mongodb.md"));
+    }
+}

@@ -1,0 +1,295 @@
+//! `doppel snapshot`: what was backed up comes back as it was, or not at all.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use crate::support::{TestServer, run};
+use serde_json::{Value, json};
+
+/// Runs it to its end; what it said, and its exit code.
+fn snapshot(arguments: &[&str]) -> (String, Option<i32>) {
+    said(&run(&[&["snapshot"], arguments].concat(), &[]))
+}
+
+fn said(output: &Output) -> (String, Option<i32>) {
+    let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat();
+    (text, output.status.code())
+}
+
+#[track_caller]
+fn done(arguments: &[&str]) -> String {
+    let (text, code) = snapshot(arguments);
+    assert_eq!(code, Some(0), "{arguments:?}: {text}");
+    text
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], because: &str) {
+    let (text, code) = snapshot(arguments);
+    assert!(matches!(code, Some(1 | 2)) && text.contains(because), "{arguments:?}: {code:?} {text}");
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path of text")
+}
+
+fn put(server: &TestServer, collection: &str, number: usize) {
+    let kind = ["路灯坏了，晚上出行很不安全", "井盖丢失，骑车经过十分危险", "垃圾无人清运，气味难闻"][number % 3];
+    let user = ["张某", "李某"][number % 2];
+    let row = json!({ "title": format!("第{}号来信", number / 2), "content": format!("小区东门第{}处{kind}，请尽快处理", number / 4), "user": user });
+    let answer = server.send("PUT", &format!("/v1/collections/{collection}/records/{number}"), &row);
+    assert!(answer.status < 300, "{}", answer.text);
+}
+
+/// A directory with some records, which no service has open.
+fn some_records(folder: &Path) -> PathBuf {
+    let data = folder.join("data");
+    let server = TestServer::start_in(&data);
+    (0..30).for_each(|number| put(&server, "letters", number));
+    server.stop();
+    data
+}
+
+/// Waits for the task's end.
+fn ended(server: &TestServer, asked: &crate::support::Response) {
+    assert_eq!(asked.status, 202, "{}", asked.text);
+    let at = asked.header("location").expect("a location").to_owned();
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while server.send("GET", &at, &Value::Null).json()["status"] != "succeeded" {
+        assert!(Instant::now() < given_up, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a service answers to every question whose answer should survive.
+fn answers(server: &TestServer) -> BTreeMap<String, Value> {
+    let mut paths: Vec<String> = vec!["/v1/collections".into(), "/v1/tasks".into()];
+    for collection in ["letters", "hotline"] {
+        let below = [
+            "",
+            "/records?limit=1000",
+            "/groups?limit=100",
+            "/decisions",
+            "/generations",
+            "/changes?since=0",
+            "/statistics",
+        ];
+        paths.extend(below.iter().map(|path| format!("/v1/collections/{collection}{path}")));
+        paths.extend(
+            (0..24).map(|number| format!("/v1/collections/{collection}/records/{number}/similar?templates=true")),
+        );
+    }
+    let answer = |path: String| {
+        let answer = server.send("GET", &path, &Value::Null);
+        let mut body = answer.json();
+        // How long it took, and the name of the request.
+        for passing in ["took_us", "request_id"] {
+            body.as_object_mut().and_then(|body| body.remove(passing));
+        }
+        (path, json!([answer.status, body]))
+    };
+    paths.into_iter().map(answer).collect()
+}
+
+#[test]
+fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let server = TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", path(&kept))]);
+    for collection in ["letters", "hotline"] {
+        (0..24).for_each(|number| put(&server, collection, number));
+    }
+    let decided = server.send(
+        "PUT",
+        "/v1/collections/letters/decisions/0/2",
+        &json!({ "judgement": "not_same", "by": "desk 3" }),
+    );
+    assert!(decided.status < 300, "{}", decided.text);
+    let settings = json!({ "collection": "letters", "settings": { "verify": { "jaccard": 0.4 }, "text": { "user_words": ["东门"] } }, "activate": false });
+    ended(&server, &server.send("POST", "/v1/admin/reindex", &settings));
+    assert_eq!(server.send("DELETE", "/v1/collections/letters/records/23", &Value::Null).status, 204);
+    assert_eq!(server.send("POST", "/v1/collections/hotline/statistics", &Value::Null).status, 200);
+    let said = done(&["create", "--from", server.url()]);
+    assert!(said.contains("47 records"), "{said}");
+    let file = folder.path().join("letters.snapshot");
+    let said = done(&["create", "--from", server.url(), "--out", path(&file)]);
+    assert!(said.contains("verified"), "{said}");
+    let before = answers(&server);
+    // None of this is in it.
+    (24..30).for_each(|number| put(&server, "letters", number));
+    server.stop();
+    for from in [&kept, &file] {
+        let to = folder.path().join("restored");
+        let said = done(&["restore", path(from), "--data", path(&to)]);
+        assert!(said.contains("47 records of 2 collection(s)"), "{said}");
+        let doctor = run(&["doctor", "--data", path(&to)], &[]);
+        assert!(doctor.status.success() && String::from_utf8_lossy(&doctor.stdout).contains(" 0 faults"));
+        let restored = TestServer::start_in(&to);
+        let after = answers(&restored);
+        for (question, answer) in &before {
+            assert_eq!(Some(answer), after.get(question), "{question}");
+        }
+        assert!(!restored.log().contains("WARN") && !restored.log().contains("ERROR"), "{}", restored.log());
+        put(&restored, "letters", 40);
+        restored.stop();
+        fs::remove_dir_all(&to).expect("it can be removed");
+    }
+}
+
+#[test]
+fn a_directory_that_no_service_has_open_is_backed_up_listed_verified_pruned_and_restored() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let (kept, file) = (folder.path().join("kept"), folder.path().join("one.snapshot"));
+    assert!(done(&["create", "--data", path(&data), "--to", path(&kept)]).contains("30 records"));
+    done(&["create", "--data", path(&data), "--to", path(&kept)]);
+    done(&["create", "--data", path(&data), "--out", path(&file)]);
+    let piped = run(&["snapshot", "create", "--data", path(&data), "--out", "-"], &[]);
+    assert!(piped.status.success() && piped.stdout.starts_with(b"doppel snapshot stream 1\n"));
+    let listed = done(&["list", path(&kept)]);
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    let oldest = listed.lines().nth(1).and_then(|line| line.split(' ').next()).expect("a name").to_owned();
+    let verified = done(&["verify", path(&kept)]);
+    assert!(
+        verified.contains(&format!("{oldest}: whole")) && verified.contains("2 snapshots, 0 damaged"),
+        "{verified}"
+    );
+    done(&["verify", path(&kept), "--id", &oldest]);
+    done(&["verify", path(&file)]);
+    assert!(done(&["prune", path(&kept), "--keep", "1"]).contains(&oldest));
+    refused(&["verify", path(&kept), "--id", &oldest], "has no snapshot");
+    for (number, from) in [&kept, &file].into_iter().enumerate() {
+        let to = folder.path().join(format!("restored-{number}"));
+        done(&["restore", path(from), "--data", path(&to)]);
+        let doctor = run(&["doctor", "--data", path(&to)], &[]);
+        assert!(String::from_utf8_lossy(&doctor.stdout).contains("30 records, 30 entries, 0 faults"));
+    }
+    // The environment names both as the configuration does.
+    let environment = [("DOPPEL_SNAPSHOTS__DIR", path(&kept)), ("DOPPEL_STORE__DATA", path(&data))];
+    let (text, code) = said(&run(&["snapshot", "create"], &environment));
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(said(&run(&["snapshot", "verify"], &environment)).1, Some(0));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let kept = folder.path().join("kept");
+    done(&["create", "--data", path(&data), "--to", path(&kept)]);
+    refused(&["restore", path(&kept), "--data", path(&data)], "is not empty");
+    refused(&["create", "--data", path(&data), "--to", path(&data.join("kept"))], "would be lost with it");
+    refused(&["create", "--data", path(&folder.path().join("nowhere")), "--to", path(&kept)], "there is no directory");
+    refused(&["create", "--data", path(&data), "--to", path(folder.path())], "is no repository");
+    refused(&["list", path(folder.path())], "is no repository");
+    refused(&["restore", path(&kept), "--id", "../../x", "--data", "x"], "names no snapshot");
+    refused(&["prune", path(&kept), "--keep", "0"], "--keep");
+    refused(&["create", "--data", path(&data)], "snapshots.dir");
+    refused(&["create", "--from", "http://127.0.0.1:1"], "cannot be reached");
+    let mongodb = run(
+        &["snapshot", "create", "--to", path(&kept)],
+        &[("DOPPEL_STORE__KIND", "mongodb"), ("DOPPEL_STORE__URI", "mongodb://127.0.0.1")],
+    );
+    assert!(String::from_utf8_lossy(&mongodb.stderr).contains("docs/mongodb.md"));
+    let server = TestServer::start_in(&data);
+    refused(&["create", "--data", path(&data), "--to", path(&kept)], "give --from URL");
+    refused(&["create", "--from", server.url()], "snapshots.dir");
+    server.stop();
+    assert_eq!(done(&["list", path(&kept)]).lines().count(), 2, "the heads and the first");
+}
+
+#[test]
+fn a_damaged_snapshot_is_refused_by_the_name_of_the_file_and_restores_to_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let (kept, file, to) =
+        (folder.path().join("kept"), folder.path().join("one.snapshot"), folder.path().join("restored"));
+    done(&["create", "--data", path(&data), "--to", path(&kept)]);
+    done(&["create", "--data", path(&data), "--out", path(&file)]);
+    let whole = fs::read(&file).expect("a file");
+    for at in (0..whole.len()).step_by(whole.len() / 6) {
+        fs::write(&file, &whole[..at]).expect("a write");
+        refused(&["restore", path(&file), "--data", path(&to)], "one.snapshot is damaged");
+        let mut flipped = whole.clone();
+        flipped[at] ^= 4;
+        fs::write(&file, flipped).expect("a write");
+        refused(&["restore", path(&file), "--data", path(&to)], "one.snapshot is damaged");
+        assert!(!to.exists(), "nothing is left");
+    }
+    let folders = fs::read_dir(kept.join("chunks")).expect("a folder");
+    let chunks = folders.flat_map(|folder| fs::read_dir(folder.expect("an entry").path()).expect("a folder"));
+    let chunks: Vec<PathBuf> = chunks.map(|chunk| chunk.expect("an entry").path()).collect();
+    fs::create_dir(&to).expect("an empty directory");
+    for chunk in &chunks {
+        let whole = fs::read(chunk).expect("a file");
+        let mut flipped = whole.clone();
+        let last = flipped.len() - 1;
+        flipped[last] ^= 1;
+        fs::write(chunk, flipped).expect("a write");
+        refused(&["restore", path(&kept), "--data", path(&to)], path(chunk));
+        refused(&["verify", path(&kept)], path(chunk));
+        assert_eq!(fs::read_dir(&to).expect("it stays").count(), 0, "and is empty as before");
+        fs::write(chunk, whole).expect("a write");
+    }
+    done(&["restore", path(&kept), "--data", path(&to)]);
+}
+
+#[test]
+fn a_restore_that_is_killed_leaves_no_data_directory_and_can_be_done_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let (kept, to) = (folder.path().join("kept"), folder.path().join("restored"));
+    done(&["create", "--data", path(&data), "--to", path(&kept)]);
+    for point in
+        ["restore::filling=sleep(60000)", "restore::moving=sleep(60000)", "restore::moving=3*off->sleep(60000)"]
+    {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_doppel"))
+            .args(["snapshot", "restore", path(&kept), "--data", path(&to)])
+            .env("FAILPOINTS", point)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("doppel runs");
+        let moved = |least: usize| fs::read_dir(&to).is_ok_and(|entries| entries.count() >= least);
+        let least = if point.contains("off") { 4 } else { 1 };
+        let given_up = Instant::now() + Duration::from_secs(60);
+        while !moved(least) {
+            assert!(Instant::now() < given_up, "it did not come to {point}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        let opened = run(&["doctor", "--data", path(&to)], &[]);
+        assert_eq!(opened.status.code(), Some(1), "{point}: {}", String::from_utf8_lossy(&opened.stdout));
+        let served = run(&["serve", "--listen", "127.0.0.1:0", "--data", path(&to)], &[]);
+        assert_eq!(served.status.code(), Some(1), "{point}: {}", String::from_utf8_lossy(&served.stderr));
+    }
+    done(&["restore", path(&kept), "--data", path(&to)]);
+    let doctor = run(&["doctor", "--data", path(&to)], &[]);
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("30 records, 30 entries, 0 faults"));
+}
+
+#[test]
+fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = some_records(folder.path());
+    let (kept, to) = (folder.path().join("kept"), folder.path().join("restored"));
+    done(&["create", "--data", path(&data), "--to", path(&kept)]);
+    let mut child = super::stoppable()
+        .args(["snapshot", "restore", path(&kept), "--data", path(&to)])
+        .env("FAILPOINTS", "restore::filling=sleep(300)")
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("doppel runs");
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while !to.join("doppel.restoring/doppel.manifest").exists() {
+        assert!(Instant::now() < given_up, "it did not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let asked = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
+    assert!(asked.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(!to.exists());
+}

@@ -1,0 +1,157 @@
+//! Backups over HTTP: asked for, listed, stopped, streamed, taken by themselves.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{TestServer, expect_problem};
+use serde_json::{Value, json};
+
+fn put(server: &TestServer, number: usize) {
+    let row = json!({ "content": format!("小区东门第{number}盏路灯坏了，晚上老人小孩出行很不安全，请尽快修理") });
+    let answer = server.send("PUT", &format!("/v1/collections/lamps/records/{number}"), &row);
+    assert!(answer.status < 300, "{}", answer.text);
+}
+
+fn start(folder: &Path, environment: &[(&str, &str)]) -> TestServer {
+    let dir = folder.join("kept");
+    let mut environment = environment.to_vec();
+    let dir = dir.to_str().expect("a path");
+    environment.push(("DOPPEL_SNAPSHOTS__DIR", dir));
+    TestServer::start_with(folder.join("data"), &[], &environment)
+}
+
+fn listed(server: &TestServer) -> Value {
+    let answer = server.send("GET", "/v1/admin/snapshots", &Value::Null);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.json()
+}
+
+/// Waits until the snapshot that is being taken has ended.
+#[track_caller]
+fn ended(server: &TestServer) -> Value {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let run = listed(server)["run"].take();
+        if !run.is_null() && run["status"] != "processing" {
+            return run;
+        }
+        assert!(Instant::now() < given_up, "{run}\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_snapshot_is_taken_beside_the_work_and_listed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start(folder.path(), &[]);
+    assert_eq!(listed(&server), json!({ "items": [], "run": null }), "none yet");
+    put(&server, 1);
+    let begun = server.send("POST", "/v1/admin/snapshots", &Value::Null);
+    assert_eq!((begun.status, begun.header("location")), (202, Some("/v1/admin/snapshots")), "{}", begun.text);
+    assert_eq!((&begun.json()["status"], &begun.json()["records"]), (&json!("processing"), &json!(1)));
+    let run = ended(&server);
+    assert_eq!(
+        (&run["status"], &run["to"], &run["error"]),
+        (&json!("succeeded"), &json!("directory"), &Value::Null),
+        "{run}"
+    );
+    let items = listed(&server)["items"].take();
+    assert_eq!(items.as_array().map(Vec::len), Some(1), "{items}");
+    assert_eq!((&items[0]["id"], &items[0]["records"]), (&run["id"], &json!(1)), "{items}");
+    assert_eq!(items[0]["collections"][0], json!({ "name": "lamps", "records": 1, "last_change": 1, "generation": 1 }));
+    // Nothing has changed: nothing more is written, and it is a snapshot of its own.
+    server.send("POST", "/v1/admin/snapshots", &Value::Null);
+    let again = ended(&server);
+    assert_eq!((&again["status"], &again["new_bytes"]), (&json!("succeeded"), &json!(0)), "{again}");
+    assert_eq!(listed(&server)["items"].as_array().map(Vec::len), Some(2));
+    expect_problem(&server.send("POST", "/v1/admin/snapshots/cancel", &Value::Null), 409, "no_snapshot");
+}
+
+#[test]
+fn one_at_a_time_and_it_can_be_stopped_while_records_go_on_coming_in() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=2*sleep(1500)")]);
+    put(&server, 1);
+    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    for again in [("POST", "/v1/admin/snapshots"), ("GET", "/v1/admin/snapshots/stream")] {
+        expect_problem(&server.send(again.0, again.1, &Value::Null), 409, "snapshot_running");
+    }
+    put(&server, 2);
+    assert_eq!(server.send("POST", "/v1/admin/snapshots/cancel", &Value::Null).status, 200);
+    assert_eq!(ended(&server)["status"], "canceled");
+    assert_eq!(listed(&server)["items"], json!([]), "it is none");
+    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202, "and the next can be taken");
+    assert_eq!(ended(&server)["status"], "succeeded");
+}
+
+#[test]
+fn a_service_that_is_stopped_does_not_wait_for_a_snapshot_and_leaves_none() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=1*sleep(1000)")]);
+    put(&server, 1);
+    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    server.stop();
+    let server = start(folder.path(), &[]);
+    assert_eq!(listed(&server)["items"], json!([]));
+}
+
+#[test]
+fn without_a_directory_none_is_taken_and_the_answer_says_what_to_set() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    let problem = expect_problem(&server.send("POST", "/v1/admin/snapshots", &Value::Null), 409, "snapshots_off");
+    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("snapshots.dir")), "{problem}");
+    assert_eq!(listed(&server)["items"], json!([]));
+}
+
+#[test]
+fn a_directory_that_holds_something_else_fails_the_snapshot_and_says_so() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir(folder.path().join("kept")).expect("a folder");
+    std::fs::write(folder.path().join("kept/letter.txt"), "x").expect("a file");
+    let server = start(folder.path(), &[]);
+    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    let run = ended(&server);
+    assert!(run["status"] == "failed" && run["error"].as_str().is_some_and(|why| why.contains("letter.txt")), "{run}");
+}
+
+#[test]
+fn whoever_hangs_up_on_a_stream_leaves_room_for_the_next() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=2*sleep(300)")]);
+    put(&server, 1);
+    let mut connection = server.connect();
+    let request = b"GET /v1/admin/snapshots/stream HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    std::io::Write::write_all(&mut connection, request).expect("it is sent");
+    let mut first = [0; 15];
+    connection.read_exact(&mut first).expect("an answer");
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    drop(connection);
+    // So little is sent that the service may have been done before it noticed.
+    assert_ne!(ended(&server)["status"], "canceled");
+    let whole =
+        server.exchange(b"GET /v1/admin/snapshots/stream HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    assert!(whole.starts_with("HTTP/1.1 200") && whole.contains("application/octet-stream"), "{whole}");
+    assert!(whole.contains("doppel snapshot stream 1\n"), "{whole}");
+    assert_eq!(ended(&server)["status"], "succeeded");
+}
+
+#[test]
+fn the_service_takes_one_by_itself_when_it_is_due_and_keeps_so_many() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let schedule = [("DOPPEL_SNAPSHOTS__EVERY_HOURS", "24"), ("DOPPEL_SNAPSHOTS__KEEP", "2")];
+    let server = start(folder.path(), &schedule);
+    let first = ended(&server);
+    assert_eq!(first["status"], "succeeded", "there was none, so it was due: {first}");
+    for _ in 0..2 {
+        assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+        assert_eq!(ended(&server)["status"], "succeeded");
+    }
+    let items = listed(&server)["items"].take();
+    assert_eq!(items.as_array().map(Vec::len), Some(2), "{items}");
+    assert!(
+        items.as_array().expect("a list").iter().all(|item| item["id"] != first["id"]),
+        "the oldest is gone: {items}"
+    );
+}

@@ -1,0 +1,279 @@
+//! A snapshot taken while eight writers write holds one moment: everything acknowledged before it was begun, nothing sent after it was
+//! answered, and of each writer's changes the first so many. Restored it opens, and the doctor finds nothing.
+//!
+//! Writers put, replace and delete records of related texts and decide about pairs. Snapshots are taken at a fixed pace, into a
+//! directory and as streams by turns. Afterwards each is restored and compared with the log of acknowledged writes.
+//!
+//! `DOPPEL_TEST_SNAPSHOTS` sets their number and `DOPPEL_TEST_SNAPSHOTS_EVERY_MS` the pace (12 and 5,000 for acceptance),
+//! `DOPPEL_TEST_SEED` repeats a run.
+
+#![allow(clippy::print_stdout, reason = "a test says what size and seed it ran with")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{Rng, TestServer, run, setting};
+use serde_json::{Value, json};
+
+const WRITERS: usize = 8;
+/// Ids of each writer.
+const IDS: u64 = 60;
+/// Longest time for a snapshot to be taken.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A change that a writer made: what is under the id from then on, and between which ticks of the common clock it was called and answered.
+#[derive(Clone, Debug)]
+struct Write {
+    id: String,
+    row: Option<Value>,
+    called: u64,
+    answered: u64,
+}
+
+/// A snapshot, and between which ticks its moment is.
+#[derive(Debug)]
+struct Taken {
+    at: PathBuf,
+    id: Option<String>,
+    asked: u64,
+    answered: u64,
+}
+
+/// A clock that everybody shares.
+#[derive(Default)]
+struct Clock(AtomicU64);
+
+impl Clock {
+    fn tick(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn each_snapshot_under_eight_writers_is_one_moment_and_restores_to_it() {
+    let (count, every) = (setting("DOPPEL_TEST_SNAPSHOTS", 3), setting("DOPPEL_TEST_SNAPSHOTS_EVERY_MS", 300));
+    let seed = setting("DOPPEL_TEST_SEED", 20_261_124);
+    println!("{count} snapshots, one every {every} ms, seed {seed}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let dir = kept.to_str().expect("a path").to_owned();
+    let server = TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", &dir)]);
+    let (clock, stop) = (Clock::default(), AtomicBool::new(false));
+    let (logs, taken) = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (server, clock, stop) = (&server, &clock, &stop);
+                scope.spawn(move || write(server, clock, stop, writer, seed))
+            })
+            .collect();
+        let taken: Vec<Taken> = (0..count)
+            .map(|number| {
+                std::thread::sleep(Duration::from_millis(every));
+                match number % 3 {
+                    2 => stream(&server, &clock, folder.path(), number),
+                    _ => keep(&server, &clock, &kept),
+                }
+            })
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        let logs: Vec<Vec<Write>> = writers.into_iter().map(|writer| writer.join().expect("no writer fails")).collect();
+        (logs, taken)
+    });
+    server.stop();
+    let verified = run(&["snapshot", "verify", &dir], &[]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    for (number, snapshot) in taken.iter().enumerate() {
+        let to = folder.path().join(format!("restored-{number}"));
+        restore(snapshot, &to);
+        compare(&to, snapshot, &logs);
+        std::fs::remove_dir_all(&to).expect("it can be removed");
+    }
+    let writes: usize = logs.iter().map(Vec::len).sum();
+    println!("{writes} acknowledged writes, {} snapshots", taken.len());
+    assert!(writes > 50, "only {writes} writes were acknowledged: this proves nothing");
+}
+
+/// Puts, replaces and deletes under ids of its own, one after the other.
+fn write(server: &TestServer, clock: &Clock, stop: &AtomicBool, writer: usize, seed: u64) -> Vec<Write> {
+    let mut random = Rng::new(seed ^ writer as u64);
+    let mut log: Vec<Write> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let id = format!("w{writer}-{}", random.below(IDS));
+        let row = (random.below(6) > 0).then(|| row(&mut random));
+        let path = format!("/v1/collections/letters/records/{id}");
+        let called = clock.tick();
+        let answer = match &row {
+            Some(row) => server.send("PUT", &path, row),
+            None => server.send("DELETE", &path, &Value::Null),
+        };
+        let fine = matches!(answer.status, 200 | 201 | 204) || row.is_none() && answer.status == 404;
+        assert!(fine, "{path}: {} {}", answer.status, answer.text);
+        log.push(Write { id, row, called, answered: clock.tick() });
+        if let Some(last) = log.len().checked_sub(2).map(|last| log[last].id.clone())
+            && random.below(10) == 0
+        {
+            let pair = format!("/v1/collections/letters/decisions/{}/{last}", log[log.len() - 1].id);
+            // One of them may be gone, or both are one.
+            server.send("PUT", &pair, &json!({ "judgement": "not_same", "by": "a test" }));
+        }
+    }
+    log
+}
+
+/// A made-up complaint out of few enough parts that many records match one another.
+fn row(random: &mut Rng) -> Value {
+    let place = ["城东", "城西", "河口", "新桥", "石门", "柳林"][random.below(6) as usize];
+    let what = [
+        "公交站台的顶棚破了,下雨天乘客没有地方躲,盼望修补",
+        "河边栏杆断了一截,孩子经常在那里玩耍,十分危险",
+        "菜市场门口占道经营,早上车辆无法通行,请求整治",
+    ][random.below(3) as usize];
+    json!({ "title": format!("{place}来信"), "content": format!("{place}片区{what}。第{}次反映。", random.below(1_000_000)) })
+}
+
+/// Takes a snapshot into the directory.
+fn keep(server: &TestServer, clock: &Clock, kept: &Path) -> Taken {
+    let asked = clock.tick();
+    let begun = server.send("POST", "/v1/admin/snapshots", &Value::Null);
+    let answered = clock.tick();
+    assert_eq!(begun.status, 202, "{}", begun.text);
+    let given_up = Instant::now() + PATIENCE;
+    loop {
+        let run = server.send("GET", "/v1/admin/snapshots", &Value::Null).json()["run"].take();
+        match run["status"].as_str() {
+            Some("succeeded") => {
+                let id = run["id"].as_str().map(ToOwned::to_owned);
+                return Taken { at: kept.to_owned(), id, asked, answered };
+            }
+            Some("processing") => assert!(Instant::now() < given_up, "{run}"),
+            _ => panic!("{run}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Takes a snapshot as a file.
+fn stream(server: &TestServer, clock: &Clock, folder: &Path, number: u64) -> Taken {
+    let at = folder.join(format!("{number}.snapshot"));
+    let asked = clock.tick();
+    let created = run(&["snapshot", "create", "--from", server.url(), "--out", at.to_str().expect("a path")], &[]);
+    let answered = clock.tick();
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    Taken { at, id: None, asked, answered }
+}
+
+fn restore(snapshot: &Taken, to: &Path) {
+    let mut arguments = vec!["snapshot", "restore", snapshot.at.to_str().expect("a path")];
+    arguments.extend(["--data", to.to_str().expect("a path")]);
+    arguments.extend(snapshot.id.iter().flat_map(|id| ["--id", id]));
+    let restored = run(&arguments, &[]);
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    let doctor = run(&["doctor", "--data", to.to_str().expect("a path")], &[]);
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert!(doctor.status.success() && said.contains(" 0 faults"), "{said}");
+}
+
+/// Compares what was restored with what each writer had done by then.
+fn compare(restored: &Path, snapshot: &Taken, logs: &[Vec<Write>]) {
+    let server = TestServer::start_in(restored);
+    let mut stored = list(&server);
+    for (writer, log) in logs.iter().enumerate() {
+        let held: BTreeMap<String, Value> = {
+            let prefix = format!("w{writer}-");
+            let ids: Vec<String> = stored.keys().filter(|id| id.starts_with(&prefix)).cloned().collect();
+            ids.into_iter().filter_map(|id| stored.remove_entry(&id)).collect()
+        };
+        // What was answered before is in it, what was called after it is not; of one under way then, either.
+        let least = log.iter().take_while(|write| write.answered < snapshot.asked).count();
+        let most = log.iter().take_while(|write| write.called < snapshot.answered).count();
+        let fits = (least..=most).any(|count| state(&log[..count]) == held);
+        assert!(fits, "{snapshot:?}: writer {writer} had done {least} to {most} of {} changes", log.len());
+    }
+    assert!(stored.is_empty(), "never written: {:?}", stored.keys().collect::<Vec<_>>());
+}
+
+/// What is there after these changes.
+fn state(log: &[Write]) -> BTreeMap<String, Value> {
+    let mut state = BTreeMap::new();
+    for Write { id, row, .. } in log {
+        match row {
+            Some(row) => state.insert(id.clone(), row.clone()),
+            None => state.remove(id),
+        };
+    }
+    state
+}
+
+fn list(server: &TestServer) -> BTreeMap<String, Value> {
+    let (mut stored, mut next) = (BTreeMap::new(), String::new());
+    loop {
+        let page = server.send("GET", &format!("/v1/collections/letters/records?limit=1000{next}"), &Value::Null);
+        if page.status == 404 {
+            return stored;
+        }
+        let page = page.json();
+        for item in page["items"].as_array().expect("a list") {
+            stored.insert(item["id"].as_str().expect("an id").to_owned(), item["row"].clone());
+        }
+        match page["next"].as_str() {
+            Some(cursor) => next = format!("&cursor={cursor}"),
+            None => return stored,
+        }
+    }
+}
+
+#[test]
+fn a_service_killed_while_it_takes_a_snapshot_leaves_the_earlier_ones_whole_and_none_half_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let dir = kept.to_str().expect("a path").to_owned();
+    let clock = Clock::default();
+    let start = |failpoints: &str| {
+        TestServer::start_with(&data, &[], &[("DOPPEL_SNAPSHOTS__DIR", &*dir), ("FAILPOINTS", failpoints)])
+    };
+    let server = start("");
+    let mut random = Rng::new(setting("DOPPEL_TEST_SEED", 20_261_124));
+    let put = |server: &TestServer, random: &mut Rng| {
+        for number in 0..20 {
+            let path = format!("/v1/collections/letters/records/{number}");
+            assert!(server.send("PUT", &path, &row(random)).status < 300);
+        }
+    };
+    put(&server, &mut random);
+    let first = keep(&server, &clock, &kept);
+    let before = list(&server);
+    server.stop();
+    for point in [
+        "snapshot::chunk=1*off->sleep(60000)",
+        "snapshot::chunk=3*off->sleep(60000)",
+        "snapshot::manifest=sleep(60000)",
+    ] {
+        let server = start(point);
+        put(&server, &mut random);
+        assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+        // It comes as far as the failpoint or not: it does not end.
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 409, "there is one");
+        server.kill();
+        let listed = run(&["snapshot", "list", &dir], &[]);
+        assert_eq!(String::from_utf8_lossy(&listed.stdout).lines().count(), 2, "the heads and the first one");
+        let verified = run(&["snapshot", "verify", &dir], &[]);
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    }
+    let to = folder.path().join("restored");
+    restore(&first, &to);
+    let restored = TestServer::start_in(&to);
+    assert_eq!(list(&restored), before);
+    restored.stop();
+    // What the killed ones left is used, or removed.
+    let server = start("");
+    keep(&server, &clock, &kept);
+    server.stop();
+    let pruned = run(&["snapshot", "prune", &dir, "--keep", "1"], &[]);
+    assert!(pruned.status.success(), "{}", String::from_utf8_lossy(&pruned.stderr));
+    let verified = run(&["snapshot", "verify", &dir], &[]);
+    let said = String::from_utf8_lossy(&verified.stdout);
+    assert!(verified.status.success() && said.lines().count() == 1, "{said}");
+}
