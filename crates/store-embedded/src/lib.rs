@@ -54,6 +54,7 @@ mod health;
 mod inspect;
 mod journal;
 mod judging;
+mod key_ring;
 mod keys;
 mod keyspaces;
 mod layout;
