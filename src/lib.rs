@@ -11,4 +11,5 @@ pub mod config;
 pub mod console;
 pub mod http;
 pub mod observe;
+pub mod reload;
 pub mod shutdown;

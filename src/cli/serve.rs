@@ -10,10 +10,13 @@ use anyhow::Context;
 
 use crate::cli::store;
 use crate::config::{self, Config, Flags, StoreKind};
+use crate::http::follow_keys;
 use crate::http::server;
 use crate::http::state::App;
+use crate::http::tls::Certificates;
 use crate::observe;
-use crate::shutdown::{Shutdown, Signals};
+use crate::reload::Reload;
+use crate::shutdown::{HangUps, Shutdown, Signals};
 use doppel_engine::{Engine, Options};
 use doppel_search::service::{self, SearchService};
 use tempfile::TempDir;
@@ -49,7 +52,12 @@ const PREDECESSOR_GONE: Duration = Duration::from_secs(3);
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&args.flags())?.config;
-    observe::start_logging(&config.log)?;
+    let certificates = Certificates::open(&config.server.tls)?;
+    let level = observe::start_logging(&config.log)?;
+    certificates
+        .iter()
+        .flat_map(|certificates| certificates.warnings())
+        .for_each(|warning| tracing::warn!("{warning}"));
     let metrics = observe::start_metrics()?;
     // Bound before the store is opened: opening may take a minute, and a taken address should be said at once.
     let listen = config.server.listen;
@@ -82,16 +90,31 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let (engine, keep) = (engine.clone(), config.collections.changes_kept);
         async move { engine.forget_changes(keep).await }
     });
-    let app =
-        App::new(engine.clone(), search.as_ref().map(|(search, _)| search.clone()), &config, shutdown.clone(), metrics);
+    let app = App::new(
+        engine.clone(),
+        search.as_ref().map(|(search, _)| search.clone()),
+        &config,
+        shutdown.clone(),
+        metrics,
+        certificates.clone(),
+    );
+    let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
-        let signals = Signals::new().context("cannot receive signals")?;
+        let (signals, hang_ups) = signals().context("cannot receive signals")?;
+        // Nobody is let in before it is known who may.
+        app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
+        let keys = tokio::spawn(follow_keys::follow(app.clone()));
+        let reloading = tokio::spawn(reload.on_signals(hang_ups, shutdown.clone()));
+        let renewing = certificates.map(|certificates| tokio::spawn(certificates.follow()));
         let signals = tokio::spawn(async move { shutdown.on_signal(signals, grace).await });
         say_listening(&listener, &config)?;
         let served = server::serve(app, listener, &config).await.context("serving");
         signals.abort();
+        reloading.abort();
+        renewing.inspect(|renewing| renewing.abort());
+        keys.await.context("following the keys of callers")?;
         // Let go of at its last checkpoint; whoever comes next goes on.
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
@@ -105,6 +128,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     })?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// SIGHUP apart from those that stop the service.
+fn signals() -> std::io::Result<(Signals, HangUps)> {
+    Ok((Signals::without_hang_up()?, HangUps::new()?))
 }
 
 /// What answers searches, and the folder that is removed at the end where it is a temporary one.
@@ -149,6 +177,7 @@ fn say_listening(listener: &TcpListener, config: &Config) -> anyhow::Result<()> 
         0 => "open to everyone on this machine".to_owned(),
         count => format!("{count} key(s)"),
     };
-    println!("listening on http://{address} (data in {}, {keys}, docs at /docs)", store::place(&config.store));
+    let scheme = if config.server.tls.is_on() { "https" } else { "http" };
+    println!("listening on {scheme}://{address} (data in {}, {keys}, docs at /docs)", store::place(&config.store));
     Ok(())
 }

@@ -24,7 +24,8 @@ async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_model_keeps_the_promises() {
-    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, KEYS]).await;
+    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, KEYS])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

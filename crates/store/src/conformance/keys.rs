@@ -58,7 +58,8 @@ pub(super) async fn of_changes_of_the_keys_at_once_exactly_one_is_made(store: Sh
     for _ in 0..5 {
         let before = ring(&store).await;
         let callers = (0..8).map(|caller| {
-            let (store, ring) = (Arc::clone(&store), KeyRing { keys: vec![key(&format!("k{caller}"))], ..before.clone() });
+            let (store, ring) =
+                (Arc::clone(&store), KeyRing { keys: vec![key(&format!("k{caller}"))], ..before.clone() });
             tokio::spawn(async move { store.put_key_ring(ring).await.expect("an answer") })
         });
         let mut stored = Vec::new();
