@@ -114,7 +114,7 @@ fn describe() {
     );
     describe_gauge!(
         "doppel_tls_certificate_expires_in_seconds",
-        "seconds until the certificate in force expires, below 0 when it has; only where the service speaks TLS"
+        "seconds until the certificate in force expires, below 0 when it has; infinite where the service speaks no TLS"
     );
     describe_counter!(
         "doppel_tls_certificates_read_total",
@@ -159,6 +159,8 @@ fn begin_at_zero() {
     for gauge in ["doppel_http_requests_in_flight", "doppel_http_requests_waiting"] {
         metrics::gauge!(gauge).set(0.0);
     }
+    // Until there is a certificate.
+    metrics::gauge!("doppel_tls_certificate_expires_in_seconds").set(f64::INFINITY);
 }
 
 /// Sets the gauges of the process, where the system tells (Linux).

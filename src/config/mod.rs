@@ -223,9 +223,8 @@ fn check(config: &Config) -> Result<(), String> {
 pub fn check_open_address(listen: SocketAddr, auth: &Auth) -> Result<(), String> {
     if !listen.ip().is_loopback() && auth.keys.is_empty() {
         return Err(format!(
-            "server.listen {} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
-             every record; configure keys (doppel config new-key makes one) or listen on 127.0.0.1",
-            listen
+            "server.listen {listen} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
+             every record; configure keys (doppel config new-key makes one) or listen on 127.0.0.1"
         ));
     }
     Ok(())

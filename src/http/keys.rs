@@ -92,12 +92,10 @@ impl Key {
     /// A key that was made while the service ran. What of it this version does not know opens nothing.
     fn managed(key: &ManagedKey, before: Option<&Self>) -> Option<Self> {
         let hash = decode(&key.sha256)?;
-        let expires = match &key.expires_at {
-            None => None,
-            Some(at) => {
-                Some(at.parse::<jiff::Timestamp>().ok().map_or(0, |at| u64::try_from(at.as_microsecond()).unwrap_or(0)))
-            }
-        };
+        // One that cannot be read has expired.
+        let micros =
+            |at: &String| at.parse::<jiff::Timestamp>().map_or(0, |at| u64::try_from(at.as_microsecond()).unwrap_or(0));
+        let expires = key.expires_at.as_ref().map(micros);
         let used = before.filter(|before| before.hash == hash).and_then(|before| before.used.clone());
         Some(Self {
             name: key.name.as_str().into(),
