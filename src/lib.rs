@@ -12,6 +12,7 @@ pub mod console;
 pub mod http;
 mod notify;
 pub mod observe;
+pub mod reload;
 pub mod shutdown;
 pub mod snapshots;
 pub mod traces;

@@ -15,20 +15,49 @@ const LATENCY_BUCKETS: [f64; 14] =
 /// Upper bounds of the histogram of stages, in seconds: reading a letter takes some microseconds, a disk that is in trouble seconds. Few,
 /// since each collection has them for each stage.
 const STAGE_BUCKETS: [f64; 11] = [0.000_016, 0.000_064, 0.000_25, 0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 5.0, 30.0];
+/// What changes the level of the log that runs.
+pub struct LogLevel(Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>);
+
+impl LogLevel {
+    /// Logs this from now on.
+    ///
+    /// # Errors
+    /// When it is no level.
+    pub fn set(&self, level: &str) -> anyhow::Result<()> {
+        self.0(filter(level)?)
+    }
+}
+
+fn filter(level: &str) -> anyhow::Result<EnvFilter> {
+    level.parse().with_context(|| format!("log.level {level:?}"))
+}
 
 /// Starts logging.
 ///
 /// # Errors
 /// When the filter cannot be read or logging runs already.
-pub fn start_logging(log: &Log) -> anyhow::Result<()> {
+pub fn start_logging(log: &Log) -> anyhow::Result<LogLevel> {
     let Log { format, level, requests: _, otlp_endpoint: _, otlp_share: _ } = log;
-    let filter: EnvFilter = level.parse().with_context(|| format!("log.level {level:?}"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
+    let builder = tracing_subscriber::fmt().with_env_filter(filter(level)?).with_writer(std::io::stderr);
+    // Of each format the level has a type of its own.
+    let (started, level) = match format {
+        LogFormat::Text => {
+            let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            let builder = builder.with_ansi(ansi).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let level: Box<dyn Fn(EnvFilter) -> _ + Send + Sync> = Box::new(move |filter| Ok(handle.reload(filter)?));
+            (builder.try_init(), level)
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_current_span(false).with_span_list(false);
+            let builder = builder.with_filter_reloading();
+            let handle = builder.reload_handle();
+            let level: Box<dyn Fn(EnvFilter) -> _ + Send + Sync> = Box::new(move |filter| Ok(handle.reload(filter)?));
+            (builder.try_init(), level)
+        }
     };
-    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))?;
+    Ok(LogLevel(level))
 }
 
 /// Installs the recorder of metrics, once per process, and returns where to read them.
@@ -93,6 +122,19 @@ fn describe() {
         "doppel_search_behind",
         "changes that the search indexes have not reached, of all collections together"
     );
+    describe_gauge!(
+        "doppel_tls_certificate_expires_in_seconds",
+        "seconds until the certificate in force expires, below 0 when it has; infinite where the service speaks no TLS"
+    );
+    describe_counter!(
+        "doppel_tls_certificates_read_total",
+        "certificates read while serving, by result (loaded, refused)"
+    );
+    describe_counter!(
+        "doppel_tls_handshakes_failed_total",
+        "connections that got no further than the handshake, by reason (timeout, plain_http, client_certificate, handshake)"
+    );
+    describe_counter!("doppel_reloads_total", "configurations read again (SIGHUP), by result (loaded, refused)");
     describe_gauge!("process_resident_memory_bytes", "resident memory");
     describe_gauge!("process_open_fds", "open file descriptors");
     describe_gauge!("process_max_fds", "most file descriptors that may be open");
@@ -101,7 +143,7 @@ fn describe() {
 /// Shows counters, and what stands at zero, before there is anything to count: a series that begins at 1 has not risen for Prometheus, so that no alert
 /// on its increase would see the first event.
 fn begin_at_zero() {
-    const LABELLED: [(&str, &str, &[&str]); 7] = [
+    const LABELLED: [(&str, &str, &[&str]); 10] = [
         (
             "doppel_http_requests_rejected_total",
             "reason",
@@ -114,6 +156,9 @@ fn begin_at_zero() {
             "code",
             &["disk_full", "store_unavailable", "outcome_unknown", "generation_changed", "internal"],
         ),
+        ("doppel_reloads_total", "result", &["loaded", "refused"]),
+        ("doppel_tls_certificates_read_total", "result", &["loaded", "refused"]),
+        ("doppel_tls_handshakes_failed_total", "reason", &["timeout", "plain_http", "client_certificate", "handshake"]),
         ("doppel_candidates_total", "result", &["dismissed", "refused", "accepted"]),
         ("doppel_erased_records_total", "reason", &["identity", "age", "retention"]),
         ("doppel_snapshots_total", "status", &["succeeded", "failed", "canceled"]),
@@ -125,6 +170,8 @@ fn begin_at_zero() {
     for gauge in ["doppel_http_requests_in_flight", "doppel_http_requests_waiting"] {
         metrics::gauge!(gauge).set(0.0);
     }
+    // Until there is a certificate.
+    metrics::gauge!("doppel_tls_certificate_expires_in_seconds").set(f64::INFINITY);
 }
 
 /// Sets the gauges of the process, where the system tells (Linux).

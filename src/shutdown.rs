@@ -1,8 +1,10 @@
 //! Stopping: a signal, a grace in which readiness is withdrawn, a drain, the end.
 //!
-//! The first SIGTERM, SIGINT or SIGHUP begins an orderly stop; a second one exits at once with status 130. Nothing acknowledged is
-//! lost either way, because an answer is only given for what is durable.
+//! The first SIGTERM or SIGINT begins an orderly stop; a second one exits at once with status 130. Nothing acknowledged is
+//! lost either way, because an answer is only given for what is durable. SIGHUP stops commands as SIGTERM does; the service takes it
+//! apart ([`HangUps`]) and reads its configuration again.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +26,7 @@ pub enum Phase {
 /// Tells how far the stop has come, and lets others wait for it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
+    asked: CancellationToken,
     grace: CancellationToken,
     draining: CancellationToken,
 }
@@ -64,9 +67,17 @@ impl Shutdown {
         self.draining.clone()
     }
 
+    /// Asks for an orderly stop, as a signal does.
+    pub fn ask(&self) {
+        self.asked.cancel();
+    }
+
     /// Waits for a signal, then walks through the phases, staying `grace` in the first. A second signal exits.
     pub async fn on_signal(&self, mut signals: Signals, grace: Duration) {
-        signals.next().await;
+        tokio::select! {
+            () = signals.next() => {}
+            () = self.asked.cancelled() => {}
+        }
         tracing::info!(grace_ms = grace.as_millis() as u64, "stopping; a second signal exits at once");
         self.enter(Phase::Grace);
         tokio::spawn(async move {
@@ -114,8 +125,46 @@ fn on_signals(wait: impl FnOnce(Runtime, Signals) + Send + 'static) -> std::io::
     std::thread::Builder::new().name("signals".into()).spawn(move || wait(runtime, signals)).map(drop)
 }
 
-/// SIGTERM, SIGINT and, unless it is ignored (`nohup`), SIGHUP, received from the moment this is made on: before that, they end the
-/// process at once.
+/// SIGHUP, received apart.
+pub struct HangUps {
+    signal: Option<tokio::signal::unix::Signal>,
+    had_terminal: bool,
+}
+
+impl HangUps {
+    /// Begins to receive it, within a runtime; where it is ignored (`nohup`) it stays so.
+    ///
+    /// # Errors
+    /// When signals cannot be received.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { signal: hang_up()?, had_terminal: std::io::stderr().is_terminal() })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        received(self.signal.as_mut()).await;
+    }
+
+    /// Whether the service was started from a terminal that is not there any more: closing it sends SIGHUP, too.
+    pub fn terminal_is_gone(&self) -> bool {
+        self.had_terminal && !std::io::stderr().is_terminal()
+    }
+}
+
+fn hang_up() -> std::io::Result<Option<tokio::signal::unix::Signal>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    if hang_up_is_ignored() { Ok(None) } else { signal(SignalKind::hangup()).map(Some) }
+}
+
+async fn received(signal: Option<&mut tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// SIGTERM, SIGINT and, unless it is ignored (`nohup`) or received apart, SIGHUP, received from the moment this is made on: before
+/// that, they end the process at once.
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -128,24 +177,24 @@ impl Signals {
     /// # Errors
     /// When signals cannot be received.
     pub fn new() -> std::io::Result<Self> {
+        Ok(Self { hang_up: hang_up()?, ..Self::without_hang_up()? })
+    }
+
+    /// As [`Signals::new`], without SIGHUP.
+    ///
+    /// # Errors
+    /// As [`Signals::new`].
+    pub fn without_hang_up() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: if hang_up_is_ignored() { None } else { Some(signal(SignalKind::hangup())?) },
-        })
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, hang_up: None })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => (),
             _ = self.interrupt.recv() => (),
-            () = async {
-                match &mut self.hang_up {
-                    Some(hang_up) => drop(hang_up.recv().await),
-                    None => std::future::pending().await,
-                }
-            } => (),
+            () = received(self.hang_up.as_mut()) => (),
         }
     }
 }

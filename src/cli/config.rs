@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::cli::serve;
 use crate::config::auth::{self, Key, Scope};
 use crate::config::{self, print};
+use crate::http::tls::Certificates;
 
 /// Options of `doppel config`.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,7 +39,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = match args.command {
         Command::Print(flags) => print::print(&config::load(&flags.flags())?),
         Command::Check(flags) => {
-            config::load(&flags.flags())?;
+            let loaded = config::load(&flags.flags())?;
+            let certificates = Certificates::open(&loaded.config.server.tls)?;
+            for warning in certificates.iter().flat_map(|certificates| certificates.warnings()) {
+                tell(&format!("warning: {warning}"));
+            }
             "the configuration is fine\n".to_owned()
         }
         Command::NewKey { name, scopes } => {

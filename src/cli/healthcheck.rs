@@ -3,15 +3,24 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use reqwest::Url;
+use serde_json::Value;
+
+use crate::cli::client::{self, Fault, Identification, Trust};
+use crate::cli::usage;
+
 /// How long the service may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Options of `doppel healthcheck`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// What to ask
+    /// What to ask; on this machine a service that speaks TLS is asked by https whatever is written here, and its certificate is
+    /// looked at only with --ca: nothing is sent that is secret
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080/readyz")]
     pub url: String,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 /// Exits with 0 when the service answers 200.
@@ -20,9 +29,38 @@ pub struct Args {
 /// When it answers otherwise, or not at all.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
-    let answer = agent.new_agent().get(&args.url).call();
-    let answer = answer.map_err(|error| anyhow::anyhow!("{} does not answer: {error}", args.url))?;
-    anyhow::ensure!(answer.status() == 200, "{} answers {}", args.url, answer.status());
+    let mut url = client::parse_url(&args.url).map_err(|reason| usage(format!("--url {}: {reason}", args.url)))?;
+    let plain = url.scheme() == "http" && is_this_machine(&url);
+    let mut answer = match plain {
+        // What is for https counts when it turns out to be that.
+        true => ask(&url, &Trust::default())?,
+        false => ask(&url, &args.trust)?,
+    };
+    if plain && answer.1 && url.set_scheme("https").is_ok() {
+        answer = ask(&url, &args.trust)?;
+    }
+    anyhow::ensure!(answer.0 == 200, "{url} answers {}", answer.0);
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host_str().map(|host| host.trim_start_matches('[').trim_end_matches(']')) {
+        Some("localhost") => true,
+        Some(host) => host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback()),
+        None => false,
+    }
+}
+
+/// The status of the answer, and whether it says that the port speaks TLS.
+fn ask(url: &Url, trust: &Trust) -> anyhow::Result<(u16, bool)> {
+    let who = if is_this_machine(url) { Identification::Waived } else { Identification::Required };
+    let request = client::client(url, None, trust, who)?.get(url.clone()).timeout(TIMEOUT);
+    let answer = client::runtime()?.block_on(client::exchange(request));
+    let (status, body) = answer.map_err(|fault| match fault {
+        Fault::Untrusted(why, remedy) => anyhow::anyhow!("the certificate of {url} is not trusted: {why}; {remedy}"),
+        Fault::Unreached(why) | Fault::Broken(why) => anyhow::anyhow!("{url} does not answer: {why}"),
+    })?;
+    let code =
+        serde_json::from_slice::<Value>(&body).ok().and_then(|body| Some(body["code"].as_str()? == "tls_required"));
+    Ok((status, code.unwrap_or(false)))
 }

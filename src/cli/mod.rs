@@ -5,6 +5,7 @@
 //! everything else to standard error; files through [`output`].
 
 pub mod bench;
+pub mod client;
 mod columns;
 pub mod completions;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod eval;
 pub mod experiment;
 pub mod healthcheck;
 pub mod import;
+pub mod keys;
 pub mod man;
 pub mod migrate;
 pub mod openapi;
@@ -71,6 +73,8 @@ enum Command {
     Openapi(openapi::Args),
     /// Show and check the configuration, make keys
     Config(config::Args),
+    /// Make, list and revoke keys of a running service
+    Keys(keys::Args),
     /// Ask a running service whether it is ready
     Healthcheck(healthcheck::Args),
     /// Bring the schema of a MongoDB database up to date
@@ -102,6 +106,7 @@ impl Cli {
             Command::Reindex(args) => reindex::run(args),
             Command::Openapi(args) => openapi::run(args),
             Command::Config(args) => config::run(args),
+            Command::Keys(args) => keys::run(args),
             Command::Healthcheck(args) => healthcheck::run(args),
             Command::Migrate(args) => migrate::run(args),
             Command::Doctor(args) => doctor::run(args),

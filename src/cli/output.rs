@@ -29,6 +29,9 @@ const MAX_LINKS: usize = 40;
 /// What a new file may be used for, before the umask takes away from it.
 const MODE: u32 = 0o666;
 
+/// What one that holds a secret may be used for.
+const PRIVATE: u32 = 0o600;
+
 /// What a command reads and writes. Cheap to clone: all clones are one.
 #[derive(Clone)]
 pub(super) struct Outputs(Arc<Mutex<State>>);
@@ -145,12 +148,31 @@ impl Outputs {
         Ok(Output { outputs: self.clone(), path: path.to_owned(), part, writer })
     }
 
+    /// Begins a file that only its owner may read, and that is not there yet.
+    ///
+    /// # Errors
+    /// When it is there, or may not or cannot be written.
+    pub(super) fn create_private(&self, path: &Path) -> anyhow::Result<Output> {
+        self.check(path)?;
+        if path.symlink_metadata().is_ok() {
+            return Err(usage(format!("{} is there already; name a new file", path.display())));
+        }
+        let cannot = || format!("cannot write {}", path.display());
+        let (file, part) = self.begin_with(path, PRIVATE).with_context(cannot)?;
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(Output { outputs: self.clone(), path: path.to_owned(), part: Some(part), writer })
+    }
+
     fn begin(&self, path: &Path) -> std::io::Result<(File, Part)> {
+        self.begin_with(path, MODE)
+    }
+
+    fn begin_with(&self, path: &Path, mode: u32) -> std::io::Result<(File, Part)> {
         let to = real(path);
         let mut name = to.file_name().unwrap_or_default().to_owned();
         name.push(".");
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&name).suffix(".part").permissions(Permissions::from_mode(MODE));
+        builder.prefix(&name).suffix(".part").permissions(Permissions::from_mode(mode));
         let mut state = self.0.lock();
         let (file, at) = builder.tempfile_in(folder_of(&to))?.into_parts();
         // What only its owner may read stays so.

@@ -1,18 +1,16 @@
 //! `doppel reindex`: asks a running service to rebuild a collection's index, and follows it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::cli::key;
+use crate::cli::client::{Away, Calling, Service};
 use crate::cli::progress::Progress;
 use doppel_core::collection::{CollectionName, Preset};
 
-/// How long the service may take to answer one request.
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a followed task is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a service that does not answer is asked again: as long as it takes to start again with many records.
@@ -35,15 +33,11 @@ Exit codes: 0 done (or begun, without --follow), 1 failed or canceled, 2 wrong u
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The running service
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    to: String,
+    #[command(flatten)]
+    calling: Calling,
     /// Collection to rebuild
     #[arg(long, value_name = "C", value_parser = CollectionName::new)]
     collection: CollectionName,
-    /// File that holds the key (only for a service that has keys)
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
     /// New settings: a JSON file as for PUT /v1/collections/C [default: those the collection has]
     #[arg(long, value_name = "FILE", conflicts_with = "preset")]
     settings: Option<PathBuf>,
@@ -70,7 +64,7 @@ pub struct Args {
 /// When the service does not answer or refuses; when following, also when the task fails.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let service = Service::new(&args.to, args.key_file.as_deref())?;
+    let service = Service::open(&args.calling)?;
     let mut request = json!({ "collection": args.collection.as_str(), "activate": !args.no_activate });
     if let Some(settings) = settings(&args)? {
         request["settings"] = settings;
@@ -83,7 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let task = service.post("/v1/admin/reindex", &request)?;
     let id = task["id"].as_str().context("the service answers without a task")?.to_owned();
-    say(&format!("task {id} begun: {}/v1/tasks/{id}", service.url));
+    say(&format!("task {id} begun: {}/v1/tasks/{id}", service.url()));
     if !args.follow {
         return Ok(ExitCode::SUCCESS);
     }
@@ -134,66 +128,6 @@ fn show(task: &Value, progress: &Progress) {
     let rate = task["rate"].as_f64().unwrap_or(0.0);
     progress.total(total);
     progress.told(done, format!("{phase}: {done} of {total}, {rate:.0}/s{left}"));
-}
-
-/// The service does not answer.
-#[derive(Debug, thiserror::Error)]
-#[error("{0} does not answer: {1}")]
-struct Away(String, String);
-
-/// A running service.
-struct Service {
-    url: String,
-    agent: ureq::Agent,
-    authorization: Option<String>,
-}
-
-impl Service {
-    fn new(url: &str, key_file: Option<&Path>) -> anyhow::Result<Self> {
-        let agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
-        let authorization = key(key_file)?.map(|key| format!("Bearer {key}"));
-        Ok(Self { url: url.trim_end_matches('/').to_owned(), agent: agent.new_agent(), authorization })
-    }
-
-    fn get(&self, path: &str) -> anyhow::Result<Value> {
-        let mut request = self.agent.get(format!("{}{path}", self.url));
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        self.answer(request.call())
-    }
-
-    fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        let mut request = self.agent.post(format!("{}{path}", self.url));
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        self.answer(request.send_json(body))
-    }
-
-    fn answer(&self, answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> anyhow::Result<Value> {
-        let mut answer = answer.map_err(|error| Away(self.url.clone(), error.to_string()))?;
-        let status = answer.status().as_u16();
-        let foreign = || format!("what answers at {} (status {status}) is not doppel", self.url);
-        let body: Value = answer.body_mut().read_json().with_context(foreign)?;
-        match status {
-            200..300 => Ok(body),
-            503 => Err(Away(self.url.clone(), refusal(&body)).into()),
-            _ => bail!("{} refuses ({status}): {}", self.url, refusal(&body)),
-        }
-    }
-}
-
-/// What a problem says, with its places.
-fn refusal(body: &Value) -> String {
-    let places = body["errors"].as_array().map_or(&[][..], Vec::as_slice).iter();
-    let places =
-        places.filter_map(|error| Some(format!("{}: {}", error["pointer"].as_str()?, error["detail"].as_str()?)));
-    let places: Vec<String> = places.collect();
-    match places.is_empty() {
-        true => body["detail"].as_str().unwrap_or("no reason given").to_owned(),
-        false => places.join("; "),
-    }
 }
 
 #[expect(clippy::print_stderr, reason = "the command line's own voice")]

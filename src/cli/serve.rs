@@ -10,9 +10,12 @@ use anyhow::Context;
 
 use crate::cli::store;
 use crate::config::{self, Config, Flags, StoreKind};
+use crate::http::follow_keys;
 use crate::http::server;
 use crate::http::state::{App, Told};
-use crate::shutdown::{Phase, Shutdown, Signals};
+use crate::http::tls::Certificates;
+use crate::reload::Reload;
+use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
 use crate::traces::Traces;
 use crate::{notify, observe};
 use doppel_engine::{Engine, Options};
@@ -50,7 +53,12 @@ const PREDECESSOR_GONE: Duration = Duration::from_secs(3);
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = config::load(&args.flags())?.config;
-    observe::start_logging(&config.log)?;
+    let certificates = Certificates::open(&config.server.tls)?;
+    let level = observe::start_logging(&config.log)?;
+    certificates
+        .iter()
+        .flat_map(|certificates| certificates.warnings())
+        .for_each(|warning| tracing::warn!("{warning}"));
     let metrics = observe::start_metrics()?;
     // Bound before the store is opened: opening may take a minute, and a taken address should be said at once.
     let listen = config.server.listen;
@@ -84,15 +92,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let (engine, keep) = (engine.clone(), config.collections.changes_kept);
         async move { engine.forget_changes(keep).await }
     });
-    let told = Told { metrics, traces: traces.clone() };
-    let app =
-        App::new(engine.clone(), search.as_ref().map(|(search, _)| search.clone()), &config, shutdown.clone(), told);
+    let app = App::new(
+        engine.clone(),
+        search.as_ref().map(|(search, _)| search.clone()),
+        &config,
+        shutdown.clone(),
+        Told { metrics, traces: traces.clone() },
+        certificates.clone(),
+    );
     let snapshots = app.snapshots.clone();
     let scheduled = runtime.spawn(snapshots.clone().keep_schedule(shutdown.draining()));
+    let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
-        let signals = Signals::new().context("cannot receive signals")?;
+        let (signals, hang_ups) = signals().context("cannot receive signals")?;
+        // Nobody is let in before it is known who may.
+        app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
+        let keys = tokio::spawn(follow_keys::follow(app.clone()));
+        let reloading = tokio::spawn(reload.on_signals(hang_ups, shutdown.clone()));
+        let renewing = certificates.map(|certificates| tokio::spawn(certificates.follow()));
         let signals = tokio::spawn({
             let shutdown = shutdown.clone();
             async move { shutdown.on_signal(signals, grace).await }
@@ -106,6 +125,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let served = server::serve(app, listener, &config).await.context("serving");
         signals.abort();
         stopping.abort();
+        reloading.abort();
+        renewing.inspect(|renewing| renewing.abort());
+        keys.await.context("following the keys of callers")?;
         // Let go of at its last checkpoint; whoever comes next goes on.
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
@@ -122,6 +144,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     traces.stop();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// SIGHUP apart from those that stop the service.
+fn signals() -> std::io::Result<(Signals, HangUps)> {
+    Ok((Signals::without_hang_up()?, HangUps::new()?))
 }
 
 /// What answers searches, and the folder that is removed at the end where it is a temporary one.
@@ -166,6 +193,7 @@ fn say_listening(listener: &TcpListener, config: &Config) -> anyhow::Result<()> 
         0 => "open to everyone on this machine".to_owned(),
         count => format!("{count} key(s)"),
     };
-    println!("listening on http://{address} (data in {}, {keys}, docs at /docs)", store::place(&config.store));
+    let scheme = if config.server.tls.is_on() { "https" } else { "http" };
+    println!("listening on {scheme}://{address} (data in {}, {keys}, docs at /docs)", store::place(&config.store));
     Ok(())
 }

@@ -31,6 +31,11 @@ impl Scope {
             Self::Admin => "admin",
         }
     }
+
+    /// The scope of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Read, Self::Write, Self::Admin].into_iter().find(|scope| scope.as_str() == name)
+    }
 }
 
 /// `[[auth.keys]]`.
@@ -61,8 +66,7 @@ impl Auth {
     pub fn check(&self) -> Result<(), String> {
         for (index, Key { name, sha256, scopes }) in self.keys.iter().enumerate() {
             let at = format!("auth.keys[{index}]");
-            let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-            if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(plain) {
+            if !is_name(name) {
                 return Err(format!("{at}.name must be 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\""));
             }
             if self.keys[..index].iter().any(|earlier| earlier.name == *name) {
@@ -80,6 +84,12 @@ impl Auth {
         }
         Ok(())
     }
+}
+
+/// Whether a key may be called so.
+pub fn is_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain)
 }
 
 /// SHA-256 of a secret.

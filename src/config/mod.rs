@@ -14,6 +14,7 @@ pub mod print;
 mod search;
 pub mod snapshots;
 pub mod store;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub use log::{Log, LogFormat};
 pub use search::Search;
 pub use snapshots::Snapshots;
 pub use store::{Store, StoreKind};
+pub use tls::Tls;
 
 /// `[server]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +46,8 @@ pub struct Server {
     pub shutdown_grace_ms: u64,
     /// After that, how long requests under way may take to finish.
     pub shutdown_drain_ms: u64,
+    /// Whether it speaks TLS itself.
+    pub tls: Tls,
 }
 
 impl Default for Server {
@@ -53,6 +57,7 @@ impl Default for Server {
             origins: Vec::new(),
             shutdown_grace_ms: 500,
             shutdown_drain_ms: 30_000,
+            tls: Tls::default(),
         }
     }
 }
@@ -211,16 +216,25 @@ fn check(config: &Config) -> Result<(), String> {
     snapshots.check(store)?;
     log.check()?;
     search.check()?;
+    server.tls.check()?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {
         return Err(
             "server.origins: an origin is http:// or https://, a host and perhaps a port, nothing behind it".into()
         );
     }
-    if !server.listen.ip().is_loopback() && auth.keys.is_empty() {
+    check_open_address(server.listen, auth)
+}
+
+/// Refuses an address that others can reach where the configuration has no keys. Those that are made while the service runs do not
+/// count: somebody must have been let in to make them, and a service whose store is lost must not be open to everyone.
+///
+/// # Errors
+/// With the remedy.
+pub fn check_open_address(listen: SocketAddr, auth: &Auth) -> Result<(), String> {
+    if !listen.ip().is_loopback() && auth.keys.is_empty() {
         return Err(format!(
-            "server.listen {} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
-             every record; configure keys (doppel config new-key makes one) or listen on 127.0.0.1",
-            server.listen
+            "server.listen {listen} can be reached from other machines, and no keys are configured, so that anyone could read and delete \
+             every record; configure keys (doppel config new-key makes one) or listen on 127.0.0.1"
         ));
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use askama::Template;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -28,7 +28,7 @@ use crate::console::tokens::Token;
 use crate::console::visitor::{Facts, Visitor};
 use crate::console::words::Language;
 use crate::console::{Desk, is_ours};
-use crate::http::auth::ShownKey;
+use crate::http::auth::{ShownKey, check_reach};
 use crate::http::extract::{Media, body_of};
 use crate::http::observe::CallerSlot;
 use crate::http::problem::{self, Problem};
@@ -52,7 +52,7 @@ pub struct Browser(pub Token);
 /// The middleware around all pages.
 pub async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
     let Some(desk) = &app.console else { return next.run(request).await };
-    let secure = cookies::is_secure(request.headers());
+    let secure = app.tls.is_some() || cookies::is_secure(request.headers());
     let mut new = Vec::new();
     let mut response = match admit(&app, desk, request, &mut new).await {
         Ok((request, visitor)) => {
@@ -106,6 +106,7 @@ async fn admit(
     if !facts.is_open && facts.key.is_none() && request.uri().path() != SIGN_IN {
         return Err(Box::new(to_sign_in(&request)));
     }
+    let request = within_reach(request, &facts).await.map_err(problem)?;
     let mut request = match *request.method() == Method::POST {
         true => with_form(app, desk, &browser, request).await.map_err(problem)?,
         false => request,
@@ -114,6 +115,18 @@ async fn admit(
     request.extensions_mut().insert(Browser(browser));
     request.extensions_mut().insert(visitor.clone());
     Ok((request, visitor))
+}
+
+/// Refuses a page of a collection that the visitor's key is not for. Pages of no collection ask themselves.
+async fn within_reach(request: Request, facts: &Facts) -> Result<Request, Problem> {
+    let is_of_a_collection =
+        request.extensions().get::<MatchedPath>().is_some_and(|path| path.as_str().contains("{collection}"));
+    if !is_of_a_collection {
+        return Ok(request);
+    }
+    let (mut parts, body) = request.into_parts();
+    check_reach(&mut parts, &facts.reach).await?;
+    Ok(Request::from_parts(parts, body))
 }
 
 /// Whether a page of another site leads here: its request comes without our cookies.
@@ -137,12 +150,13 @@ fn once_more(request: &Request) -> Response {
 
 /// What is known of who asks, apart from the page.
 fn facts(app: &App, key: Option<ShownKey>, headers: &HeaderMap) -> Facts {
-    let signed_in = key.and_then(|key| Some((app.keys.scopes_of(&key)?.to_vec(), key.name)));
-    let (scopes, key) = signed_in.map_or((Vec::new(), None), |(scopes, name)| (scopes, Some(name)));
+    let signed_in = key.and_then(|key| Some((app.keys.rights_of(&key)?, key.name)));
+    let (key, (scopes, reach)) = signed_in.map_or_else(Default::default, |(rights, name)| (Some(name), rights));
     Facts {
         key,
         scopes,
-        is_open: !app.keys.are_configured(),
+        reach,
+        is_open: !app.keys.are_there(),
         language: language(headers),
         flash: cookies::get(headers, cookies::FLASH).and_then(|text| Flash::decode(&text)),
         name: cookies::get(headers, cookies::NAME).filter(|name| !name.trim().is_empty()),

@@ -1,7 +1,7 @@
 //! Who is signed in: a key shown once becomes a session, named by the browser's token.
 //!
 //! Promises: a session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after it was begun, when it is signed
-//! out, and when its key is not configured any more (see [`Keys::scopes_of`](crate::http::auth::Keys::scopes_of)). Every sign-in makes a
+//! out, and when its key is not configured any more (see [`Keys::rights_of`](crate::http::auth::Keys::scopes_of)). Every sign-in makes a
 //! token of its own: one that a browser had before is never a session. Sessions live in memory: a restart ends all, and of
 //! several instances each knows its own.
 
@@ -114,6 +114,7 @@ mod tests {
     use super::*;
     use crate::config::Auth;
     use crate::config::auth::{self, Scope};
+    use crate::http::auth::Reach;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -158,9 +159,9 @@ mod tests {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let token = sessions.sign_in(&before, &texts[0], now).unwrap().unwrap();
         let shown = sessions.key_of(&token, now).unwrap();
-        assert_eq!(before.scopes_of(&shown), Some(&[Scope::Read][..]));
+        assert_eq!(before.rights_of(&shown), Some((vec![Scope::Read], Reach::everything())));
         let (after, _) = keys(&["desk"]);
-        assert_eq!(after.scopes_of(&shown), None, "another key of that name");
+        assert_eq!(after.rights_of(&shown), None, "another key of that name");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use crate::config::auth::Scope;
 use crate::console::flash::Flash;
 use crate::console::words::{Language, Words};
-use crate::http::auth::{Admin, Needs, Read, Write};
+use crate::http::auth::{Admin, Needs, Reach, Read, Write};
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
@@ -31,6 +31,8 @@ pub struct Facts {
     pub is_open: bool,
     /// What they may do.
     pub scopes: Vec<Scope>,
+    /// For which collections.
+    pub reach: Reach,
     /// In which language.
     pub language: Language,
     /// The token in their forms.

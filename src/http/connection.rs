@@ -84,7 +84,12 @@ fn problem_instead_of(answer: &[u8]) -> Option<Vec<u8>> {
         }
         _ => (StatusCode::BAD_REQUEST, "malformed_request", "the request cannot be read as HTTP/1.1"),
     };
-    let body = serde_json::to_string(&Problem::new(status, code, detail).body("")).ok()?;
+    whole_answer(&Problem::new(status, code, detail))
+}
+
+/// A problem as the bytes of an answer that ends the connection: for what no request could be read of.
+pub fn whole_answer(problem: &Problem) -> Option<Vec<u8>> {
+    let (status, body) = (problem.status(), serde_json::to_string(&problem.body("")).ok()?);
     let head = format!(
         "HTTP/1.1 {} {}\r\ncontent-type: {MEDIA_TYPE}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         status.as_u16(),
@@ -128,7 +133,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        let this = self.get_mut();
+        // TLS says goodbye, which takes a client that reads.
+        let shut = Pin::new(&mut this.stream).poll_shutdown(cx);
+        this.bounded(cx, shut)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// The places. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EvictingPlaces {
-    most: usize,
+    most: Arc<AtomicUsize>,
     /// Oldest first.
     held: Arc<Mutex<VecDeque<CancellationToken>>>,
 }
@@ -18,7 +19,12 @@ pub struct EvictingPlaces {
 impl EvictingPlaces {
     /// At most so many.
     pub fn new(most: usize) -> Self {
-        Self { most, held: Arc::default() }
+        Self { most: Arc::new(most.into()), held: Arc::default() }
+    }
+
+    /// Changes how many. Of fewer, each that comes takes the oldest one's, so that those there are too many go on until they end.
+    pub fn set_most(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
     }
 
     /// A place; whether another was taken from its holder for it. A holder cancels the token to give the place back, and has lost it
@@ -27,7 +33,7 @@ impl EvictingPlaces {
         let (own, mut held) = (CancellationToken::new(), self.held.lock());
         // Those that were given back.
         held.retain(|place| !place.is_cancelled());
-        let oldest = if held.len() >= self.most { held.pop_front() } else { None };
+        let oldest = if held.len() >= self.most.load(Ordering::Relaxed) { held.pop_front() } else { None };
         if let Some(oldest) = &oldest {
             oldest.cancel();
         }

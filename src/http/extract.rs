@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 
+use crate::config::auth::{MAX_NAME_BYTES, is_name};
 use crate::http::body;
 use crate::http::observe::{CallerSlot, arrival, work_on};
 use crate::http::origin::check_body;
@@ -37,6 +38,10 @@ pub struct InGeneration(pub CollectionName, pub GenerationId);
 /// The task in the path.
 #[derive(Clone, Debug)]
 pub struct InTask(pub String);
+
+/// The name of a key in the path.
+#[derive(Clone, Debug)]
+pub struct InKey(pub String);
 
 async fn path(parts: &mut Parts, app: &App) -> Result<Vec<(String, String)>, Problem> {
     let path = Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
@@ -109,6 +114,19 @@ impl FromRequestParts<App> for InTask {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         Ok(Self(part(&path(parts, app).await?, "task").to_owned()))
+    }
+}
+
+impl FromRequestParts<App> for InKey {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let path = path(parts, app).await?;
+        let name = part(&path, "key");
+        if is_name(name) {
+            return Ok(Self(name.to_owned()));
+        }
+        let detail = format!("the name of a key is 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"");
+        Err(Problem::invalid(vec![Violation::new("/path/key", "invalid_name", detail)]))
     }
 }
 
@@ -199,7 +217,7 @@ impl FromRequest<App> for JsonBytes {
 pub async fn body_of(request: Request, app: &App, media: Media) -> Result<Bytes, Problem> {
     check_media(request.headers(), media)?;
     let headers = request.headers().clone();
-    let reading = body::read(request, app.limits.max_body_bytes, app.limits.body_timeout());
+    let reading = body::read(request, app.limits().max_body_bytes, app.limits().body_timeout());
     let bytes = arrival(app, reading).await?;
     check_body(&headers, bytes.len() as u64)?;
     work_on(app, bytes.len()).await?;

@@ -123,7 +123,7 @@ pub async fn arrival<T>(app: &App, arrives: impl Future<Output = Result<T, Probl
 
 /// A permit for a piece of a stream, of `bytes`, after those who wait already; also while the service drains, `None` after that.
 pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
-    let permit = Permit::new(app.permits.clone().acquire_owned().await.ok()?);
+    let permit = Permit::new(app.permits.enter(1).await?);
     let _ = permit.0.work.set(app.work_on(bytes).await?);
     Some(permit)
 }
@@ -133,7 +133,7 @@ pub async fn next_permit(app: App, bytes: usize) -> Option<Permit> {
 /// # Errors
 /// 503 when there are as many as may be.
 pub fn stream_place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
-    app.streams.clone().try_acquire_owned().map_err(|_| {
+    app.streams.try_enter().map_err(|_| {
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "too_many_streams").increment(1);
         let detail = "as many streams are open as may be (limits.max_streams); send it again when one has ended";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", detail)
@@ -174,7 +174,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     request.extensions_mut().insert(caller.clone());
     // Who asked before sending is not asked to send what nobody wants.
     if !request.headers().contains_key(header::EXPECT) {
-        let most = body::most_discarded(app.limits.max_body_bytes);
+        let most = body::most_discarded(app.limits().max_body_bytes);
         request = request.map(|body| linger::lingering(body, most));
     }
 
@@ -250,7 +250,8 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
         let detail = "an HTTP/1.1 request has a header host; send it";
         return Err(Problem::at(StatusCode::BAD_REQUEST, "missing_host", "", detail));
     }
-    app.origins.check(request.method(), request.uri(), request.headers())?;
+    let asked = (request.method(), request.uri(), request.headers());
+    app.origins.check(!app.keys.are_there(), asked)?;
     // Of a body without a length whoever reads it says so.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<Reserved>().is_some() && kind != Kind::Other {
@@ -266,8 +267,8 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
         check_accept(request.headers())?;
     }
     let deadline = match kind {
-        Kind::Upload => console::files::UPLOAD_TIME.max(app.limits.request_timeout()),
-        _ => app.limits.request_timeout(),
+        Kind::Upload => console::files::UPLOAD_TIME.max(app.limits().request_timeout()),
+        _ => app.limits().request_timeout(),
     };
     let in_time = tokio::time::timeout(deadline, async {
         let permit = permit(app).await?;
@@ -334,12 +335,12 @@ impl Drop for InFlight {
 
 /// Waits for a permit, unless too many wait already.
 async fn permit(app: &App) -> Result<Permit, Problem> {
-    match app.permits.clone().try_acquire_owned() {
+    match app.permits.try_enter() {
         Ok(permit) => return Ok(Permit::new(permit)),
         Err(TryAcquireError::Closed) => return Err(Problem::shutting_down()),
         Err(TryAcquireError::NoPermits) => (),
     }
-    if app.waiting.fetch_add(1, Ordering::Relaxed) >= app.limits.max_waiting {
+    if app.waiting.fetch_add(1, Ordering::Relaxed) >= app.limits().max_waiting {
         app.waiting.fetch_sub(1, Ordering::Relaxed);
         metrics::counter!("doppel_http_requests_rejected_total", "reason" => "overloaded").increment(1);
         let detail = "as many requests are waiting as may wait (limits.max_waiting); send it again in a moment";
@@ -348,7 +349,7 @@ async fn permit(app: &App) -> Result<Permit, Problem> {
     let waiting = metrics::gauge!("doppel_http_requests_waiting");
     waiting.increment(1.0);
     let _waiting = Waiting(app, waiting);
-    let permit = app.permits.clone().acquire_owned().await.map_err(|_| Problem::shutting_down())?;
+    let permit = app.permits.enter(1).await.ok_or_else(Problem::shutting_down)?;
     Ok(Permit::new(permit))
 }
 
@@ -416,7 +417,7 @@ fn note(app: &App, seen: &Seen<'_>) {
             stages: followed.take(),
         })
     });
-    if app.log_requests {
+    if app.log_requests.load(Ordering::Relaxed) {
         let (status, took_us, key) = (status.as_u16(), took.as_micros() as u64, caller.name());
         let trace_id = sent.as_deref().unwrap_or(&asked.trace_id);
         tracing::info!(method, route, status, took_us, request_id = &**request_id, trace_id, key, "request");

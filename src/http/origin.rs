@@ -26,25 +26,28 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// From where requests are taken.
 #[derive(Clone, Debug)]
 pub struct Origins {
-    /// Whether only this machine's own names are ours: nothing else says who asks.
-    loopback_only: bool,
     /// Origins besides our own whose pages may ask.
     also: Vec<String>,
 }
 
 impl Origins {
-    /// `loopback_only` without keys; `also` are origins besides our own (`https://desk.example`).
-    pub fn new(loopback_only: bool, also: &[String]) -> Self {
-        Self { loopback_only, also: also.to_vec() }
+    /// `also` are origins besides our own (`https://desk.example`).
+    pub fn new(also: &[String]) -> Self {
+        Self { also: also.to_vec() }
     }
 
-    /// Refuses what a page of another site sends, and without keys a foreign host name.
+    /// Refuses what a page of another site sends, and where there are no keys (`loopback_only`: nothing else says who asks) a foreign
+    /// host name.
     ///
     /// # Errors
     /// 403 `foreign_origin`, 421 `foreign_host`.
-    pub fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    pub fn check(
+        &self,
+        loopback_only: bool,
+        (method, uri, headers): (&Method, &Uri, &HeaderMap),
+    ) -> Result<(), Problem> {
         let host = host(uri, headers);
-        if self.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
+        if loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
             let detail = "without keys this service is asked as localhost or 127.0.0.1 only; configure keys ([auth]) to use \
                           another name";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail));
@@ -149,34 +152,34 @@ mod tests {
     use super::*;
 
     /// The code of the refusal of a request for `host`, empty where it is taken.
-    fn refusal(origins: &Origins, headers: &[(&'static str, &str)]) -> &'static str {
+    fn refusal(loopback_only: bool, origins: &Origins, headers: &[(&'static str, &str)]) -> &'static str {
         let pair = |(name, value): &(&'static str, &str)| {
             (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
         };
         let headers: HeaderMap = headers.iter().map(pair).collect();
         let uri = Uri::from_static("/v1/tasks");
-        origins.check(&Method::GET, &uri, &headers).map_or_else(|problem| problem.code(), |()| "")
+        origins.check(loopback_only, (&Method::GET, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
     fn without_keys_only_names_of_this_machine_are_taken() {
-        let open = Origins::new(true, &[]);
+        let open = Origins::new(&[]);
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.8.0.1", "[::1]:8080"] {
-            assert_eq!(refusal(&open, &[("host", host)]), "", "{host}");
+            assert_eq!(refusal(true, &open, &[("host", host)]), "", "{host}");
         }
         for host in ["attacker.example", "localhost.attacker.example", "10.0.0.1:8080", "[::2]", "a b", ""] {
-            assert_eq!(refusal(&open, &[("host", host)]), "foreign_host", "{host}");
-            assert_eq!(refusal(&Origins::new(false, &[]), &[("host", host)]), "", "{host}");
+            assert_eq!(refusal(true, &open, &[("host", host)]), "foreign_host", "{host}");
+            assert_eq!(refusal(false, &open, &[("host", host)]), "", "{host}");
         }
-        assert_eq!(refusal(&open, &[]), "", "no browser leaves it out");
+        assert_eq!(refusal(true, &open, &[]), "", "no browser leaves it out");
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
-        let rebound = open.check(&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers);
+        let rebound = open.check(true, (&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers));
         assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
     }
 
     #[test]
     fn pages_of_other_sites_are_refused_and_programs_are_not() {
-        let origins = Origins::new(false, &["https://desk.example".into()]);
+        let origins = Origins::new(&["https://desk.example".into()]);
         let host = ("host", "doppel.example:8080");
         let fine: [&[(&str, &str)]; 6] = [
             &[host],
@@ -187,7 +190,7 @@ mod tests {
             &[host, ("sec-fetch-site", "cross-site"), ("origin", "https://desk.example")],
         ];
         for headers in fine {
-            assert_eq!(refusal(&origins, headers), "", "{headers:?}");
+            assert_eq!(refusal(false, &origins, headers), "", "{headers:?}");
         }
         let foreign: [&[(&str, &str)]; 8] = [
             &[host, ("sec-fetch-site", "cross-site")],
@@ -200,7 +203,7 @@ mod tests {
             &[("origin", "http://doppel.example:8080")],
         ];
         for headers in foreign {
-            assert_eq!(refusal(&origins, headers), "foreign_origin", "{headers:?}");
+            assert_eq!(refusal(false, &origins, headers), "foreign_origin", "{headers:?}");
         }
     }
 
@@ -211,9 +214,9 @@ mod tests {
             let pairs = pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             pairs.into_iter().collect::<HeaderMap>()
         };
-        let origins = Origins::new(false, &[]);
+        let origins = Origins::new(&[]);
         let follows = |method: &Method, path: &'static str, (mode, dest)| {
-            origins.check(method, &Uri::from_static(path), &headers(mode, dest)).is_ok()
+            origins.check(false, (method, &Uri::from_static(path), &headers(mode, dest))).is_ok()
         };
         assert!(follows(&Method::GET, "/docs/", ("navigate", "document")));
         for (method, path, how) in [

@@ -292,6 +292,9 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::TooManyCollections(..) => {
                 Self::new(StatusCode::CONFLICT, "too_many_collections", detail)
             }
+            doppel_engine::Error::KeyExists(_) => Self::new(StatusCode::CONFLICT, "key_exists", detail),
+            doppel_engine::Error::UnknownKey(_) => Self::at(StatusCode::NOT_FOUND, "unknown_key", "/path/key", detail),
+            doppel_engine::Error::TooManyKeys => Self::new(StatusCode::CONFLICT, "too_many_keys", detail),
             doppel_engine::Error::RowsTooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "rows_too_large", detail),
             doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
             doppel_engine::Error::Store(error) => error.into(),

@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use crate::console;
 use crate::http::routes::{
-    admin, bulk, changes, collections, decisions, explain, generations, groups, lookup, operations, records, rows,
-    search, snapshots, statistics, tasks,
+    admin, bulk, changes, collections, decisions, explain, generations, groups, keys, lookup, operations, records,
+    rows, search, snapshots, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -48,6 +48,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(snapshots::list, snapshots::begin))
         .routes(routes!(snapshots::cancel))
         .routes(routes!(snapshots::stream))
+        .routes(routes!(keys::create, keys::list))
+        .routes(routes!(keys::revoke))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))

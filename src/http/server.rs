@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,19 +9,20 @@ use axum::Router;
 use axum::http::Request;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Limits};
+use crate::config::Config;
 use crate::http::connection::Connection;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::observe::Reserved;
 use crate::http::router;
 use crate::http::state::App;
+use crate::http::tls::{self, Stream};
 use crate::shutdown::Phase;
 
 /// Longest head of a request that is taken for certain: the longest record id, percent-encoded, with generous headers. One of twice
@@ -59,7 +59,7 @@ pub async fn serve(app: App, listener: TcpListener, config: &Config) -> io::Resu
             metrics.run_upkeep();
         }
     });
-    let mut connections = Connections::new(router::router(app.clone()), &config.limits);
+    let mut connections = Connections::new(app.clone());
     tokio::select! {
         () = connections.accept_from(&listener) => (),
         () = app.shutdown.reached(Phase::Draining) => (),
@@ -98,10 +98,8 @@ pub(super) async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
 
 /// The open connections, and the places that they take.
 struct Connections {
-    http: http1::Builder,
+    app: App,
     router: Router,
-    write_timeout: Duration,
-    free: Arc<Semaphore>,
     /// Of the connections beyond the limit.
     reserve: EvictingPlaces,
     /// Tells them to end after the request that is under way.
@@ -112,14 +110,10 @@ struct Connections {
 }
 
 impl Connections {
-    fn new(router: Router, limits: &Limits) -> Self {
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout()).max_buf_size(MAX_HEAD_BYTES);
+    fn new(app: App) -> Self {
         Self {
-            http,
-            router,
-            write_timeout: limits.write_timeout(),
-            free: Arc::new(Semaphore::new(limits.max_connections)),
+            router: router::router(app.clone()),
+            app,
             reserve: EvictingPlaces::new(RESERVE),
             graceful: GracefulShutdown::new(),
             cut: CancellationToken::new(),
@@ -138,13 +132,11 @@ impl Connections {
     fn serve(&self, stream: TcpStream) {
         let place = self.place();
         let service = Marked { service: self.router.clone(), reserved: matches!(place, Place::Reserved(_)) };
-        let stream = TokioIo::new(Connection::new(stream, self.write_timeout));
-        let served = self.graceful.watch(self.http.serve_connection(stream, TowerToHyperService::new(service)));
+        let served = serve_one(self.app.clone(), stream, TowerToHyperService::new(service), self.graceful.watcher());
         let cut = self.cut.clone();
         self.open.spawn(async move {
             tokio::select! {
-                // What went wrong is the client's, and was told to it if it can be told.
-                _ = served => (),
+                () = served => (),
                 () = cut.cancelled() => (),
                 () = place.lost() => (),
             }
@@ -153,7 +145,7 @@ impl Connections {
 
     /// A free place, or one among those beyond the limit.
     fn place(&self) -> Place {
-        if let Ok(free) = Arc::clone(&self.free).try_acquire_owned() {
+        if let Ok(free) = self.app.connections.try_enter() {
             return Place::Free(free);
         }
         let (place, evicted) = self.reserve.enter();
@@ -177,6 +169,31 @@ impl Connections {
         self.open.close();
         self.open.wait().await;
     }
+}
+
+/// Shakes hands, where this is TLS, and answers requests until the connection ends.
+async fn serve_one(app: App, stream: TcpStream, service: TowerToHyperService<Marked<Router>>, watcher: Watcher) {
+    // As they are when it is opened.
+    let limits = app.limits();
+    let stream = match &app.tls {
+        None => Stream::Plain(stream),
+        Some(certificates) => {
+            let within = limits.header_timeout().min(tls::HANDSHAKE);
+            let handshake = tokio::time::timeout(within, certificates.shake_hands(stream));
+            let shaken = tokio::select! {
+                shaken = handshake => shaken.inspect_err(|_| tls::failed("timeout")).ok().flatten(),
+                // Nothing was asked for yet.
+                () = app.shutdown.reached(Phase::Draining) => None,
+            };
+            let Some(stream) = shaken else { return };
+            stream
+        }
+    };
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout()).max_buf_size(MAX_HEAD_BYTES);
+    let stream = TokioIo::new(Connection::new(stream, limits.write_timeout()));
+    // What went wrong is the client's, and was told to it if it can be told.
+    let _ = watcher.watch(http.serve_connection(stream, service)).await;
 }
 
 /// What a connection holds as long as it lives.

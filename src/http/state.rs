@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
+use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
@@ -14,6 +15,8 @@ use crate::http::auth::Keys;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
 use crate::http::problem::Problem;
+use crate::http::room::Room;
+use crate::http::tls::Certificates;
 use crate::shutdown::Shutdown;
 use crate::snapshots::Snapshots;
 use crate::traces::Traces;
@@ -42,14 +45,16 @@ pub struct Shared {
     pub console: Option<Desk>,
     /// From where.
     pub origins: Origins,
-    /// How much at once.
-    pub limits: Limits,
+    /// How much at once; see [`App::limits`].
+    limits: ArcSwap<Limits>,
+    /// Places for connections.
+    pub connections: Arc<Room>,
     /// Permits for requests.
-    pub permits: Arc<Semaphore>,
+    pub permits: Arc<Room>,
     /// Kibibytes that may be worked on.
-    pub work: Arc<Semaphore>,
+    pub work: Arc<Room>,
     /// Places for streams.
-    pub streams: Arc<Semaphore>,
+    pub streams: Arc<Room>,
     /// Places for bodies that are still arriving, as many as there are permits.
     pub arriving: EvictingPlaces,
     /// Requests waiting for a permit.
@@ -63,7 +68,9 @@ pub struct Shared {
     /// Where requests' spans go.
     pub traces: Traces,
     /// Whether every request gets a line in the log.
-    pub log_requests: bool,
+    pub log_requests: AtomicBool,
+    /// The certificates, where the service speaks TLS itself.
+    pub tls: Option<Arc<Certificates>>,
 }
 
 impl std::ops::Deref for App {
@@ -75,7 +82,7 @@ impl std::ops::Deref for App {
 
 /// Units of work there are at once, of 1 KiB each.
 fn work_units(limits: &Limits) -> usize {
-    limits.max_bytes_in_work.div_ceil(WORK_UNIT).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
+    limits.max_bytes_in_work.div_ceil(WORK_UNIT)
 }
 
 /// Whom the application tells what it does.
@@ -96,8 +103,24 @@ impl App {
     /// Waits until `bytes` may be worked on; one that is longer than all that may be is worked on alone. In the order of asking.
     /// `None` when the service has drained.
     pub async fn work_on(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let units = bytes.div_ceil(WORK_UNIT).clamp(1, work_units(&self.limits));
-        self.work.clone().acquire_many_owned(units as u32).await.ok()
+        self.work.enter(bytes.div_ceil(WORK_UNIT)).await
+    }
+
+    /// The limits as they are now.
+    pub fn limits(&self) -> Arc<Limits> {
+        self.limits.load_full()
+    }
+
+    /// Takes other limits. Numbers of what may be at once count from now on, and nothing that is under way is stopped; sizes and
+    /// times count for requests and connections that begin from now on.
+    pub fn set_limits(&self, limits: &Limits) {
+        self.limits.store(Arc::new(limits.clone()));
+        self.connections.set_most(limits.max_connections);
+        self.permits.set_most(limits.max_in_flight);
+        self.arriving.set_most(limits.max_in_flight);
+        self.work.set_most(work_units(limits));
+        self.streams.set_most(limits.max_streams);
+        self.keys.set_rate(limits.requests_per_second_per_key);
     }
 
     /// The application over `engine` and, where records can be searched, `search`.
@@ -107,6 +130,7 @@ impl App {
         config: &Config,
         shutdown: Shutdown,
         told: impl Into<Told>,
+        tls: Option<Arc<Certificates>>,
     ) -> Self {
         let Told { metrics, traces } = told.into();
         let limits = config.limits.clone();
@@ -114,20 +138,22 @@ impl App {
             snapshots: Snapshots::new(engine.clone(), &config.snapshots),
             engine,
             search,
-            origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),
+            origins: Origins::new(&config.server.origins),
             console: config.console.enabled.then(|| Desk::new(&config.store)),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
-            permits: Arc::new(Semaphore::new(limits.max_in_flight)),
-            work: Arc::new(Semaphore::new(work_units(&limits))),
-            streams: Arc::new(Semaphore::new(limits.max_streams)),
+            connections: Arc::new(Room::new(limits.max_connections)),
+            permits: Arc::new(Room::new(limits.max_in_flight)),
+            work: Arc::new(Room::new(work_units(&limits))),
+            streams: Arc::new(Room::new(limits.max_streams)),
             arriving: EvictingPlaces::new(limits.max_in_flight),
             waiting: AtomicUsize::new(0),
             writes: TaskTracker::new(),
-            limits,
+            limits: ArcSwap::from_pointee(limits),
             shutdown,
             metrics,
             traces,
-            log_requests: config.log.requests,
+            log_requests: config.log.requests.into(),
+            tls,
         }))
     }
 

@@ -37,6 +37,34 @@ fn who_is_not_signed_in_is_led_to_the_form_and_from_there_to_the_page() {
 }
 
 #[test]
+fn a_managed_key_signs_in_for_its_collections_and_its_session_ends_when_it_is_revoked() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let office = keyed.key("office").to_owned();
+    let other = keyed.server.send_as(&office, "PUT", "/v1/collections/hotline", &serde_json::json!({}));
+    assert_eq!(other.status, 201, "{}", other.text);
+    let body = serde_json::json!({ "name": "clerk", "scopes": ["read"], "collections": ["letters"] });
+    let made = keyed.server.send_as(&office, "POST", "/v1/admin/keys", &body).json();
+    let mut browser = Browser::new(&keyed.server);
+    let form = browser.open("/console/sign-in").form("/console/sign-in");
+    let led = browser.post("/console/sign-in", &form, &[("key", made["key"].as_str().expect("the key"))]);
+    assert_eq!(led.status, 303, "{led:?}");
+    let list = browser.open("/console");
+    assert!(list.html.contains("/console/letters") && !list.html.contains("hotline"), "{}", list.html);
+    assert!(browser.open("/console/letters/case/a").html.contains("河口"));
+    for path in
+        ["/console/hotline/inbox", "/console/nowhere/inbox", "/console/hotline/search?q=a", "/console/hotline/work"]
+    {
+        let refused = browser.get(path);
+        assert_eq!(refused.status, 403, "{path}: {}", refused.html);
+    }
+    let revoked = keyed.server.send_as(&office, "DELETE", "/v1/admin/keys/clerk", &serde_json::Value::Null);
+    assert_eq!(revoked.status, 204);
+    let led = browser.get("/console/letters/case/a");
+    assert!(led.status == 303 && led.header("location").starts_with("/console/sign-in"), "{led:?}");
+}
+
+#[test]
 fn the_form_leads_to_no_other_site() {
     let keyed = Keyed::start(&[]);
     for next in ["https%3A%2F%2Fevil.example", "%2F%2Fevil.example", "%2Fv1%2Fcollections"] {

@@ -77,6 +77,40 @@ async fn migrations_are_shown_planned_and_applied_once_and_serve_may_be_told_not
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_made_at_one_instance_opens_the_other_and_revoked_there_opens_neither() {
+    let server = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("keys");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("doppel.toml");
+    let made = crate::support::run(&["config", "new-key", "office", "--scopes", "read,admin"], &[]);
+    std::fs::write(&file, &made.stdout).expect("written");
+    let said = String::from_utf8(made.stderr).expect("UTF-8");
+    let office = said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key");
+    let config = [("DOPPEL_CONFIG", file.to_str().expect("a path"))];
+    let instances = [(), ()].map(|()| instance_with(server.uri(), &database, &config));
+    let keys = "/v1/admin/keys";
+    let body = json!({ "name": "clerk", "scopes": ["read"] });
+    let made = instances[0].send_as(office, "POST", keys, &body).json();
+    let key = made["key"].as_str().expect("the key");
+    let asks = |instance: &TestServer| instance.send_as(key, "GET", "/v1/collections", &Value::Null).status;
+    let until = |status: u16| {
+        let begun = Instant::now();
+        while asks(&instances[0]) != status || asks(&instances[1]) != status {
+            assert!(begun.elapsed() < Duration::from_secs(60), "still waiting for {status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    assert_eq!(asks(&instances[0]), 200, "at once where it was made");
+    until(200);
+    assert_eq!(instances[1].send_as(office, "POST", keys, &body).status, 409, "its name is taken everywhere");
+    assert_eq!(instances[1].send_as(office, "DELETE", &format!("{keys}/clerk"), &Value::Null).status, 204);
+    assert_eq!(asks(&instances[1]), 401);
+    until(401);
+    drop(instances);
+    crate::mongod::drop_database(server.uri(), &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_evaluation_over_mongodb_gives_the_figures_of_the_embedded_store_and_leaves_nothing() {
     let server = crate::mongod::Shared::start().await;
     let database = crate::mongod::database("eval");

@@ -36,6 +36,12 @@ impl Keyed {
         &self.keys[name]
     }
 
+    /// Its configuration.
+    #[allow(dead_code, reason = "not every test changes it")]
+    pub fn file(&self) -> std::path::PathBuf {
+        self._folder.path().join("doppel.toml")
+    }
+
     /// Where its records are.
     #[allow(dead_code, reason = "not every test looks there")]
     pub fn data(&self) -> std::path::PathBuf {

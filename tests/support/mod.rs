@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
+pub mod certificates;
 pub mod keyed;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -65,7 +66,7 @@ impl TestServer {
             let (log, found) = (log.clone(), found.clone());
             std::thread::spawn(move || {
                 for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                    if let Some(at) = line.find("http://127.0.0.1:") {
+                    if let Some(at) = line.find("http://127.0.0.1:").or_else(|| line.find("https://127.0.0.1:")) {
                         let url: String = line[at..].chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
                         let _ = found.send(url);
                     }
@@ -146,7 +147,7 @@ impl TestServer {
 
     /// A bare connection, for what a well-behaved client does not do. Reads on it give up after ten seconds.
     pub fn connect(&self) -> TcpStream {
-        let address = self.url().trim_start_matches("http://").to_owned();
+        let address = self.url().trim_start_matches("http://").trim_start_matches("https://").to_owned();
         let stream = TcpStream::connect(address).expect("the service accepts connections");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout can be set");
         stream

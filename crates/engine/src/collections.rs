@@ -89,7 +89,7 @@ impl Engine {
         Ok(self.store.collections().await?.iter().map(|state| state.name.clone()).collect())
     }
 
-    /// The collections behind the name `after`, by name, at most `limit`; and the name to go on behind.
+    /// The collections behind the name `after` that are to be `shown`, by name, at most `limit`; and the name to go on behind.
     ///
     /// # Errors
     /// What the store gives; a collection that is deleted meanwhile is left out.
@@ -97,9 +97,10 @@ impl Engine {
         &self,
         after: Option<&CollectionName>,
         limit: usize,
+        shown: impl Fn(&CollectionName) -> bool + Send,
     ) -> Result<(Vec<Collection>, Option<CollectionName>)> {
         let mut states = self.store.collections().await?;
-        states.retain(|state| after.is_none_or(|after| state.name > *after));
+        states.retain(|state| after.is_none_or(|after| state.name > *after) && shown(&state.name));
         let next = (states.len() > limit).then(|| states[limit - 1].name.clone());
         let mut collections = Vec::new();
         for state in states.into_iter().take(limit) {

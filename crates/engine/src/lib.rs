@@ -24,6 +24,7 @@ pub mod hosts;
 pub mod idempotency;
 pub mod intake;
 mod judge;
+pub mod keys;
 mod lookup;
 mod matcher;
 mod original;
@@ -164,6 +165,15 @@ pub enum Error {
          with PUT /v1/collections/{0}"
     )]
     TooManyCollections(CollectionName, usize),
+    /// A key of that name is there.
+    #[error("there is a key called {0:?}; revoke it first, or choose another name")]
+    KeyExists(String),
+    /// No key of that name was made while the service ran.
+    #[error("there is no key called {0:?}; GET /v1/admin/keys lists those that can be revoked")]
+    UnknownKey(String),
+    /// There are as many keys as may be.
+    #[error("there are {most} keys, the most there can be; revoke those that nobody uses", most = doppel_store::keys::MOST_KEYS)]
+    TooManyKeys,
     /// What was asked for is not possible as things stand.
     #[error("{0}")]
     Conflict(String),

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `meta` | `format` | u32: [`FORMAT`] |
 //! | `meta` | `next` | u32: the next collection number |
+//! | `meta` | `keys` | JSON of the key ring; earlier programs leave it as it is |
 //! | `meta` | `c/` name | JSON of [`CollectionEntry`] |
 //! | `meta` | `n/` number u32 | next seq u64, live records u64 |
 //! | `meta` | `t/` number u32 | empty: the collection is dropped, its ranges are still to be deleted |
@@ -45,6 +46,7 @@ const ENTRY_SHORT_COUNTS: u8 = 1;
 
 pub(super) const KEY_FORMAT: &[u8] = b"format";
 pub(super) const KEY_NEXT_COLLECTION: &[u8] = b"next";
+pub(super) const KEY_RING: &[u8] = b"keys";
 pub(super) const PREFIX_COLLECTION: &[u8] = b"c/";
 pub(super) const PREFIX_TOMBSTONE: &[u8] = b"t/";
 const PREFIX_NUMBERS: &[u8] = b"n/";

@@ -55,6 +55,7 @@ mod health;
 mod inspect;
 mod journal;
 mod judging;
+mod key_ring;
 mod keys;
 mod keyspaces;
 mod layout;

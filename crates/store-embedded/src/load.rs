@@ -25,6 +25,7 @@ use super::options::{EmbeddedOptions, LoadProgress};
 use super::recovered_collections;
 use doppel_core::collection::CollectionName;
 use doppel_core::index::{Entry, GenerationIndex};
+use doppel_store::keys::KeyRing;
 use doppel_store::tasks::TaskState;
 use doppel_store::{CollectionNumber, GenerationId, Result, Seq, StoreError};
 
@@ -51,6 +52,18 @@ pub(super) fn tasks(disk: &Disk) -> Result<TaskList> {
         tasks.extend(task.map(|task| (task.id.clone(), task)));
     }
     Ok(Arc::new(Mutex::new(tasks)))
+}
+
+/// The keys of callers that are published.
+pub(super) type Ring = Arc<Mutex<KeyRing>>;
+
+/// Reads the keys of callers.
+pub(super) fn key_ring(disk: &Disk) -> Result<Ring> {
+    let Some(value) = disk.get(&disk.view(), Space::Meta, layout::KEY_RING)? else { return Ok(Ring::default()) };
+    let ring = serde_json::from_slice(&value)
+        .map_err(|error| StoreError::Internal(format!("the keys of callers on disk cannot be read: {error}")));
+    let ring = disk.tolerate((Space::Meta, CollectionNumber::default(), Seq(0)), ring)?;
+    Ok(Arc::new(Mutex::new(ring.unwrap_or_default())))
 }
 
 /// All collections with their indexes.

@@ -14,7 +14,7 @@ use super::committer::{Committer, OnFailure};
 use super::disk::Disk;
 use super::errors::unavailable;
 use super::free_space::FreeSpace;
-use super::load::{self, TaskList};
+use super::load::{self, Ring, TaskList};
 use super::options::{EmbeddedOptions, Opening, Workers};
 use super::pipeline::Message;
 use super::sweep;
@@ -28,6 +28,7 @@ pub(super) struct SharedState {
     pub(super) collections: Arc<RwLock<BTreeMap<CollectionName, Arc<Collection>>>>,
     pub(super) committer: Sender<Message>,
     pub(super) tasks: TaskList,
+    pub(super) keys: Ring,
     thread: Mutex<Option<JoinHandle<()>>>,
     watchdog: Arc<WriteWatchdog>,
 }
@@ -47,7 +48,7 @@ impl SharedState {
         space.measure();
         space.reserve_ballast();
         let collections = load::collections(&disk, options)?;
-        let tasks = load::tasks(&disk)?;
+        let (tasks, keys) = (load::tasks(&disk)?, load::key_ring(&disk)?);
         let (committer, messages) = unbounded();
         let around = (Arc::clone(watchdog), Arc::clone(space));
         let runner = Committer::new(Arc::clone(&disk), messages, on_failure, around);
@@ -57,7 +58,7 @@ impl SharedState {
             .map_err(|error| StoreError::Internal(format!("the writer thread cannot be started: {error}")))?;
         let collections = Arc::new(RwLock::new(collections));
         let watchdog = Arc::clone(watchdog);
-        let shared = Self { disk, collections, committer, tasks, thread: Mutex::new(Some(thread)), watchdog };
+        let shared = Self { disk, collections, committer, tasks, keys, thread: Mutex::new(Some(thread)), watchdog };
         sweep::finish_drops(&shared.disk, &shared.committer)?;
         Ok(shared)
     }

@@ -36,6 +36,7 @@ mod fill;
 mod find;
 mod frequencies;
 mod generations;
+mod key_ring;
 mod latch;
 mod migrate;
 mod posting_cache;

@@ -27,6 +27,7 @@ pub mod conformance;
 pub mod decisions;
 pub mod frequencies;
 pub mod generations;
+pub mod keys;
 #[cfg(feature = "testkit")]
 pub mod model;
 pub mod request;
@@ -47,6 +48,7 @@ pub use self::decisions::Decisions;
 pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
 pub use self::snapshot::SnapshotReader;
+pub use self::keys::Keys;
 pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
@@ -481,7 +483,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Keeps records and answers lookups; see the module for its promises.
 #[async_trait]
-pub trait Store: Changes + Generations + Decisions + Tasks + Frequencies + Send + Sync + 'static {
+pub trait Store: Changes + Generations + Decisions + Tasks + Frequencies + Keys + Send + Sync + 'static {
     /// Creates a collection with its first generation (1).
     ///
     /// # Errors

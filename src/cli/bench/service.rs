@@ -164,7 +164,7 @@ impl Servers {
         let floor = spawn(|listener| baseline::serve(listener, Some(append)))?;
         let config = Config::default();
         let shutdown = Shutdown::default();
-        let app = App::new(engine, None, &config, shutdown.clone(), observe::start_metrics()?);
+        let app = App::new(engine, None, &config, shutdown.clone(), observe::start_metrics()?, None);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let service = listener.local_addr()?;
         let serving = runtime.spawn(async move { server::serve(app, listener, &config).await });

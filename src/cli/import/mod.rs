@@ -8,7 +8,7 @@ mod dry_run;
 mod ids;
 pub(in crate::cli) mod input;
 pub(in crate::cli) mod report;
-pub(super) mod service;
+mod service;
 pub(in crate::cli) mod tables;
 mod target;
 
@@ -25,6 +25,7 @@ use self::input::{Input, Source};
 use self::report::{Rejects, Report};
 use self::tables::{Choice, MOST_CHOSEN};
 use self::target::{Target, To};
+use crate::cli::client::Trust;
 use crate::cli::dedup::SummaryFormat;
 use crate::cli::output::Outputs;
 use crate::cli::transfer::{Restore, restore};
@@ -64,7 +65,7 @@ Examples:
 
 Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include write.
 Certificates: of a service with https, those of the system are trusted (or those that SSL_CERT_FILE and SSL_CERT_DIR name), or
-with --ca those of its file and no others.
+with --ca those of its file and no others. One that asks for a certificate is shown that of --client-certificate.
 Stopping: Ctrl-C or SIGTERM stops after the lines under way, and says how to go on from there with --skip-lines. The rejects file
 gets its name at the end. Of an import that stopped or failed it holds what was rejected until then, and going on adds to it; if
 there was a file of that name before, that one stays, and the new one is named on standard error.
@@ -84,9 +85,8 @@ pub struct Args {
     /// File that holds the key (only for a service that has keys)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// File of certificates (PEM) to trust instead of the system's, for a service with https
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -113,7 +113,7 @@ pub struct Args {
     nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "dry_run", "map"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "client_certificate", "dry_run", "map"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -210,7 +210,7 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
             input.plan(Some(&settings), |text| report.say(text))?;
             return dry_run::run(input, &settings, &stop, &mut report).await;
         }
-        let target = Target::open(&to, key.as_deref(), args.ca.as_deref(), &config)?;
+        let target = Target::open(&to, key.as_deref(), &args.trust, &config)?;
         let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop: &stop, heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
@@ -252,7 +252,7 @@ async fn plan_and_deliver(
 fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
     let outputs = Outputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
-    args.key_file.as_deref().into_iter().chain(args.ca.as_deref()).chain(config).for_each(|file| outputs.reads(file));
+    args.key_file.as_deref().into_iter().chain(args.trust.files()).chain(config).for_each(|file| outputs.reads(file));
     if let To::Directory(folder) = to {
         outputs.uses(folder);
     }

@@ -1,24 +1,13 @@
-//! A running service, over http or https: one request at a time, on a connection that is kept.
+//! A running service that takes lines: one request at a time, on a connection that is kept.
 
-use std::error::Error;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Chain, Context};
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::{Request, Response};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client, ClientBuilder, Url};
-use rustls::CertificateError;
+use reqwest::{Client, Url};
 
 use super::target::{Failure, SILENCE, silent};
-use super::usage;
+use crate::cli::client::{self, Fault, Identification, Trust};
 use crate::http::local::LocalBody;
-
-/// Time to connect, with the handshake of TLS.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// A client of one service.
 #[derive(Debug)]
@@ -28,10 +17,10 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Makes ready to send, but does not connect yet. Over https, the certificates in the file `ca` are trusted and no
-    /// others; without it, those of the system.
-    pub(super) fn open(url: &Url, key: Option<&str>, ca: Option<&Path>) -> anyhow::Result<Self> {
-        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client: client(url, key, ca)? })
+    /// Makes ready to send, but does not connect yet.
+    pub(super) fn open(url: &Url, key: Option<&str>, trust: &Trust) -> anyhow::Result<Self> {
+        let client = client::client(url, key, trust, Identification::Required)?;
+        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client })
     }
 
     /// The URL without a slash at its end.
@@ -49,102 +38,10 @@ impl Service {
     }
 }
 
-/// What sends requests to a service; see [`Service::open`].
-///
-/// # Errors
-/// When the key is none, or there are no certificates to trust.
-pub(in crate::cli) fn client(url: &Url, key: Option<&str>, ca: Option<&Path>) -> anyhow::Result<Client> {
-    let builder = Client::builder()
-        .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
-        .default_headers(authorization(key)?)
-        .connect_timeout(CONNECT)
-        .pool_max_idle_per_host(1)
-        .redirect(Policy::none())
-        .no_proxy();
-    trusting(builder, url, ca)?.build().map_err(|error| {
-        let reason = cause(&error);
-        anyhow::anyhow!("no certificates to trust: {reason}; give those of the service's authority by --ca FILE")
-    })
-}
-
-/// Why a service could not be called, and what helps where that is known.
-pub(in crate::cli) fn explain(error: &reqwest::Error) -> String {
-    match failure(error) {
-        Failure::Untrusted(reason, remedy) => format!("its certificate is not trusted: {reason}; {remedy}"),
-        _ => cause(error),
-    }
-}
-
-fn authorization(key: Option<&str>) -> anyhow::Result<HeaderMap> {
-    let mut headers = HeaderMap::new();
-    if let Some(key) = key {
-        let value = HeaderValue::try_from(format!("Bearer {key}"));
-        let mut value = value.map_err(|_| usage("the key is not one: dpl_NAME_SECRET expected"))?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
-    Ok(headers)
-}
-
-fn trusting(builder: ClientBuilder, url: &Url, ca: Option<&Path>) -> anyhow::Result<ClientBuilder> {
-    // The provider of this process; somebody may have set it already, and it is the only one there is.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let Some(ca) = ca else {
-        // Plain http needs no certificates, and a system may have none.
-        return Ok(if url.scheme() == "https" { builder } else { builder.tls_certs_only([]) });
-    };
-    if url.scheme() != "https" {
-        return Err(usage("--ca is for a service with https"));
-    }
-    let text = std::fs::read(ca).with_context(|| format!("cannot read {}", ca.display()))?;
-    match Certificate::from_pem_bundle(&text) {
-        Ok(certificates) if !certificates.is_empty() => Ok(builder.tls_certs_only(certificates)),
-        _ => Err(usage(format!("--ca {}: holds no certificate in PEM form", ca.display()))),
-    }
-}
-
 fn failure(error: &reqwest::Error) -> Failure {
-    match cause(error) {
-        _ if error.is_connect() && error.is_timeout() => {
-            Failure::Unreached(format!("no connection within {} s", CONNECT.as_secs()))
-        }
-        reason => match Chain::new(error).find_map(distrust) {
-            Some(distrust) => Failure::Untrusted(reason, remedy(distrust)),
-            None if error.is_connect() => Failure::Unreached(reason),
-            None => Failure::Broken(reason),
-        },
-    }
-}
-
-/// What helps where a certificate is not trusted.
-fn remedy(distrust: &CertificateError) -> &'static str {
-    match distrust {
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "use a name in the address that the certificate is made out for"
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "have it renewed",
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "compare the clocks of both machines"
-        }
-        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "it is an authority's own: let the service use one that this authority has signed (CA:FALSE)"
-        }
-        _ => "give the certificates of its authority by --ca FILE",
-    }
-}
-
-/// What an error and those that it was made of say last: the others only say where it happened.
-pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
-    Chain::new(error).last().map_or_else(String::new, ToString::to_string)
-}
-
-/// Why a certificate was refused, if one was. An error of a connection holds what it was made of, but is not caused by it.
-fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError> {
-    if let Some(outer) = error.downcast_ref::<std::io::Error>() {
-        return outer.get_ref().and_then(|inner| distrust(inner));
-    }
-    match error.downcast_ref()? {
-        rustls::Error::InvalidCertificate(distrust) => Some(distrust),
-        _ => None,
+    match client::fault(error) {
+        Fault::Unreached(why) => Failure::Unreached(why),
+        Fault::Untrusted(why, remedy) => Failure::Untrusted(why, remedy),
+        Fault::Broken(why) => Failure::Broken(why),
     }
 }

@@ -11,8 +11,9 @@ use hyper::{Request, Response};
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::service::{Service, cause};
+use super::service::Service;
 use super::usage;
+use crate::cli::client::{Trust, cause, parse_url};
 use crate::config::{Auth, Config};
 use crate::http::local::{Local, LocalBody};
 use crate::http::state::App;
@@ -42,12 +43,7 @@ impl To {
     /// Reads `--to`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with("http://") || text.starts_with("https://") {
-            let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
-            let plain = url.username().is_empty() && url.password().is_none();
-            if !plain || url.query().is_some() || url.fragment().is_some() {
-                return Err("give http://HOST:PORT without user, password or query; keys go into --key-file".into());
-            }
-            return Ok(Self::Service(url));
+            return parse_url(text).map(Self::Service);
         }
         let path = PathBuf::from(text);
         let port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
@@ -141,12 +137,14 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Makes ready to send; opens a directory, but does not connect yet. `ca` is a file of certificates to trust.
-    pub(super) fn open(to: &To, key: Option<&str>, ca: Option<&Path>, config: &Config) -> anyhow::Result<Self> {
+    /// Makes ready to send; opens a directory, but does not connect yet. `trust` is for https.
+    pub(super) fn open(to: &To, key: Option<&str>, trust: &Trust, config: &Config) -> anyhow::Result<Self> {
         match to {
-            To::Service(url) => Service::open(url, key, ca).map(Self::Service),
-            To::Directory(_) if ca.is_some() => Err(usage("--ca is for a service with https")),
-            To::Directory(dir) => Ok(Self::Directory(open_directory(dir, config)?)),
+            To::Service(url) => Service::open(url, key, trust).map(Self::Service),
+            To::Directory(dir) => match trust.option() {
+                Some(option) => Err(usage(format!("{option} is for a service with https"))),
+                None => Ok(Self::Directory(open_directory(dir, config)?)),
+            },
         }
     }
 
@@ -230,7 +228,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     // Whoever may open the directory needs no key; nobody else can call.
     let mut config = Config { auth: Auth::default(), ..config.clone() };
     config.log.requests = false;
-    let app = App::new(engine, None, &config, Shutdown::default(), observe::start_metrics()?);
+    let app = App::new(engine, None, &config, Shutdown::default(), observe::start_metrics()?, None);
     Ok(Local::new(app))
 }
 

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 
 use super::service::Service;
 use super::{on_signal, say, size};
+use crate::cli::client::Trust;
 use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
 use crate::cli::usage;
@@ -41,9 +42,8 @@ pub(super) struct Args {
     /// File that holds the key (only for a service that has keys) [default: the environment variable DOPPEL_KEY]
     #[arg(long, value_name = "FILE", requires = "from")]
     key_file: Option<PathBuf>,
-    /// File of certificates (PEM) to trust instead of the system's, for a service with https
-    #[arg(long, value_name = "FILE", requires = "from")]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     config: Option<PathBuf>,
@@ -52,12 +52,15 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.from {
         Some(url) => of_service(args, url),
-        None => of_directory(args),
+        None => match args.trust.option() {
+            Some(option) => Err(usage(format!("{option} is for a service, named by --from"))),
+            None => of_directory(args),
+        },
     }
 }
 
 fn of_service(args: &Args, url: &reqwest::Url) -> anyhow::Result<ExitCode> {
-    let service = Service::open(url, args.key_file.as_deref(), args.ca.as_deref())?;
+    let service = Service::open(url, args.key_file.as_deref(), &args.trust)?;
     let Some(out) = &args.out else {
         service.take(&Progress::new())?;
         return Ok(ExitCode::SUCCESS);

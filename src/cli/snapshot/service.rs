@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::{say, size};
-use crate::cli::import::service::{client, explain};
+use crate::cli::client::{self, Fault, Identification, Trust};
 use crate::cli::key;
 use crate::cli::progress::Progress;
 use doppel_snapshot::{StreamReader, Verified, verify};
@@ -33,9 +33,9 @@ pub(super) struct Service {
 
 impl Service {
     /// Makes ready to call.
-    pub(super) fn open(url: &Url, key_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Self> {
-        let client = client(url, key(key_file)?.as_deref(), ca)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    pub(super) fn open(url: &Url, key_file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
+        let client = client::client(url, key(key_file)?.as_deref(), trust, Identification::Required)?;
+        let runtime = client::runtime()?;
         Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client, runtime })
     }
 
@@ -140,6 +140,14 @@ impl Service {
         let body = answer.bytes().await.unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).with_context(|| self.foreign())?;
         bail!("{} refuses ({status}): {}", self.base, body["detail"].as_str().unwrap_or("no reason given"))
+    }
+}
+
+/// Why a service could not be called, and what helps where that is known.
+fn explain(error: &reqwest::Error) -> String {
+    match client::fault(error) {
+        Fault::Untrusted(reason, remedy) => format!("its certificate is not trusted: {reason}; {remedy}"),
+        Fault::Unreached(reason) | Fault::Broken(reason) => reason,
     }
 }
 

@@ -60,7 +60,7 @@ pub async fn take(
     let _place =
         files.coming.clone().try_acquire_owned().map_err(|_| too_many("as many files are coming as may be"))?;
     let file = files.folder.file()?;
-    let max = app.limits.max_line_bytes;
+    let max = app.limits().max_line_bytes;
     while let Some(field) = next(form.next_field(), app).await? {
         if field.name() != Some("file") {
             continue;
@@ -96,14 +96,14 @@ async fn next<T>(
     part: impl Future<Output = Result<Option<T>, axum::extract::multipart::MultipartError>>,
     app: &App,
 ) -> Result<Option<T>, Problem> {
-    match tokio::time::timeout(app.limits.body_timeout(), part).await {
+    match tokio::time::timeout(app.limits().body_timeout(), part).await {
         Ok(Ok(part)) => Ok(part),
         Ok(Err(_)) => {
             let detail = "the form broke off or is none; send it again";
             Err(Problem::new(StatusCode::BAD_REQUEST, "malformed_body", detail))
         }
         Err(_) => {
-            let detail = format!("nothing came for {} ms; send it again", app.limits.body_timeout_ms);
+            let detail = format!("nothing came for {} ms; send it again", app.limits().body_timeout_ms);
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
         }
     }

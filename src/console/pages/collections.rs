@@ -39,7 +39,7 @@ struct Line {
 /// # Errors
 /// 403, and what the engine says.
 pub async fn list(visitor: Reading, State(app): State<App>) -> Result<Response, Problem> {
-    let (collections, next) = app.engine.collections(None, MOST).await?;
+    let (collections, next) = app.engine.collections(None, MOST, |name| visitor.reach.includes(name)).await?;
     let words = &visitor.words().collections;
     let frame = Frame::new(&visitor, words.title);
     let rows = collections.into_iter().map(|collection| line(&frame, &collection)).collect();

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use utoipa::ToSchema;
 
-use crate::http::auth::Administrator;
+use crate::http::auth::{AdministratorIn, Reach};
 use crate::http::extract::JsonBytes;
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Params};
@@ -104,13 +104,13 @@ pub struct HostAliasesInput {
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task; `too_many_generations`: drop one first")))]
 pub async fn reindex(
-    _: Administrator,
+    administrator: AdministratorIn,
     State(app): State<App>,
     _: Params<Nothing>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let mut input = Input::parse(&body)?;
-    let collection = collection(&mut input);
+    let collection = collection(&mut input, administrator.reach());
     let given = input.take("settings");
     let activate = input.truth("activate").unwrap_or(true);
     let keep_previous = input.truth("keep_previous").unwrap_or(true);
@@ -134,13 +134,13 @@ pub async fn reindex(
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn purge(
-    _: Administrator,
+    administrator: AdministratorIn,
     State(app): State<App>,
     _: Params<Nothing>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let mut input = Input::parse(&body)?;
-    let collection = collection(&mut input);
+    let collection = collection(&mut input, administrator.reach());
     let keep = input.word("keep", "latest, earliest or first").unwrap_or_default();
     let near = input.truth("near").unwrap_or(false);
     let dry_run = input.truth("dry_run").unwrap_or(true);
@@ -162,13 +162,13 @@ pub async fn purge(
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn erase(
-    _: Administrator,
+    administrator: AdministratorIn,
     State(app): State<App>,
     _: Params<Nothing>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, Problem> {
     let mut input = Input::parse(&body)?;
-    let collection = collection(&mut input);
+    let collection = collection(&mut input, administrator.reach());
     let identity = input.text("identity");
     let days = input.number("older_than_days", 1, u64::from(MAX_RETENTION_DAYS));
     let dry_run = input.truth("dry_run").unwrap_or(true);
@@ -194,23 +194,25 @@ pub async fn erase(
     responses((status = 200, description = "the proposals", body = HostAliases),
         (status = 404, description = "the collection does not exist")))]
 pub async fn host_aliases(
-    _: Administrator,
+    administrator: AdministratorIn,
     State(app): State<App>,
     _: Params<Nothing>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<HostAliases>, Problem> {
     let mut input = Input::parse(&body)?;
-    let collection = collection(&mut input);
+    let collection = collection(&mut input, administrator.reach());
     let records = input.number("records", 1, MOST_COMPARED).unwrap_or(USUALLY_COMPARED);
     input.finish()?;
     Ok(Json(app.engine.host_aliases(&collection?, records as usize).await?))
 }
 
-fn collection(input: &mut Input) -> Result<CollectionName, Problem> {
+/// The collection that the body names, which must be one that the caller's key is for.
+fn collection(input: &mut Input, reach: &Reach) -> Result<CollectionName, Problem> {
     let refused = |code, detail: String| Problem::invalid(vec![Violation::new("/collection", code, detail)]);
     let name = input.text("collection");
     let name = name.ok_or_else(|| refused("missing_key", "name the collection".into()))?;
-    CollectionName::new(&name).map_err(|reason| refused("invalid_collection", reason))
+    let name = CollectionName::new(&name).map_err(|reason| refused("invalid_collection", reason))?;
+    reach.check(&name).map(|()| name)
 }
 
 /// Asks for the work; 202 with the task.

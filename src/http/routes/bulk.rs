@@ -24,9 +24,11 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa::ToSchema;
 
-use crate::http::auth::Writer;
+use crate::config::auth::Scope;
+use crate::http::auth::{ShownKey, Writer};
 use crate::http::body::next_chunk;
 use crate::http::extract::{self, Idempotent, InCollection, Media, check_media};
+use crate::http::keys::no_longer;
 use crate::http::observe::{Permit, RequestId, next_permit, stream_place};
 use crate::http::origin::check_body;
 use crate::http::problem::{Problem, ProblemBody};
@@ -88,7 +90,7 @@ pub enum LineAnswer<'a> {
     request_body(content = String, content_type = "application/x-ndjson", description = "one row a line"),
     responses((status = 200, description = "one answer a line", body = LineAnswer<'static>, content_type = "application/x-ndjson")))]
 pub async fn bulk(
-    _: Writer,
+    writer: Writer,
     State(app): State<App>,
     InCollection(collection): InCollection,
     Params(params): Params<RegisterParams>,
@@ -101,7 +103,7 @@ pub async fn bulk(
     let place = stream_place(&app)?;
     let (answers, ready) = mpsc::channel(MAX_READY);
     let pump = Pump {
-        lines: Lines::new(app.limits.max_line_bytes),
+        lines: Lines::new(app.limits().max_line_bytes),
         body: Some(request.into_body()),
         at_hand: None,
         permit: None,
@@ -113,7 +115,13 @@ pub async fn bulk(
         series: Series::default(),
         due: None,
         answers,
-        register: Register { app: app.clone(), collection, if_duplicate: params.if_duplicate, key },
+        register: Register {
+            app: app.clone(),
+            collection,
+            if_duplicate: params.if_duplicate,
+            key,
+            caller: writer.0.key,
+        },
         request_id,
     };
     app.writes.spawn(async move {
@@ -138,14 +146,20 @@ struct Register {
     collection: CollectionName,
     if_duplicate: IfDuplicate,
     key: Option<IdempotencyKey>,
+    /// Looked at again for each line: a body lasts as long as its client likes.
+    caller: Option<ShownKey>,
 }
 
 impl Register {
     async fn line(self, number: u64, bytes: Bytes, position: Position, _turn: Permit) -> Done {
         let began = std::time::Instant::now();
-        let Self { app, collection, if_duplicate, key } = self;
+        let Self { app, collection, if_duplicate, key, caller } = self;
         let length = bytes.len();
-        let result = match extract::row(&bytes) {
+        let row = match app.keys.still_allows(caller.as_ref(), Scope::Write) {
+            true => extract::row(&bytes),
+            false => Err(no_longer()),
+        };
+        let result = match row {
             Ok(row) => {
                 let under = key.map_or(Under::Own, |key| Under::Key(key.of_line(number)));
                 let registered = app.engine.register_in_series(&collection, under, row, if_duplicate, position).await;
@@ -217,7 +231,7 @@ impl Pump {
     async fn next_event(&mut self) -> Event {
         let reading = self.has_room() && self.at_hand.is_none() && self.body.is_some();
         let due = self.due_by(reading);
-        let limits = &self.register.app.limits;
+        let limits = self.register.app.limits();
         let next = self.ready.front().cloned();
         let event = tokio::select! {
             biased;
@@ -238,7 +252,7 @@ impl Pump {
 
     /// The time limit of the line being received. While the pump is not reading, the client cannot be too slow.
     fn due_by(&mut self, reading: bool) -> Instant {
-        let timeout = self.register.app.limits.body_timeout();
+        let timeout = self.register.app.limits().body_timeout();
         let kept = self.due.filter(|(after, _)| reading && *after == self.begun);
         let due = kept.unwrap_or_else(|| (self.begun, Instant::now() + timeout));
         self.due = reading.then_some(due);
@@ -278,7 +292,7 @@ impl Pump {
     fn begin(&mut self, Line { number, bytes }: Line, permit: Permit) {
         self.begun += 1;
         self.pending_bytes += bytes.as_ref().map_or(0, Bytes::len);
-        let max = self.register.app.limits.max_line_bytes;
+        let max = self.register.app.limits().max_line_bytes;
         self.pending.push_back(match bytes {
             Some(bytes) => {
                 let (began, length) = (std::time::Instant::now(), bytes.len());
@@ -374,7 +388,7 @@ async fn next_piece(app: &App, body: Option<&mut Body>, due: Instant) -> Result<
         biased;
         () = app.shutdown.reached(Phase::Draining) => Err(Problem::shutting_down()),
         piece = tokio::time::timeout_at(due, next_chunk(body)) => piece.unwrap_or_else(|_| {
-            let detail = format!("the line did not arrive within {} ms", app.limits.body_timeout_ms);
+            let detail = format!("the line did not arrive within {} ms", app.limits().body_timeout_ms);
             Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
         }),
     }

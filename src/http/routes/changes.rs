@@ -8,8 +8,10 @@ use axum::Json;
 use axum::extract::State;
 use utoipa::IntoParams;
 
+use crate::config::auth::Scope;
 use crate::http::auth::Reader;
 use crate::http::extract::InCollection;
+use crate::http::keys::no_longer;
 use crate::http::observe::{give_permit_back, stream_place};
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Params, Query};
@@ -62,7 +64,7 @@ impl Parameters for ChangeParams {
     responses((status = 200, description = "changes, oldest first; none where nothing changed in time", body = ChangeList),
         (status = 410, description = "`changes_forgotten`: not all changes after `since` are known; begin anew, then go on from `begin_at`")))]
 pub async fn list(
-    _: Reader,
+    reader: Reader,
     State(app): State<App>,
     InCollection(collection): InCollection,
     Params(params): Params<ChangeParams>,
@@ -75,7 +77,8 @@ pub async fn list(
     let _place = stream_place(&app)?;
     // Whoever waits keeps nobody from being served.
     give_permit_back();
-    let until = tokio::time::Instant::now() + Duration::from_secs(params.wait_s).min(app.limits.request_timeout() / 2);
+    let until =
+        tokio::time::Instant::now() + Duration::from_secs(params.wait_s).min(app.limits().request_timeout() / 2);
     let mut list = list;
     while list.items.is_empty() {
         tokio::select! {
@@ -84,6 +87,9 @@ pub async fn list(
             () = app.shutdown.reached(Phase::Grace) => break,
         }
         list = app.engine.changes(&collection, list.next_since, limit).await?;
+    }
+    if !app.keys.still_allows(reader.0.key.as_ref(), Scope::Read) {
+        return Err(no_longer());
     }
     Ok(Json(list))
 }

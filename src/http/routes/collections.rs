@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::auth::{Administrator, Reader};
+use crate::http::auth::{Administrator, Reader, ReaderIn};
 use crate::http::cursor;
 use crate::http::extract::{InCollection, JsonBytes};
 use crate::http::problem::Problem;
@@ -57,11 +57,12 @@ impl Parameters for ListParams {
 #[utoipa::path(get, path = "/v1/collections", operation_id = "listCollections", tag = "collections", params(ListParams),
     responses((status = 200, description = "a part of the list", body = CollectionList)))]
 pub async fn list(
-    _: Reader,
+    reader: ReaderIn,
     State(app): State<App>,
     Params(params): Params<ListParams>,
 ) -> Result<Json<CollectionList>, Problem> {
-    let (items, next) = app.engine.collections(params.cursor.as_ref(), params.limit).await?;
+    let shown = |name: &CollectionName| reader.reach().includes(name);
+    let (items, next) = app.engine.collections(params.cursor.as_ref(), params.limit, shown).await?;
     let next = next.map(|name| cursor::encode_texts(name.as_str(), "-"));
     Ok(Json(CollectionList { items, next }))
 }

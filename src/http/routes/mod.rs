@@ -10,6 +10,7 @@ pub mod explain;
 pub mod generations;
 pub mod groups;
 pub mod input;
+pub mod keys;
 pub mod lookup;
 pub mod operations;
 pub mod records;

@@ -64,6 +64,9 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: Params<Nothing>) -> R
         metrics::gauge!("doppel_search_disk_bytes").set(usage.disk_bytes as f64);
         metrics::gauge!("doppel_search_behind").set(usage.behind as f64);
     }
+    if let Some(tls) = &app.tls {
+        metrics::gauge!("doppel_tls_certificate_expires_in_seconds").set(tls.seconds_left() as f64);
+    }
     crate::observe::measure_process();
     let text = app.metrics.render();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

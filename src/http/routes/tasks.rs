@@ -13,7 +13,8 @@ use futures_util::stream;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::auth::{Administrator, Reader};
+use crate::config::auth::Scope;
+use crate::http::auth::{AdministratorIn, ReaderIn, ShownKey};
 use crate::http::cursor;
 use crate::http::extract::InTask;
 use crate::http::observe::stream_place;
@@ -69,11 +70,12 @@ impl Parameters for ListParams {
 #[utoipa::path(get, path = "/v1/tasks", operation_id = "listTasks", tag = "admin", params(ListParams),
     responses((status = 200, description = "a part of the list of tasks that are kept, newest first", body = TaskList)))]
 pub async fn list(
-    _: Reader,
+    reader: ReaderIn,
     State(app): State<App>,
     Params(params): Params<ListParams>,
 ) -> Result<Json<TaskList>, Problem> {
     let mut tasks = app.engine.tasks().await?;
+    tasks.retain(|task| reader.reach().includes(&task.collection));
     let place = |task: &Task| (task.created_at.clone(), task.id.clone());
     tasks.retain(|task| params.cursor.as_ref().is_none_or(|after| place(task) < *after));
     let more = tasks.len() > params.limit;
@@ -98,12 +100,14 @@ fn abridged(mut task: Task) -> Task {
     responses((status = 200, description = "the task", body = Task),
         (status = 404, description = "there is no such task")))]
 pub async fn get(
-    _: Reader,
+    reader: ReaderIn,
     State(app): State<App>,
     InTask(task): InTask,
     _: Params<Nothing>,
 ) -> Result<Json<Task>, Problem> {
-    Ok(Json(app.engine.task(&task).await?))
+    let task = app.engine.task(&task).await?;
+    reader.reach().check(&task.collection)?;
+    Ok(Json(task))
 }
 
 /// Tell a task to stop
@@ -114,11 +118,14 @@ pub async fn get(
     responses((status = 200, description = "the task; `cancel_requested` until it has stopped", body = Task),
         (status = 404, description = "there is no such task")))]
 pub async fn cancel(
-    _: Administrator,
+    administrator: AdministratorIn,
     State(app): State<App>,
     InTask(task): InTask,
     _: Params<Nothing>,
 ) -> Result<Json<Task>, Problem> {
+    if !administrator.reach().is_everything() {
+        administrator.reach().check(&app.engine.task(&task).await?.collection)?;
+    }
     let engine = app.engine.clone();
     Ok(Json(app.detached(async move { engine.cancel_task(&task).await }).await?))
 }
@@ -130,29 +137,35 @@ pub async fn cancel(
     responses((status = 200, description = "events", body = String, content_type = "text/event-stream"),
         (status = 404, description = "there is no such task")))]
 pub async fn events(
-    _: Reader,
+    reader: ReaderIn,
     State(app): State<App>,
     InTask(id): InTask,
     _: Params<Nothing>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let first = app.engine.task(&id).await?;
+    reader.reach().check(&first.collection)?;
+    let caller = reader.0.key;
     let place = stream_place(&app)?;
-    let stream = stream::unfold(Some((app, first, None, place)), |state| async move {
-        let (app, task, shown, place) = state?;
-        let task = changed(&app, task, shown).await?;
+    let stream = stream::unfold(Some((app, first, None, place, caller)), |state| async move {
+        let (app, task, shown, place, caller) = state?;
+        let task = changed(&app, task, shown, caller.as_ref()).await?;
         let event = Event::default().event("task").json_data(&task).ok()?;
         let (ended, shown) = (task.status.is_finished(), task.version);
-        Some((Ok(event), (!ended).then_some((app, task, Some(shown), place))))
+        Some((Ok(event), (!ended).then_some((app, task, Some(shown), place, caller))))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE_EVERY)))
 }
 
-/// The task when its version is no longer the one shown; `None` when the service stops or cannot say.
-async fn changed(app: &App, mut task: Task, shown: Option<u64>) -> Option<Task> {
+/// The task when its version is no longer the one shown; `None` when the service stops or cannot say, or the caller's key is good no
+/// longer.
+async fn changed(app: &App, mut task: Task, shown: Option<u64>, caller: Option<&ShownKey>) -> Option<Task> {
     while shown == Some(task.version) {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
             () = app.shutdown.reached(Phase::Grace) => return None,
+        }
+        if !app.keys.still_allows(caller, Scope::Read) {
+            return None;
         }
         task = app.engine.task(&task.id).await.ok()?;
     }

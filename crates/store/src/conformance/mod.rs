@@ -1,7 +1,7 @@
 //! One suite for every store: what [`super`] promises, as checks that any implementation must pass.
 //!
 //! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`SCHEMES`] those of channels,
-//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`] and [`FREQUENCIES`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
+//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`] and [`KEYS`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
 //! here is the store's and nobody else's. Collections they create carry the check's name, so that several checks may share
 //! one store; those of [`TASKS`] are for a store without other tasks.
 
@@ -11,6 +11,7 @@ mod decisions;
 mod desk;
 mod frequencies;
 mod generations;
+mod keys;
 mod races;
 mod samples;
 mod schemes;
@@ -148,4 +149,12 @@ checks! {
     tasks::of_many_holders_one_wins_and_of_many_tasks_one_begins,
     tasks::tasks_outlive_their_collection,
     tasks::the_oldest_finished_tasks_are_forgotten,
+}
+
+checks! {
+    /// The checks of [`Keys`](super::Keys): in this order, in a store without keys.
+    KEYS:
+    keys::keys_come_back_as_they_went_in,
+    keys::who_names_another_version_of_the_keys_changes_nothing,
+    keys::of_changes_of_the_keys_at_once_exactly_one_is_made,
 }

@@ -9,6 +9,7 @@ mod changes;
 mod decisions;
 mod frequencies;
 mod generations;
+mod keys;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 
 use crate::changes::{LoggedChange, LoggedKind};
 use crate::decisions::{RecordPair, Ruling};
+use crate::keys::KeyRing;
 use crate::rules::conclude::{Conclusion, conclude};
 use crate::rules::plan::{self, FiledDigest, FiledText, Moment, Plan, check_live, plan};
 use crate::stages::{Span, Stage};
@@ -42,6 +44,7 @@ pub struct ModelStore {
     /// Collections ever created.
     created: AtomicU32,
     tasks: Mutex<BTreeMap<String, TaskState>>,
+    keys: Mutex<KeyRing>,
 }
 
 struct Collection {

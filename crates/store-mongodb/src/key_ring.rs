@@ -1,0 +1,81 @@
+//! Keys of callers: one document, whose change names the version that it replaces.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mongodb::bson::{Document, doc};
+
+use super::documents::{META, damaged};
+use super::retry;
+use super::{MongoStore, Shared};
+use doppel_store::keys::{KeyRing, Keys};
+use doppel_store::{Result, StoreError};
+
+/// Its `_id` in `meta`.
+const ID: &str = "keys";
+
+#[async_trait]
+impl Keys for MongoStore {
+    async fn key_ring(&self) -> Result<KeyRing> {
+        self.shared.key_ring().await
+    }
+
+    async fn put_key_ring(&self, ring: KeyRing) -> Result<Option<KeyRing>> {
+        let shared = Arc::clone(&self.shared);
+        self.detached(async move { shared.put_key_ring(ring).await }).await
+    }
+}
+
+/// The ring as JSON, as earlier and later versions of doppel read it, and beside it what is compared.
+fn encode(ring: &KeyRing) -> Result<Document> {
+    Ok(doc! { "_id": ID, "version": ring.version as i64, "ring": serde_json::to_string(ring).map_err(damaged)? })
+}
+
+fn decode(document: &Document) -> Result<KeyRing> {
+    serde_json::from_str(document.get_str("ring").map_err(damaged)?).map_err(damaged)
+}
+
+impl Shared {
+    async fn key_ring(&self) -> Result<KeyRing> {
+        let reading = self.read(self.deadline(), || async {
+            let found = self.documents(META).find_one(doc! { "_id": ID }).await?;
+            Ok(found.map(|document| decode(&document)).transpose()?.unwrap_or_default())
+        });
+        reading.await
+    }
+
+    async fn put_key_ring(&self, ring: KeyRing) -> Result<Option<KeyRing>> {
+        let deadline = self.deadline();
+        let next = KeyRing { version: ring.version + 1, ..ring };
+        let document = encode(&next)?;
+        let mut outcome_unknown = false;
+        for attempt in 0.. {
+            match super::admin::within(deadline, self.write_key_ring(ring.version, document.clone())).await? {
+                Ok(true) => return Ok(Some(next)),
+                // Lost on the way back from the attempt before?
+                Ok(false) if outcome_unknown && self.key_ring().await? == next => return Ok(Some(next)),
+                Ok(false) => return Ok(None),
+                Err(error) if retry::is_away(&error) => outcome_unknown = true,
+                Err(error) => return Err(retry::fatal(&error)),
+            }
+            if retry::pause(attempt, deadline).await.is_err() {
+                break;
+            }
+        }
+        Err(StoreError::Unknown("the database did not confirm the write in time".into()))
+    }
+
+    /// Whether what was stored had that version, and is replaced.
+    async fn write_key_ring(&self, version: u64, document: Document) -> mongodb::error::Result<bool> {
+        let meta = self.documents(META);
+        if version > 0 {
+            let filter = doc! { "_id": ID, "version": version as i64 };
+            return Ok(meta.replace_one(filter, document).await?.matched_count > 0);
+        }
+        match meta.insert_one(document).await {
+            Ok(_) => Ok(true),
+            Err(error) if retry::is_duplicate_key(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

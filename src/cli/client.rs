@@ -1,0 +1,317 @@
+//! A client of a running service, over http or https: the one for all commands that call one.
+//!
+//! Over https the certificates that `--ca` names are trusted and no others; without it, those of the system. Where the service wants
+//! to see a certificate, `--client-certificate` and `--client-key` name it.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Chain, Context, bail};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, ClientBuilder, Identity, Method, Url};
+use rustls::CertificateError;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::{key, usage};
+
+/// Time to connect, with the handshake of TLS.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a service may take to answer one request of [`Service`].
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Whom to trust, and who one is oneself.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Trust {
+    /// File of certificates (PEM) to trust instead of the system's, for a service with https
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca: Option<PathBuf>,
+    /// File of the certificate (PEM) to show to a service that asks for one
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    pub(super) client_certificate: Option<PathBuf>,
+    /// File of its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "client_certificate")]
+    pub(super) client_key: Option<PathBuf>,
+}
+
+impl Trust {
+    /// The option that was given first, if any was: all of them are for https.
+    pub(super) fn option(&self) -> Option<&'static str> {
+        let Self { ca, client_certificate, client_key } = self;
+        let given = [(ca, "--ca"), (client_certificate, "--client-certificate"), (client_key, "--client-key")];
+        given.into_iter().find(|(file, _)| file.is_some()).map(|(_, option)| option)
+    }
+
+    /// The files that are read.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        [&self.ca, &self.client_certificate, &self.client_key].into_iter().filter_map(Option::as_deref)
+    }
+}
+
+/// Where a service is, and as whom to call it: the same options for all commands.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Calling {
+    /// The running service
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    to: String,
+    /// File that holds the key (only for a service that has keys)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
+}
+
+/// Whether the service must show a certificate that is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Identification {
+    /// It must.
+    Required,
+    /// Any will do: nothing secret is sent, and it is this machine.
+    Waived,
+}
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// No connection.
+    Unreached(String),
+    /// The certificate of the other side is none that is trusted here; why, and what helps.
+    Untrusted(String, &'static str),
+    /// The connection broke.
+    Broken(String),
+}
+
+/// Reads the URL of a service.
+pub(super) fn parse_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
+    let plain = url.username().is_empty() && url.password().is_none();
+    if !matches!(url.scheme(), "http" | "https") || !plain || url.query().is_some() || url.fragment().is_some() {
+        return Err(
+            "give http://HOST:PORT or https://HOST:PORT without user, password or query; keys go into --key-file"
+                .into(),
+        );
+    }
+    Ok(url)
+}
+
+/// A client of the service at `url`, which does not connect yet.
+///
+/// # Errors
+/// Wrong usage, and files that cannot be used.
+pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identification) -> anyhow::Result<Client> {
+    let builder = Client::builder()
+        .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
+        .default_headers(authorization(key)?)
+        .connect_timeout(CONNECT)
+        .pool_max_idle_per_host(1)
+        .redirect(Policy::none())
+        .no_proxy();
+    let builder = identified(trusting(builder, url, trust, who)?, trust)?;
+    builder.build().map_err(|error| {
+        let reason = cause(&error);
+        anyhow::anyhow!("no certificates to trust: {reason}; give those of the service's authority by --ca FILE")
+    })
+}
+
+/// The certificate that is shown, if one is.
+fn identified(builder: ClientBuilder, trust: &Trust) -> anyhow::Result<ClientBuilder> {
+    let (Some(certificate), Some(key)) = (&trust.client_certificate, &trust.client_key) else { return Ok(builder) };
+    let read = |file: &Path| std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
+    let both = [read(certificate)?, b"\n".to_vec(), read(key)?].concat();
+    let identity = Identity::from_pem(&both).map_err(|_| {
+        usage(format!(
+            "--client-certificate {} and --client-key {} are no certificate and its key in PEM form",
+            certificate.display(),
+            key.display()
+        ))
+    })?;
+    Ok(builder.identity(identity))
+}
+
+fn authorization(key: Option<&str>) -> anyhow::Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key {
+        let value = HeaderValue::try_from(format!("Bearer {key}"));
+        let mut value = value.map_err(|_| usage("the key is not one: dpl_NAME_SECRET expected"))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identification) -> anyhow::Result<ClientBuilder> {
+    // The provider of this process; somebody may have set it already, and it is the only one there is.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    if let (Some(option), "http") = (trust.option(), url.scheme()) {
+        return Err(usage(format!("{option} is for a service with https")));
+    }
+    let Some(ca) = &trust.ca else {
+        return Ok(match (url.scheme(), who) {
+            ("https", Identification::Required) => builder,
+            ("https", Identification::Waived) => builder.tls_danger_accept_invalid_certs(true),
+            // Plain http needs no certificates, and a system may have none.
+            _ => builder.tls_certs_only([]),
+        });
+    };
+    let text = std::fs::read(ca).with_context(|| format!("cannot read {}", ca.display()))?;
+    match Certificate::from_pem_bundle(&text) {
+        Ok(certificates) if !certificates.is_empty() => Ok(builder.tls_certs_only(certificates)),
+        _ => Err(usage(format!("--ca {}: holds no certificate in PEM form", ca.display()))),
+    }
+}
+
+/// What an error of the client means.
+pub(super) fn fault(error: &reqwest::Error) -> Fault {
+    match cause(error) {
+        _ if error.is_connect() && error.is_timeout() => {
+            Fault::Unreached(format!("no connection within {} s", CONNECT.as_secs()))
+        }
+        reason => match Chain::new(error).find_map(distrust) {
+            Some(distrust) => Fault::Untrusted(reason, remedy(distrust)),
+            None if error.is_connect() => Fault::Unreached(reason),
+            None => Fault::Broken(reason),
+        },
+    }
+}
+
+/// What helps where a certificate is not trusted.
+fn remedy(distrust: &CertificateError) -> &'static str {
+    match distrust {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "use a name in the address that the certificate is made out for"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "have it renewed",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "compare the clocks of both machines"
+        }
+        other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "it is an authority's own: let the service use one that this authority has signed (CA:FALSE)"
+        }
+        _ => "give the certificates of its authority by --ca FILE",
+    }
+}
+
+/// What an error and those that it was made of say last: the others only say where it happened.
+pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
+    Chain::new(error).last().map_or_else(String::new, ToString::to_string)
+}
+
+/// Why a certificate was refused, if one was. An error of a connection holds what it was made of, but is not caused by it.
+fn distrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a CertificateError> {
+    if let Some(outer) = error.downcast_ref::<std::io::Error>() {
+        return outer.get_ref().and_then(|inner| distrust(inner));
+    }
+    match error.downcast_ref()? {
+        rustls::Error::InvalidCertificate(distrust) => Some(distrust),
+        _ => None,
+    }
+}
+
+/// The service does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} does not answer: {1}")]
+pub(super) struct Away(String, String);
+
+/// A running service that is asked one thing at a time, in JSON.
+pub(super) struct Service {
+    url: String,
+    client: Client,
+    runtime: Runtime,
+}
+
+impl Service {
+    /// Makes ready to call, but does not connect yet.
+    ///
+    /// # Errors
+    /// Wrong usage, and files that cannot be used.
+    pub(super) fn open(calling: &Calling) -> anyhow::Result<Self> {
+        let Calling { to, key_file, trust } = calling;
+        let url = parse_url(to).map_err(|reason| usage(format!("--to {to}: {reason}")))?;
+        let key = key(key_file.as_deref())?;
+        let client = client(&url, key.as_deref(), trust, Identification::Required)?;
+        Ok(Self { url: url.as_str().trim_end_matches('/').to_owned(), client, runtime: runtime()? })
+    }
+
+    /// The URL without a slash at its end.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Reads what is at `path`.
+    ///
+    /// # Errors
+    /// [`Away`] when it does not answer, or not now; what it says when it refuses.
+    pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(Method::GET, path, None)
+    }
+
+    /// Sends `body`.
+    ///
+    /// # Errors
+    /// As [`Service::get`].
+    pub(super) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send(Method::POST, path, Some(body))
+    }
+
+    /// Deletes what is at `path`.
+    ///
+    /// # Errors
+    /// As [`Service::get`].
+    pub(super) fn delete(&self, path: &str) -> anyhow::Result<()> {
+        self.send(Method::DELETE, path, None).map(drop)
+    }
+
+    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let mut request = self.client.request(method, format!("{}{path}", self.url)).timeout(TIMEOUT);
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        }
+        let (status, text) = self.runtime.block_on(exchange(request)).map_err(|fault| self.unanswered(fault))?;
+        let body = match text.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&text)
+                .with_context(|| format!("what answers at {} (status {status}) is not doppel", self.url))?,
+        };
+        match status {
+            200..300 => Ok(body),
+            503 => Err(Away(self.url.clone(), refusal(&body)).into()),
+            _ => bail!("{} refuses ({status}): {}", self.url, refusal(&body)),
+        }
+    }
+
+    fn unanswered(&self, fault: Fault) -> anyhow::Error {
+        match fault {
+            Fault::Untrusted(why, remedy) => {
+                anyhow::anyhow!("the certificate of {} is not trusted: {why}; {remedy}", self.url)
+            }
+            Fault::Unreached(why) | Fault::Broken(why) => Away(self.url.clone(), why).into(),
+        }
+    }
+}
+
+/// Where one thing at a time is waited for.
+pub(super) fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a runtime")
+}
+
+/// Sends a request; the status of the answer, and its body.
+pub(super) async fn exchange(request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), Fault> {
+    let answer = request.send().await.map_err(|error| fault(&error))?;
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.map_err(|error| fault(&error))?;
+    Ok((status, body.to_vec()))
+}
+
+/// What a problem says, with its places.
+pub(super) fn refusal(body: &Value) -> String {
+    let places = body["errors"].as_array().map_or(&[][..], Vec::as_slice).iter();
+    let places =
+        places.filter_map(|error| Some(format!("{}: {}", error["pointer"].as_str()?, error["detail"].as_str()?)));
+    let places: Vec<String> = places.collect();
+    match places.is_empty() {
+        true => body["detail"].as_str().unwrap_or("no reason given").to_owned(),
+        false => places.join("; "),
+    }
+}

@@ -1,0 +1,55 @@
+//! Keeps the keys in step with the store: what another instance made or revoked counts here within about a second, and the store
+//! learns when keys were last used. Neither is on the way of a request.
+
+use std::time::Duration;
+
+use crate::http::state::App;
+use crate::shutdown::Phase;
+
+/// How often the store is asked: as long as a revoked key may go on at another instance.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How often uses are noted, in rounds of asking: a write a minute at most.
+const NOTE_EVERY: u32 = 60;
+
+/// Follows until the service has drained; uses are noted once more then.
+pub async fn follow(app: App) {
+    let mut asks = tokio::time::interval(ASK_EVERY);
+    asks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut is_away = false;
+    for round in 1u32.. {
+        tokio::select! {
+            _ = asks.tick() => {}
+            () = app.shutdown.reached(Phase::Draining) => break,
+        }
+        match app.engine.keys().await {
+            Ok(ring) => {
+                if ring.version != app.keys.managed().version {
+                    app.keys.manage(&ring);
+                }
+                is_away = false;
+            }
+            // What is known goes on to count, and is said once.
+            Err(error) if !is_away => {
+                tracing::warn!(%error, "the keys in the store cannot be read; those known last go on to count");
+                is_away = true;
+            }
+            Err(_) => {}
+        }
+        if round % NOTE_EVERY == 0 {
+            note_uses(&app).await;
+        }
+    }
+    note_uses(&app).await;
+}
+
+async fn note_uses(app: &App) {
+    let uses = app.keys.uses();
+    if uses.is_empty() {
+        return;
+    }
+    match app.engine.note_key_uses(&uses).await {
+        Ok(ring) => app.keys.manage(&ring),
+        // Noted the next time.
+        Err(error) => tracing::debug!(%error, "when keys were last used cannot be noted"),
+    }
+}

@@ -1,0 +1,345 @@
+//! The keys that are known now: those of the configuration, and those that were made while the service ran.
+//!
+//! Both can be changed at any time: what is asked next is answered by the keys as they are then. A key's secret is compared by its
+//! SHA-256 in constant time. Without any key everyone may do everything; the configuration allows that on loopback only. Of two keys
+//! with one name that of the configuration counts.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use axum::http::{HeaderValue, StatusCode, header};
+use governor::clock::Clock;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+use subtle::ConstantTimeEq;
+
+use crate::config::Auth;
+use crate::config::auth::{Scope, decode, encode, hash_secret, split_key};
+use crate::http::problem::Problem;
+use doppel_core::collection::CollectionName;
+use doppel_store::keys::{KeyRing, ManagedKey};
+
+const MICROS_A_MINUTE: u64 = 60_000_000;
+
+/// The collections that a caller may ask about. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach(Option<Arc<[CollectionName]>>);
+
+impl Reach {
+    /// All collections.
+    pub fn everything() -> Self {
+        Self(None)
+    }
+
+    /// These and no others.
+    pub fn only(collections: &[CollectionName]) -> Self {
+        Self(Some(collections.into()))
+    }
+
+    /// Whether all collections, and with them what belongs to none.
+    pub fn is_everything(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether this collection.
+    pub fn includes(&self, collection: &CollectionName) -> bool {
+        self.0.as_ref().is_none_or(|only| only.contains(collection))
+    }
+
+    /// Refuses another collection.
+    ///
+    /// # Errors
+    /// 403 `not_this_collection`. It does not say whether there is one of that name.
+    pub fn check(&self, collection: &CollectionName) -> Result<(), Problem> {
+        if self.includes(collection) { Ok(()) } else { Err(not_this_collection()) }
+    }
+}
+
+/// A key that is limited to collections asks about another one, or about what belongs to none.
+pub fn not_this_collection() -> Problem {
+    let detail =
+        "the key is limited to some collections, and this is about another one or about all of them; use another key";
+    Problem::new(StatusCode::FORBIDDEN, "not_this_collection", detail)
+}
+
+/// What was begun with a key goes on no longer.
+pub fn no_longer() -> Problem {
+    let detail = "the key was revoked or has expired since this was begun; ask the service's operator for another";
+    unauthenticated("invalid_key", detail, ", error=\"invalid_token\"")
+}
+
+struct Key {
+    name: Arc<str>,
+    hash: [u8; 32],
+    scopes: Vec<Scope>,
+    reach: Reach,
+    /// Microseconds since 1970 from which on it opens nothing.
+    expires: Option<u64>,
+    /// The minute since 1970 in which it was last used, where that is noted; 0 for none.
+    used: Option<Arc<AtomicU64>>,
+}
+
+impl Key {
+    fn configured(key: &crate::config::auth::Key) -> Option<Self> {
+        let name = key.name.as_str().into();
+        let (reach, expires, used) = (Reach::everything(), None, None);
+        Some(Self { name, hash: decode(&key.sha256)?, scopes: key.scopes.clone(), reach, expires, used })
+    }
+
+    /// A key that was made while the service ran. What of it this version does not know opens nothing.
+    fn managed(key: &ManagedKey, before: Option<&Self>) -> Option<Self> {
+        let hash = decode(&key.sha256)?;
+        // One that cannot be read has expired.
+        let micros =
+            |at: &String| at.parse::<jiff::Timestamp>().map_or(0, |at| u64::try_from(at.as_microsecond()).unwrap_or(0));
+        let expires = key.expires_at.as_ref().map(micros);
+        let used = before.filter(|before| before.hash == hash).and_then(|before| before.used.clone());
+        Some(Self {
+            name: key.name.as_str().into(),
+            hash,
+            scopes: key.scopes.iter().filter_map(|scope| Scope::parse(scope)).collect(),
+            reach: key.collections.as_deref().map_or_else(Reach::everything, Reach::only),
+            expires,
+            used: Some(used.unwrap_or_default()),
+        })
+    }
+
+    fn has_expired(&self) -> bool {
+        self.expires.is_some_and(|at| at <= crate::clock::micros())
+    }
+
+    fn note_use(&self) {
+        let Some(used) = &self.used else { return };
+        let minute = crate::clock::micros() / MICROS_A_MINUTE;
+        // A read, but for one write a minute.
+        if used.load(Ordering::Relaxed) < minute {
+            used.store(minute, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The keys by name.
+#[derive(Default)]
+struct Known(HashMap<Arc<str>, Key>);
+
+/// The keys, and their rates.
+pub struct Keys {
+    known: ArcSwap<Known>,
+    /// What they are made of. Held by whoever changes them.
+    sources: Mutex<(Auth, KeyRing)>,
+    rate: ArcSwapOption<DefaultKeyedRateLimiter<Arc<str>>>,
+}
+
+/// A key that somebody showed: its name, and which secret it had. Good for as long as that key is known and has not expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownKey {
+    /// Its name.
+    pub name: Arc<str>,
+    hash: [u8; 32],
+}
+
+/// Who calls, and what about.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The name of the key; empty where there are none.
+    pub name: Arc<str>,
+    /// The collections that it is for.
+    pub reach: Reach,
+    /// The key itself, to be looked at again by what lasts long; `None` where there are none.
+    pub key: Option<ShownKey>,
+}
+
+impl Keys {
+    /// Keys of a checked configuration; `per_second` of 0 is no limit.
+    pub fn new(auth: &Auth, per_second: u32) -> Self {
+        let sources = Mutex::new((auth.clone(), KeyRing::default()));
+        let keys = Self { known: ArcSwap::default(), sources, rate: ArcSwapOption::default() };
+        keys.set_rate(per_second);
+        keys.change(|_| ());
+        keys
+    }
+
+    /// Takes the keys of another configuration.
+    pub fn configure(&self, auth: &Auth) {
+        self.change(|(before, _)| before.clone_from(auth));
+    }
+
+    /// Takes what the store keeps, unless that is older than what is known.
+    pub fn manage(&self, ring: &KeyRing) {
+        self.change(|(_, before)| {
+            if ring.version >= before.version {
+                before.clone_from(ring);
+            }
+        });
+    }
+
+    /// The keys that were made while the service ran, as they are known here.
+    pub fn managed(&self) -> KeyRing {
+        self.sources.lock().1.clone()
+    }
+
+    /// Whether the configuration has a key of this name.
+    pub fn is_configured(&self, name: &str) -> bool {
+        self.sources.lock().0.keys.iter().any(|key| key.name == name)
+    }
+
+    /// Whether the configuration has keys at all.
+    pub fn has_configured(&self) -> bool {
+        !self.sources.lock().0.keys.is_empty()
+    }
+
+    /// Another rate for each key. What was counted is forgotten.
+    pub fn set_rate(&self, per_second: u32) {
+        let rate = NonZeroU32::new(per_second).map(|rate| Arc::new(RateLimiter::keyed(Quota::per_second(rate))));
+        self.rate.store(rate);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut (Auth, KeyRing))) {
+        let mut sources = self.sources.lock();
+        change(&mut sources);
+        let (auth, ring) = &*sources;
+        let before = self.known.load();
+        let managed = ring.keys.iter().filter_map(|key| Key::managed(key, before.0.get(key.name.as_str())));
+        // The configuration's come later, so that they count.
+        let keys = managed.chain(auth.keys.iter().filter_map(Key::configured));
+        self.known.store(Arc::new(Known(keys.map(|key| (key.name.clone(), key)).collect())));
+    }
+
+    /// Who calls with `authorization`, if that key has `scope`, has not expired and is within its rate.
+    ///
+    /// # Errors
+    /// 401, 403 or 429.
+    pub fn authorise(&self, authorization: Option<&HeaderValue>, scope: Scope) -> Result<Caller, Problem> {
+        let known = self.known.load();
+        let caller = if known.0.is_empty() {
+            Caller { name: "".into(), reach: Reach::everything(), key: None }
+        } else {
+            let key = authenticate(&known, authorization)?;
+            if !key.scopes.contains(&scope) {
+                let scope = scope.as_str();
+                let detail = format!("the key {:?} does not have the scope {scope:?}, which this needs", &*key.name);
+                return Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail));
+            }
+            key.note_use();
+            let shown = ShownKey { name: key.name.clone(), hash: key.hash };
+            Caller { name: key.name.clone(), reach: key.reach.clone(), key: Some(shown) }
+        };
+        self.within_rate(&caller.name)?;
+        Ok(caller)
+    }
+
+    /// The name that the key in `authorization` gives itself, if there is a key of that name: whose calls are refused, for the log.
+    pub fn named(&self, authorization: Option<&HeaderValue>) -> Option<Arc<str>> {
+        let (_, token) = authorization?.to_str().ok()?.split_once(' ')?;
+        self.name_in(token.trim())
+    }
+
+    /// The name that `key` gives itself, if there is a key of that name; whether its secret is right or not.
+    pub fn name_in(&self, key: &str) -> Option<Arc<str>> {
+        let (name, _) = split_key(key)?;
+        self.known.load().0.get(name).map(|key| key.name.clone())
+    }
+
+    /// Whether there are keys; otherwise everyone may do everything. Those that have expired count: nothing opens by itself.
+    pub fn are_there(&self) -> bool {
+        !self.known.load().0.is_empty()
+    }
+
+    /// Which key `key` is (`dpl_<name>_<secret>`), if it is one of these and has not expired.
+    pub fn recognise(&self, key: &str) -> Option<ShownKey> {
+        let known = self.known.load();
+        let key = find(&known, key).filter(|key| !key.has_expired())?;
+        Some(ShownKey { name: key.name.clone(), hash: key.hash })
+    }
+
+    /// What a key that was shown earlier may do, and what about; `None` where it is not known any more or has expired.
+    pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, Reach)> {
+        let known = self.known.load();
+        let key = known.0.get(&shown.name).filter(|key| !key.has_expired())?;
+        key.note_use();
+        bool::from(key.hash.ct_eq(&shown.hash)).then(|| (key.scopes.clone(), key.reach.clone()))
+    }
+
+    /// Whether what was begun with a key may go on: it still has that scope.
+    pub fn still_allows(&self, key: Option<&ShownKey>, scope: Scope) -> bool {
+        match key {
+            Some(key) => self.rights_of(key).is_some_and(|(scopes, _)| scopes.contains(&scope)),
+            None => true,
+        }
+    }
+
+    /// Counts a request of the key `name`.
+    ///
+    /// # Errors
+    /// 429 beyond the rate.
+    pub fn within_rate(&self, name: &Arc<str>) -> Result<(), Problem> {
+        let rate = self.rate.load();
+        let Some(rate) = &*rate else { return Ok(()) };
+        rate.check_key(name).map_err(|not_until| {
+            let wait = not_until.wait_time_from(governor::clock::DefaultClock::default().now());
+            let detail = "this key sends more requests a second than the configuration allows; slow down";
+            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(seconds)
+        })
+    }
+
+    /// Uses that the store does not know of yet: name, SHA-256 and time of each.
+    pub fn uses(&self) -> Vec<(String, String, String)> {
+        let stored = self.managed();
+        let known = self.known.load();
+        let used = stored.keys.iter().filter_map(|stored| {
+            let key = known.0.get(stored.name.as_str())?;
+            let minute = key.used.as_ref()?.load(Ordering::Relaxed);
+            let at = jiff::Timestamp::from_second(i64::try_from(minute * 60).ok()?).ok().filter(|_| minute > 0)?;
+            let at = at.to_string();
+            let is_new = stored.last_used_at.as_ref().is_none_or(|before| *before < at);
+            is_new.then(|| (stored.name.clone(), encode(&key.hash), at))
+        });
+        used.collect()
+    }
+}
+
+fn authenticate<'k>(known: &'k Known, authorization: Option<&HeaderValue>) -> Result<&'k Key, Problem> {
+    let Some(value) = authorization else {
+        return Err(unauthenticated("missing_key", "send a key: authorization: Bearer dpl_<name>_<secret>", ""));
+    };
+    let wrong = || {
+        unauthenticated(
+            "invalid_key",
+            "the key is not one of this service's; ask its operator",
+            ", error=\"invalid_token\"",
+        )
+    };
+    let text = value.to_str().map_err(|_| wrong())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
+    let key = find(known, token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(wrong)?;
+    if key.has_expired() {
+        let detail = "the key has expired; ask the service's operator for another";
+        return Err(unauthenticated("expired_key", detail, ", error=\"invalid_token\""));
+    }
+    Ok(key)
+}
+
+/// The key that `token` is.
+fn find<'k>(known: &'k Known, token: &str) -> Option<&'k Key> {
+    let (name, secret) = split_key(token)?;
+    let hash = hash_secret(secret);
+    // Names are not secret; only the hash must not be guessed by timing.
+    known.0.get(name).filter(|key| bool::from(key.hash.ct_eq(&hash)))
+}
+
+fn unauthenticated(code: &'static str, detail: &str, more: &str) -> Problem {
+    let challenge = format!("Bearer realm=\"doppel\"{more}");
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, code, detail);
+    match HeaderValue::from_str(&challenge) {
+        Ok(challenge) => problem.with_header(header::WWW_AUTHENTICATE, challenge),
+        Err(_) => problem,
+    }
+}
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

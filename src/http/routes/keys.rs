@@ -1,0 +1,216 @@
+//! Keys of callers: made, listed and revoked while the service runs.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::config::auth::{self, MAX_NAME_BYTES, Scope};
+use crate::http::auth::Administrator;
+use crate::http::extract::{InKey, JsonBytes};
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Params};
+use crate::http::routes::created;
+use crate::http::routes::input::Input;
+use crate::http::state::App;
+use doppel_core::collection::CollectionName;
+use doppel_store::keys::ManagedKey;
+
+/// Most collections that a key is limited to: an office has some, and every instance reads all keys once a second.
+const MOST_COLLECTIONS: usize = 32;
+/// Longest life that is given in days: a hundred years.
+const MOST_DAYS: u64 = 36_500;
+
+/// A key to be made.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct KeyInput {
+    /// Its name, which appears in logs: 1 to 64 of `a-z`, `0-9` and `-`.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9-]+$")]
+    name: String,
+    /// What it may do; scopes do not include each other.
+    #[schema(min_items = 1, max_items = 3)]
+    scopes: Vec<Scope>,
+    /// The only collections that it may be used for, whether they are there yet or not; all unless given. A limited key sees nothing
+    /// of others, and nothing that belongs to none: `/metrics`, keys.
+    #[schema(min_items = 1, max_items = 32)]
+    collections: Option<Vec<CollectionName>>,
+    /// After so many days, of 24 hours, it opens nothing.
+    #[schema(minimum = 1, maximum = 36_500)]
+    expires_in_days: Option<u32>,
+    /// ... or from this time on (RFC 3339).
+    expires_at: Option<String>,
+}
+
+/// A key, without its secret and without the secret's hash.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Key {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// The only collections that it may be used for; `null` for all.
+    pub collections: Option<Vec<CollectionName>>,
+    /// When it was made (RFC 3339, UTC).
+    pub created_at: String,
+    /// The name of the key that made it.
+    pub created_by: String,
+    /// From when on it opens nothing; `null` for never.
+    pub expires_at: Option<String>,
+    /// Whether that has come.
+    pub expired: bool,
+    /// When it was last used, to the minute; noted within some minutes. `null` for never.
+    pub last_used_at: Option<String>,
+}
+
+impl From<ManagedKey> for Key {
+    fn from(key: ManagedKey) -> Self {
+        let ManagedKey { name, sha256: _, scopes, collections, created_at, created_by, expires_at, last_used_at } = key;
+        let at = expires_at.as_ref().map(|at| at.parse::<Timestamp>());
+        let expired = at.is_some_and(|at| at.is_ok_and(|at| at <= crate::clock::timestamp()));
+        Self { name, scopes, collections, created_at, created_by, expires_at, expired, last_used_at }
+    }
+}
+
+/// A new key, with what its caller sends.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct NewKey {
+    /// The key itself (`dpl_<name>_<secret>`): shown in this answer, and nowhere again.
+    pub key: String,
+    /// What is kept of it.
+    #[serde(flatten)]
+    pub kept: Key,
+}
+
+/// The keys.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct KeyList {
+    /// Those that were made while the service ran, by name; those of the configuration are not among them. 256 at most.
+    pub items: Vec<Key>,
+    /// Always `null`.
+    pub next: Option<String>,
+}
+
+/// Make a key
+///
+/// It counts at once here, and within about a second at other instances that share the store. Of its secret only the SHA-256 is kept:
+/// the answer is the one place that shows the key. Where the configuration has no key, none can be made: whoever is to make keys
+/// needs one first.
+#[utoipa::path(post, path = "/v1/admin/keys", operation_id = "createKey", tag = "admin", request_body = KeyInput,
+    responses((status = 201, description = "the key; keep it, it is not shown again", body = NewKey),
+        (status = 409, description = "`key_exists`: the name is taken; `too_many_keys`; `no_configured_key`")))]
+pub async fn create(
+    administrator: Administrator,
+    State(app): State<App>,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut key = read(&body)?;
+    if !app.keys.has_configured() {
+        let detail = "the configuration has no key, so that everyone on this machine may do everything; put one with the scope admin \
+                      there first (doppel config new-key)";
+        return Err(Problem::new(StatusCode::CONFLICT, "no_configured_key", detail));
+    }
+    if app.keys.is_configured(&key.name) {
+        let detail = format!("the configuration has a key called {:?}; choose another name", key.name);
+        return Err(Problem::at(StatusCode::CONFLICT, "key_exists", "/name", detail));
+    }
+    let (secret, sha256) = auth::new_key(&key.name).map_err(|error| Problem::internal(error.to_string()))?;
+    key.sha256 = sha256;
+    key.created_by = administrator.0.name.to_string();
+    let (engine, kept) = (app.engine.clone(), key.clone());
+    let ring = app.detached(async move { engine.create_key(kept).await }).await?;
+    app.keys.manage(&ring);
+    let location = format!("/v1/admin/keys/{}", key.name);
+    let mut response = created(&location, NewKey { key: secret, kept: key.into() });
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// List keys
+///
+/// Those that were made while the service ran. No secret, and no hash of one.
+#[utoipa::path(get, path = "/v1/admin/keys", operation_id = "listKeys", tag = "admin",
+    responses((status = 200, description = "the keys, by name", body = KeyList)))]
+pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Json<KeyList>, Problem> {
+    let ring = app.engine.keys().await?;
+    Ok(Json(KeyList { items: ring.keys.into_iter().map(Key::from).collect(), next: None }))
+}
+
+/// Revoke a key
+///
+/// It opens nothing from now on here, and from about a second on at other instances that share the store; sessions of the desk that
+/// were begun with it end, and so does what is being sent or followed with it. Keys of the configuration are taken out there.
+#[utoipa::path(delete, path = "/v1/admin/keys/{key}", operation_id = "revokeKey", tag = "admin", params(("key" = String, Path)),
+    responses((status = 204, description = "revoked"),
+        (status = 404, description = "no key of that name was made while the service ran")))]
+pub async fn revoke(
+    _: Administrator,
+    State(app): State<App>,
+    InKey(name): InKey,
+    _: Params<Nothing>,
+) -> Result<StatusCode, Problem> {
+    let engine = app.engine.clone();
+    let ring = app.detached(async move { engine.revoke_key(&name).await }).await?;
+    app.keys.manage(&ring);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What a body asks for, without secret and maker.
+fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
+    let mut input = Input::parse(body)?;
+    let name = input
+        .text("name")
+        .filter(|name| auth::is_name(name))
+        .or_else(|| input.refuse("name", "invalid_name", &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")));
+    let scopes: Option<Vec<Scope>> = input.word("scopes", "a list of some of read, write, admin");
+    let scopes = scopes
+        .filter(|scopes| !scopes.is_empty())
+        .or_else(|| input.refuse("scopes", "missing_scopes", "list some of read, write, admin"));
+    let collections = collections(&mut input);
+    let (now, days) = (crate::clock::timestamp(), input.number("expires_in_days", 1, MOST_DAYS));
+    let at = input.text("expires_at").and_then(|text| match text.parse::<Timestamp>() {
+        Ok(at) if at > now => Some(at),
+        Ok(_) => input.refuse("expires_at", "out_of_range", "give a time that is yet to come"),
+        Err(_) => input.refuse("expires_at", "unreadable_time", "give a time as 2027-01-31T17:00:00+08:00 (RFC 3339)"),
+    });
+    if days.is_some() && at.is_some() {
+        input.refuse::<()>("expires_at", "one_of", "give either expires_in_days or expires_at");
+    }
+    input.finish()?;
+    let in_days = days.and_then(|days| now.checked_add(jiff::SignedDuration::from_hours(days as i64 * 24)).ok());
+    let expires_at = at.or(in_days).map(|at| format!("{at:.0}"));
+    let mut scopes: Vec<String> =
+        scopes.unwrap_or_default().into_iter().map(|scope| scope.as_str().to_owned()).collect();
+    scopes.sort_unstable();
+    scopes.dedup();
+    Ok(ManagedKey {
+        name: name.unwrap_or_default(),
+        sha256: String::new(),
+        scopes,
+        collections,
+        created_at: crate::clock::now(),
+        created_by: String::new(),
+        expires_at,
+        last_used_at: None,
+    })
+}
+
+fn collections(input: &mut Input) -> Option<Vec<CollectionName>> {
+    let given = input.take("collections")?;
+    let listed: Option<Vec<CollectionName>> = given.as_array().and_then(|items| {
+        let name = |item: &Value| CollectionName::new(item.as_str()?).ok();
+        items.iter().map(name).collect()
+    });
+    let mut listed = listed.filter(|listed| (1..=MOST_COLLECTIONS).contains(&listed.len())).or_else(|| {
+        let detail = format!("list 1 to {MOST_COLLECTIONS} names of collections, or leave it out for all");
+        input.refuse("collections", "invalid_collections", &detail)
+    })?;
+    listed.sort();
+    listed.dedup();
+    Some(listed)
+}

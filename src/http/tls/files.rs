@@ -1,0 +1,153 @@
+//! From files to what a handshake needs. Whatever is wrong with them is said with the file and the remedy; of a key nothing is
+//! repeated.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{RootCertStore, ServerConfig};
+
+use super::validity::{self, Validity};
+use crate::config::tls::{ClientCertificates, Tls};
+
+/// The one protocol spoken inside.
+const HTTP_1_1: &[u8] = b"http/1.1";
+/// What others than its owner may not do with the file of a key.
+const OTHERS: u32 = 0o007;
+
+/// What the files hold, ready for handshakes.
+#[derive(Debug)]
+pub(super) struct Material {
+    pub(super) server: Arc<ServerConfig>,
+    /// When the first certificate of the chain expires: the service's own, or one that led to its authority.
+    pub(super) expires: Timestamp,
+    /// What should be mended although it works.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads the files.
+///
+/// # Errors
+/// The first thing wrong, with what to do.
+pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
+    let provider = Arc::new(ring::default_provider());
+    let chain = certificates("server.tls.certificate", &tls.certificate)?;
+    let expires = valid_until(&chain, &tls.certificate, now)?;
+    let key = key(&tls.key)?;
+    let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => anyhow::anyhow!(
+            "server.tls.key: the key in {} is not that of the certificate in {}; give both of one pair, the service's own \
+             certificate first",
+            tls.key.display(),
+            tls.certificate.display()
+        ),
+        error => anyhow::anyhow!(
+            "server.tls: the certificate in {} and the key in {} cannot be used: {error}; have them made anew (RSA, ECDSA or \
+             Ed25519)",
+            tls.certificate.display(),
+            tls.key.display()
+        ),
+    })?;
+    let clients = clients(tls, &provider)?;
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.context("server.tls")?.with_client_cert_verifier(clients);
+    let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+    let warnings = open_to_others(&tls.key).into_iter().collect();
+    Ok(Material { server: Arc::new(config), expires, warnings })
+}
+
+fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::NotFound => "give the file's path, from the directory that doppel is started in",
+            std::io::ErrorKind::PermissionDenied => "let the user that doppel runs as read it",
+            _ => "give a file that can be read",
+        };
+        anyhow::anyhow!("{setting}: {} cannot be read: {error}; {remedy}", path.display())
+    })
+}
+
+/// The certificates in a file, at least one.
+fn certificates(setting: &str, path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let text = read(setting, path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => bail!(
+            "{setting}: {} holds no certificate in PEM form (-----BEGIN CERTIFICATE-----); one in DER form is converted by \
+             openssl x509 -inform der -in FILE -out FILE.pem",
+            path.display()
+        ),
+    }
+}
+
+fn key(path: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
+    let text = read("server.tls.key", path)?;
+    if let Ok(key) = PrivateKeyDer::from_pem_slice(&text) {
+        return Ok(key);
+    }
+    let shown = path.display();
+    match text.windows(9).any(|part| part == b"ENCRYPTED") {
+        true => bail!(
+            "server.tls.key: the key in {shown} is encrypted; take the passphrase off (openssl pkey -in FILE -out FILE.pem) and \
+             let only the service's user read it"
+        ),
+        false => bail!("server.tls.key: {shown} holds no key in PEM form (-----BEGIN PRIVATE KEY-----)"),
+    }
+}
+
+/// When the first of them expires.
+fn valid_until(chain: &[CertificateDer<'_>], path: &Path, now: Timestamp) -> anyhow::Result<Timestamp> {
+    let shown = path.display();
+    let all: Option<Vec<Validity>> = chain.iter().map(|certificate| validity::of(certificate)).collect();
+    let all = all.with_context(|| format!("server.tls.certificate: a certificate in {shown} cannot be read"))?;
+    let expires = all.iter().map(|one| one.not_after).min().unwrap_or(now);
+    if let Some(later) = all.iter().map(|one| one.not_before).find(|from| *from > now) {
+        bail!("server.tls.certificate: {shown} is valid only from {later} on; compare the clocks of both machines");
+    }
+    if expires < now {
+        bail!("server.tls.certificate: {shown} expired at {expires}; have it renewed");
+    }
+    Ok(expires)
+}
+
+/// Who is taken.
+fn clients(tls: &Tls, provider: &Arc<CryptoProvider>) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+    if tls.client_certificates == ClientCertificates::Off {
+        return Ok(Arc::new(NoClientAuth));
+    }
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("server.tls.client_ca", &tls.client_ca)? {
+        roots.add(certificate).map_err(|error| {
+            anyhow::anyhow!(
+                "server.tls.client_ca: a certificate in {} cannot be used: {error}; give those of authorities",
+                tls.client_ca.display()
+            )
+        })?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let verifier = match tls.client_certificates {
+        ClientCertificates::Optional => verifier.allow_unauthenticated(),
+        ClientCertificates::Off | ClientCertificates::Required => verifier,
+    };
+    verifier.build().context("server.tls.client_ca")
+}
+
+/// What to do about a key that others may read.
+fn open_to_others(key: &Path) -> Option<String> {
+    let mode = key.metadata().ok()?.permissions().mode();
+    let shown = key.display();
+    // A group of its own may share it (ssl-cert): that is somebody's decision, everybody is nobody's.
+    (mode & OTHERS != 0).then(|| {
+        format!("server.tls.key: {shown} can be read by everyone on this machine; chmod 600 {shown} (or 640 for a group of its own)")
+    })
+}

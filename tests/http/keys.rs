@@ -1,0 +1,262 @@
+//! Keys that are made, listed and revoked while the service runs.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::support::certificates::until;
+use crate::support::keyed::{Keyed, LAMPS};
+use crate::support::{Response, TestServer, expect_problem, run};
+
+const KEYS: &str = "/v1/admin/keys";
+const RECORDS: &str = "/v1/collections/letters/records";
+
+/// Makes a key, and its text.
+#[track_caller]
+fn make(keyed: &Keyed, body: &Value) -> String {
+    let made = keyed.server.send_as(keyed.key("office"), "POST", KEYS, body);
+    assert_eq!(made.status, 201, "{}", made.text);
+    assert_eq!(made.header("cache-control"), Some("no-store"));
+    made.json()["key"].as_str().expect("the key").to_owned()
+}
+
+#[track_caller]
+fn revoke(keyed: &Keyed, name: &str) {
+    let revoked = keyed.server.send_as(keyed.key("office"), "DELETE", &format!("{KEYS}/{name}"), &Value::Null);
+    assert_eq!(revoked.status, 204, "{}", revoked.text);
+}
+
+fn ask(server: &TestServer, key: &str) -> Response {
+    server.send_as(key, "GET", "/v1/collections", &Value::Null)
+}
+
+fn letter(number: usize) -> Value {
+    json!({ "content": format!("第{number}号院的路灯坏了很久没有人来修理，请尽快安排") })
+}
+
+#[test]
+fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
+    let keyed = Keyed::start(&[]);
+    let server = &keyed.server;
+    let key = make(&keyed, &json!({ "name": "clerk-7", "scopes": ["read", "read"], "expires_in_days": 30 }));
+    assert!(key.starts_with("dpl_clerk-7_"));
+    assert_eq!(ask(server, &key).status, 200);
+    expect_problem(&server.send_as(&key, "PUT", &format!("{RECORDS}/a"), &letter(1)), 403, "missing_scope");
+    expect_problem(&server.send_as(&key, "GET", KEYS, &Value::Null), 403, "missing_scope");
+    let list = server.send_as(keyed.key("office"), "GET", KEYS, &Value::Null);
+    let items = list.json();
+    let [item] = &items["items"].as_array().expect("a list")[..] else { panic!("{}", list.text) };
+    assert_eq!(item["name"], "clerk-7");
+    assert_eq!(
+        (&item["scopes"], &item["collections"], &item["created_by"]),
+        (&json!(["read"]), &Value::Null, &json!("office"))
+    );
+    assert!(item["expires_at"].is_string() && item["expired"] == false, "{item}");
+    let secret = key.rsplit('_').next().expect("a secret");
+    assert!(!list.text.contains(secret) && !list.text.contains("sha256"), "{}", list.text);
+    // The use of a key is in the store when the service has ended in order.
+    let data = keyed.data();
+    let file = keyed.file();
+    server.signal("TERM");
+    server.wait();
+    let again = TestServer::start_with(&data, &["--config", file.to_str().expect("a path")], &[]);
+    assert_eq!(ask(&again, &key).status, 200);
+    let office = keyed.key("office");
+    let list = again.send_as(office, "GET", KEYS, &Value::Null).json();
+    assert!(list["items"][0]["last_used_at"].as_str().is_some_and(|at| at.ends_with(":00Z")), "{list}");
+    assert_eq!(again.send_as(office, "DELETE", &format!("{KEYS}/clerk-7"), &Value::Null).status, 204);
+    expect_problem(&ask(&again, &key), 401, "invalid_key");
+    expect_problem(&again.send_as(office, "DELETE", &format!("{KEYS}/clerk-7"), &Value::Null), 404, "unknown_key");
+    for log in [server.log(), again.log()] {
+        assert!(!log.contains(secret), "a secret is in the log");
+    }
+    until("the audit log", || {
+        again.log().lines().any(|line| {
+            ["audit", "DELETE", "/v1/admin/keys/clerk-7", "key=\"office\"", "204"]
+                .iter()
+                .all(|word| line.contains(word))
+        })
+    });
+    assert!(server.log().lines().any(|line| ["audit", "POST", KEYS, "201"].iter().all(|word| line.contains(word))));
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_by_name() {
+    let keyed = Keyed::start(&[]);
+    let post = |body: Value| keyed.server.send_as(keyed.key("office"), "POST", KEYS, &body);
+    expect_problem(&post(json!({ "name": "desk", "scopes": ["read"] })), 409, "key_exists");
+    make(&keyed, &json!({ "name": "one", "scopes": ["read"] }));
+    expect_problem(&post(json!({ "name": "one", "scopes": ["write"] })), 409, "key_exists");
+    for (body, pointer) in [
+        (json!({ "scopes": ["read"] }), "/name"),
+        (json!({ "name": "A b", "scopes": ["read"] }), "/name"),
+        (json!({ "name": "two", "scopes": [] }), "/scopes"),
+        (json!({ "name": "two", "scopes": ["reed"] }), "/scopes"),
+        (json!({ "name": "two", "scopes": ["read"], "collections": [] }), "/collections"),
+        (json!({ "name": "two", "scopes": ["read"], "collections": ["A"] }), "/collections"),
+        (json!({ "name": "two", "scopes": ["read"], "expires_at": "yesterday" }), "/expires_at"),
+        (json!({ "name": "two", "scopes": ["read"], "expires_at": "2001-01-01T00:00:00Z" }), "/expires_at"),
+        (json!({ "name": "two", "scopes": ["read"], "expires_in_days": 0 }), "/expires_in_days"),
+        (
+            json!({ "name": "two", "scopes": ["read"], "expires_in_days": 1, "expires_at": "2999-01-01T00:00:00Z" }),
+            "/expires_at",
+        ),
+        (json!({ "name": "two", "scopes": ["read"], "secret": "x" }), "/secret"),
+    ] {
+        let answer = post(body);
+        assert_eq!(answer.status, 422, "{}", answer.text);
+        assert!(
+            answer.json()["errors"].as_array().is_some_and(|all| all.iter().any(|one| one["pointer"] == pointer)),
+            "{pointer}: {}",
+            answer.text
+        );
+    }
+    // Without a key in the configuration whoever asks may do everything, and could shut everyone else out.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let open = TestServer::start_in(folder.path());
+    expect_problem(&open.send("POST", KEYS, &json!({ "name": "one", "scopes": ["read"] })), 409, "no_configured_key");
+}
+
+#[test]
+fn of_a_key_revoked_under_load_every_request_is_refused_and_of_others_none_fails() {
+    let keyed = Keyed::start(&[]);
+    let names = ["kept", "lost"];
+    let keys = names.map(|name| make(&keyed, &json!({ "name": name, "scopes": ["write"] })));
+    let (stop, revoked, numbers) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+    let statuses: Mutex<BTreeMap<(usize, bool, u16), usize>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for caller in 0..4 {
+            let (server, keys, stop, revoked, numbers, statuses) =
+                (&keyed.server, &keys, &stop, &revoked, &numbers, &statuses);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // What was begun after the revocation was answered.
+                    let after = revoked.load(Ordering::SeqCst);
+                    let number = numbers.fetch_add(1, Ordering::Relaxed);
+                    let answer =
+                        server.send_as(&keys[caller % 2], "PUT", &format!("{RECORDS}/{number}"), &letter(number));
+                    *statuses.lock().expect("fine").entry((caller % 2, after, answer.status)).or_default() += 1;
+                }
+            });
+        }
+        let count = |which: (usize, bool, u16)| statuses.lock().expect("fine").get(&which).copied().unwrap_or(0);
+        until("load of both", || count((0, false, 201)) > 30 && count((1, false, 201)) > 30);
+        revoke(&keyed, "lost");
+        revoked.store(true, Ordering::SeqCst);
+        until("load afterwards", || count((0, true, 201)) > 30 && count((1, true, 401)) > 30);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let statuses = statuses.into_inner().expect("fine");
+    assert!(
+        statuses.keys().all(|(key, after, status)| match (key, after) {
+            (0, _) | (1, false) => *status == 201 || (*key == 1 && *status == 401),
+            _ => *status == 401,
+        }),
+        "{statuses:?}"
+    );
+    assert!(statuses.keys().all(|(key, _, status)| *key == 1 || *status == 201), "{statuses:?}");
+}
+
+#[test]
+fn what_is_being_sent_or_followed_with_a_revoked_key_ends() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    let key = make(&keyed, &json!({ "name": "bulk", "scopes": ["read", "write"] }));
+    let mut stream = keyed.server.connect();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("set");
+    let head = format!(
+        "POST {RECORDS}/_bulk HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/x-ndjson\r\n\
+         transfer-encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut reader = BufReader::new(stream.try_clone().expect("a copy"));
+    let mut line = |id: &str| {
+        let row = json!({ "id": id, "content": LAMPS }).to_string() + "\n";
+        stream.write_all(format!("{:x}\r\n{row}\r\n", row.len()).as_bytes()).expect("sent");
+        let mut answer = String::new();
+        while !answer.contains("\"line\"") {
+            answer.clear();
+            assert!(reader.read_line(&mut answer).expect("an answer") > 0, "the stream ended");
+        }
+        serde_json::from_str::<Value>(&answer).expect("JSON")
+    };
+    assert_eq!(line("b")["status"], 201);
+    // Somebody waits for a change that does not come.
+    let waiting = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let since = keyed.server.send_as(&key, "GET", "/v1/collections/letters/changes?since=0", &Value::Null);
+            let since = since.json()["next_since"].as_u64().expect("a number");
+            let path = format!("/v1/collections/letters/changes?since={since}&wait_s=3");
+            keyed.server.send_as(&key, "GET", &path, &Value::Null)
+        });
+        // Whether it waits already or not.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        revoke(&keyed, "bulk");
+        waits.join().expect("no panic")
+    });
+    assert_eq!(waiting.status, 401, "{}", waiting.text);
+    let refused = line("c");
+    assert_eq!((&refused["status"], &refused["code"]), (&json!(401), &json!("invalid_key")), "{refused}");
+}
+
+#[test]
+fn a_key_opens_nothing_from_its_expiry_on() {
+    let keyed = Keyed::start(&[]);
+    let soon = std::time::SystemTime::now() + std::time::Duration::from_secs(4);
+    let soon = jiff::Timestamp::try_from(soon).expect("a time").to_string();
+    let key = make(&keyed, &json!({ "name": "short", "scopes": ["read"], "expires_at": soon }));
+    let mut statuses = Vec::new();
+    until("the expiry", || {
+        let answer = ask(&keyed.server, &key);
+        statuses.push(answer.status);
+        answer.status != 200
+    });
+    expect_problem(&ask(&keyed.server, &key), 401, "expired_key");
+    let list = keyed.server.send_as(keyed.key("office"), "GET", KEYS, &Value::Null).json();
+    assert_eq!(list["items"][0]["expired"], true, "{list}");
+}
+
+#[test]
+fn the_commands_make_list_and_revoke_and_keep_the_secret_apart() {
+    let keyed = Keyed::start(&[]);
+    let to = keyed.server.url().to_owned();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("branch.key");
+    let file = file.to_str().expect("a plain path");
+    let office = [("DOPPEL_KEY", keyed.key("office"))];
+    let keys = |arguments: &[&str]| {
+        let ended = run(&[&["keys"][..], arguments, &["--to", &to]].concat(), &office);
+        let [out, said] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+        (ended.status.code(), out, said)
+    };
+    let create = ["create", "branch", "--scopes", "read,write", "--collections", "letters", "--expires-in-days", "9"];
+    let (status, out, said) = keys(&[&create[..], &["--secret-file", file]].concat());
+    assert_eq!(status, Some(0), "{said}");
+    let key = std::fs::read_to_string(file).expect("the key");
+    let key = key.trim();
+    assert!(key.starts_with("dpl_branch_") && !out.contains("dpl_") && !said.contains("dpl_"), "{out}{said}");
+    assert_eq!(serde_json::from_str::<Value>(&out).expect("JSON")["collections"], json!(["letters"]));
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(std::fs::metadata(file).expect("there").permissions().mode() & 0o777, 0o600);
+    assert_eq!(ask(&keyed.server, key).status, 200);
+    // Never over another file; and then nothing is made.
+    let (status, _, said) = keys(&["create", "other", "--scopes", "read", "--secret-file", file]);
+    assert!(status == Some(2) && said.contains("is there already"), "{said}");
+    let (status, out, said) = keys(&["create", "shown", "--scopes", "read"]);
+    assert!(status == Some(0) && said.contains("dpl_shown_") && !out.contains("dpl_"), "{out}{said}");
+    let (_, out, _) = keys(&["list"]);
+    assert!(
+        out.contains("branch") && out.contains("letters") && out.contains("shown") && !out.contains("other"),
+        "{out}"
+    );
+    let (_, out, _) = keys(&["list", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&out).expect("JSON")[0]["name"], "branch");
+    assert_eq!(keys(&["revoke", "branch"]).0, Some(0));
+    assert_eq!(ask(&keyed.server, key).status, 401);
+    let (status, _, said) = keys(&["revoke", "branch"]);
+    assert!(status == Some(1) && said.contains("no key called \"branch\""), "{said}");
+    assert_eq!(keys(&["create", "A B", "--scopes", "read"]).0, Some(2));
+}

@@ -1,0 +1,197 @@
+//! A key that is limited to collections, on every route that there is: a route without a decision here fails.
+
+use serde_json::{Value, json};
+
+use crate::support::keyed::{Keyed, LAMPS};
+use crate::support::{Response, expect_problem};
+
+/// What a route does for a key that is limited to the collection `letters`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Decision {
+    /// It names a collection in its path: answered there, refused elsewhere.
+    ByPath,
+    /// It names a collection in its body: likewise.
+    ByBody,
+    /// It is about a task: answered where that works on the collection, refused elsewhere.
+    ByTask,
+    /// It lists things of several collections: those of others are left out.
+    Shortened,
+    /// It is about no collection: refused.
+    Refused,
+    /// It is open to everyone, without a key.
+    Open,
+}
+
+use Decision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
+
+const DECISIONS: [(&str, &str, Decision); 53] = [
+    ("get", "/", Open),
+    ("get", "/livez", Open),
+    ("get", "/readyz", Open),
+    ("get", "/version", Open),
+    ("get", "/openapi.yaml", Open),
+    ("get", "/metrics", Refused),
+    ("get", "/v1/admin/keys", Refused),
+    ("post", "/v1/admin/keys", Refused),
+    ("delete", "/v1/admin/keys/{key}", Refused),
+    ("get", "/v1/admin/snapshots", Refused),
+    ("post", "/v1/admin/snapshots", Refused),
+    ("post", "/v1/admin/snapshots/cancel", Refused),
+    ("get", "/v1/admin/snapshots/stream", Refused),
+    ("get", "/v1/collections", Shortened),
+    ("get", "/v1/tasks", Shortened),
+    ("get", "/v1/tasks/{task}", ByTask),
+    ("post", "/v1/tasks/{task}/cancel", ByTask),
+    ("get", "/v1/tasks/{task}/events", ByTask),
+    ("post", "/v1/admin/reindex", ByBody),
+    ("post", "/v1/admin/purge", ByBody),
+    ("post", "/v1/admin/erase", ByBody),
+    ("post", "/v1/admin/host-aliases", ByBody),
+    ("put", "/v1/collections/{collection}", ByPath),
+    ("get", "/v1/collections/{collection}", ByPath),
+    ("delete", "/v1/collections/{collection}", ByPath),
+    ("post", "/v1/collections/{collection}/records", ByPath),
+    ("get", "/v1/collections/{collection}/records", ByPath),
+    ("post", "/v1/collections/{collection}/records/_bulk", ByPath),
+    ("post", "/v1/collections/{collection}/records/_get", ByPath),
+    ("put", "/v1/collections/{collection}/records/{id}", ByPath),
+    ("get", "/v1/collections/{collection}/records/{id}", ByPath),
+    ("delete", "/v1/collections/{collection}/records/{id}", ByPath),
+    ("get", "/v1/collections/{collection}/changes", ByPath),
+    ("post", "/v1/collections/{collection}/check", ByPath),
+    ("post", "/v1/collections/{collection}/similar", ByPath),
+    ("get", "/v1/collections/{collection}/similar", ByPath),
+    ("get", "/v1/collections/{collection}/records/{id}/similar", ByPath),
+    ("post", "/v1/collections/{collection}/related", ByPath),
+    ("get", "/v1/collections/{collection}/records/{id}/related", ByPath),
+    ("get", "/v1/collections/{collection}/search", ByPath),
+    ("post", "/v1/collections/{collection}/explain", ByPath),
+    ("get", "/v1/collections/{collection}/groups", ByPath),
+    ("get", "/v1/collections/{collection}/groups/{id}", ByPath),
+    ("get", "/v1/collections/{collection}/decisions", ByPath),
+    ("put", "/v1/collections/{collection}/decisions/{a}/{b}", ByPath),
+    ("get", "/v1/collections/{collection}/decisions/{a}/{b}", ByPath),
+    ("delete", "/v1/collections/{collection}/decisions/{a}/{b}", ByPath),
+    ("get", "/v1/collections/{collection}/generations", ByPath),
+    ("delete", "/v1/collections/{collection}/generations/{generation}", ByPath),
+    ("post", "/v1/collections/{collection}/generations/{generation}/activate", ByPath),
+    ("get", "/v1/collections/{collection}/generations/{generation}/compare", ByPath),
+    ("get", "/v1/collections/{collection}/statistics", ByPath),
+    ("post", "/v1/collections/{collection}/statistics", ByPath),
+];
+
+/// A service with two collections, and a key for one of them that may do everything there.
+struct Limited {
+    keyed: Keyed,
+    key: String,
+    /// A task of each collection.
+    tasks: [String; 2],
+}
+
+impl Limited {
+    fn start() -> Self {
+        let keyed = Keyed::start(&[]);
+        let office = keyed.key("office").to_owned();
+        let send = |method: &str, path: &str, body: &Value| keyed.server.send_as(&office, method, path, body);
+        for collection in ["letters", "hotline"] {
+            for id in ["a", "b"] {
+                let path = format!("/v1/collections/{collection}/records/{id}");
+                assert_eq!(send("PUT", &path, &json!({ "content": LAMPS })).status, 201);
+            }
+        }
+        let task = |collection: &str| {
+            let begun = send("POST", "/v1/admin/purge", &json!({ "collection": collection }));
+            assert_eq!(begun.status, 202, "{}", begun.text);
+            begun.json()["id"].as_str().expect("an id").to_owned()
+        };
+        let tasks = [task("letters"), task("hotline")];
+        let body = json!({ "name": "limited", "scopes": ["read", "write", "admin"], "collections": ["letters"] });
+        let made = send("POST", "/v1/admin/keys", &body);
+        let key = made.json()["key"].as_str().expect("the key").to_owned();
+        Self { keyed, key, tasks }
+    }
+
+    fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+        self.keyed.server.send_as(&self.key, method, path, body)
+    }
+}
+
+/// Every method and path in the description of the API.
+fn routes(description: &str) -> Vec<(String, String)> {
+    let description: serde_norway::Value = serde_norway::from_str(description).expect("YAML");
+    let paths = description["paths"].as_mapping().expect("paths");
+    let mut routes = Vec::new();
+    for (path, methods) in paths {
+        for method in methods.as_mapping().expect("methods").keys().filter_map(serde_norway::Value::as_str) {
+            if ["get", "put", "post", "delete", "patch", "head", "options"].contains(&method) {
+                routes.push((method.to_owned(), path.as_str().expect("a path").to_owned()));
+            }
+        }
+    }
+    routes
+}
+
+#[test]
+fn a_limited_key_asks_about_its_collections_and_sees_nothing_of_others() {
+    let limited = Limited::start();
+    let description = limited.keyed.server.send("GET", "/openapi.yaml", &Value::Null).text;
+    let routes = routes(&description);
+    assert!(routes.len() > 40, "{routes:?}");
+    for (method, route) in routes {
+        let decision = DECISIONS.iter().find(|(m, path, _)| *m == method && *path == route);
+        let (_, _, decision) =
+            decision.unwrap_or_else(|| panic!("{method} {route}: decide what a key that is limited may do there"));
+        let path = |collection: &str, task: &str| {
+            let path = route.replace("{collection}", collection).replace("{task}", task);
+            ["{id}", "{a}", "{b}", "{generation}", "{key}"].iter().fold(path, |path, part| path.replace(part, "7"))
+        };
+        let method = method.to_uppercase();
+        // Whatever else may be wrong with it, it is not this.
+        let is_let_in = |answer: &Response| {
+            assert!(answer.status != 401 && answer.status != 403, "{method} {route}: {}", answer.text);
+        };
+        let is_refused = |answer: &Response| {
+            expect_problem(answer, 403, "not_this_collection");
+            assert!(!answer.text.contains("hotline"), "{}", answer.text);
+        };
+        let [own, other] = &limited.tasks;
+        match decision {
+            Open => is_let_in(&limited.keyed.server.send(&method, &route, &Value::Null)),
+            Refused => is_refused(&limited.send(&method, &path("letters", own), &json!({}))),
+            ByTask => {
+                is_refused(&limited.send(&method, &path("letters", other), &Value::Null));
+                is_let_in(&limited.send(&method, &path("letters", own), &Value::Null));
+            }
+            ByBody => {
+                is_refused(&limited.send(&method, &route, &json!({ "collection": "hotline" })));
+                is_refused(&limited.send(&method, &route, &json!({ "collection": "nowhere" })));
+                is_let_in(&limited.send(&method, &route, &json!({ "collection": "letters" })));
+            }
+            // Deleting it comes last, below.
+            ByPath if method == "DELETE" && route == "/v1/collections/{collection}" => {
+                is_refused(&limited.send(&method, &path("hotline", own), &Value::Null));
+            }
+            ByPath => {
+                // The refusal comes before a look at what is sent, and does not say whether the collection is there.
+                for collection in ["hotline", "nowhere", "hot%6Cine", "letters2"] {
+                    is_refused(&limited.send(&method, &path(collection, own), &json!({})));
+                }
+                is_let_in(&limited.send(&method, &path("letters", own), &json!({})));
+            }
+            Shortened => {
+                let list = limited.send(&method, &route, &Value::Null);
+                is_let_in(&list);
+                assert!(list.text.contains("letters") && !list.text.contains("hotline"), "{}", list.text);
+            }
+        }
+    }
+    assert_eq!(limited.send("DELETE", "/v1/collections/letters", &Value::Null).status, 204);
+    assert_eq!(limited.send("PUT", "/v1/collections/letters", &json!({})).status, 201, "it may be made again");
+}
+
+#[test]
+fn a_page_of_the_list_is_full_whatever_is_left_out() {
+    let limited = Limited::start();
+    let list = limited.send("GET", "/v1/collections?limit=1", &Value::Null).json();
+    assert_eq!((list["items"][0]["name"].as_str(), &list["next"]), (Some("letters"), &Value::Null), "{list}");
+}

@@ -1,0 +1,106 @@
+//! SIGHUP: the configuration is read again, or nothing changes.
+
+use serde_json::{Value, json};
+
+use crate::support::certificates::until;
+use crate::support::keyed::Keyed;
+use crate::support::{TestServer, expect_problem, run};
+
+fn new_key(name: &str, scopes: &str) -> (String, String) {
+    let made = run(&["config", "new-key", name, "--scopes", scopes], &[]);
+    let [section, said] = [made.stdout, made.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+    (section, said.split_whitespace().find(|word| word.starts_with("dpl_")).expect("the key").to_owned())
+}
+
+/// Sends the signal and waits until it is said how that ended.
+fn hang_up(server: &TestServer, said: &str) {
+    let before = server.log().matches(said).count();
+    server.signal("HUP");
+    until(said, || server.log().matches(said).count() > before);
+}
+
+const READ: &str = "configuration read again";
+const REFUSED: &str = "nothing has changed";
+
+#[test]
+fn keys_limits_and_the_level_of_the_log_follow_the_file() {
+    let keyed = Keyed::start(&[]);
+    let server = &keyed.server;
+    let before = std::fs::read_to_string(keyed.file()).expect("read");
+    let ask = |key: &str| server.send_as(key, "GET", "/v1/collections", &Value::Null).status;
+    let (section, key) = new_key("new", "read,write");
+    assert_eq!((ask(keyed.key("reader")), ask(&key)), (200, 401));
+    let office = before.split("[[auth.keys]]").find(|part| part.contains("\"office\"")).expect("its section");
+    let limits =
+        "[limits]\nmax_body_bytes = 100\nmax_in_flight = 3\nmax_connections = 50\n[log]\nlevel = \"warn,audit=info\"\n";
+    std::fs::write(keyed.file(), format!("{limits}[[auth.keys]]{office}\n{section}")).expect("written");
+    // The line that says so is of a level that is not logged afterwards.
+    server.signal("HUP");
+    until("the new key", || ask(&key) == 200);
+    assert_eq!((ask(keyed.key("reader")), ask(keyed.key("office"))), (401, 200));
+    let long = json!({ "content": "字".repeat(100) });
+    let answer = server.send_as(&key, "PUT", "/v1/collections/letters/records/a", &long);
+    expect_problem(&answer, 413, "body_too_large");
+    let lines = server.log().lines().count();
+    assert_eq!(ask(&key), 200);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(server.log().lines().count(), lines, "requests are lines of the level info");
+    // And back.
+    std::fs::write(keyed.file(), before).expect("written");
+    hang_up(server, READ);
+    assert_eq!((ask(keyed.key("reader")), ask(&key)), (200, 401));
+    let answer = server.send_as(keyed.key("desk"), "PUT", "/v1/collections/letters/records/a", &long);
+    assert_eq!(answer.status, 201, "{}", answer.text);
+}
+
+#[test]
+fn a_file_with_a_mistake_changes_nothing_and_is_said() {
+    let keyed = Keyed::start(&[]);
+    let server = &keyed.server;
+    let before = std::fs::read_to_string(keyed.file()).expect("read");
+    let ask = || server.send_as(keyed.key("reader"), "GET", "/v1/collections", &Value::Null).status;
+    for (text, said) in [
+        ("[limits]\nmax_in_flite = 1\n", "max_in_flite"),
+        ("[limits]\nmax_in_flight = 0\n", "limits.max_in_flight is 0"),
+        ("[log]\nlevel = \"inof\"\n", "did you mean"),
+        ("not TOML", "is not TOML"),
+        ("[[auth.keys]]\nname = \"reader\"\nsha256 = \"ab\"\nscopes = [\"read\"]\n", "64 hexadecimal digits"),
+    ] {
+        std::fs::write(keyed.file(), text).expect("written");
+        hang_up(server, REFUSED);
+        assert!(server.log().contains(said), "{said}: {}", server.log());
+        assert_eq!(ask(), 200, "{said}");
+    }
+    std::fs::remove_file(keyed.file()).expect("removed");
+    hang_up(server, REFUSED);
+    assert!(server.log().contains("does not exist"));
+    std::fs::write(keyed.file(), before).expect("written");
+    hang_up(server, READ);
+    assert_eq!(ask(), 200);
+    server.signal("TERM");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn what_takes_a_restart_is_named_and_stays() {
+    let keyed = Keyed::start(&[]);
+    let before = std::fs::read_to_string(keyed.file()).expect("read");
+    let more = "[server]\norigins = [\"https://desk.example\"]\n[collections]\nauto_create = false\n[search]\nenabled = false\n";
+    std::fs::write(keyed.file(), format!("{more}{before}")).expect("written");
+    hang_up(&keyed.server, READ);
+    until("the keys", || {
+        ["server.origins", "\"collections\"", "\"search\""].iter().all(|key| keyed.server.log().contains(key))
+    });
+    let log = keyed.server.log();
+    assert!(log.contains("takes a restart") && !log.contains("key=\"store\""), "{log}");
+    keyed.put("a", "第三号院的路灯坏了很久没有人来修理，请尽快安排");
+}
+
+#[test]
+fn without_keys_and_without_a_file_it_goes_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_in(folder.path());
+    hang_up(&server, READ);
+    assert_eq!(server.send("GET", "/v1/collections", &Value::Null).status, 200);
+    server.stop();
+}

@@ -1,0 +1,172 @@
+//! An authority of our own, certificates that it signs, and clients that trust it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+
+use super::{TestServer, run};
+
+/// An authority, and a folder for what it signs.
+pub struct Office {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    pub folder: tempfile::TempDir,
+}
+
+impl Office {
+    pub fn new() -> Self {
+        // The provider of this process; another test may have set it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "the office's authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
+        let office = Self { issuer, folder: tempfile::tempdir().expect("a temporary folder") };
+        std::fs::write(office.path("ca.pem"), office.issuer.pem()).expect("written");
+        office
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The path as text.
+    pub fn file(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Signs a certificate for 127.0.0.1, of a server or a client; both files, in PEM.
+    pub fn sign(&self, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// Puts a new pair under `NAME.pem` and `NAME.key`, each at once.
+    pub fn put(&self, name: &str) -> String {
+        let (certificate, key) = self.sign(|_| ());
+        self.replace(&format!("{name}.pem"), &certificate);
+        self.replace(&format!("{name}.key"), &key);
+        certificate
+    }
+
+    /// Puts a file in the place of another, readable by its owner alone.
+    pub fn replace(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let part = self.path("part");
+        std::fs::write(&part, text).expect("written");
+        std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o600)).expect("changed");
+        std::fs::rename(part, self.path(name)).expect("renamed");
+    }
+
+    /// Starts the service behind TLS, with the pair `server` and what else the environment says.
+    pub fn serve(&self, environment: &[(&str, &str)]) -> TestServer {
+        let (certificate, key) = (self.file("server.pem"), self.file("server.key"));
+        let mut all = vec![("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
+        all.extend_from_slice(environment);
+        TestServer::start_with(self.path("data"), &[], &all)
+    }
+
+    /// A client that trusts this authority, and shows the pair of that name.
+    pub fn client(&self, shows: Option<&str>, keeps: bool) -> reqwest::Client {
+        let pem = std::fs::read(self.path("ca.pem")).expect("read");
+        let builder = reqwest::Client::builder()
+            .tls_certs_only([reqwest::Certificate::from_pem(&pem).expect("a certificate")])
+            .pool_max_idle_per_host(if keeps { 8 } else { 0 })
+            .timeout(Duration::from_secs(60))
+            .no_proxy();
+        let builder = match shows {
+            None => builder,
+            Some(name) => {
+                let read = |ending: &str| std::fs::read(self.path(&format!("{name}.{ending}"))).expect("read");
+                let identity = reqwest::Identity::from_pem(&[read("pem"), read("key")].concat()).expect("a pair");
+                builder.identity(identity)
+            }
+        };
+        builder.build().expect("a client")
+    }
+}
+
+/// The certificate that a service shows now, as it is written in its file.
+pub fn shown(server: &TestServer) -> Option<CertificateDer<'static>> {
+    let seen = Arc::new(Seen::default());
+    let config = rustls::ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(seen.clone())
+        .with_no_client_auth();
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    let mut connection = rustls::ClientConnection::new(Arc::new(config), name).expect("a connection");
+    let mut stream = server.connect();
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream).ok()?;
+    }
+    let shown = seen.0.lock().expect("no one panicked").take();
+    shown
+}
+
+/// The first certificate in a PEM text.
+pub fn der(pem: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate")
+}
+
+/// Keeps what is shown, and takes everything.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Option<CertificateDer<'static>>>);
+
+impl rustls::client::danger::ServerCertVerifier for Seen {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        *self.0.lock().expect("no one panicked") = Some(end_entity.clone().into_owned());
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Waits until something is so, for a minute at most: machines are slow.
+#[track_caller]
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "still waiting: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What `doppel` with these arguments says on standard error, and its status.
+pub fn says(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let ended = run(arguments, environment);
+    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
