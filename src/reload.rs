@@ -83,9 +83,9 @@ fn count(result: &'static str) {
 /// The keys of the configuration that differ and count only at a start.
 fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
     // What is new in the configuration does not compile here until somebody decides.
-    let Config { server, store, collections, auth: _, limits: _, log, search, console } = started;
+    let Config { server, store, collections, auth: _, limits: _, log, search, snapshots, console } = started;
     let Server { listen, origins, shutdown_grace_ms, shutdown_drain_ms, tls } = server;
-    let config::Log { format, level: _, requests: _ } = log;
+    let config::Log { format, level: _, requests: _, otlp_endpoint, otlp_share } = log;
     let format: &LogFormat = format;
     let differ = [
         ("server.listen", *listen != now.server.listen),
@@ -96,7 +96,10 @@ fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
         ("store", *store != now.store),
         ("collections", *collections != now.collections),
         ("log.format", *format != now.log.format),
+        ("log.otlp_endpoint", *otlp_endpoint != now.log.otlp_endpoint),
+        ("log.otlp_share", *otlp_share != now.log.otlp_share),
         ("search", *search != now.search),
+        ("snapshots", *snapshots != now.snapshots),
         ("console", *console != now.console),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
