@@ -15,7 +15,7 @@ use crate::http::server;
 use crate::http::state::App;
 use crate::http::tls::Certificates;
 use crate::observe;
-use crate::reload::Reload;
+use crate::reload::{self, Reload};
 use crate::shutdown::{HangUps, Shutdown, Signals};
 use doppel_engine::{Engine, Options};
 use doppel_search::service::{self, SearchService};
@@ -105,6 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let (signals, hang_ups) = signals().context("cannot receive signals")?;
         // Nobody is let in before it is known who may.
         app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
+        reload::say_hidden(&app);
         let keys = tokio::spawn(follow_keys::follow(app.clone()));
         let reloading = tokio::spawn(reload.on_signals(hang_ups, shutdown.clone()));
         let renewing = certificates.map(|certificates| tokio::spawn(certificates.follow()));
