@@ -70,9 +70,20 @@ impl Reload {
             certificates.put_in_force(renewed);
         }
         self.app.keys.configure(&config.auth);
+        say_hidden(&self.app);
         self.app.set_limits(&config.limits);
         self.app.log_requests.store(config.log.requests, std::sync::atomic::Ordering::Relaxed);
         Ok(needing_restart(&self.started, &config))
+    }
+}
+
+/// Says which keys that were made while the service ran open nothing, because the configuration has others of their names.
+pub fn say_hidden(app: &App) {
+    for name in app.keys.hidden() {
+        tracing::warn!(
+            name,
+            "the configuration has a key of this name, so that the one made by doppel keys opens nothing; revoke it"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use crate::http::follow_keys;
 use crate::http::server;
 use crate::http::state::{App, Told};
 use crate::http::tls::Certificates;
-use crate::reload::Reload;
+use crate::reload::{self, Reload};
 use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
 use crate::traces::Traces;
 use crate::{notify, observe};
@@ -109,6 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let (signals, hang_ups) = signals().context("cannot receive signals")?;
         // Nobody is let in before it is known who may.
         app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
+        reload::say_hidden(&app);
         let keys = tokio::spawn(follow_keys::follow(app.clone()));
         let reloading = tokio::spawn(reload.on_signals(hang_ups, shutdown.clone()));
         let renewing = certificates.map(|certificates| tokio::spawn(certificates.follow()));

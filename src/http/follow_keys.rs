@@ -15,7 +15,7 @@ const NOTE_EVERY: u32 = 60;
 pub async fn follow(app: App) {
     let mut asks = tokio::time::interval(ASK_EVERY);
     asks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut is_away = false;
+    let (mut is_away, mut was_older) = (false, false);
     for round in 1u32.. {
         tokio::select! {
             _ = asks.tick() => {}
@@ -23,10 +23,15 @@ pub async fn follow(app: App) {
         }
         match app.engine.keys().await {
             Ok(ring) => {
-                if ring.version != app.keys.managed().version {
-                    app.keys.manage(&ring);
+                let known = app.keys.managed().version;
+                let is_older = ring.version < known;
+                match (is_older, was_older) {
+                    // Once it may be an answer that was overtaken by a change made here.
+                    (true, true) => app.keys.manage_anew(&ring),
+                    (false, _) if ring.version != known => app.keys.manage(&ring),
+                    _ => {}
                 }
-                is_away = false;
+                (is_away, was_older) = (false, is_older);
             }
             // What is known goes on to count, and is said once.
             Err(error) if !is_away => {

@@ -176,6 +176,18 @@ impl Keys {
         });
     }
 
+    /// Takes what the store keeps although it is older than what is known: the store itself went back, to a backup.
+    pub fn manage_anew(&self, ring: &KeyRing) {
+        self.change(|(_, before)| before.clone_from(ring));
+    }
+
+    /// Names that a managed key has and a configured one, too, so that the managed one opens nothing.
+    pub fn hidden(&self) -> Vec<String> {
+        let (auth, ring) = &*self.sources.lock();
+        let names = ring.keys.iter().map(|key| &key.name);
+        names.filter(|name| auth.keys.iter().any(|key| key.name == **name)).cloned().collect()
+    }
+
     /// The keys that were made while the service ran, as they are known here.
     pub fn managed(&self) -> KeyRing {
         self.sources.lock().1.clone()

@@ -107,7 +107,10 @@ fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
 const ALWAYS: &[(&str, &str)] = &[
     ("400", "the request cannot be read"),
     ("422", "it can be read but not accepted: `errors` says where and why"),
-    ("403", "a web page of another site asks, or the key lacks the scope that `detail` names"),
+    (
+        "403",
+        "a web page of another site asks, or the key lacks the scope that `detail` names or is for other collections",
+    ),
     ("421", "without keys the service is asked as localhost only"),
     ("500", "a bug; the log has the cause under the `request_id`"),
 ];

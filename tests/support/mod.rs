@@ -53,8 +53,12 @@ impl TestServer {
 
     /// As [`TestServer::start_in`], with more arguments and environment variables.
     pub fn start_with(data: impl AsRef<Path>, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.as_ref()).args(arguments);
+        // Takes SIGHUP also where whoever runs the tests ignores it (nohup).
+        let mut command = Command::new("env");
+        command
+            .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_doppel"), "serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data.as_ref())
+            .args(arguments);
         command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the doppel binary starts");
         let log = Arc::new(Mutex::new(String::new()));

@@ -125,6 +125,10 @@ pub async fn create(
     let (engine, kept) = (app.engine.clone(), key.clone());
     let ring = app.detached(async move { engine.create_key(kept).await }).await?;
     app.keys.manage(&ring);
+    // The line of the request does not say which key it made.
+    let (made, by, scopes) = (&*key.name, &*key.created_by, key.scopes.join(","));
+    let collections = key.collections.iter().flatten().map(CollectionName::as_str).collect::<Vec<_>>().join(",");
+    tracing::info!(target: "audit", key = by, made, scopes, collections, expires_at = key.expires_at, "key made");
     let location = format!("/v1/admin/keys/{}", key.name);
     let mut response = created(&location, NewKey { key: secret, kept: key.into() });
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -52,10 +52,11 @@ async fn everything_is_there_after_opening_again() {
     assert_eq!(contents(&second).await, before);
 }
 
-/// Everything a client can see: tasks, states, counts, decisions, document frequencies, records, what a lookup of each record finds, and what
+/// Everything a client can see: tasks, keys, states, counts, decisions, document frequencies, records, what a lookup of each record finds, and what
 /// each generation has filed.
 async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
     let mut seen = vec![format!("{:?}", store.tasks().await.expect("a list"))];
+    seen.push(format!("{:?}", store.key_ring().await.expect("the keys")));
     for state in store.collections().await.expect("a list") {
         let desk = Desk::existing(store, state.name.as_str());
         seen.push(format!("{state:?} {}", store.count(&desk.name).await.expect("a count")));
