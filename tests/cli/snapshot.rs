@@ -210,7 +210,7 @@ fn a_damaged_snapshot_is_refused_by_the_name_of_the_file_and_restores_to_nothing
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     done(&["create", "--data", path(&data), "--out", path(&file)]);
     let whole = fs::read(&file).expect("a file");
-    for at in (0..whole.len()).step_by(whole.len() / 6) {
+    for at in (0..whole.len()).step_by(whole.len() / 3) {
         fs::write(&file, &whole[..at]).expect("a write");
         refused(&["restore", path(&file), "--data", path(&to)], "one.snapshot is damaged");
         let mut flipped = whole.clone();

@@ -102,7 +102,7 @@ fn chunks(repository: &Repository) -> Vec<PathBuf> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn what_was_read_comes_back_from_a_repository_and_from_a_stream(
@@ -156,8 +156,8 @@ fn any_damaged_file_of_a_repository_is_named_and_what_does_not_need_it_can_be_re
         path.starts_with(folder.path().join("chunks")) || path.starts_with(folder.path().join("snapshots"))
     }) {
         let whole = fs::read(&path).expect("a file");
-        let mut damages: Vec<Vec<u8>> = (0..whole.len()).step_by(97).map(|at| whole[..at].to_vec()).collect();
-        damages.extend((0..whole.len()).step_by(89).map(|at| {
+        let mut damages: Vec<Vec<u8>> = (0..whole.len()).step_by(397).map(|at| whole[..at].to_vec()).collect();
+        damages.extend((0..whole.len()).step_by(389).map(|at| {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << (at % 8);
             flipped

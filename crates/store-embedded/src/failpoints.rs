@@ -5,8 +5,8 @@
 //! removals only, `store::disk_short` for all but building generations; `store::worker_crash` lets the storage engine's own
 //! threads seem to have failed, `store::reopening` pauses or stops; `store::short_patience` shortens the bound of the write
 //! watchdog. `generation::announced`, `generation::filed`, `generation::completed`, `generation::before_load`,
-//! `generation::before_swap`, `generation::after_swap`, `generation::dropped` and `salvage::copying` pause or stop, each where its name
-//! says.
+//! `generation::before_swap`, `generation::after_swap`, `generation::dropped`, `salvage::copying`, `restore::filling` (between two keyspaces)
+//! and `restore::moving` (before each file) pause or stop, each where its name says.
 //! In production append and sync are one call into fjall (`disk`); `store::split_append_and_sync` set to `return` makes them two,
 //! so that the point in between exists.
 

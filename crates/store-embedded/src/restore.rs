@@ -14,7 +14,7 @@ use super::disk::Disk;
 use super::failpoints::point;
 use super::inspect::{OF_THE_VOLUME, VERSION};
 use super::keyspaces::{ALL, NAMES, Space};
-use super::layout::FORMAT;
+use super::layout::{self, FORMAT};
 use super::manifest;
 use super::options::{EmbeddedOptions, Opening, Workers};
 use super::state_reader::KIND;
@@ -107,7 +107,7 @@ fn fill<E: From<StoreError>>(
     let options = EmbeddedOptions::default();
     let disk = Disk::open(folder, &options, (Opening::CreateIfEmpty, Workers::Running))?;
     let mut pieces = pieces.peekable();
-    let mut filled = None;
+    let (mut filled, mut says_format) = (None, false);
     while let Some(next) = pieces.peek() {
         let Ok(piece) = next else {
             // It is there, and an error.
@@ -119,8 +119,14 @@ fn fill<E: From<StoreError>>(
             return Err(StoreError::Internal("the snapshot has its keyspaces in another order".into()).into());
         }
         filled = Some(space);
-        fill_space(&disk, space, &mut pieces)?;
+        says_format |= fill_space(&disk, space, &mut pieces)?;
         point("restore::filling");
+    }
+    // The fresh directory has one of its own.
+    if !says_format {
+        return Err(
+            StoreError::Internal("the snapshot lacks what says its format: it is none of a store".into()).into()
+        );
     }
     disk.check_ingested()?;
     drop(disk);
@@ -133,13 +139,13 @@ fn space(name: &str) -> Result<Space> {
     at.map(|at| ALL[at]).ok_or_else(|| StoreError::Internal(format!("the snapshot has a keyspace {name:?}")))
 }
 
-/// Takes the pieces of a keyspace.
+/// Takes the pieces of a keyspace; whether among them is what says the format of the directory.
 fn fill_space<E: From<StoreError>>(
     disk: &Disk,
     space: Space,
     pieces: &mut std::iter::Peekable<impl Iterator<Item = std::result::Result<Piece, E>>>,
-) -> std::result::Result<(), E> {
-    let mut failed = None;
+) -> std::result::Result<bool, E> {
+    let (mut failed, mut says_format) = (None, false);
     let filled = disk.ingest(space, |write| {
         let mut last: Vec<u8> = Vec::new();
         let is_of_space = |piece: &std::result::Result<Piece, E>| {
@@ -158,6 +164,7 @@ fn fill_space<E: From<StoreError>>(
                 if key <= last {
                     return Err(StoreError::Internal("the snapshot has its keys in another order".into()));
                 }
+                says_format |= space == Space::Meta && key == layout::KEY_FORMAT;
                 last.clone_from(&key);
                 write(key, value)?;
             }
@@ -166,7 +173,7 @@ fn fill_space<E: From<StoreError>>(
     });
     match failed {
         Some(error) => Err(error),
-        None => Ok(filled?),
+        None => Ok(filled.map(|()| says_format)?),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -84,7 +83,7 @@ fn of_directory(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(out) = &args.out {
         return with_file(out, |file| {
             let mut writer = StreamWriter::new(file, out.display().to_string());
-            taken(&directory(data, &mut writer, on_signal()?)?)
+            taken(&directory(data, &mut writer)?)
         });
     }
     let to = super::named(args.to.as_deref(), args.config.as_deref())?;
@@ -96,13 +95,14 @@ fn of_directory(args: &Args) -> anyhow::Result<ExitCode> {
         )));
     }
     let repository = Repository::open_or_create(&to)?;
-    taken(&directory(data, &mut repository.writer()?, on_signal()?)?)
+    taken(&directory(data, &mut repository.writer()?)?)
 }
 
 /// Takes a snapshot of a data directory.
-fn directory(data: &Path, sink: &mut dyn Sink, stopped: Arc<AtomicBool>) -> anyhow::Result<Taken> {
+fn directory(data: &Path, sink: &mut dyn Sink) -> anyhow::Result<Taken> {
     let mut reader = read_directory(data)
         .with_context(|| "of a directory that a service has open, that service takes the snapshot: give --from URL")?;
+    let stopped = on_signal()?;
     let label = Label { taken_at: crate::clock::now(), written_by: WRITTEN_BY.into() };
     let (progress, bar, ended) = (doppel_snapshot::Progress::default(), Progress::of_bytes(), AtomicBool::new(false));
     let taken = std::thread::scope(|scope| {

@@ -8,4 +8,5 @@ mod faults;
 
 mod commits;
 mod generations;
+mod snapshots;
 mod waits;

@@ -9,3 +9,4 @@ mod conformance;
 mod damage;
 mod order;
 mod small_volume;
+mod snapshots;

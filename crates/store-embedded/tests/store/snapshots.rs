@@ -1,0 +1,115 @@
+//! What is read of a store is one moment, and becomes a store again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::faults::{open, sample};
+use doppel_store::conformance::{Desk, stored};
+use doppel_store::snapshot::{Moment, Piece, SnapshotReader};
+use doppel_store::{Seq, Store, StoreError};
+use doppel_store_embedded::restore;
+
+/// Reads to the end, as pieces of some pairs each.
+fn pieces(reader: &mut dyn SnapshotReader) -> Result<Vec<Piece>, StoreError> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    while reader.read(&mut |space, key, value| {
+        let pair = (key.to_vec(), value.to_vec());
+        match pieces.last_mut().filter(|last| last.space == space && last.entries.len() < 3) {
+            Some(last) => last.entries.push(pair),
+            None => pieces.push(Piece { space: space.into(), entries: vec![pair] }),
+        }
+    })? {}
+    Ok(pieces)
+}
+
+fn restored(to: &Path, moment: &Moment, pieces: Vec<Piece>) -> Result<Arc<dyn Store>, StoreError> {
+    restore(to, moment, pieces.into_iter().map(Ok::<_, StoreError>))?;
+    Ok(open(to))
+}
+
+/// Seq, row and verdict of each record.
+async fn rows(desk: &Desk) -> Vec<(Seq, String, String)> {
+    let all = desk.all().await;
+    all.iter().map(|record| (record.seq, record.row.to_string(), format!("{:?}", record.verdict))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_shows_the_moment_at_which_it_was_made_whatever_changes_meanwhile() {
+    let (dir, to) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let store = open(dir.path());
+    let (desk, other) = (Desk::new(&store, "desk").await, Desk::new(&store, "other").await);
+    for number in 1..=20 {
+        stored(desk.put(&sample(number)).await);
+    }
+    stored(other.put(&sample(1)).await);
+    let built = Desk::new(&store, "built").await;
+    stored(built.put(&sample(1)).await);
+    let second = built.build("noted").await;
+    let before = rows(&desk).await;
+    let mut reader = store.snapshot().await.expect("a reader");
+    stored(desk.put(&sample(21)).await);
+    assert!(desk.remove("r1").await);
+    assert!(store.drop_collection(&other.name).await.expect("dropped"));
+    stored(Desk::new(&store, "third").await.put(&sample(1)).await);
+    let moment = reader.moment().clone();
+    let pieces = pieces(&mut *reader).expect("it can be read");
+    assert!(pieces.len() > 10);
+    let told: Vec<_> = moment.collections.iter().map(|at| (at.name.as_str(), at.records)).collect();
+    assert_eq!(told, [("built", 1), ("desk", 20), ("other", 1)]);
+
+    let again = restored(to.path(), &moment, pieces).expect("restored");
+    let desk = Desk::existing(&again, "desk");
+    assert_eq!(rows(&desk).await, before);
+    assert_eq!((desk.find(&sample(1)).await, desk.find(&sample(21)).await), (vec!["r1".to_owned()], vec![]));
+    let states = again.collections().await.expect("a list");
+    assert_eq!(states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["built", "desk", "other"]);
+    assert_eq!(states[0].others.iter().map(|other| other.id).collect::<Vec<_>>(), [second]);
+    // It goes on where that moment was.
+    stored(desk.put(&sample(30)).await);
+    again.close().await.expect("closed");
+    drop((desk, again));
+    assert_eq!(Desk::existing(&open(to.path()), "desk").all().await.len(), 21, "and keeps what comes after it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_keeps_no_store_from_being_closed_and_says_that_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    let mut reader = store.snapshot().await.expect("a reader");
+    assert!(reader.read(&mut |_, _, _| {}).expect("open yet"));
+    store.close().await.expect("closed");
+    let error = pieces(&mut *reader).expect_err("it is closed").to_string();
+    assert!(error.contains("begin another"), "{error}");
+    drop(store);
+    // Nobody has the directory.
+    drop(open(dir.path()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_no_whole_store_is_not_restored_and_leaves_the_directory_as_it_was() {
+    let (dir, folder) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let store = open(dir.path());
+    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    let mut reader = store.snapshot().await.expect("a reader");
+    let moment = reader.moment().clone();
+    let whole = pieces(&mut *reader).expect("it can be read");
+    let to = folder.path().join("new");
+    let refused = |moment: &Moment, pieces: Vec<Piece>, because: &str| {
+        let error = restored(&to, moment, pieces).map(drop).expect_err(because).to_string();
+        assert!(error.contains(because), "{error}");
+        assert!(!to.exists());
+    };
+    refused(&Moment { kind: "other".into(), ..moment.clone() }, whole.clone(), "of a store of the kind");
+    refused(&Moment { format: 99, ..moment.clone() }, whole.clone(), "newer program");
+    refused(&moment, Vec::new(), "lacks what says its format");
+    refused(&moment, whole.iter().rev().cloned().collect(), "in another order");
+    let strange = Piece { space: "strange".into(), entries: vec![(vec![1], vec![])] };
+    refused(&moment, [whole.clone(), vec![strange]].concat(), "a keyspace \"strange\"");
+    let cut = whole.clone().into_iter().map(Ok).chain([Err(StoreError::Internal("cut off".into()))]);
+    let error = restore(&to, &moment, cut).expect_err("cut off").to_string();
+    assert!(error.contains("cut off") && !to.exists(), "{error}");
+    let error = restored(dir.path(), &moment, whole.clone()).map(drop).expect_err("there is one").to_string();
+    assert!(error.contains("is not empty"), "{error}");
+    drop(restored(&to, &moment, whole).expect("it is whole"));
+}
