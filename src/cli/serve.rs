@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use crate::cli::store;
 use crate::config::{self, Config, Flags, StoreKind};
+use crate::follow;
 use crate::http::server;
 use crate::http::state::App;
 use crate::observe;
@@ -84,6 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     let app =
         App::new(engine.clone(), search.as_ref().map(|(search, _)| search.clone()), &config, shutdown.clone(), metrics);
+    let sources = runtime.spawn(follow::run(engine.clone(), app.sources.clone(), shutdown.draining()));
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
@@ -96,6 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tasks.await.context("running tasks")?;
         warming.await.context("warming up")?;
         retention.await.context("looking for records past their age")?;
+        sources.await.context("following sources")?;
         forgetting.abort();
         if let Some(following) = following {
             following.await.context("following changes for search")?;

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use crate::console;
 use crate::http::routes::{
     admin, bulk, changes, collections, decisions, explain, generations, groups, lookup, operations, records, rows,
-    search, statistics, tasks,
+    search, sources, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -45,6 +45,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(admin::purge))
         .routes(routes!(admin::erase))
         .routes(routes!(admin::host_aliases))
+        .routes(routes!(sources::list))
+        .routes(routes!(sources::import))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
 use crate::console::Desk;
+use crate::follow::Sources;
 use crate::http::auth::Keys;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
@@ -51,6 +52,8 @@ pub struct Shared {
     pub waiting: AtomicUsize,
     /// State-changing work under way.
     pub writes: TaskTracker,
+    /// Databases that are read.
+    pub sources: Sources,
     /// Whether the service is stopping.
     pub shutdown: Shutdown,
     /// Where `/metrics` reads.
@@ -93,6 +96,7 @@ impl App {
             search,
             origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),
             console: config.console.enabled.then(|| Desk::new(&config.store)),
+            sources: Sources::new(&config.source),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
             permits: Arc::new(Semaphore::new(limits.max_in_flight)),
             work: Arc::new(Semaphore::new(work_units(&limits))),

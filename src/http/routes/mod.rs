@@ -16,6 +16,7 @@ pub mod records;
 pub mod rows;
 pub mod search;
 pub mod settings;
+pub mod sources;
 pub mod statistics;
 pub mod tasks;
 

@@ -9,7 +9,9 @@ pub enum DatabaseError {
     #[error("the database cannot be reached: {0}")]
     Away(String),
     /// The user or the password is not taken.
-    #[error("the database refuses the user or the password: {0}; the password is read from --password-file or password_file")]
+    #[error(
+        "the database refuses the user or the password: {0}; the password is read from --password-file or password_file"
+    )]
     Denied(String),
     /// What was asked for cannot be done there.
     #[error("the database refuses: {0}")]

@@ -8,9 +8,8 @@ use url::Url;
 use super::sql::Dialect;
 
 /// What may stand behind the `?` of a URL: certificates and sockets, nothing that hides a password or changes what a session does.
-const PARAMETERS: [&str; 10] = [
-    "sslmode", "ssl-mode", "sslca", "ssl-ca", "sslrootcert", "ssl-root-cert", "sslcert", "sslkey", "socket", "host",
-];
+const PARAMETERS: [&str; 10] =
+    ["sslmode", "ssl-mode", "sslca", "ssl-ca", "sslrootcert", "ssl-root-cert", "sslcert", "sslkey", "socket", "host"];
 
 /// Where a database is. Holds no password, and so can be shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -75,6 +74,11 @@ impl Location {
     /// How statements are written there.
     pub fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// The whole of it, with the parameters.
+    pub fn full(&self) -> String {
+        self.url.as_str().to_owned()
     }
 
     pub(super) fn url(&self) -> &Url {

@@ -6,7 +6,10 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::mysql::types::MySqlTime;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
-use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo, ValueRef};
+use sqlx::{
+    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo,
+    ValueRef,
+};
 
 use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result};
 
@@ -149,7 +152,10 @@ mod tests {
 
     #[test]
     fn dates_are_read_as_they_are_sent() {
-        assert_eq!(date_time(&[11, 0xe8, 7, 3, 5, 10, 11, 12, 0x40, 0xe2, 1, 0]).unwrap(), "2024-03-05 10:11:12.123456");
+        assert_eq!(
+            date_time(&[11, 0xe8, 7, 3, 5, 10, 11, 12, 0x40, 0xe2, 1, 0]).unwrap(),
+            "2024-03-05 10:11:12.123456"
+        );
         assert_eq!(date_time(&[7, 0xe8, 7, 3, 5, 10, 11, 12]).unwrap(), "2024-03-05 10:11:12");
         assert_eq!(date_time(&[4, 0xe8, 7, 3, 5]).unwrap(), "2024-03-05 00:00:00");
         assert_eq!(date_time(&[0]).unwrap(), "0000-00-00 00:00:00");

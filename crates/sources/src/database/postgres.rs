@@ -4,7 +4,10 @@
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo, ValueRef};
+use sqlx::{
+    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo,
+    ValueRef,
+};
 
 use super::{Access, Cell, Column, ColumnKind, Driver, Location, Result};
 
@@ -21,7 +24,8 @@ impl PostgresDriver {
         };
         let mut connection = PgConnection::connect_with(&options.disable_statement_logging()).await?;
         // Numbers with all their digits; literals in which a backslash is a backslash.
-        let mut setup = vec!["SET extra_float_digits = 3", "SET standard_conforming_strings = on", "SET bytea_output = hex"];
+        let mut setup =
+            vec!["SET extra_float_digits = 3", "SET standard_conforming_strings = on", "SET bytea_output = hex"];
         if access == Access::ReadOnly {
             setup.push("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY");
         }

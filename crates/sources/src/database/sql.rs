@@ -171,7 +171,9 @@ pub fn nulls(dialect: Dialect, origin: &Origin, column: &str) -> String {
 pub fn repeated(dialect: Dialect, origin: &Origin, id: &str) -> String {
     let id = name(dialect, id);
     let from = from(dialect, origin);
-    format!("SELECT COUNT(*) FROM (SELECT {id} FROM {from} WHERE {id} IS NOT NULL GROUP BY {id} HAVING COUNT(*) > 1) doppel_ids")
+    format!(
+        "SELECT COUNT(*) FROM (SELECT {id} FROM {from} WHERE {id} IS NOT NULL GROUP BY {id} HAVING COUNT(*) > 1) doppel_ids"
+    )
 }
 
 /// Microseconds since 1970 by the clock of the database.
@@ -218,7 +220,7 @@ pub fn create_verdicts(dialect: Dialect, named: &str) -> String {
     };
     format!(
         "CREATE TABLE IF NOT EXISTS {} (id {short} NOT NULL PRIMARY KEY, verdict VARCHAR(32) NOT NULL, duplicate_of {short}, similarity \
-         {long}, relation VARCHAR(16), judged_at VARCHAR(40) NOT NULL)",
+         {long}, relation VARCHAR(16))",
         table(dialect, named)
     )
 }
@@ -236,24 +238,24 @@ pub struct VerdictRow {
     pub similarity: Option<f64>,
     /// `repeat` or `shared`.
     pub relation: Option<String>,
-    /// When it was registered.
-    pub judged_at: String,
 }
 
 /// Writes verdicts, each in the place of the one that its id had.
 pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> String {
-    const COLUMNS: [&str; 5] = ["verdict", "duplicate_of", "similarity", "relation", "judged_at"];
+    const COLUMNS: [&str; 4] = ["verdict", "duplicate_of", "similarity", "relation"];
     let text = |value: &str| quoted(dialect, value);
     let optional = |value: Option<&String>| value.map_or("NULL".into(), |value| text(value));
     let values = rows.iter().map(|row| {
-        let VerdictRow { id, verdict, duplicate_of, similarity, relation, judged_at } = row;
+        let VerdictRow { id, verdict, duplicate_of, similarity, relation } = row;
         let similarity = similarity.map_or("NULL".into(), |value| literal(dialect, &Cell::Float(value)));
         let (of, relation) = (optional(duplicate_of.as_ref()), optional(relation.as_ref()));
-        format!("({}, {}, {of}, {similarity}, {relation}, {})", text(id), text(verdict), text(judged_at))
+        format!("({}, {}, {of}, {similarity}, {relation})", text(id), text(verdict))
     });
     let values = values.collect::<Vec<_>>().join(", ");
     let (conflict, new) = match dialect {
-        Dialect::MySql => ("ON DUPLICATE KEY UPDATE".to_owned(), COLUMNS.map(|column| format!("{column} = VALUES({column})"))),
+        Dialect::MySql => {
+            ("ON DUPLICATE KEY UPDATE".to_owned(), COLUMNS.map(|column| format!("{column} = VALUES({column})")))
+        }
         Dialect::Postgres | Dialect::Sqlite => {
             ("ON CONFLICT (id) DO UPDATE SET".to_owned(), COLUMNS.map(|column| format!("{column} = excluded.{column}")))
         }
@@ -279,7 +281,10 @@ mod tests {
         assert_eq!(name(Dialect::Postgres, "a\"b"), "\"a\"\"b\"");
         assert_eq!(literal(Dialect::Postgres, &Cell::Text(evil.into())), "'a''; DROP TABLE t; -- \\'' \" `'");
         let mysql = literal(Dialect::MySql, &Cell::Text(evil.into()));
-        assert!(mysql.starts_with("_utf8mb4 x'") && mysql.bytes().filter(|byte| *byte == b'\'').count() == 2, "{mysql}");
+        assert!(
+            mysql.starts_with("_utf8mb4 x'") && mysql.bytes().filter(|byte| *byte == b'\'').count() == 2,
+            "{mysql}"
+        );
         assert_eq!(literal(Dialect::MySql, &Cell::Decimal("12.50".into())), "12.50");
         assert_eq!(literal(Dialect::Postgres, &Cell::Decimal("1 OR 1=1".into())), "'1 OR 1=1'");
         assert_eq!(table(Dialect::Postgres, "office.letters"), "\"office\".\"letters\"");

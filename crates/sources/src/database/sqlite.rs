@@ -6,7 +6,10 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo, ValueRef};
+use sqlx::{
+    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo,
+    ValueRef,
+};
 
 use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result};
 
@@ -23,7 +26,8 @@ impl SqliteDriver {
         if !file.exists() {
             return Err(DatabaseError::other(format!("there is no file {}", file.display())));
         }
-        let options = SqliteConnectOptions::new().filename(file).read_only(access == Access::ReadOnly).busy_timeout(BUSY);
+        let options =
+            SqliteConnectOptions::new().filename(file).read_only(access == Access::ReadOnly).busy_timeout(BUSY);
         let connection = SqliteConnection::connect_with(&options.disable_statement_logging()).await?;
         Ok(Self { connection })
     }

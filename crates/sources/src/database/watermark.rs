@@ -55,7 +55,9 @@ impl Shape {
         zone: TimeZone,
     ) -> Result<Self, WatermarkError> {
         let is_time = match dialect {
-            Dialect::Sqlite => !matches!(sample, Cell::Int(_) | Cell::Float(_) | Cell::Bool(_)) && kind != ColumnKind::Binary,
+            Dialect::Sqlite => {
+                !matches!(sample, Cell::Int(_) | Cell::Float(_) | Cell::Bool(_)) && kind != ColumnKind::Binary
+            }
             Dialect::MySql | Dialect::Postgres => matches!(kind, ColumnKind::Civil | ColumnKind::Instant),
         };
         if !is_time {
