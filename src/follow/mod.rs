@@ -39,16 +39,18 @@ pub struct Sources(Arc<BTreeMap<String, Entry>>);
 #[derive(Debug)]
 struct Entry {
     config: config::Source,
+    /// Longest row.
+    max_row_bytes: usize,
     wake: Notify,
     /// What the worker met that no checkpoint says, because it could not be written.
     trouble: Mutex<Option<String>>,
 }
 
 impl Sources {
-    /// As configured.
-    pub fn new(sources: &[config::Source]) -> Self {
+    /// As configured; a row holds at most `max_row_bytes`.
+    pub fn new(sources: &[config::Source], max_row_bytes: usize) -> Self {
         let entry = |config: &config::Source| {
-            let entry = Entry { config: config.clone(), wake: Notify::new(), trouble: Mutex::default() };
+            let entry = Entry { config: config.clone(), max_row_bytes, wake: Notify::new(), trouble: Mutex::default() };
             (config.name.clone(), entry)
         };
         Self(Arc::new(sources.iter().map(entry).collect()))

@@ -23,8 +23,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 /// How often to look for what another instance was asked for, or left.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Longest row: what a line of `_bulk` may have unless configured otherwise.
-const MAX_ROW_BYTES: usize = 1 << 20;
 /// Tries to write a checkpoint that an administrator changes at the same time.
 const TRIES: u32 = 10;
 
@@ -147,6 +145,9 @@ fn collection_of(config: &config::Source) -> anyhow::Result<CollectionName> {
 /// Works on a source until the service drains.
 pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: &CancellationToken) {
     let name = entry.config.name.as_str();
+    for counter in ["doppel_source_rows_total", "doppel_source_rows_rejected_total", "doppel_source_failures_total"] {
+        metrics::counter!(counter, "source" => name.to_owned()).increment(0);
+    }
     let mut pause = FIRST_PAUSE;
     let mut recent = Recent::default();
     let mut last_said = None;
@@ -198,7 +199,7 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
     if !imports && !config.follow {
         return Ok(());
     }
-    let mut opened = Opened::open(config, config.password()?.as_deref(), &settings, MAX_ROW_BYTES).await?;
+    let mut opened = Opened::open(config, config.password()?.as_deref(), &settings, entry.max_row_bytes).await?;
     let mut write_back = WriteBack::open(config).await.context("write_back")?;
     let mut intake = Intake { engine, collection: &collection, source: &config.name, write_back: write_back.as_mut() };
     if imports {

@@ -96,7 +96,7 @@ impl App {
             search,
             origins: Origins::new(config.auth.keys.is_empty(), &config.server.origins),
             console: config.console.enabled.then(|| Desk::new(&config.store)),
-            sources: Sources::new(&config.source),
+            sources: Sources::new(&config.source, limits.max_line_bytes),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
             permits: Arc::new(Semaphore::new(limits.max_in_flight)),
             work: Arc::new(Semaphore::new(work_units(&limits))),

@@ -4,10 +4,13 @@
 
 #[path = "../support/mariadb.rs"]
 mod mariadb;
+#[path = "../support/mongod.rs"]
+mod mongod;
 #[path = "../support/postgres.rs"]
 mod postgres;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod follow;
 mod import;
 mod office;

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use crate::mariadb::Mariadb;
 use crate::postgres::Postgres;
 use crate::support::{TestServer, run};
+use doppel_sources::database::{Access, Connection, Location, text_of};
 
 /// What must never be seen anywhere.
 pub(crate) const PASSWORD: &str = "geheim-77-xyzzy";
@@ -97,6 +98,18 @@ impl Office {
         });
     }
 
+    /// What a query gives.
+    pub(crate) fn ask(&self, select: &str) -> Vec<Vec<Option<String>>> {
+        let location = Location::parse(&self.url()).expect("a location");
+        let password = (self.kind != Kind::Sqlite).then_some(PASSWORD);
+        self.runtime.block_on(async {
+            let mut connection = Connection::open(&location, password, Access::ReadOnly).await.expect("connected");
+            // The table may not be there yet.
+            let rows = connection.all(select.to_owned()).await.unwrap_or_default();
+            rows.iter().map(|row| row.iter().map(text_of).collect()).collect()
+        })
+    }
+
     /// A type of this database: of MariaDB, PostgreSQL, SQLite.
     pub(crate) fn say<'a>(&self, words: [&'a str; 3]) -> &'a str {
         let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of them");
@@ -120,8 +133,8 @@ impl Office {
         match self.kind {
             // Times without a zone are those of the collection: 08:00 east of Greenwich.
             Kind::Mariadb => format!("(UTC_TIMESTAMP(6) + INTERVAL 8 HOUR - INTERVAL {seconds} SECOND)"),
-            Kind::Postgres => format!("(clock_timestamp() - INTERVAL '{seconds} seconds')"),
-            Kind::Sqlite => format!("datetime('now', '+8 hours', '-{seconds} seconds')"),
+            Kind::Postgres => format!("(now() - INTERVAL '{seconds} seconds')"),
+            Kind::Sqlite => format!("datetime('now', '+8 hours', '{:+} seconds')", -seconds),
         }
     }
 

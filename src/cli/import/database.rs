@@ -23,7 +23,7 @@ const ROWS_AHEAD: usize = 64;
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct DatabaseArgs {
     /// Read a database instead of files: mysql://USER@HOST:PORT/DATABASE, postgres://…, sqlite:FILE
-    #[arg(long, value_name = "URL", conflicts_with_all = ["format", "encoding", "delimiter", "exported", "skip_lines"])]
+    #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// All columns of this table or view of the database
     #[arg(long, value_name = "T", requires = "from", conflicts_with = "query")]

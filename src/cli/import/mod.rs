@@ -122,11 +122,23 @@ pub struct Args {
     nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "dry_run", "map"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "dry_run", "map", "from"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
     files: Vec<String>,
+}
+
+impl Args {
+    /// Whether something is said that only files have.
+    fn is_of_files(&self) -> bool {
+        let text = self.columns.text();
+        self.format.is_some()
+            || text.encoding.is_some()
+            || text.separator.is_some()
+            || self.skip_lines > 0
+            || self.nulls != NULLS
+    }
 }
 
 /// What is said of tables and of ids; the same for all commands that read records.
@@ -201,6 +213,11 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
     let key = key(args.key_file.as_deref())?;
     let mut input = input(args, &config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    if args.database.is_given() && args.is_of_files() {
+        return Err(usage(
+            "--format, --encoding, --delimiter, --null and --skip-lines are for files, not for a database",
+        ));
+    }
     if let Some(reader) = runtime.block_on(args.database.open())? {
         input.files = vec![Source::of_database(reader)];
     }

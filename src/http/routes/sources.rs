@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,6 +13,7 @@ use crate::http::auth::Administrator;
 use crate::http::extract::JsonBytes;
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Params};
+use crate::http::routes::accepted;
 use crate::http::routes::input::Input;
 use crate::http::state::App;
 use doppel_core::violation::Violation;
@@ -48,7 +49,7 @@ pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) 
 /// Rows are registered in the order of their ids, beside all other work; `GET /v1/admin/sources` shows how far it is. Rows that are
 /// registered already and have not changed stay as they are. An import that the service was stopped in is gone on with.
 #[utoipa::path(post, path = "/v1/admin/import", operation_id = "startImport", tag = "admin", request_body = ImportInput,
-    responses((status = 202, description = "asked for", body = SourceState),
+    responses((status = 202, description = "asked for; `Location` shows it", body = SourceState),
         (status = 404, description = "`unknown_source`: no source of the configuration has this name"),
         (status = 409, description = "an import of it is under way")))]
 pub async fn import(
@@ -64,7 +65,7 @@ pub async fn import(
         Problem::invalid(vec![Violation::new("/source", "missing_key", "name a source of the configuration")])
     })?;
     match app.sources.ask_import(&app.engine, &named).await {
-        Ok(state) => Ok((StatusCode::ACCEPTED, Json(state)).into_response()),
+        Ok(state) => Ok(accepted("/v1/admin/sources", state)),
         Err(AskError::Unknown(_)) => {
             let detail = "no source of the configuration has this name; GET /v1/admin/sources lists them";
             Err(Problem::at(StatusCode::NOT_FOUND, "unknown_source", "/source", detail))

@@ -5,10 +5,10 @@
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::mysql::types::MySqlTime;
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
+use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlTypeInfo};
 use sqlx::{
-    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo,
-    ValueRef,
+    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, Type,
+    TypeInfo, ValueRef,
 };
 
 use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result};
@@ -45,7 +45,7 @@ impl Driver for MySqlDriver {
         let statement = (&mut self.connection).prepare(AssertSqlSafe(select).into_sql_str()).await?;
         let column = |column: &sqlx::mysql::MySqlColumn| {
             let declared = column.type_info().name().to_owned();
-            Column { name: column.name().to_owned(), kind: kind(&declared), declared }
+            Column { name: column.name().to_owned(), kind: kind(column.type_info()), declared }
         };
         Ok(statement.columns().iter().map(column).collect())
     }
@@ -66,8 +66,8 @@ impl Driver for MySqlDriver {
     }
 }
 
-fn kind(declared: &str) -> ColumnKind {
-    match declared.trim_end_matches(" UNSIGNED") {
+fn kind(declared: &MySqlTypeInfo) -> ColumnKind {
+    match declared.name().trim_end_matches(" UNSIGNED") {
         "TINYINT" | "SMALLINT" | "INT" | "MEDIUMINT" | "BIGINT" | "BOOLEAN" | "YEAR" | "BIT" | "FLOAT" | "DOUBLE" => {
             ColumnKind::Number
         }
@@ -75,16 +75,20 @@ fn kind(declared: &str) -> ColumnKind {
         "DATE" => ColumnKind::Date,
         "DATETIME" => ColumnKind::Civil,
         "TIMESTAMP" => ColumnKind::Instant,
-        "BINARY" | "VARBINARY" | "TINYBLOB" | "BLOB" | "MEDIUMBLOB" | "LONGBLOB" | "GEOMETRY" => ColumnKind::Binary,
+        "BINARY" | "VARBINARY" | "TINYBLOB" | "BLOB" | "MEDIUMBLOB" | "LONGBLOB" | "GEOMETRY" => {
+            // Text of a collation that compares bytes (utf8mb4_bin) is called binary, too.
+            if <str as Type<MySql>>::compatible(declared) { ColumnKind::Text } else { ColumnKind::Binary }
+        }
         _ => ColumnKind::Text,
     }
 }
 
 fn cells(row: &MySqlRow) -> Result<Vec<Cell>> {
-    row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info().name())).collect()
+    row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info())).collect()
 }
 
-fn cell(row: &MySqlRow, at: usize, declared: &str) -> Result<Cell> {
+fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<Cell> {
+    let declared = type_info.name();
     if row.try_get_raw(at)?.is_null() {
         return Ok(Cell::Null);
     }
@@ -108,8 +112,8 @@ fn cell(row: &MySqlRow, at: usize, declared: &str) -> Result<Cell> {
             // The zero that stands for no date is no instant.
             Cell::Text(if text.starts_with("0000") { text } else { format!("{}Z", text.replace(' ', "T")) })
         }
-        "TIME" => Cell::Text(row.try_get_unchecked::<MySqlTime, _>(at)?.to_string()),
-        _ if kind(declared) == ColumnKind::Binary => Cell::Binary(bytes()?.len()),
+        "TIME" => Cell::Text(time_of_day(&row.try_get_unchecked::<MySqlTime, _>(at)?.to_string())),
+        _ if kind(type_info) == ColumnKind::Binary => Cell::Binary(bytes()?.len()),
         _ => match std::str::from_utf8(bytes()?) {
             Ok(text) if declared == "DECIMAL" => Cell::Decimal(text.to_owned()),
             Ok(text) => Cell::Text(text.to_owned()),
@@ -142,6 +146,13 @@ fn date_time(bytes: &[u8]) -> Result<String> {
     }
 }
 
+/// A time of day or a span, with two digits for its hours at least.
+fn time_of_day(text: &str) -> String {
+    let (sign, time) = text.strip_prefix('-').map_or(("", text), |time| ("-", time));
+    let zero = if time.find(':') == Some(1) { "0" } else { "" };
+    format!("{sign}{zero}{time}")
+}
+
 fn unexpected() -> DatabaseError {
     DatabaseError::other("a date is not written as the protocol says")
 }
@@ -160,5 +171,6 @@ mod tests {
         assert_eq!(date_time(&[4, 0xe8, 7, 3, 5]).unwrap(), "2024-03-05 00:00:00");
         assert_eq!(date_time(&[0]).unwrap(), "0000-00-00 00:00:00");
         assert!(date(&[4, 1]).is_err());
+        assert_eq!((time_of_day("8:09:10"), time_of_day("-838:59:59")), ("08:09:10".into(), "-838:59:59".into()));
     }
 }
