@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use doppel_core::collection::CollectionName;
-use doppel_sources::database::{Location, Origin};
+use doppel_sources::database::{Dialect, Location, Origin};
 use serde::{Deserialize, Serialize};
 
 /// Longest name of a source.
@@ -104,6 +104,10 @@ impl Source {
                  POST /v1/admin/import read all rows"
                     .into(),
             );
+        }
+        let by_odbc = Location::parse(&self.url).is_ok_and(|location| location.dialect() == Dialect::Odbc);
+        if by_odbc && (self.follow || self.write_back.is_some()) {
+            return Err("by ODBC a source is read as a whole: follow and write_back are for the other databases".into());
         }
         if self.interval_s == 0 {
             return Err("interval_s is at least 1".into());

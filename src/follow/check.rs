@@ -3,7 +3,7 @@
 use super::opened::Opened;
 use crate::config;
 use doppel_core::collection::Settings;
-use doppel_sources::database::{Cell, ColumnKind, Origin, Watermark, sql};
+use doppel_sources::database::{Cell, ColumnKind, Dialect, Origin, Watermark, sql};
 
 /// The clocks may differ by so many seconds; more is told.
 const CLOCKS_S: f64 = 5.0;
@@ -70,6 +70,11 @@ pub async fn check(
     let mut findings: Vec<Finding> = opened.plan.lines(&header).into_iter().map(fine).collect();
     for column in opened.columns.iter().filter(|column| column.kind == ColumnKind::Binary) {
         findings.push(fine(format!("column {} is binary ({}), and so left out", column.name, column.declared)));
+    }
+    if opened.connection.dialect() == Dialect::Odbc {
+        findings.push(fine("by ODBC it can be read as a whole, and not be followed"));
+        opened.connection.close().await;
+        return Ok(findings);
     }
     let now = opened.now().await?;
     if let Some(own) = i64::try_from(crate::clock::micros()).ok().and_then(Watermark::of_micros) {

@@ -18,6 +18,9 @@ pub struct Location {
     url: Url,
 }
 
+/// Whether this build has ODBC.
+const HAS_ODBC: bool = cfg!(feature = "odbc");
+
 /// Why a text says of no database where it is. Repeats none of the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
@@ -49,10 +52,19 @@ impl Location {
             "mysql" | "mariadb" => (Dialect::MySql, "mysql"),
             "postgres" | "postgresql" | "kingbase" => (Dialect::Postgres, "postgres"),
             "sqlite" => (Dialect::Sqlite, "sqlite"),
+            "odbc" if HAS_ODBC => (Dialect::Odbc, "odbc"),
+            "odbc" => {
+                let detail =
+                    "this doppel is built without ODBC; build it with --features odbc, on a machine with unixODBC";
+                return Err(LocationError::Part(detail.into()));
+            }
             _ => return Err(LocationError::Unknown),
         };
         let url = Url::parse(&format!("{scheme}:{rest}"))
             .map_err(|error| LocationError::Part(format!("the URL cannot be read: {error}")))?;
+        if dialect == Dialect::Odbc {
+            return Self::odbc(url);
+        }
         if url.password().is_some() || url.query_pairs().any(|(key, _)| key.to_lowercase().contains("pass")) {
             return Err(LocationError::Password);
         }
@@ -69,6 +81,21 @@ impl Location {
             return Err(LocationError::Unknown);
         }
         Ok(location)
+    }
+
+    /// A connection string: `odbc:DSN=office;UID=reader`.
+    fn odbc(url: Url) -> Result<Self, LocationError> {
+        let location = Self { dialect: Dialect::Odbc, url };
+        let mut keys = location.connection_string().split(';').map(|part| part.split('=').next().unwrap_or_default());
+        if keys.any(|key| ["pwd", "password"].contains(&key.trim().to_lowercase().as_str())) {
+            return Err(LocationError::Password);
+        }
+        Ok(location)
+    }
+
+    /// What an ODBC driver is told.
+    pub fn connection_string(&self) -> &str {
+        self.url.as_str().strip_prefix("odbc:").unwrap_or_default()
     }
 
     /// How statements are written there.

@@ -1,4 +1,5 @@
-//! Databases of offices: MySQL and MariaDB, PostgreSQL (and what speaks as it does, such as KingbaseES), SQLite.
+//! Databases of offices: MySQL and MariaDB, PostgreSQL (and what speaks as it does, such as KingbaseES), SQLite; with the feature
+//! `odbc` others, by their ODBC drivers.
 //!
 //! A [`Connection`] reads what a `SELECT` gives, row by row ([`Connection::rows`]), in memory that one row bounds, whatever the size of
 //! the table. Values come as JSON can hold them, without loss of a digit ([`Cell`]); `docs/databases.md` lists the types. Connections
@@ -9,6 +10,8 @@ mod errors;
 mod location;
 mod mapping;
 mod mysql;
+#[cfg(feature = "odbc")]
+mod odbc;
 mod postgres;
 pub mod sql;
 mod sqlite;
@@ -131,6 +134,10 @@ impl Connection {
             Dialect::MySql => Box::new(mysql::MySqlDriver::open(location, password, access).await?),
             Dialect::Postgres => Box::new(postgres::PostgresDriver::open(location, password, access).await?),
             Dialect::Sqlite => Box::new(sqlite::SqliteDriver::open(location, access).await?),
+            #[cfg(feature = "odbc")]
+            Dialect::Odbc => Box::new(odbc::OdbcDriver::open(location, password, access).await?),
+            #[cfg(not(feature = "odbc"))]
+            Dialect::Odbc => return Err(DatabaseError::other("this doppel is built without ODBC")),
         };
         Ok(Self { driver, dialect })
     }

@@ -14,6 +14,8 @@ pub enum Dialect {
     Postgres,
     /// SQLite.
     Sqlite,
+    /// Others, by ODBC: standard SQL.
+    Odbc,
 }
 
 /// What is read.
@@ -38,8 +40,15 @@ pub struct Position {
 pub fn name(dialect: Dialect, name: &str) -> String {
     match dialect {
         Dialect::MySql => format!("`{}`", name.replace('`', "``")),
-        Dialect::Postgres | Dialect::Sqlite => format!("\"{}\"", name.replace('"', "\"\"")),
+        // Some databases write names in capitals, and take quoted ones as they are.
+        Dialect::Odbc if is_plain(name) => name.to_owned(),
+        Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => format!("\"{}\"", name.replace('"', "\"\"")),
     }
+}
+
+fn is_plain(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// A value as a literal; what has none is `NULL`.
@@ -70,7 +79,9 @@ fn quoted(dialect: Dialect, text: &str) -> String {
             let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
             format!("_utf8mb4 x'{hex}'")
         }
-        Dialect::Postgres | Dialect::Sqlite => format!("'{}'", text.replace('\0', "").replace('\'', "''")),
+        Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => {
+            format!("'{}'", text.replace('\0', "").replace('\'', "''"))
+        }
     }
 }
 
@@ -140,7 +151,14 @@ pub fn page(
     by.push(id);
     let conditions = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
     let from = from(dialect, origin);
-    format!("SELECT * FROM {from}{conditions} ORDER BY {} LIMIT {limit}", by.join(", "))
+    format!("SELECT * FROM {from}{conditions} ORDER BY {} {}", by.join(", "), most(dialect, limit))
+}
+
+fn most(dialect: Dialect, limit: usize) -> String {
+    match dialect {
+        Dialect::MySql | Dialect::Postgres | Dialect::Sqlite => format!("LIMIT {limit}"),
+        Dialect::Odbc => format!("FETCH FIRST {limit} ROWS ONLY"),
+    }
 }
 
 /// The next ids behind `after`, in their order.
@@ -148,7 +166,8 @@ pub fn ids(dialect: Dialect, origin: &Origin, id: &str, after: Option<&Cell>, li
     let id = name(dialect, id);
     let after = after.map(|after| format!("{id} > {}", literal(dialect, after)));
     let condition = after.unwrap_or_else(|| format!("{id} IS NOT NULL"));
-    format!("SELECT {id} FROM {} WHERE {condition} ORDER BY {id} LIMIT {limit}", from(dialect, origin))
+    let most = most(dialect, limit);
+    format!("SELECT {id} FROM {} WHERE {condition} ORDER BY {id} {most}", from(dialect, origin))
 }
 
 /// The rows with these ids.
@@ -181,6 +200,8 @@ pub fn now(dialect: Dialect) -> String {
     match dialect {
         Dialect::MySql => "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)".into(),
         Dialect::Postgres => "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)".into(),
+        // Not asked: what comes by ODBC is not followed.
+        Dialect::Odbc => "SELECT 0".into(),
         Dialect::Sqlite => "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000".into(),
     }
 }
@@ -202,6 +223,8 @@ pub fn indexes(dialect: Dialect, named: &str) -> String {
              array_position(i.indkey::int2[], a.attnum)",
             text(&table(dialect, named))
         ),
+        // Not asked, as above.
+        Dialect::Odbc => "SELECT 0".into(),
         Dialect::Sqlite => format!(
             "SELECT l.name, i.name, l.\"unique\" FROM pragma_index_list({0}) l, pragma_index_info(l.name) i UNION ALL SELECT 'pk', name, 1 \
              FROM pragma_table_info({0}) WHERE pk > 0 ORDER BY 1",
@@ -215,7 +238,7 @@ pub fn create_verdicts(dialect: Dialect, named: &str) -> String {
     let (short, long) = match dialect {
         // Ids are told apart as they are written, not as a language sorts them.
         Dialect::MySql => ("VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "DOUBLE"),
-        Dialect::Postgres => ("VARCHAR(256)", "DOUBLE PRECISION"),
+        Dialect::Postgres | Dialect::Odbc => ("VARCHAR(256)", "DOUBLE PRECISION"),
         Dialect::Sqlite => ("TEXT", "REAL"),
     };
     format!(
@@ -256,7 +279,7 @@ pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> Strin
         Dialect::MySql => {
             ("ON DUPLICATE KEY UPDATE".to_owned(), COLUMNS.map(|column| format!("{column} = VALUES({column})")))
         }
-        Dialect::Postgres | Dialect::Sqlite => {
+        Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => {
             ("ON CONFLICT (id) DO UPDATE SET".to_owned(), COLUMNS.map(|column| format!("{column} = excluded.{column}")))
         }
     };

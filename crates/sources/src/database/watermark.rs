@@ -58,7 +58,9 @@ impl Shape {
             Dialect::Sqlite => {
                 !matches!(sample, Cell::Int(_) | Cell::Float(_) | Cell::Bool(_)) && kind != ColumnKind::Binary
             }
-            Dialect::MySql | Dialect::Postgres => matches!(kind, ColumnKind::Civil | ColumnKind::Instant),
+            Dialect::MySql | Dialect::Postgres | Dialect::Odbc => {
+                matches!(kind, ColumnKind::Civil | ColumnKind::Instant)
+            }
         };
         if !is_time {
             return Err(WatermarkError::Kind { column: column.into(), declared: declared.into() });
