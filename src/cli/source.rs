@@ -58,7 +58,6 @@ struct CheckArgs {
 ///
 /// # Errors
 /// When there is no such source, or it cannot be read.
-#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments by value")]
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Command::Check(args) = args.command;
     match look(&args) {

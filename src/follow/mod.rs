@@ -81,7 +81,8 @@ impl Sources {
 pub async fn run(engine: Engine, sources: Sources, draining: CancellationToken) {
     let holder = crate::clock::unique_id();
     let mut workers = tokio::task::JoinSet::new();
-    for name in sources.0.keys().cloned() {
+    let names: Vec<String> = sources.0.keys().cloned().collect();
+    for name in names {
         let (engine, sources, holder, draining) = (engine.clone(), sources.clone(), holder.clone(), draining.clone());
         workers.spawn(async move {
             if let Some(entry) = sources.0.get(&name) {

@@ -84,7 +84,7 @@ impl Office {
                     sqlx::raw_sql(statement).execute(&mut connection).await.map(drop)
                 }
                 Server::Postgres(server) => {
-                    let mut connection = PgConnection::connect(&server.url_with_password()).await.expect("connected");
+                    let mut connection = PgConnection::connect_with(&server.options()).await.expect("connected");
                     sqlx::raw_sql(statement).execute(&mut connection).await.map(drop)
                 }
                 Server::Sqlite => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
 /// Longest wait for the server on a busy machine.
@@ -68,13 +69,14 @@ impl Postgres {
     }
 
     /// The same with the password.
-    pub fn url_with_password(&self) -> String {
-        self.url().replace("office@", &format!("office:{}@", self.password))
+    pub fn options(&self) -> PgConnectOptions {
+        let options: PgConnectOptions = self.url().parse().expect("a URL");
+        options.password(&self.password)
     }
 
     async fn wait(&self) {
         let start = Instant::now();
-        while let Err(error) = PgConnection::connect(&self.url_with_password()).await {
+        while let Err(error) = PgConnection::connect_with(&self.options()).await {
             let log = std::fs::read_to_string(self._folder.path().join("log"));
             assert!(start.elapsed() < PATIENCE, "postgres does not answer: {error}\n{log:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -109,7 +111,11 @@ fn run(command: &mut Command) {
 }
 
 fn programs() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/get-postgres");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .map(|folder| folder.join("scripts/get-postgres"))
+        .find(|script| script.exists())
+        .expect("the repository's scripts");
     let output = Command::new(script).stderr(Stdio::inherit()).output().expect("scripts/get-postgres can be run");
     let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     assert!(
