@@ -135,6 +135,21 @@ fn describe() {
         "connections that got no further than the handshake, by reason (timeout, plain_http, client_certificate, handshake)"
     );
     describe_counter!("doppel_reloads_total", "configurations read again (SIGHUP), by result (loaded, refused)");
+    describe_counter!("doppel_source_rows_total", "rows of a database that were registered, by source");
+    describe_counter!(
+        "doppel_source_rows_rejected_total",
+        "rows of a database that could not be registered, by source"
+    );
+    describe_counter!("doppel_source_failures_total", "rounds of a source that went wrong, by source");
+    describe_gauge!(
+        "doppel_source_lag_seconds",
+        "how far the last round ended behind the clock of the database, by source"
+    );
+    describe_gauge!("doppel_source_last_round_seconds", "when the last round of a source ended (Unix time), by source");
+    describe_gauge!(
+        "doppel_source_sweep_differences",
+        "what the last comparison of ids found, by source and kind: rows skipped, records missing"
+    );
     describe_gauge!("process_resident_memory_bytes", "resident memory");
     describe_gauge!("process_open_fds", "open file descriptors");
     describe_gauge!("process_max_fds", "most file descriptors that may be open");

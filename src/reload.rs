@@ -94,7 +94,7 @@ fn count(result: &'static str) {
 /// The keys of the configuration that differ and count only at a start.
 fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
     // What is new in the configuration does not compile here until somebody decides.
-    let Config { server, store, collections, auth: _, limits: _, log, search, snapshots, console } = started;
+    let Config { server, store, collections, auth: _, limits: _, log, search, snapshots, console, source } = started;
     let Server { listen, origins, shutdown_grace_ms, shutdown_drain_ms, tls } = server;
     let config::Log { format, level: _, requests: _, otlp_endpoint, otlp_share } = log;
     let format: &LogFormat = format;
@@ -112,6 +112,7 @@ fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
         ("search", *search != now.search),
         ("snapshots", *snapshots != now.snapshots),
         ("console", *console != now.console),
+        ("source", *source != now.source),
     ];
     differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

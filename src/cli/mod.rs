@@ -26,6 +26,7 @@ pub mod sample;
 mod scratch;
 pub mod serve;
 pub mod snapshot;
+pub mod source;
 pub mod store;
 mod table;
 pub mod transfer;
@@ -59,8 +60,10 @@ pub struct Cli {
 enum Command {
     /// Run the HTTP service (the default)
     Serve(serve::Args),
-    /// Register the records of CSV and JSON lines files
+    /// Register the records of files or of a database
     Import(import::Args),
+    /// Look at a database before it is read
+    Source(source::Args),
     /// Find all pairs and groups of duplicates in files, without a service
     Dedup(dedup::Args),
     /// Write a collection to a file, to be imported into another store
@@ -100,6 +103,7 @@ impl Cli {
         match self.command.unwrap_or(Command::Serve(self.serve)) {
             Command::Serve(args) => serve::run(args),
             Command::Import(args) => import::run(args),
+            Command::Source(args) => source::run(args),
             Command::Dedup(args) => dedup::run(args),
             Command::Export(args) => transfer::run(args),
             Command::Snapshot(args) => snapshot::run(args),

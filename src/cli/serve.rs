@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use crate::cli::store;
 use crate::config::{self, Config, Flags, StoreKind};
+use crate::follow;
 use crate::http::follow_keys;
 use crate::http::server;
 use crate::http::state::{App, Told};
@@ -103,6 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let snapshots = app.snapshots.clone();
     let scheduled = runtime.spawn(snapshots.clone().keep_schedule(shutdown.draining()));
     let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
+    let sources = runtime.spawn(follow::run(engine.clone(), app.sources.clone(), shutdown.draining()));
     runtime.block_on(async {
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
@@ -135,6 +137,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         retention.await.context("looking for records past their age")?;
         scheduled.await.context("taking snapshots")?;
         snapshots.end().await;
+        sources.await.context("following sources")?;
         forgetting.abort();
         if let Some(following) = following {
             following.await.context("following changes for search")?;

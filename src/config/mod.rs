@@ -13,6 +13,7 @@ pub mod log;
 pub mod print;
 mod search;
 pub mod snapshots;
+pub mod sources;
 pub mod store;
 pub mod tls;
 
@@ -30,6 +31,7 @@ pub use limits::Limits;
 pub use log::{Log, LogFormat};
 pub use search::Search;
 pub use snapshots::Snapshots;
+pub use sources::{Source, WriteBack};
 pub use store::{Store, StoreKind};
 pub use tls::Tls;
 
@@ -130,6 +132,8 @@ pub struct Config {
     pub search: Search,
     /// The pages for people.
     pub console: Console,
+    /// Databases from which collections are filled.
+    pub source: Vec<Source>,
 }
 
 /// What the command line says of the configuration.
@@ -143,9 +147,9 @@ pub struct Flags {
     pub data: Option<PathBuf>,
 }
 
-/// Names of environment variables that begin like ours but set no key: the file, the key of commands that call a service,
-/// and what the project's own tests read.
-const NOT_KEYS: [&str; 3] = ["CONFIG", "KEY", "TEST_"];
+/// Names of environment variables that begin like ours but set no key: the file, the key of commands that call a service, the password
+/// of commands that read a database, and what the project's own tests read.
+const NOT_KEYS: [&str; 4] = ["CONFIG", "KEY", "DATABASE_PASSWORD", "TEST_"];
 
 /// The configuration and where each of its values came from.
 #[derive(Debug)]
@@ -197,19 +201,24 @@ pub fn notify_socket() -> Option<std::ffi::OsString> {
     std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty())
 }
 
+/// The password with which commands read a database, from `DOPPEL_DATABASE_PASSWORD`.
+pub fn database_password() -> Option<String> {
+    std::env::var("DOPPEL_DATABASE_PASSWORD").ok().filter(|password| !password.is_empty())
+}
+
 /// A variable such as `DOPPEL_LISTEN`, without a section, would otherwise be ignored in silence.
 fn check_environment(names: impl Iterator<Item = String>) -> anyhow::Result<()> {
     for name in names {
         let Some(rest) = name.strip_prefix("DOPPEL_") else { continue };
-        let [file, key, tests] = NOT_KEYS;
-        let known = rest == file || rest == key || rest.starts_with(tests) || rest.contains("__");
+        let [file, key, password, tests] = NOT_KEYS;
+        let known = [file, key, password].contains(&rest) || rest.starts_with(tests) || rest.contains("__");
         anyhow::ensure!(known, "the environment variable {name} sets nothing; keys are DOPPEL_SECTION__KEY");
     }
     Ok(())
 }
 
 fn check(config: &Config) -> Result<(), String> {
-    let Config { server, store, snapshots, collections: _, auth, limits, log, search, console: _ } = config;
+    let Config { server, store, snapshots, collections: _, auth, limits, log, search, console: _, source } = config;
     auth.check()?;
     limits.check()?;
     store.check()?;
@@ -217,6 +226,7 @@ fn check(config: &Config) -> Result<(), String> {
     log.check()?;
     search.check()?;
     server.tls.check()?;
+    sources::check(source)?;
     if server.origins.iter().any(|origin| !is_origin(origin)) {
         return Err(
             "server.origins: an origin is http:// or https://, a host and perhaps a port, nothing behind it".into()

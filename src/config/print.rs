@@ -11,17 +11,30 @@ pub fn print(loaded: &Loaded) -> String {
     let mut text = String::new();
     let sections = loaded.figment.extract::<Dict>().unwrap_or_default();
     for (section, values) in &sections {
-        let Value::Dict(_, values) = values else { continue };
-        let _ = writeln!(text, "[{section}]");
-        for (key, value) in values {
-            let origin = origin(loaded, &format!("{section}.{key}"));
-            let _ = writeln!(text, "{key} = {}  # {origin}", shown(key, value));
+        match values {
+            Value::Dict(_, values) => section_of(loaded, (&format!("[{section}]"), section), values, &mut text),
+            // Sections of which there are several.
+            Value::Array(_, items) => {
+                for (at, item) in items.iter().enumerate() {
+                    let Value::Dict(_, values) = item else { continue };
+                    section_of(loaded, (&format!("[[{section}]]"), &format!("{section}.{at}")), values, &mut text);
+                }
+            }
+            _ => (),
         }
-        text.push('\n');
     }
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
+}
+
+fn section_of(loaded: &Loaded, (head, path): (&str, &str), values: &Dict, text: &mut String) {
+    let _ = writeln!(text, "{head}");
+    for (key, value) in values {
+        let origin = origin(loaded, &format!("{path}.{key}"));
+        let _ = writeln!(text, "{key} = {}  # {origin}", shown(key, value));
+    }
+    text.push('\n');
 }
 
 fn origin(loaded: &Loaded, key: &str) -> String {

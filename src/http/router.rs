@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use crate::console;
 use crate::http::routes::{
     admin, bulk, changes, collections, decisions, explain, generations, groups, keys, lookup, operations, records,
-    rows, search, snapshots, statistics, tasks,
+    rows, search, snapshots, sources, statistics, tasks,
 };
 use crate::http::state::App;
 use crate::http::{extract, observe, openapi, problem::Problem};
@@ -50,6 +50,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(snapshots::stream))
         .routes(routes!(keys::create, keys::list))
         .routes(routes!(keys::revoke))
+        .routes(routes!(sources::list))
+        .routes(routes!(sources::import))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::cancel))

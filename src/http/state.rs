@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
 use crate::console::Desk;
+use crate::follow::Sources;
 use crate::http::auth::Keys;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
@@ -61,6 +62,8 @@ pub struct Shared {
     pub waiting: AtomicUsize,
     /// State-changing work under way.
     pub writes: TaskTracker,
+    /// Databases that are read.
+    pub sources: Sources,
     /// Whether the service is stopping.
     pub shutdown: Shutdown,
     /// Where `/metrics` reads.
@@ -140,6 +143,7 @@ impl App {
             search,
             origins: Origins::new(&config.server.origins),
             console: config.console.enabled.then(|| Desk::new(&config.store)),
+            sources: Sources::new(&config.source, limits.max_line_bytes),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
             connections: Arc::new(Room::new(limits.max_connections)),
             permits: Arc::new(Room::new(limits.max_in_flight)),

@@ -24,7 +24,7 @@ enum Decision {
 
 use Decision::{ByBody, ByPath, ByTask, Open, Refused, Shortened};
 
-const DECISIONS: [(&str, &str, Decision); 53] = [
+const DECISIONS: [(&str, &str, Decision); 55] = [
     ("get", "/", Open),
     ("get", "/livez", Open),
     ("get", "/readyz", Open),
@@ -38,6 +38,8 @@ const DECISIONS: [(&str, &str, Decision); 53] = [
     ("post", "/v1/admin/snapshots", Refused),
     ("post", "/v1/admin/snapshots/cancel", Refused),
     ("get", "/v1/admin/snapshots/stream", Refused),
+    ("get", "/v1/admin/sources", Refused),
+    ("post", "/v1/admin/import", Refused),
     ("get", "/v1/collections", Shortened),
     ("get", "/v1/tasks", Shortened),
     ("get", "/v1/tasks/{task}", ByTask),

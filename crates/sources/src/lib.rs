@@ -6,6 +6,7 @@
 //! line is unusable; what a collection's settings say of a row is not judged here.
 
 mod csv;
+pub mod database;
 mod jsonl;
 pub mod lines;
 pub mod tables;

@@ -7,6 +7,7 @@
 pub mod columns;
 mod encoding;
 pub mod mapping;
+pub mod plan;
 mod sheet;
 mod stream;
 #[cfg(test)]

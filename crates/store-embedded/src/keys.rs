@@ -8,6 +8,7 @@
 //! | `meta` | `f/` number u32, version u32 | document frequencies of the collection, as given |
 //! | `meta` | `h/` number u32, change u64 | JSON of the change, see [`LoggedChange`] |
 //! | `meta` | `x/` number u32 | u64: the highest change that is not logged any more |
+//! | `meta` | `k/` number u32, name | JSON of the checkpoint |
 //! | `meta` | `g/` number u32, generation u32 | empty: the generation is dropped, its ranges are still to be deleted |
 //! | `pairs` | number u32, generation u32, seq u64 | see [`encode_pairs`] |
 //! | `decisions` | number u32, 0, lower id, 0, higher id | JSON: the rulings, in order |
@@ -28,6 +29,7 @@ const PREFIX_STATISTICS: &[u8] = b"s/";
 const PREFIX_FREQUENCIES: &[u8] = b"f/";
 const PREFIX_CHANGES: &[u8] = b"h/";
 const PREFIX_FORGOTTEN: &[u8] = b"x/";
+const PREFIX_CHECKPOINTS: &[u8] = b"k/";
 const PAIRS: u8 = 1;
 const BY_LOWER: u8 = 0;
 const BY_HIGHER: u8 = 1;
@@ -69,6 +71,11 @@ pub(super) fn forgotten_key(number: CollectionNumber) -> Vec<u8> {
     [PREFIX_FORGOTTEN, &number.0.to_be_bytes()].concat()
 }
 
+/// Where a checkpoint of a collection is.
+pub(super) fn checkpoint_key(number: CollectionNumber, name: &str) -> Vec<u8> {
+    [PREFIX_CHECKPOINTS, &number.0.to_be_bytes(), name.as_bytes()].concat()
+}
+
 /// Logs a change of a collection.
 pub(super) fn logged(number: CollectionNumber, change: &LoggedChange) -> Result<Op> {
     let value = serde_json::to_vec(change).map_err(|error| StoreError::Internal(error.to_string()))?;
@@ -84,9 +91,16 @@ pub(super) fn decode_change(key: &[u8], value: &[u8]) -> Result<LoggedChange> {
 }
 
 /// What all such keys of a collection begin with.
-pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 5] {
-    [PREFIX_STATISTICS, PREFIX_GENERATION_TOMBSTONE, PREFIX_FREQUENCIES, PREFIX_CHANGES, PREFIX_FORGOTTEN]
-        .map(|prefix| [prefix, &number.0.to_be_bytes()].concat())
+pub(super) fn meta_prefixes(number: CollectionNumber) -> [Vec<u8>; 6] {
+    [
+        PREFIX_STATISTICS,
+        PREFIX_GENERATION_TOMBSTONE,
+        PREFIX_FREQUENCIES,
+        PREFIX_CHANGES,
+        PREFIX_FORGOTTEN,
+        PREFIX_CHECKPOINTS,
+    ]
+    .map(|prefix| [prefix, &number.0.to_be_bytes()].concat())
 }
 
 /// The collection and the generation of a tombstone; `None` for anything else.
@@ -205,6 +219,7 @@ mod tests {
             statistics_key(OURS, GenerationId(1)),
             generation_tombstone_key(OURS, GenerationId(1)),
             frequencies_key(OURS, 1),
+            checkpoint_key(OURS, "来信库"),
         ] {
             assert_eq!(
                 (covered(OURS, &key), covered(CollectionNumber(6), &key), covered(CollectionNumber(8), &key)),

@@ -37,6 +37,7 @@ mod admin;
 mod batch;
 mod change_record;
 mod changes;
+mod checkpoints;
 mod claims;
 mod collection;
 mod committer;

@@ -27,6 +27,7 @@
 
 mod admin;
 mod changes;
+mod checkpoints;
 mod commit;
 mod decisions;
 mod doctor;

@@ -9,11 +9,12 @@ use sha2::{Digest as _, Sha256};
 use doppel_store::{Result, StoreError};
 
 /// Name and text of every migration, in order.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("0001_first_schema", include_str!("../../../migrations/0001_first_schema.json")),
     ("0002_reindex_and_decisions", include_str!("../../../migrations/0002_reindex_and_decisions.json")),
     ("0003_one_commit_order", include_str!("../../../migrations/0003_one_commit_order.json")),
     ("0004_change_feed", include_str!("../../../migrations/0004_change_feed.json")),
+    ("0005_checkpoints", include_str!("../../../migrations/0005_checkpoints.json")),
 ];
 
 /// One numbered change.

@@ -10,8 +10,8 @@ use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::documents::{
-    self, BLOCKS, CHANGES, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS, generation_key,
-    signatures_of,
+    self, BLOCKS, CHANGES, CHECKPOINTS, COLLECTIONS, DECISIONS, DROPPED, Number, RECORDS, SIGNATURES, STATISTICS,
+    generation_key, signatures_of,
 };
 use super::retry::{self, End, TxnError, Work};
 use super::{MongoStore, Shared, records_of};
@@ -126,6 +126,7 @@ async fn sweep_once(shared: &Shared, (number, generation): What) -> mongodb::err
                 (STATISTICS, own()),
                 (DECISIONS, own()),
                 (CHANGES, own()),
+                (CHECKPOINTS, own()),
             ]
         }
         Some(generation) => {

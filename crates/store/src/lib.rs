@@ -22,6 +22,7 @@
 //! `put_task`), only when the last bytes are gone. What else may happen is under `# Errors` of each call.
 
 pub mod changes;
+pub mod checkpoints;
 #[cfg(feature = "testkit")]
 pub mod conformance;
 pub mod decisions;
@@ -44,6 +45,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 pub use self::changes::Changes;
+pub use self::checkpoints::Checkpoints;
 pub use self::decisions::Decisions;
 pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
@@ -483,7 +485,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Keeps records and answers lookups; see the module for its promises.
 #[async_trait]
-pub trait Store: Changes + Generations + Decisions + Tasks + Frequencies + Keys + Send + Sync + 'static {
+pub trait Store: Changes + Generations + Decisions + Tasks + Frequencies + Checkpoints + Keys + Send + Sync + 'static {
     /// Creates a collection with its first generation (1).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The files given on the command line, read on a thread of their own into batches of bounded size.
+//! The files or the database given on the command line, read on a thread of their own into batches of bounded size.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use tokio::sync::mpsc;
 
+use super::database::Reader;
 use super::ids::{ContentIds, MakeIds, insert_id};
-use super::tables::{Choice, Plan, open_table};
+use super::tables::{self, open_table};
 use crate::cli::columns::Columns;
 use crate::cli::usage;
 use doppel_core::collection::Settings;
 use doppel_core::record::{RecordId, Row};
 use doppel_sources as sources;
 use doppel_sources::tables::mapping::Mapping;
+use doppel_sources::tables::plan::Choice;
 use doppel_sources::tables::{AsText, Stream, TableError, Wanted};
 use doppel_sources::{Counted, Format, Item, Items, Unreadable};
 
@@ -59,6 +61,8 @@ pub(in crate::cli) struct Source {
     mapping: Option<Mapping>,
     /// A table that comes through a pipe, which can be read only once.
     begun: Option<Stream>,
+    /// What reads it, where it is no file.
+    database: Option<Reader>,
 }
 
 /// A line on its way.
@@ -88,22 +92,29 @@ impl Input {
     pub(in crate::cli) fn plan(&mut self, settings: Option<&Settings>, say: impl Fn(&str)) -> anyhow::Result<()> {
         let mut named = 0;
         for at in 0..self.files.len() {
+            let source = &mut self.files[at];
+            if let Some(reader) = &mut source.database {
+                let plan = reader.plan(&self.choice, settings, self.make_ids.is_some(), self.max_line_bytes);
+                let (plan, lines) = plan.map_err(|detail| usage(format!("{} {detail}", source.name)))?;
+                lines.iter().for_each(|line| say(&format!("{}: {line}", source.name)));
+                named |= plan.chosen;
+                continue;
+            }
             let source = &self.files[at];
             if !source.is_table() {
                 continue;
             }
             let table = self.table(source, &Arc::default())?;
-            let plan = Plan::new(&table, &self.choice, settings);
-            let plan = plan.and_then(|plan| plan.with_id(self.make_ids.is_some()).map(|()| plan));
+            let plan = tables::plan(&table, &self.choice, settings, self.make_ids.is_some());
             let plan = plan.map_err(|detail| usage(format!("{} {detail}", source.name)))?;
-            plan.lines(&table).iter().for_each(|line| say(&format!("{}: {line}", source.name)));
+            tables::lines(&plan, &table).iter().for_each(|line| say(&format!("{}: {line}", source.name)));
             named |= plan.chosen;
-            let mapping = plan.mapping(&table, &self.nulls, self.max_line_bytes);
+            let mapping = tables::mapping(&plan, &table, &self.nulls, self.max_line_bytes);
             let begun = source.bytes.is_none().then_some(table);
             let source = &mut self.files[at];
             (source.mapping, source.begun) = (Some(mapping), begun);
         }
-        self.choice.check_columns(named).map_err(usage)
+        tables::check_columns(&self.choice, named).map_err(usage)
     }
 
     /// Whether any of the files is a table.
@@ -118,6 +129,12 @@ impl Input {
         }
         let mut stems = HashMap::new();
         for source in &self.files {
+            if source.database.is_some() {
+                if self.make_ids == Some(MakeIds::Line) {
+                    return Err(usage("rows of a database have no lines; give --make-ids=content"));
+                }
+                continue;
+            }
             if self.make_ids == Some(MakeIds::Line) {
                 source.check_stem()?;
                 if let Some(other) = stems.insert(&source.stem, &source.name) {
@@ -145,7 +162,10 @@ impl Input {
     pub(in crate::cli) fn renamed(&self, members: &[&str]) -> Vec<HashMap<String, String>> {
         let of = |source: &Source| {
             let column = |member: &&str| {
-                let column = source.mapping.as_ref()?.column_of(member)?;
+                let column = match &source.database {
+                    Some(reader) => reader.column_of(member)?,
+                    None => source.mapping.as_ref()?.column_of(member)?,
+                };
                 Some(((*member).to_owned(), column.to_owned()))
             };
             members.iter().filter_map(column).collect()
@@ -175,6 +195,9 @@ impl Input {
     }
 
     fn open(&self, source: &mut Source, count: &Arc<AtomicU64>) -> anyhow::Result<Items> {
+        if let Some(reader) = source.database.take() {
+            return Ok(reader.start());
+        }
         if !source.is_table() {
             let input = Counted::new(self.open_file(source)?, count);
             let name = &source.name;
@@ -296,7 +319,22 @@ impl Source {
             bytes,
             mapping: None,
             begun: None,
+            database: None,
         })
+    }
+
+    /// What `reader` reads.
+    pub(in crate::cli) fn of_database(reader: Reader) -> Self {
+        Self {
+            path: None,
+            name: reader.name(),
+            format: Format::Csv,
+            stem: String::new(),
+            bytes: None,
+            mapping: None,
+            begun: None,
+            database: Some(reader),
+        }
     }
 
     fn is_table(&self) -> bool {

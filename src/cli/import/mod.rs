@@ -1,8 +1,9 @@
-//! `doppel import`: registers the records of files, at a running service or in its data directory.
+//! `doppel import`: registers the records of files or of a database, at a running service or in its data directory.
 //!
-//! Constant memory, whatever the size of the files. A record counts as stored when it is durable. Running the same import
+//! Constant memory, whatever the size of the files or the table. A record counts as stored when it is durable. Running the same import
 //! again changes nothing.
 
+pub(in crate::cli) mod database;
 mod deliver;
 mod dry_run;
 mod ids;
@@ -23,7 +24,6 @@ use self::deliver::{Delivery, End};
 pub use self::ids::MakeIds;
 use self::input::{Input, Source};
 use self::report::{Rejects, Report};
-use self::tables::{Choice, MOST_CHOSEN};
 use self::target::{Target, To};
 use crate::cli::client::Trust;
 use crate::cli::dedup::SummaryFormat;
@@ -33,6 +33,7 @@ use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::config::{self, Config};
 use crate::shutdown::{Phase, Shutdown, Signals};
 use doppel_core::collection::{CollectionName, Settings};
+use doppel_sources::tables::plan::{Choice, MOST_CHOSEN};
 use doppel_sources::tables::{AsText, Encoding};
 use doppel_sources::{Format, NULLS};
 
@@ -61,7 +62,13 @@ Examples:
   doppel import --to https://doppel.office.example --ca office-ca.pem --key-file key.txt --collection letters letters.csv
   doppel import --to http://127.0.0.1:8080 --collection letters --dry-run --map 事由=content --id-field 件号 登记表.xlsx
   doppel import --to mongodb --collection letters --exported letters.jsonl       (see doppel export --help)
+  doppel import --to http://127.0.0.1:8080 --collection letters --from mysql://reader@10.0.0.7/office --table letters --password-file pw
   zcat letters.jsonl.gz | doppel import --to http://127.0.0.1:8080 --collection letters --format jsonl -
+
+Databases (--from): mysql://USER@HOST:PORT/DATABASE (also mariadb://), postgres://USER@HOST:PORT/DATABASE (also kingbase://),
+sqlite:FILE; with ?sslmode=verify-full&sslrootcert=FILE (MySQL: ?ssl-mode=VERIFY_IDENTITY&ssl-ca=FILE) over a verified connection.
+The connection only reads. The password is read from --password-file or DOPPEL_DATABASE_PASSWORD, never from the URL. A table is read
+in the order of its ids, a query as it comes (say ORDER BY). To go on after a stop, run the same command again.
 
 Key: from --key-file, else from the environment variable DOPPEL_KEY; its scope must include write.
 Certificates: of a service with https, those of the system are trusted (or those that SSL_CERT_FILE and SSL_CERT_DIR name), or
@@ -92,6 +99,8 @@ pub struct Args {
     format: Option<Format>,
     #[command(flatten)]
     columns: ColumnArgs,
+    #[command(flatten)]
+    database: database::DatabaseArgs,
     /// Write rejected lines to FILE, one JSON object a line: file, line, code, pointer, detail
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
@@ -113,11 +122,23 @@ pub struct Args {
     nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "client_certificate", "dry_run", "map"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "client_certificate", "dry_run", "map", "from"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
     files: Vec<String>,
+}
+
+impl Args {
+    /// Whether something is said that only files have.
+    fn is_of_files(&self) -> bool {
+        let text = self.columns.text();
+        self.format.is_some()
+            || text.encoding.is_some()
+            || text.separator.is_some()
+            || self.skip_lines > 0
+            || self.nulls != NULLS
+    }
 }
 
 /// What is said of tables and of ids; the same for all commands that read records.
@@ -191,13 +212,21 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
     let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     let key = key(args.key_file.as_deref())?;
     let mut input = input(args, &config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    if args.database.is_given() && args.is_of_files() {
+        return Err(usage(
+            "--format, --encoding, --delimiter, --null and --skip-lines are for files, not for a database",
+        ));
+    }
+    if let Some(reader) = runtime.block_on(args.database.open())? {
+        input.files = vec![Source::of_database(reader)];
+    }
     input.check_names()?;
     let outputs = outputs(args, &to, file.as_deref());
     let rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
     let names = input.files.iter().map(|source| source.name.clone()).collect();
     let mut report = Report::new(names, args.skip_lines, rejects, input.total_bytes());
 
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let ended = runtime.block_on(async {
         let stop = Shutdown::default();
         let signals = Signals::new().context("cannot receive signals")?;
@@ -253,6 +282,7 @@ fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
     let outputs = Outputs::new();
     args.files.iter().for_each(|name| outputs.reads(name));
     args.key_file.as_deref().into_iter().chain(args.trust.files()).chain(config).for_each(|file| outputs.reads(file));
+    args.database.files().iter().for_each(|file| outputs.reads(file));
     if let To::Directory(folder) = to {
         outputs.uses(folder);
     }
@@ -314,7 +344,9 @@ fn finish(ended: anyhow::Result<End>, report: &mut Report, args: &Args) -> anyho
         Ok(End::Failed(reason)) => anyhow::anyhow!(reason),
         Err(error) => error,
     };
-    if report.any_done() {
+    if report.any_done() && args.database.is_given() {
+        report.say("to go on, run the same command again: what is stored already is answered unchanged");
+    } else if report.any_done() {
         report.say(&report.resume());
     }
     Err(early)

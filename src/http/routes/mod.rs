@@ -18,6 +18,7 @@ pub mod rows;
 pub mod search;
 pub mod settings;
 pub mod snapshots;
+pub mod sources;
 pub mod statistics;
 pub mod tasks;
 

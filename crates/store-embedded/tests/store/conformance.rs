@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use doppel_store::conformance::{
-    ALL, CHANGES, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, Sample, TASKS, id,
+    ALL, CHANGES, CHECKPOINTS, Check, DECISIONS, Desk, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, Sample, TASKS, id,
 };
 use doppel_store::model::ModelStore;
 use doppel_store::{Seq, Store, StoreError};
@@ -24,27 +24,30 @@ async fn run(store: Arc<dyn Store>, lists: &[&[(&str, Check)]]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_model_keeps_the_promises() {
-    run(Arc::new(ModelStore::default()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, KEYS])
-        .await;
+    run(
+        Arc::new(ModelStore::default()),
+        &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_keeps_the_promises() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, KEYS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS]).await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_keeps_the_promises_on_one_thread() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, KEYS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn everything_is_there_after_opening_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let first: Arc<dyn Store> = open(dir.path());
-    run(Arc::clone(&first), &[ALL, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, KEYS]).await;
+    run(Arc::clone(&first), &[ALL, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS]).await;
     let before = contents(&first).await;
     first.close().await.expect("an orderly end");
     assert!(matches!(first.ready().await, Err(StoreError::Unavailable { .. })), "a closed store says so");

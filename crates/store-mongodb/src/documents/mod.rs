@@ -10,6 +10,7 @@
 //! statistics  {_id: {c, g, n}, data}, {_id: {c, f: version}, data}
 //! decisions   {_id: {c, a, b}, rulings: [{judgement, by?, note?, at}]}
 //! changes     {_id: {c, n}, kind, id, seq?: Int64, other?, judgement?}
+//! checkpoints {_id: {c, name}, version, value}
 //! tasks       {_id: id, collection, kind, status, open, version, state}
 //! dropped     {_id: number or {c, g}}
 //! waiting     {_id: {c, i: instance}, at}
@@ -61,6 +62,8 @@ pub(super) const WAITING: &str = "waiting";
 pub(super) const DECISIONS: &str = "decisions";
 /// What is logged of the change feed.
 pub(super) const CHANGES: &str = "changes";
+/// How far those have come who bring records from elsewhere.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
 pub(super) const TASKS: &str = "tasks";
 /// Dropped collections and generations that are still being swept.
 pub(super) const DROPPED: &str = "dropped";

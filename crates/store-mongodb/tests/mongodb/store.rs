@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::pair::{Pair, near, patient_put, spread};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{
-    ALL, CHANGES, DECISIONS, Desk, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, Sample, TASKS, id, stored,
+    ALL, CHANGES, CHECKPOINTS, DECISIONS, Desk, FREQUENCIES, GENERATIONS, KEYS, SCHEMES, Sample, TASKS, id, stored,
 };
 use doppel_store::{GenerationId, Mode, Registered, Seq, Store, StoreError};
 use doppel_store_mongodb::{MongoStore, Options, State};
@@ -43,7 +43,7 @@ async fn the_mongodb_store_keeps_the_promises() {
     let pair = Pair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
     for (name, check) in
-        ALL.iter().chain(SCHEMES).chain(CHANGES).chain(DECISIONS).chain(TASKS).chain(FREQUENCIES).chain(KEYS)
+        ALL.iter().chain(SCHEMES).chain(CHANGES).chain(DECISIONS).chain(TASKS).chain(FREQUENCIES).chain(CHECKPOINTS).chain(KEYS)
     {
         let start = Instant::now();
         println!("{name}");

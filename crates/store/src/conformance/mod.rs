@@ -1,12 +1,14 @@
 //! One suite for every store: what [`super`] promises, as checks that any implementation must pass.
 //!
 //! A check is an async function over an open, empty store; [`ALL`] lists those of records, [`SCHEMES`] those of channels,
-//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`] and [`KEYS`] the others. They panic when a promise is broken. They work on made-up signatures ([`Sample`]), so a failure
-//! here is the store's and nobody else's. Collections they create carry the check's name, so that several checks may share
+//! [`GENERATIONS`], [`CHANGES`], [`DECISIONS`], [`TASKS`], [`FREQUENCIES`], [`CHECKPOINTS`] and [`KEYS`] the others. They panic when
+//! a promise is broken. They work on made-up signatures ([`Sample`]), so a failure here is the store's and nobody else's. Collections
+//! they create carry the check's name, so that several checks may share
 //! one store; those of [`TASKS`] are for a store without other tasks.
 
 mod basics;
 mod changes;
+mod checkpoints;
 mod decisions;
 mod desk;
 mod frequencies;
@@ -138,6 +140,14 @@ checks! {
     frequencies::what_is_too_large_is_refused_with_the_limit,
     frequencies::of_few_records_all_are_sampled,
     frequencies::of_many_records_some_are_sampled_from_everywhere,
+}
+
+checks! {
+    /// The checks of [`Checkpoints`](super::Checkpoints).
+    CHECKPOINTS:
+    checkpoints::a_checkpoint_is_changed_by_who_names_its_version,
+    checkpoints::of_many_who_change_a_checkpoint_at_once_one_does,
+    checkpoints::checkpoints_go_with_their_collection,
 }
 
 checks! {

@@ -6,6 +6,7 @@
 //! It knows no limits: a key proposes all its records.
 
 mod changes;
+mod checkpoints;
 mod decisions;
 mod frequencies;
 mod generations;
@@ -21,6 +22,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use crate::changes::{LoggedChange, LoggedKind};
+use crate::checkpoints::Checkpoint;
 use crate::decisions::{RecordPair, Ruling};
 use crate::keys::KeyRing;
 use crate::rules::conclude::{Conclusion, conclude};
@@ -60,6 +62,7 @@ struct Collection {
     forgotten: Seq,
     /// Document frequencies by version: the one in force and the one before.
     frequencies: BTreeMap<u32, Vec<u8>>,
+    checkpoints: BTreeMap<String, Checkpoint>,
 }
 
 /// One generation: what it has filed of each record.
@@ -256,6 +259,7 @@ impl Store for ModelStore {
             logged: Vec::new(),
             forgotten: Seq(0),
             frequencies: BTreeMap::new(),
+            checkpoints: BTreeMap::new(),
         };
         collections.insert(name, collection);
         Ok(state)

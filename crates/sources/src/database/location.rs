@@ -1,0 +1,166 @@
+//! Where a database is: a URL without a password.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use url::Url;
+
+use super::sql::Dialect;
+
+/// What may stand behind the `?` of a URL: certificates and sockets, nothing that hides a password or changes what a session does.
+const PARAMETERS: [&str; 10] =
+    ["sslmode", "ssl-mode", "sslca", "ssl-ca", "sslrootcert", "ssl-root-cert", "sslcert", "sslkey", "socket", "host"];
+
+/// Where a database is. Holds no password, and so can be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Location {
+    dialect: Dialect,
+    url: Url,
+}
+
+/// Whether this build has ODBC.
+const HAS_ODBC: bool = cfg!(feature = "odbc");
+
+/// Why a text says of no database where it is. Repeats none of the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocationError {
+    /// There is a password in it.
+    #[error(
+        "the URL holds a password, which others can see in the list of processes and in logs: leave it out, and give it in a file \
+         (--password-file, or password_file in the configuration) or in the environment (DOPPEL_DATABASE_PASSWORD)"
+    )]
+    Password,
+    /// It is of no database that is known here.
+    #[error(
+        "give mysql://USER@HOST:PORT/DATABASE, postgres://USER@HOST:PORT/DATABASE or sqlite:FILE (mariadb:// and kingbase:// are \
+         the first two)"
+    )]
+    Unknown,
+    /// A part of it cannot be.
+    #[error("{0}")]
+    Part(String),
+}
+
+impl Location {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// See [`LocationError`].
+    pub fn parse(text: &str) -> Result<Self, LocationError> {
+        let (scheme, rest) = text.split_once(':').ok_or(LocationError::Unknown)?;
+        let (dialect, scheme) = match scheme {
+            "mysql" | "mariadb" => (Dialect::MySql, "mysql"),
+            "postgres" | "postgresql" | "kingbase" => (Dialect::Postgres, "postgres"),
+            "sqlite" => (Dialect::Sqlite, "sqlite"),
+            "odbc" if HAS_ODBC => (Dialect::Odbc, "odbc"),
+            "odbc" => {
+                let detail =
+                    "this doppel is built without ODBC; build it with --features odbc, on a machine with unixODBC";
+                return Err(LocationError::Part(detail.into()));
+            }
+            _ => return Err(LocationError::Unknown),
+        };
+        let url = Url::parse(&format!("{scheme}:{rest}"))
+            .map_err(|error| LocationError::Part(format!("the URL cannot be read: {error}")))?;
+        if dialect == Dialect::Odbc {
+            return Self::odbc(url);
+        }
+        if url.password().is_some() || url.query_pairs().any(|(key, _)| key.to_lowercase().contains("pass")) {
+            return Err(LocationError::Password);
+        }
+        if let Some((key, _)) = url.query_pairs().find(|(key, _)| !PARAMETERS.contains(&&**key)) {
+            let known = PARAMETERS.join(", ");
+            let key: String = key.chars().take(32).collect();
+            return Err(LocationError::Part(format!("the URL has the parameter {key:?}; there are {known}")));
+        }
+        let location = Self { dialect, url };
+        if dialect == Dialect::Sqlite && location.file().as_os_str().is_empty() {
+            return Err(LocationError::Part("name the file: sqlite:FILE".into()));
+        }
+        if dialect != Dialect::Sqlite && !location.url.has_host() {
+            return Err(LocationError::Unknown);
+        }
+        Ok(location)
+    }
+
+    /// A connection string: `odbc:DSN=office;UID=reader`.
+    fn odbc(url: Url) -> Result<Self, LocationError> {
+        let location = Self { dialect: Dialect::Odbc, url };
+        let mut keys = location.connection_string().split(';').map(|part| part.split('=').next().unwrap_or_default());
+        if keys.any(|key| ["pwd", "password"].contains(&key.trim().to_lowercase().as_str())) {
+            return Err(LocationError::Password);
+        }
+        Ok(location)
+    }
+
+    /// What an ODBC driver is told.
+    pub fn connection_string(&self) -> &str {
+        self.url.as_str().strip_prefix("odbc:").unwrap_or_default()
+    }
+
+    /// How statements are written there.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The whole of it, with the parameters.
+    pub fn full(&self) -> String {
+        self.url.as_str().to_owned()
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The file of an SQLite database.
+    pub fn file(&self) -> PathBuf {
+        let path = self.url.as_str().split('?').next().unwrap_or_default();
+        let path = path.strip_prefix("sqlite:").unwrap_or_default();
+        let path = path.strip_prefix("//").unwrap_or(path);
+        percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned().into()
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.as_str().split('?').next().unwrap_or_default().fmt(f)
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_refused_wherever_it_stands_and_not_repeated() {
+        for text in [
+            "mysql://desk:geheim@10.0.0.5/letters",
+            "postgres://desk:geheim@10.0.0.5/letters",
+            "postgres://10.0.0.5/letters?user=desk&password=geheim",
+            "mysql://10.0.0.5/letters?PassWord=geheim",
+        ] {
+            let error = Location::parse(text).unwrap_err();
+            assert_eq!(error, LocationError::Password);
+            assert!(!error.to_string().contains("geheim") && error.to_string().contains("--password-file"));
+        }
+    }
+
+    #[test]
+    fn databases_are_known_by_their_schemes() {
+        let dialect = |text: &str| Location::parse(text).map(|location| location.dialect());
+        assert_eq!(dialect("mariadb://desk@10.0.0.5:3306/letters"), Ok(Dialect::MySql));
+        assert_eq!(dialect("postgresql://desk@10.0.0.5/letters?sslmode=verify-full"), Ok(Dialect::Postgres));
+        assert_eq!(dialect("kingbase://desk@10.0.0.5/letters"), Ok(Dialect::Postgres));
+        assert_eq!(Location::parse("sqlite:data/信件.db").unwrap().file(), PathBuf::from("data/信件.db"));
+        assert_eq!(Location::parse("sqlite:///srv/a.db").unwrap().file(), PathBuf::from("/srv/a.db"));
+        assert_eq!(dialect("oracle://desk@10.0.0.5/letters"), Err(LocationError::Unknown));
+        assert!(dialect("postgres://h/d?options=-csearch_path=x").is_err());
+        assert!(dialect("sqlite:").is_err() && dialect("letters.csv").is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! Rows of a database as rows of records.
+
+use serde_json::Value;
+
+use super::{Cell, Column, ColumnKind, text_of};
+use crate::tables::columns::Target;
+use crate::{Unreadable, too_large, unreadable};
+use doppel_core::record::Row;
+
+/// What becomes of the columns that a `SELECT` gives.
+#[derive(Clone, Debug)]
+pub struct RowMapping {
+    columns: Vec<Mapped>,
+    max: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Mapped {
+    /// What it is called in the database.
+    column: String,
+    /// What it is called in a record, as a JSON string.
+    name: Option<String>,
+    is_id: bool,
+}
+
+impl RowMapping {
+    /// Of `columns` the `targets`. Rows hold at most `max` bytes. Binary columns are left out.
+    pub fn new(columns: &[Column], targets: &[Target], max: usize) -> Self {
+        let mapped = |(column, target): (&Column, &Target)| Mapped {
+            column: column.name.clone(),
+            name: target
+                .name(&column.name)
+                .filter(|_| column.kind != ColumnKind::Binary)
+                .map(|name| Value::from(name).to_string()),
+            is_id: *target == Target::Id,
+        };
+        Self { columns: columns.iter().zip(targets).map(mapped).collect(), max }
+    }
+
+    /// The row of a record that a row of the database gives: `NULL` is no value, and an id is text.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn row(&self, cells: &[Cell]) -> Result<Row, Unreadable> {
+        let mut json = String::new();
+        for (mapped, cell) in self.columns.iter().zip(cells) {
+            let Some(name) = &mapped.name else { continue };
+            let value = match cell {
+                Cell::Null => continue,
+                Cell::Undecodable => return Err(mapped.bad("not_text", "cannot be read as text")),
+                Cell::Binary(_) => return Err(mapped.bad("binary_value", "is binary; leave the column out")),
+                cell if mapped.is_id => match text_of(cell).as_deref().map(str::trim) {
+                    None | Some("") => continue,
+                    Some(id) => Value::from(id),
+                },
+                cell => value(cell),
+            };
+            json.push(if json.is_empty() { '{' } else { ',' });
+            json.push_str(name);
+            json.push(':');
+            json.push_str(&value.to_string());
+            if json.len() > self.max {
+                return Err(too_large(self.max, ""));
+            }
+        }
+        if json.is_empty() {
+            let detail = "every value is NULL".into();
+            return Err(Unreadable { code: "empty_row", pointer: String::new(), detail, text: None });
+        }
+        json.push('}');
+        Row::parse(json.as_bytes()).map_err(|error| unreadable(error, json.as_bytes()))
+    }
+
+    /// What the column that became the member `name` is called in the database, where that is something else.
+    pub fn column_of(&self, name: &str) -> Option<&str> {
+        let quoted = Value::from(name).to_string();
+        let found = self.columns.iter().find(|mapped| mapped.name.as_ref() == Some(&quoted))?;
+        (found.column != name).then_some(&found.column)
+    }
+}
+
+impl Mapped {
+    fn bad(&self, code: &'static str, what: &str) -> Unreadable {
+        let detail = format!("the value of column {:?} {what}", self.column);
+        Unreadable { code, pointer: String::new(), detail, text: None }
+    }
+}
+
+fn value(cell: &Cell) -> Value {
+    match cell {
+        Cell::Bool(value) => Value::from(*value),
+        Cell::Int(value) => Value::from(*value),
+        Cell::Unsigned(value) => Value::from(*value),
+        // JSON has no infinity.
+        Cell::Float(value) if !value.is_finite() => Value::from(value.to_string()),
+        Cell::Float(value) => Value::from(*value),
+        Cell::Decimal(text) | Cell::Text(text) => Value::from(text.as_str()),
+        Cell::Null | Cell::Binary(_) | Cell::Undecodable => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(max: usize) -> RowMapping {
+        let column = |name: &str, kind| Column { name: name.into(), declared: String::new(), kind };
+        let columns = [
+            column("bh", ColumnKind::Number),
+            column("标题", ColumnKind::Text),
+            column("费用", ColumnKind::Decimal),
+            column("photo", ColumnKind::Binary),
+        ];
+        RowMapping::new(&columns, &[Target::Id, Target::Field("title".into()), Target::Own, Target::Own], max)
+    }
+
+    #[test]
+    fn values_keep_every_digit_and_null_is_no_value() {
+        let decimal = Cell::Decimal("12345678901234567890.10".into());
+        let cells = [Cell::Int(9_007_199_254_740_993), Cell::Text("路灯\"不亮\"".into()), decimal, Cell::Binary(9)];
+        let row = mapping(1000).row(&cells).unwrap();
+        assert_eq!(
+            &**row.json(),
+            r#"{"id":"9007199254740993","title":"路灯\"不亮\"","费用":"12345678901234567890.10"}"#
+        );
+        let cells = [Cell::Int(1), Cell::Null, Cell::Null, Cell::Null];
+        assert_eq!(&**mapping(1000).row(&cells).unwrap().json(), r#"{"id":"1"}"#);
+        assert_eq!(mapping(1000).column_of("title"), Some("标题"));
+    }
+
+    #[test]
+    fn what_cannot_be_a_record_is_refused_by_name_and_not_quoted() {
+        let row = |title| mapping(30).row(&[Cell::Int(1), title, Cell::Null, Cell::Null]).unwrap_err();
+        let error = row(Cell::Undecodable);
+        assert_eq!((error.code, error.text), ("not_text", None));
+        assert!(error.detail.contains("标题"));
+        assert_eq!(row(Cell::Binary(3)).code, "binary_value");
+        assert_eq!(row(Cell::Text("灯".repeat(30))).code, "line_too_large");
+        assert_eq!(mapping(30).row(&[Cell::Null, Cell::Null, Cell::Null, Cell::Null]).unwrap_err().code, "empty_row");
+    }
+}

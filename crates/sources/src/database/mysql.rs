@@ -1,0 +1,176 @@
+//! MySQL and MariaDB. Text comes in UTF-8 whatever a column's own character set is (GBK, latin1): the server converts it for the
+//! connection. Values come in the binary protocol, in which no number is rounded. The zone of the session is UTC, so that `TIMESTAMP`
+//! is an instant; `DATETIME` is what somebody wrote.
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::mysql::types::MySqlTime;
+use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlTypeInfo};
+use sqlx::{
+    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, Type,
+    TypeInfo, ValueRef,
+};
+
+use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result};
+
+/// Seconds that the server waits for somebody who reads slowly: registering is slower than reading, and a read must not break for it.
+const SLOW_READER_S: u32 = 86_400;
+
+pub(super) struct MySqlDriver {
+    connection: MySqlConnection,
+}
+
+impl MySqlDriver {
+    pub(super) async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
+        let options = MySqlConnectOptions::from_url(location.url())?;
+        let options = match password {
+            Some(password) => options.password(password),
+            None => options,
+        };
+        let mut connection = MySqlConnection::connect_with(&options.disable_statement_logging()).await?;
+        let mut setup = vec![format!("SET SESSION net_write_timeout = {SLOW_READER_S}")];
+        if access == Access::ReadOnly {
+            setup.push("SET SESSION TRANSACTION READ ONLY".into());
+        }
+        for statement in setup {
+            connection.execute(AssertSqlSafe(statement)).await?;
+        }
+        Ok(Self { connection })
+    }
+}
+
+#[async_trait::async_trait]
+impl Driver for MySqlDriver {
+    async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
+        let statement = (&mut self.connection).prepare(AssertSqlSafe(select).into_sql_str()).await?;
+        let column = |column: &sqlx::mysql::MySqlColumn| {
+            let declared = column.type_info().name().to_owned();
+            Column { name: column.name().to_owned(), kind: kind(column.type_info()), declared }
+        };
+        Ok(statement.columns().iter().map(column).collect())
+    }
+
+    fn rows<'a>(&'a mut self, select: String) -> BoxStream<'a, Result<Vec<Cell>>> {
+        let rows = sqlx::query(AssertSqlSafe(select)).persistent(false).fetch(&mut self.connection);
+        rows.map(|row| cells(&row?)).boxed()
+    }
+
+    async fn execute(&mut self, statement: String) -> Result<()> {
+        self.connection.execute(AssertSqlSafe(statement)).await?;
+        Ok(())
+    }
+
+    async fn close(self: Box<Self>) {
+        // It ends either way.
+        let _ = self.connection.close().await;
+    }
+}
+
+fn kind(declared: &MySqlTypeInfo) -> ColumnKind {
+    match declared.name().trim_end_matches(" UNSIGNED") {
+        "TINYINT" | "SMALLINT" | "INT" | "MEDIUMINT" | "BIGINT" | "BOOLEAN" | "YEAR" | "BIT" | "FLOAT" | "DOUBLE" => {
+            ColumnKind::Number
+        }
+        "DECIMAL" => ColumnKind::Decimal,
+        "DATE" => ColumnKind::Date,
+        "DATETIME" => ColumnKind::Civil,
+        "TIMESTAMP" => ColumnKind::Instant,
+        "BINARY" | "VARBINARY" | "TINYBLOB" | "BLOB" | "MEDIUMBLOB" | "LONGBLOB" | "GEOMETRY" => {
+            // Text of a collation that compares bytes (utf8mb4_bin) is called binary, too.
+            if <str as Type<MySql>>::compatible(declared) { ColumnKind::Text } else { ColumnKind::Binary }
+        }
+        _ => ColumnKind::Text,
+    }
+}
+
+fn cells(row: &MySqlRow) -> Result<Vec<Cell>> {
+    row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info())).collect()
+}
+
+fn cell(row: &MySqlRow, at: usize, type_info: &MySqlTypeInfo) -> Result<Cell> {
+    let declared = type_info.name();
+    if row.try_get_raw(at)?.is_null() {
+        return Ok(Cell::Null);
+    }
+    let bytes = || row.try_get_unchecked::<&[u8], _>(at);
+    Ok(match declared {
+        "TINYINT" | "SMALLINT" | "INT" | "MEDIUMINT" | "BIGINT" | "BOOLEAN" => Cell::Int(row.try_get_unchecked(at)?),
+        _ if declared.ends_with("UNSIGNED") || declared == "YEAR" || declared == "BIT" => {
+            let value: u64 = row.try_get_unchecked(at)?;
+            i64::try_from(value).map_or(Cell::Unsigned(value), Cell::Int)
+        }
+        "FLOAT" => {
+            // The shortest digits of the narrow number, not those of the wide one nearest to it.
+            let narrow: f32 = row.try_get_unchecked(at)?;
+            Cell::Float(narrow.to_string().parse().unwrap_or_else(|_| f64::from(narrow)))
+        }
+        "DOUBLE" => Cell::Float(row.try_get_unchecked(at)?),
+        "DATE" => Cell::Text(date(bytes()?)?),
+        "DATETIME" => Cell::Text(date_time(bytes()?)?),
+        "TIMESTAMP" => {
+            let text = date_time(bytes()?)?;
+            // The zero that stands for no date is no instant.
+            Cell::Text(if text.starts_with("0000") { text } else { format!("{}Z", text.replace(' ', "T")) })
+        }
+        "TIME" => Cell::Text(time_of_day(&row.try_get_unchecked::<MySqlTime, _>(at)?.to_string())),
+        _ if kind(type_info) == ColumnKind::Binary => Cell::Binary(bytes()?.len()),
+        _ => match std::str::from_utf8(bytes()?) {
+            Ok(text) if declared == "DECIMAL" => Cell::Decimal(text.to_owned()),
+            Ok(text) => Cell::Text(text.to_owned()),
+            Err(_) => Cell::Undecodable,
+        },
+    })
+}
+
+/// A date as it is sent: a length, the year, the month, the day; of length 0 it is the zero that stands for no date.
+fn date(bytes: &[u8]) -> Result<String> {
+    match bytes {
+        [] | [0, ..] => Ok("0000-00-00".into()),
+        [_, low, high, month, day, ..] => Ok(format!("{:04}-{month:02}-{day:02}", u16::from_le_bytes([*low, *high]))),
+        _ => Err(unexpected()),
+    }
+}
+
+/// A date and a time of day: behind the date, where they are not zero, hour, minute and second, then microseconds.
+fn date_time(bytes: &[u8]) -> Result<String> {
+    let day = date(bytes)?;
+    match bytes {
+        [length, _, _, _, _, hour, minute, second, rest @ ..] if *length >= 7 => {
+            let time = format!("{day} {hour:02}:{minute:02}:{second:02}");
+            match (length, rest.first_chunk::<4>().map(|micros| u32::from_le_bytes(*micros))) {
+                (11, Some(micros)) if micros > 0 => Ok(format!("{time}.{micros:06}")),
+                _ => Ok(time),
+            }
+        }
+        _ => Ok(format!("{day} 00:00:00")),
+    }
+}
+
+/// A time of day or a span, with two digits for its hours at least.
+fn time_of_day(text: &str) -> String {
+    let (sign, time) = text.strip_prefix('-').map_or(("", text), |time| ("-", time));
+    let zero = if time.find(':') == Some(1) { "0" } else { "" };
+    format!("{sign}{zero}{time}")
+}
+
+fn unexpected() -> DatabaseError {
+    DatabaseError::other("a date is not written as the protocol says")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_they_are_sent() {
+        assert_eq!(
+            date_time(&[11, 0xe8, 7, 3, 5, 10, 11, 12, 0x40, 0xe2, 1, 0]).unwrap(),
+            "2024-03-05 10:11:12.123456"
+        );
+        assert_eq!(date_time(&[7, 0xe8, 7, 3, 5, 10, 11, 12]).unwrap(), "2024-03-05 10:11:12");
+        assert_eq!(date_time(&[4, 0xe8, 7, 3, 5]).unwrap(), "2024-03-05 00:00:00");
+        assert_eq!(date_time(&[0]).unwrap(), "0000-00-00 00:00:00");
+        assert!(date(&[4, 1]).is_err());
+        assert_eq!((time_of_day("8:09:10"), time_of_day("-838:59:59")), ("08:09:10".into(), "-838:59:59".into()));
+    }
+}

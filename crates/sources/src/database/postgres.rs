@@ -1,0 +1,118 @@
+//! PostgreSQL, and what speaks as it does. Values come as the text that the server itself writes for them, so that every type has one,
+//! also those of extensions. The session is in UTC with ISO dates and UTF-8.
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{
+    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo,
+    ValueRef,
+};
+
+use super::{Access, Cell, Column, ColumnKind, Driver, Location, Result};
+
+pub(super) struct PostgresDriver {
+    connection: PgConnection,
+}
+
+impl PostgresDriver {
+    pub(super) async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
+        let options = PgConnectOptions::from_url(location.url())?.application_name("doppel");
+        let options = match password {
+            Some(password) => options.password(password),
+            None => options,
+        };
+        let mut connection = PgConnection::connect_with(&options.disable_statement_logging()).await?;
+        // Numbers with all their digits; literals in which a backslash is a backslash.
+        let mut setup =
+            vec!["SET extra_float_digits = 3", "SET standard_conforming_strings = on", "SET bytea_output = hex"];
+        if access == Access::ReadOnly {
+            setup.push("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY");
+        }
+        for statement in setup {
+            (&mut connection).execute(statement).await?;
+        }
+        Ok(Self { connection })
+    }
+}
+
+#[async_trait::async_trait]
+impl Driver for PostgresDriver {
+    async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
+        let statement = (&mut self.connection).prepare(AssertSqlSafe(select).into_sql_str()).await?;
+        let column = |column: &sqlx::postgres::PgColumn| {
+            let declared = column.type_info().name().to_owned();
+            Column { name: column.name().to_owned(), kind: kind(&declared), declared }
+        };
+        Ok(statement.columns().iter().map(column).collect())
+    }
+
+    fn rows<'a>(&'a mut self, select: String) -> BoxStream<'a, Result<Vec<Cell>>> {
+        // The simple protocol: values come as text.
+        let rows = sqlx::raw_sql(AssertSqlSafe(select)).fetch(&mut self.connection);
+        rows.map(|row| cells(&row?)).boxed()
+    }
+
+    async fn execute(&mut self, statement: String) -> Result<()> {
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut self.connection).await?;
+        Ok(())
+    }
+
+    async fn close(self: Box<Self>) {
+        // It ends either way.
+        let _ = self.connection.close().await;
+    }
+}
+
+fn kind(declared: &str) -> ColumnKind {
+    match declared {
+        "INT2" | "INT4" | "INT8" | "OID" | "FLOAT4" | "FLOAT8" => ColumnKind::Number,
+        "NUMERIC" => ColumnKind::Decimal,
+        "BOOL" => ColumnKind::Boolean,
+        "DATE" => ColumnKind::Date,
+        "TIMESTAMP" => ColumnKind::Civil,
+        "TIMESTAMPTZ" => ColumnKind::Instant,
+        "BYTEA" => ColumnKind::Binary,
+        _ => ColumnKind::Text,
+    }
+}
+
+fn cells(row: &PgRow) -> Result<Vec<Cell>> {
+    row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info().name())).collect()
+}
+
+fn cell(row: &PgRow, at: usize, declared: &str) -> Result<Cell> {
+    let value = row.try_get_raw(at)?;
+    if value.is_null() {
+        return Ok(Cell::Null);
+    }
+    let Ok(text) = value.as_str() else { return Ok(Cell::Undecodable) };
+    let as_text = || Cell::Text(text.to_owned());
+    Ok(match declared {
+        "INT2" | "INT4" | "INT8" | "OID" => text.parse().map_or_else(|_| as_text(), Cell::Int),
+        "FLOAT4" | "FLOAT8" => text.parse().map_or_else(|_| as_text(), Cell::Float),
+        "NUMERIC" => Cell::Decimal(text.to_owned()),
+        "BOOL" => Cell::Bool(text == "t"),
+        "TIMESTAMPTZ" => Cell::Text(instant(text)),
+        // As hexadecimal digits behind "\x".
+        "BYTEA" => Cell::Binary(text.len().saturating_sub(2) / 2),
+        _ => as_text(),
+    })
+}
+
+/// An instant as RFC 3339 has it; the session is in UTC. What is no such instant (`infinity`, before Christ) stays as it is.
+fn instant(text: &str) -> String {
+    match text.strip_suffix("+00") {
+        Some(utc) => format!("{}Z", utc.replacen(' ', "T", 1)),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn instants_are_written_as_rfc_3339() {
+        assert_eq!(super::instant("2024-03-05 10:11:12.5+00"), "2024-03-05T10:11:12.5Z");
+        assert_eq!(super::instant("infinity"), "infinity");
+    }
+}

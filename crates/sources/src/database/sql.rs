@@ -1,0 +1,329 @@
+//! Statements, written for each database. The only place where names and values become SQL.
+//!
+//! Values are written as literals that no value can break out of; each dialect has one way to write them, set for the session where
+//! it depends on settings. A query that was configured stands in brackets as a table of its own and is the administrator's.
+
+use super::Cell;
+
+/// How a database writes SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// MySQL and MariaDB.
+    MySql,
+    /// PostgreSQL and those that speak as it does.
+    Postgres,
+    /// SQLite.
+    Sqlite,
+    /// Others, by ODBC: standard SQL.
+    Odbc,
+}
+
+/// What is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// All columns of a table or view, perhaps `SCHEMA.TABLE`.
+    Table(String),
+    /// What a query gives.
+    Query(String),
+}
+
+/// A place in the order of (watermark, id), or of ids alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Position {
+    /// The watermark, as its column can be compared with it.
+    pub watermark: Option<Cell>,
+    /// The id.
+    pub id: Cell,
+}
+
+/// A name, quoted.
+pub fn name(dialect: Dialect, name: &str) -> String {
+    match dialect {
+        Dialect::MySql => format!("`{}`", name.replace('`', "``")),
+        // Some databases write names in capitals, and take quoted ones as they are.
+        Dialect::Odbc if is_plain(name) => name.to_owned(),
+        Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// A value as a literal; what has none is `NULL`.
+pub fn literal(dialect: Dialect, cell: &Cell) -> String {
+    match cell {
+        Cell::Null | Cell::Binary(_) | Cell::Undecodable => "NULL".into(),
+        Cell::Bool(value) if dialect == Dialect::Postgres => value.to_string(),
+        Cell::Bool(value) => u8::from(*value).to_string(),
+        Cell::Int(value) => value.to_string(),
+        Cell::Unsigned(value) => value.to_string(),
+        Cell::Float(value) => format!("{value:e}"),
+        // Written as a number, so that it is compared as one.
+        Cell::Decimal(digits) if is_decimal(digits) => digits.clone(),
+        Cell::Decimal(text) | Cell::Text(text) => quoted(dialect, text),
+    }
+}
+
+fn is_decimal(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+fn quoted(dialect: Dialect, text: &str) -> String {
+    match dialect {
+        // What a backslash means depends on a setting; bytes mean themselves.
+        Dialect::MySql if text.is_empty() => "''".into(),
+        Dialect::MySql => {
+            let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+            format!("_utf8mb4 x'{hex}'")
+        }
+        Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => {
+            format!("'{}'", text.replace('\0', "").replace('\'', "''"))
+        }
+    }
+}
+
+fn table(dialect: Dialect, table: &str) -> String {
+    table.split('.').map(|part| name(dialect, part)).collect::<Vec<_>>().join(".")
+}
+
+fn from(dialect: Dialect, origin: &Origin) -> String {
+    match origin {
+        Origin::Table(named) => table(dialect, named),
+        Origin::Query(query) => format!("({}) doppel_query", query.trim().trim_end_matches(';')),
+    }
+}
+
+/// All rows; those of a query as they come.
+pub fn all(dialect: Dialect, origin: &Origin) -> String {
+    match origin {
+        Origin::Table(named) => format!("SELECT * FROM {}", table(dialect, named)),
+        Origin::Query(query) => query.trim().trim_end_matches(';').to_owned(),
+    }
+}
+
+/// All rows: those of a table in the order of `id`, so that reading it twice gives the same order.
+pub fn all_in_order(dialect: Dialect, origin: &Origin, id: Option<&str>) -> String {
+    let select = all(dialect, origin);
+    match (origin, id) {
+        (Origin::Table(_), Some(id)) => format!("{select} ORDER BY {}", name(dialect, id)),
+        _ => select,
+    }
+}
+
+/// Columns of the order in which rows are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// The column of the watermark; without one the order is that of ids.
+    pub watermark: Option<&'a str>,
+    /// The column of the id.
+    pub id: &'a str,
+}
+
+/// The next rows behind `after` in the order of (watermark, id), with a watermark from `from` to `to`, both included: at most `limit`.
+pub fn page(
+    dialect: Dialect,
+    origin: &Origin,
+    order: Order<'_>,
+    (from_bound, to_bound): (Option<&Cell>, Option<&Cell>),
+    after: Option<&Position>,
+    limit: usize,
+) -> String {
+    let id = name(dialect, order.id);
+    let mut conditions = Vec::new();
+    let mut by = Vec::new();
+    if let Some(watermark) = order.watermark {
+        let watermark = name(dialect, watermark);
+        conditions.extend(from_bound.map(|bound| format!("{watermark} >= {}", literal(dialect, bound))));
+        conditions.extend(to_bound.map(|bound| format!("{watermark} <= {}", literal(dialect, bound))));
+        if let Some(Position { watermark: Some(at), id: last }) = after {
+            let (at, last) = (literal(dialect, at), literal(dialect, last));
+            // The first condition alone lets an index be used.
+            conditions.push(format!("{watermark} >= {at}"));
+            conditions.push(format!("({watermark} > {at} OR {id} > {last})"));
+        }
+        by.push(watermark);
+    } else if let Some(Position { id: last, .. }) = after {
+        conditions.push(format!("{id} > {}", literal(dialect, last)));
+    }
+    by.push(id);
+    let conditions = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+    let from = from(dialect, origin);
+    format!("SELECT * FROM {from}{conditions} ORDER BY {} {}", by.join(", "), most(dialect, limit))
+}
+
+fn most(dialect: Dialect, limit: usize) -> String {
+    match dialect {
+        Dialect::MySql | Dialect::Postgres | Dialect::Sqlite => format!("LIMIT {limit}"),
+        Dialect::Odbc => format!("FETCH FIRST {limit} ROWS ONLY"),
+    }
+}
+
+/// The next ids behind `after`, in their order.
+pub fn ids(dialect: Dialect, origin: &Origin, id: &str, after: Option<&Cell>, limit: usize) -> String {
+    let id = name(dialect, id);
+    let after = after.map(|after| format!("{id} > {}", literal(dialect, after)));
+    let condition = after.unwrap_or_else(|| format!("{id} IS NOT NULL"));
+    let most = most(dialect, limit);
+    format!("SELECT {id} FROM {} WHERE {condition} ORDER BY {id} {most}", from(dialect, origin))
+}
+
+/// The rows with these ids.
+pub fn with_ids(dialect: Dialect, origin: &Origin, id: &str, ids: &[Cell]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| literal(dialect, id)).collect();
+    format!("SELECT * FROM {} WHERE {} IN ({})", from(dialect, origin), name(dialect, id), ids.join(", "))
+}
+
+/// The highest value of a column.
+pub fn highest(dialect: Dialect, origin: &Origin, column: &str) -> String {
+    format!("SELECT MAX({}) FROM {}", name(dialect, column), from(dialect, origin))
+}
+
+/// How many rows have no value in a column.
+pub fn nulls(dialect: Dialect, origin: &Origin, column: &str) -> String {
+    format!("SELECT COUNT(*) FROM {} WHERE {} IS NULL", from(dialect, origin), name(dialect, column))
+}
+
+/// How many ids more than one row has.
+pub fn repeated(dialect: Dialect, origin: &Origin, id: &str) -> String {
+    let id = name(dialect, id);
+    let from = from(dialect, origin);
+    format!(
+        "SELECT COUNT(*) FROM (SELECT {id} FROM {from} WHERE {id} IS NOT NULL GROUP BY {id} HAVING COUNT(*) > 1) doppel_ids"
+    )
+}
+
+/// Microseconds since 1970 by the clock of the database.
+pub fn now(dialect: Dialect) -> String {
+    match dialect {
+        Dialect::MySql => "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)".into(),
+        Dialect::Postgres => "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)".into(),
+        // Not asked: what comes by ODBC is not followed.
+        Dialect::Odbc => "SELECT 0".into(),
+        Dialect::Sqlite => "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000".into(),
+    }
+}
+
+/// The columns of each index of a table, in their order: name of the index, name of the column, whether it is unique.
+pub fn indexes(dialect: Dialect, named: &str) -> String {
+    let (schema, bare) = named.rsplit_once('.').map_or((None, named), |(schema, bare)| (Some(schema), bare));
+    let text = |value: &str| quoted(dialect, value);
+    match dialect {
+        Dialect::MySql => format!(
+            "SELECT INDEX_NAME, COLUMN_NAME, CAST(1 - NON_UNIQUE AS SIGNED) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {} \
+             AND TABLE_NAME = {} ORDER BY INDEX_NAME, SEQ_IN_INDEX",
+            schema.map_or("DATABASE()".into(), text),
+            text(bare)
+        ),
+        Dialect::Postgres => format!(
+            "SELECT i.indexrelid::text, a.attname::text, i.indisunique::int FROM pg_index i JOIN pg_attribute a ON a.attrelid = \
+             i.indrelid AND a.attnum = ANY(i.indkey) WHERE i.indrelid = to_regclass({}) AND i.indisvalid ORDER BY i.indexrelid, \
+             array_position(i.indkey::int2[], a.attnum)",
+            text(&table(dialect, named))
+        ),
+        // Not asked, as above.
+        Dialect::Odbc => "SELECT 0".into(),
+        Dialect::Sqlite => format!(
+            "SELECT l.name, i.name, l.\"unique\" FROM pragma_index_list({0}) l, pragma_index_info(l.name) i UNION ALL SELECT 'pk', name, 1 \
+             FROM pragma_table_info({0}) WHERE pk > 0 ORDER BY 1",
+            text(bare)
+        ),
+    }
+}
+
+/// Makes the table of verdicts where it is not there.
+pub fn create_verdicts(dialect: Dialect, named: &str) -> String {
+    let (short, long) = match dialect {
+        // Ids are told apart as they are written, not as a language sorts them.
+        Dialect::MySql => ("VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "DOUBLE"),
+        Dialect::Postgres | Dialect::Odbc => ("VARCHAR(256)", "DOUBLE PRECISION"),
+        Dialect::Sqlite => ("TEXT", "REAL"),
+    };
+    format!(
+        "CREATE TABLE IF NOT EXISTS {} (id {short} NOT NULL PRIMARY KEY, verdict VARCHAR(32) NOT NULL, duplicate_of {short}, similarity \
+         {long}, relation VARCHAR(16))",
+        table(dialect, named)
+    )
+}
+
+/// One row of the table of verdicts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VerdictRow {
+    /// The record.
+    pub id: String,
+    /// Its verdict.
+    pub verdict: String,
+    /// The record that it repeats.
+    pub duplicate_of: Option<String>,
+    /// How alike these are.
+    pub similarity: Option<f64>,
+    /// `repeat` or `shared`.
+    pub relation: Option<String>,
+}
+
+/// Writes verdicts, each in the place of the one that its id had.
+pub fn put_verdicts(dialect: Dialect, named: &str, rows: &[VerdictRow]) -> String {
+    const COLUMNS: [&str; 4] = ["verdict", "duplicate_of", "similarity", "relation"];
+    let text = |value: &str| quoted(dialect, value);
+    let optional = |value: Option<&String>| value.map_or("NULL".into(), |value| text(value));
+    let values = rows.iter().map(|row| {
+        let VerdictRow { id, verdict, duplicate_of, similarity, relation } = row;
+        let similarity = similarity.map_or("NULL".into(), |value| literal(dialect, &Cell::Float(value)));
+        let (of, relation) = (optional(duplicate_of.as_ref()), optional(relation.as_ref()));
+        format!("({}, {}, {of}, {similarity}, {relation})", text(id), text(verdict))
+    });
+    let values = values.collect::<Vec<_>>().join(", ");
+    let (conflict, new) = match dialect {
+        Dialect::MySql => {
+            ("ON DUPLICATE KEY UPDATE".to_owned(), COLUMNS.map(|column| format!("{column} = VALUES({column})")))
+        }
+        Dialect::Postgres | Dialect::Sqlite | Dialect::Odbc => {
+            ("ON CONFLICT (id) DO UPDATE SET".to_owned(), COLUMNS.map(|column| format!("{column} = excluded.{column}")))
+        }
+    };
+    let columns = COLUMNS.join(", ");
+    format!("INSERT INTO {} (id, {columns}) VALUES {values} {conflict} {}", table(dialect, named), new.join(", "))
+}
+
+/// Removes the verdicts of these ids.
+pub fn remove_verdicts(dialect: Dialect, named: &str, ids: &[String]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| quoted(dialect, id)).collect();
+    format!("DELETE FROM {} WHERE id IN ({})", table(dialect, named), ids.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_and_no_name_ends_its_quotes() {
+        let evil = "a'; DROP TABLE t; -- \\' \" `";
+        assert_eq!(name(Dialect::MySql, "a`b"), "`a``b`");
+        assert_eq!(name(Dialect::Postgres, "a\"b"), "\"a\"\"b\"");
+        assert_eq!(literal(Dialect::Postgres, &Cell::Text(evil.into())), "'a''; DROP TABLE t; -- \\'' \" `'");
+        let mysql = literal(Dialect::MySql, &Cell::Text(evil.into()));
+        assert!(
+            mysql.starts_with("_utf8mb4 x'") && mysql.bytes().filter(|byte| *byte == b'\'').count() == 2,
+            "{mysql}"
+        );
+        assert_eq!(literal(Dialect::MySql, &Cell::Decimal("12.50".into())), "12.50");
+        assert_eq!(literal(Dialect::Postgres, &Cell::Decimal("1 OR 1=1".into())), "'1 OR 1=1'");
+        assert_eq!(table(Dialect::Postgres, "office.letters"), "\"office\".\"letters\"");
+    }
+
+    #[test]
+    fn a_page_goes_on_behind_the_last_row_also_among_equal_watermarks() {
+        let text = |text: &str| Cell::Text(text.into());
+        let origin = Origin::Query("SELECT * FROM a; ".into());
+        let order = Order { watermark: Some("m"), id: "i" };
+        let after = Position { watermark: Some(text("2024")), id: Cell::Int(7) };
+        let page = page(Dialect::Sqlite, &origin, order, (None, Some(&text("2025"))), Some(&after), 10);
+        assert_eq!(
+            page,
+            "SELECT * FROM (SELECT * FROM a) doppel_query WHERE \"m\" <= '2025' AND \"m\" >= '2024' AND (\"m\" > '2024' OR \"i\" > 7) \
+             ORDER BY \"m\", \"i\" LIMIT 10"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Watermarks: when a row was written, in a form in which its column can be compared.
+//!
+//! A column without a zone says a time of day in the zone of whoever writes it; that zone is given. Bounds are instants, written for
+//! the column: as it is written there, since SQLite compares texts.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Cell, ColumnKind, Dialect};
+
+/// How the values of a watermark's column are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    dialect: Dialect,
+    /// Whether a value is an instant, or a time of day in `zone`.
+    is_instant: bool,
+    /// What stands between day and time.
+    separator: char,
+    zone: TimeZone,
+}
+
+/// A watermark: an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Watermark(pub Timestamp);
+
+/// Why a column is no watermark.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatermarkError {
+    /// Its type is another.
+    #[error(
+        "the watermark {column:?} has the type {declared}; a watermark is the time of the last change of a row: TIMESTAMP, DATETIME, \
+         timestamptz, in SQLite text as YYYY-MM-DD HH:MM:SS"
+    )]
+    Kind {
+        /// The column.
+        column: String,
+        /// Its type.
+        declared: String,
+    },
+    /// A value is no time.
+    #[error("a value of the watermark is not a time as YYYY-MM-DD HH:MM:SS")]
+    Value,
+}
+
+impl Shape {
+    /// Of a column of this kind, in which `sample` is a value; `zone` is where times without one are meant.
+    ///
+    /// # Errors
+    /// See [`WatermarkError`].
+    pub fn new(
+        dialect: Dialect,
+        (column, declared, kind): (&str, &str, ColumnKind),
+        sample: &Cell,
+        zone: TimeZone,
+    ) -> Result<Self, WatermarkError> {
+        let is_time = match dialect {
+            Dialect::Sqlite => {
+                !matches!(sample, Cell::Int(_) | Cell::Float(_) | Cell::Bool(_)) && kind != ColumnKind::Binary
+            }
+            Dialect::MySql | Dialect::Postgres | Dialect::Odbc => {
+                matches!(kind, ColumnKind::Civil | ColumnKind::Instant)
+            }
+        };
+        if !is_time {
+            return Err(WatermarkError::Kind { column: column.into(), declared: declared.into() });
+        }
+        let text = match sample {
+            Cell::Text(text) => text.as_str(),
+            _ => "",
+        };
+        let in_text = dialect == Dialect::Sqlite && text.ends_with('Z');
+        let separator = if dialect == Dialect::Sqlite && text.contains('T') { 'T' } else { ' ' };
+        let shape = Self { dialect, is_instant: kind == ColumnKind::Instant || in_text, separator, zone };
+        if !text.is_empty() {
+            shape.read(sample)?;
+        }
+        Ok(shape)
+    }
+
+    /// The instant that a value means.
+    ///
+    /// # Errors
+    /// When it is no time.
+    pub fn read(&self, cell: &Cell) -> Result<Watermark, WatermarkError> {
+        let Cell::Text(text) = cell else { return Err(WatermarkError::Value) };
+        if let Ok(instant) = text.parse::<Timestamp>() {
+            return Ok(Watermark(instant));
+        }
+        let civil: DateTime = text.parse().map_err(|_| WatermarkError::Value)?;
+        let zone = if self.is_instant { TimeZone::UTC } else { self.zone.clone() };
+        let zoned = civil.to_zoned(zone).map_err(|_| WatermarkError::Value)?;
+        Ok(Watermark(zoned.timestamp()))
+    }
+
+    /// An instant as a value of the column.
+    pub fn write(&self, Watermark(instant): Watermark) -> Cell {
+        let zone = if self.is_instant { TimeZone::UTC } else { self.zone.clone() };
+        let civil = instant.to_zoned(zone).datetime();
+        let zulu = if self.is_instant && self.dialect != Dialect::MySql { "Z" } else { "" };
+        // In whole seconds where texts are compared: "12:00:00" is before "12:00:00.0".
+        let digits = if self.dialect == Dialect::Sqlite { "" } else { "%.6f" };
+        let separator = self.separator;
+        Cell::Text(format!("{}{zulu}", civil.strftime(&format!("%Y-%m-%d{separator}%H:%M:%S{digits}"))))
+    }
+
+    /// A value that was read, as a value to compare with: exactly the same one.
+    pub fn same(&self, cell: &Cell) -> Cell {
+        match (self.dialect, cell) {
+            (Dialect::MySql, Cell::Text(text)) => Cell::Text(text.trim_end_matches('Z').replace('T', " ")),
+            _ => cell.clone(),
+        }
+    }
+}
+
+impl Watermark {
+    /// From microseconds since 1970.
+    pub fn of_micros(micros: i64) -> Option<Self> {
+        Timestamp::from_microsecond(micros).ok().map(Self)
+    }
+
+    /// So many seconds earlier.
+    #[must_use]
+    pub fn earlier(self, seconds: u64) -> Self {
+        let span = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
+        Self(self.0.checked_sub(span).unwrap_or(Timestamp::MIN))
+    }
+
+    /// How many seconds it is before `other`; negative where it is behind it.
+    pub fn seconds_before(self, other: Self) -> f64 {
+        other.0.duration_since(self.0).as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(dialect: Dialect, kind: ColumnKind, sample: &str) -> Shape {
+        let zone = TimeZone::get("Asia/Shanghai").unwrap();
+        Shape::new(dialect, ("m", "TEXT", kind), &Cell::Text(sample.into()), zone).unwrap()
+    }
+
+    #[test]
+    fn bounds_are_written_as_the_column_is() {
+        let bound = Watermark("2024-03-05T02:11:12.5Z".parse().unwrap());
+        let written = |shape: Shape| match shape.write(bound) {
+            Cell::Text(text) => text,
+            other => panic!("{other:?}"),
+        };
+        let (civil, instant) = (ColumnKind::Civil, ColumnKind::Instant);
+        assert_eq!(written(shape(Dialect::MySql, civil, "2024-03-05 10:11:12")), "2024-03-05 10:11:12.500000");
+        assert_eq!(written(shape(Dialect::MySql, instant, "2024-03-05T02:11:12Z")), "2024-03-05 02:11:12.500000");
+        assert_eq!(written(shape(Dialect::Postgres, instant, "2024-03-05T02:11:12Z")), "2024-03-05 02:11:12.500000Z");
+        assert_eq!(written(shape(Dialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00")), "2024-03-05T10:11:12");
+        assert_eq!(written(shape(Dialect::Sqlite, ColumnKind::Text, "2024-03-05T10:00:00Z")), "2024-03-05T02:11:12Z");
+    }
+
+    #[test]
+    fn a_value_means_the_same_instant_whichever_way_it_is_written() {
+        let read = |shape: &Shape, text: &str| shape.read(&Cell::Text(text.into())).unwrap();
+        let civil = shape(Dialect::Postgres, ColumnKind::Civil, "2024-03-05 10:11:12");
+        let instant = shape(Dialect::Postgres, ColumnKind::Instant, "2024-03-05T02:11:12Z");
+        assert_eq!(read(&civil, "2024-03-05 10:11:12"), read(&instant, "2024-03-05T02:11:12Z"));
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_with_its_type() {
+        let shape = |dialect, kind, sample| Shape::new(dialect, ("bh", "BIGINT", kind), &sample, TimeZone::UTC);
+        let error = shape(Dialect::MySql, ColumnKind::Number, Cell::Int(5)).unwrap_err();
+        assert!(error.to_string().contains("BIGINT"));
+        assert!(shape(Dialect::Postgres, ColumnKind::Date, Cell::Null).is_err());
+        assert!(shape(Dialect::Sqlite, ColumnKind::Text, Cell::Text("gestern".into())).is_err());
+    }
+}

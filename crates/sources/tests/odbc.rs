@@ -1,0 +1,75 @@
+//! The ODBC road, tried with Debian's driver of PostgreSQL: `cargo test -p doppel-sources --features odbc --test odbc`.
+
+#![cfg(feature = "odbc")]
+
+#[path = "../../../tests/support/postgres.rs"]
+mod postgres;
+
+use std::path::Path;
+
+use doppel_sources::database::{Access, Cell, ColumnKind, Connection, DatabaseError, Location, Origin, sql};
+use sqlx::{Connection as _, PgConnection};
+
+const PASSWORD: &str = "geheim-77;}xyzzy";
+const DRIVERS: [&str; 2] =
+    ["/usr/lib/x86_64-linux-gnu/odbc/psqlodbcw.so", "/usr/lib/aarch64-linux-gnu/odbc/psqlodbcw.so"];
+
+fn location(server: &postgres::Postgres) -> Location {
+    let driver = DRIVERS.into_iter().find(|driver| Path::new(driver).exists());
+    let driver =
+        driver.expect("Debian's ODBC driver of PostgreSQL: as root, apt-get install -y odbc-postgresql unixodbc-dev");
+    let port =
+        server.url().rsplit_once(':').and_then(|(_, rest)| rest.split('/').next().map(str::to_owned)).expect("a port");
+    let text = format!("odbc:Driver={driver};Server=127.0.0.1;Port={port};Database=postgres;UID=office");
+    Location::parse(&text).expect("a location")
+}
+
+/// Values come with every digit, text as it is, and many rows come whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_come_by_odbc_as_they_are() {
+    let server = postgres::Postgres::start(PASSWORD).await;
+    let mut office = PgConnection::connect_with(&server.options()).await.expect("connected");
+    let statements = [
+        "CREATE TABLE letters (bh bigint PRIMARY KEY, title text, fee numeric(38,10), share double precision, came timestamp, day date, \
+         open boolean, photo bytea)",
+        "INSERT INTO letters VALUES (9007199254740993, '三号路的路灯𠮷不亮', 1234567890123456789.0100, 0.1, '2024-03-05 10:11:12.5', \
+         '2024-03-05', true, '\\x00ff'), (9007199254740994, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+        "CREATE TABLE many AS SELECT n AS id, repeat('路灯不亮', 2000) AS content FROM generate_series(1, 3000) n",
+    ];
+    for statement in statements {
+        sqlx::raw_sql(statement).execute(&mut office).await.expect("carried out");
+    }
+    let location = location(&server);
+    let mut connection = Connection::open(&location, Some(PASSWORD), Access::ReadOnly).await.expect("connected");
+    let origin = Origin::Table("letters".into());
+    let columns = connection.columns(&origin).await.expect("columns");
+    let kinds: Vec<ColumnKind> = columns.iter().map(|column| column.kind).collect();
+    assert_eq!(kinds[..3], [ColumnKind::Number, ColumnKind::Text, ColumnKind::Decimal], "{columns:?}");
+    assert_eq!(columns[7].kind, ColumnKind::Binary, "{columns:?}");
+    let rows = connection.all(sql::all_in_order(sql::Dialect::Odbc, &origin, Some("bh"))).await.expect("rows");
+    let text = |text: &str| Cell::Text(text.into());
+    assert_eq!(rows[0][..2], [Cell::Int(9_007_199_254_740_993), text("三号路的路灯𠮷不亮")]);
+    assert_eq!(rows[0][2], Cell::Decimal("1234567890123456789.0100000000".into()));
+    assert_eq!(rows[0][3..6], [Cell::Float(0.1), text("2024-03-05 10:11:12.5"), text("2024-03-05")]);
+    assert!(rows[1][1..].iter().all(|cell| matches!(cell, Cell::Null | Cell::Binary(0))), "{:?}", rows[1]);
+
+    let many = Origin::Table("many".into());
+    let rows = connection.all(sql::all_in_order(sql::Dialect::Odbc, &many, Some("id"))).await.expect("rows");
+    assert_eq!(rows.len(), 3000);
+    assert!(rows.iter().all(|row| matches!(&row[1], Cell::Text(text) if text.chars().count() == 8000)));
+    let page = sql::page(sql::Dialect::Odbc, &many, sql::Order { watermark: None, id: "id" }, (None, None), None, 7);
+    assert_eq!(connection.all(page).await.expect("a page").len(), 7);
+    connection.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_and_a_wrong_query_are_said_without_secrets() {
+    let server = postgres::Postgres::start(PASSWORD).await;
+    let location = location(&server);
+    let error = Connection::open(&location, Some("geheim-wrong"), Access::ReadOnly).await.expect_err("refused");
+    assert!(!error.to_string().contains("geheim"), "{error}");
+    let mut connection = Connection::open(&location, Some(PASSWORD), Access::ReadOnly).await.expect("connected");
+    let error = connection.all("SELECT nothing FROM nowhere".into()).await.expect_err("refused");
+    assert!(matches!(error, DatabaseError::Refused(_)) && !error.to_string().contains("geheim"), "{error}");
+    assert!(Location::parse("odbc:DSN=office;UID=a;Pwd=geheim").is_err());
+}

@@ -1,0 +1,52 @@
+//! Checkpoints: each a value on disk, see `keys`. The committer changes them one at a time.
+
+use async_trait::async_trait;
+
+use super::disk::Disk;
+use super::exclusive::Exclusive;
+use super::free_space::Reserve;
+use super::keys;
+use super::keyspaces::{Op, Space};
+use super::layout;
+use super::shared_state::SharedState;
+use super::store::EmbeddedStore;
+use doppel_core::collection::CollectionName;
+use doppel_store::checkpoints::{Checkpoint, Checkpoints};
+use doppel_store::{Result, StoreError};
+
+fn decode(bytes: &[u8]) -> Result<Checkpoint> {
+    serde_json::from_slice(bytes).map_err(|error| StoreError::Internal(format!("a checkpoint cannot be read: {error}")))
+}
+
+#[async_trait]
+impl Checkpoints for EmbeddedStore {
+    async fn checkpoint(&self, collection: &CollectionName, name: &str) -> Result<Option<Checkpoint>> {
+        let shared = self.shared()?;
+        let key = keys::checkpoint_key(shared.collection(collection)?.number, name);
+        let found = shared.disk.get(&shared.disk.view(), Space::Meta, &key)?;
+        found.map(|bytes| decode(&bytes)).transpose()
+    }
+
+    async fn put_checkpoint(&self, collection: &CollectionName, name: &str, checkpoint: Checkpoint) -> Result<bool> {
+        let of = collection.clone();
+        let prepare = |shared: &SharedState| {
+            let key = keys::checkpoint_key(shared.collection(collection)?.number, name);
+            // Run by the committer, so what is on disk is all there is.
+            Ok(move |disk: &Disk| {
+                let view = disk.view();
+                if disk.get(&view, Space::Meta, &layout::collection_key(of.as_str()))?.is_none() {
+                    return Err(StoreError::UnknownCollection(of));
+                }
+                let stored = disk.get(&view, Space::Meta, &key)?.map(|bytes| decode(&bytes)).transpose()?;
+                let version = stored.map_or(0, |stored| stored.version);
+                if version != checkpoint.version {
+                    return Ok(Exclusive::written(Vec::new(), false));
+                }
+                let next = Checkpoint { version: version + 1, ..checkpoint };
+                let value = serde_json::to_vec(&next).map_err(|error| StoreError::Internal(error.to_string()))?;
+                Ok(Exclusive::written(vec![Op::Put(Space::Meta, key, value)], true))
+            })
+        };
+        self.exclusive(Reserve::Whole, prepare).await
+    }
+}

@@ -1,0 +1,193 @@
+//! A database as what is imported: opened before anything is sent, then read row by row on a task of its own.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use futures_util::StreamExt;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::tables;
+use crate::cli::usage;
+use crate::config;
+use doppel_core::collection::Settings;
+use doppel_sources::database::{Access, Column, ColumnKind, Connection, Location, Origin, RowMapping, sql};
+use doppel_sources::tables::columns::Target;
+use doppel_sources::tables::plan::{Choice, Plan};
+use doppel_sources::{Item, Items};
+
+/// Rows read ahead: what one read of the network gives, some hundred kilobytes of letters.
+const ROWS_AHEAD: usize = 64;
+
+/// Which database, and what of it.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct DatabaseArgs {
+    /// Read a database instead of files: mysql://USER@HOST:PORT/DATABASE, postgres://…, sqlite:FILE
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// All columns of this table or view of the database
+    #[arg(long, value_name = "T", requires = "from", conflicts_with = "query")]
+    table: Option<String>,
+    /// What this SELECT gives
+    #[arg(long, value_name = "Q", requires = "from")]
+    query: Option<String>,
+    /// File that holds the password of the database
+    #[arg(long, value_name = "FILE", requires = "from")]
+    password_file: Option<PathBuf>,
+}
+
+impl DatabaseArgs {
+    /// Whether a database is read.
+    pub(in crate::cli) fn is_given(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Files that are read.
+    pub(in crate::cli) fn files(&self) -> Vec<PathBuf> {
+        let location = self.from.as_deref().and_then(|from| Location::parse(from).ok());
+        let database = location.map(|location| location.file()).filter(|file| !file.as_os_str().is_empty());
+        database.into_iter().chain(self.password_file.clone()).collect()
+    }
+
+    /// Where the database is, and what is read there.
+    pub(in crate::cli) fn place(&self) -> anyhow::Result<Option<(Location, Origin)>> {
+        let Some(from) = &self.from else { return Ok(None) };
+        let location = Location::parse(from).map_err(|error| usage(format!("--from: {error}")))?;
+        let origin = match (&self.table, &self.query) {
+            (Some(table), None) => Origin::Table(table.clone()),
+            (None, Some(query)) => Origin::Query(query.clone()),
+            _ => return Err(usage("say what of the database: --table T or --query Q")),
+        };
+        Ok(Some((location, origin)))
+    }
+
+    /// The password, if one is given.
+    pub(in crate::cli) fn password(&self) -> anyhow::Result<Option<String>> {
+        match &self.password_file {
+            Some(file) => read_password(file).map(Some),
+            None => Ok(config::database_password()),
+        }
+    }
+
+    /// Connects, if a database is to be read.
+    pub(in crate::cli) async fn open(&self) -> anyhow::Result<Option<Reader>> {
+        let Some((location, origin)) = self.place()? else { return Ok(None) };
+        let password = self.password()?;
+        let at = || format!("cannot read {location}");
+        let mut connection =
+            Connection::open(&location, password.as_deref(), Access::ReadOnly).await.with_context(at)?;
+        let columns = connection.columns(&origin).await.with_context(at)?;
+        let mapped = None;
+        Ok(Some(Reader { location, origin, connection, columns, mapped, runtime: Handle::current() }))
+    }
+}
+
+/// The password in a file.
+///
+/// # Errors
+/// When the file cannot be read or is empty.
+pub(in crate::cli) fn read_password(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(usage(format!("{} is empty; it must hold the password", file.display()))),
+        password => Ok(password.to_owned()),
+    }
+}
+
+/// A database that is open.
+pub(in crate::cli) struct Reader {
+    location: Location,
+    origin: Origin,
+    connection: Connection,
+    columns: Vec<Column>,
+    /// What becomes of the columns, and which is the id, once that is known.
+    mapped: Option<(RowMapping, Option<String>)>,
+    runtime: Handle,
+}
+
+impl Reader {
+    /// What it reads, for people.
+    pub(super) fn name(&self) -> String {
+        match &self.origin {
+            Origin::Table(table) => format!("{} table {table}", self.location),
+            Origin::Query(_) => format!("{} query", self.location),
+        }
+    }
+
+    /// Decides what becomes of the columns, and says it.
+    pub(super) fn plan(
+        &mut self,
+        choice: &Choice,
+        settings: Option<&Settings>,
+        makes_ids: bool,
+        max: usize,
+    ) -> Result<(Plan, Vec<String>), String> {
+        let header: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
+        let mut plan = Plan::new(&header, choice, settings)?;
+        tables::with_id(&plan, &header, makes_ids)?;
+        let mut binary = Vec::new();
+        for (column, target) in self.columns.iter().zip(&mut plan.targets) {
+            match target {
+                _ if column.kind != ColumnKind::Binary => (),
+                Target::Unused => (),
+                Target::Own => {
+                    *target = Target::Unused;
+                    binary.push(format!("{} ({})", column.name, column.declared));
+                }
+                Target::Id | Target::Field(_) => {
+                    let Column { name, declared, .. } = column;
+                    return Err(format!(
+                        "cannot be read: column {name:?} is binary ({declared}) and no text; convert it in a --query, or leave it out \
+                         with --map {name}="
+                    ));
+                }
+            }
+        }
+        let mut lines = plan.lines(&header);
+        if !binary.is_empty() {
+            lines.push(format!("columns that are binary, and so left out: {}", binary.join(", ")));
+        }
+        let id = plan.id(&header).map(str::to_owned);
+        self.mapped = Some((RowMapping::new(&self.columns, &plan.targets, max), id));
+        Ok((plan, lines))
+    }
+
+    /// What the column that became the member `name` is called in the database, where that is something else.
+    pub(super) fn column_of(&self, name: &str) -> Option<&str> {
+        self.mapped.as_ref()?.0.column_of(name)
+    }
+
+    /// Reads all rows; they are numbered from 1.
+    pub(super) fn start(self) -> Items {
+        let Self { origin, mut connection, columns: _, mapped, runtime, location: _ } = self;
+        let (rows, mut received) = mpsc::channel(ROWS_AHEAD);
+        runtime.spawn(async move {
+            let Some((mapping, id)) = mapped else { return };
+            let select = sql::all_in_order(connection.dialect(), &origin, id.as_deref());
+            let mut cells = connection.rows(select);
+            let mut line = 0;
+            while let Some(row) = cells.next().await {
+                line += 1;
+                let item = match row {
+                    Ok(row) => Ok(Item { line, content: mapping.row(&row) }),
+                    Err(error) => Err(std::io::Error::other(error)),
+                };
+                // Nobody reads on: then the import has ended.
+                if rows.send(Some(item)).await.is_err() {
+                    return;
+                }
+            }
+            let _ = rows.send(None).await;
+        });
+        let mut ended = false;
+        Box::new(std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let item = received.blocking_recv();
+            ended = !matches!(item, Some(Some(Ok(_))));
+            // A task that ended without a word has not read all rows.
+            item.unwrap_or_else(|| Some(Err(std::io::Error::other("reading the database ended too early"))))
+        }))
+    }
+}

@@ -1,0 +1,135 @@
+//! `doppel source`: looks at a database before it is read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use super::import::tables::pair;
+use crate::cli::import::database::DatabaseArgs;
+use crate::cli::{complain_of_usage, usage};
+use crate::config::{self, Config, Flags};
+use crate::follow::check::{self, Finding, Weight};
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_sources::database::Origin;
+
+/// Options of `doppel source`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Look at a source: clocks, ids, the watermark and its index, what columns are taken for; exits with 1 where rows would be missed
+    Check(CheckArgs),
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct CheckArgs {
+    /// The name of a [[source]] of the configuration
+    #[arg(required_unless_present = "from", conflicts_with = "from")]
+    name: Option<String>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// With --from: the column that says when a row was last changed
+    #[arg(long, value_name = "COLUMN", requires = "from")]
+    watermark: Option<String>,
+    /// With --from: the column that is the id
+    #[arg(long, value_name = "COLUMN", requires = "from")]
+    id_field: Option<String>,
+    /// With --from: take the column COLUMN as FIELD; may be given several times
+    #[arg(long, value_name = "COLUMN=FIELD", value_parser = pair, requires = "from")]
+    map: Vec<(String, String)>,
+    /// The zone of times without one [default: that of the source, else Asia/Shanghai]
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// Settings of the collection (JSON), where it has others than preset default
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+}
+
+/// Looks, and says what was found.
+///
+/// # Errors
+/// When there is no such source, or it cannot be read.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Command::Check(args) = args.command;
+    match look(&args) {
+        Err(error) if error.is::<super::Usage>() => {
+            complain_of_usage(&error, "source check");
+            Ok(ExitCode::from(super::USAGE))
+        }
+        looked => looked,
+    }
+}
+
+fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let config = config::load(&Flags { file: args.config.clone(), ..Flags::default() })?.config;
+    let mut source = match &args.name {
+        Some(name) => named(&config, name)?,
+        None => given(args)?,
+    };
+    if let Some(zone) = &args.time_zone {
+        source.time_zone.clone_from(zone);
+    }
+    let settings = match &args.settings {
+        Some(_) => super::eval::read_settings(args.settings.as_deref(), Default::default())?,
+        None => Settings::default(),
+    };
+    let password = match &args.name {
+        Some(_) => source.password()?,
+        None => args.database.password()?,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let findings = runtime.block_on(check::check(&source, password.as_deref(), &settings));
+    let findings = findings.with_context(|| format!("cannot read {}", source.url))?;
+    super::answer(&said(&findings))?;
+    let wrong = findings.iter().any(|finding| finding.weight == Weight::Wrong);
+    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn named(config: &Config, name: &str) -> anyhow::Result<config::Source> {
+    config.source.iter().find(|source| source.name == name).cloned().ok_or_else(|| {
+        let names: Vec<&str> = config.source.iter().map(|source| source.name.as_str()).collect();
+        let names = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+        usage(format!("the configuration has no [[source]] called {name}; {names}"))
+    })
+}
+
+/// What the command line says, as a source.
+fn given(args: &CheckArgs) -> anyhow::Result<config::Source> {
+    let Some((location, origin)) = args.database.place()? else { return Err(usage("name a source, or give --from")) };
+    let (table, query) = match origin {
+        Origin::Table(table) => (table, String::new()),
+        Origin::Query(query) => (String::new(), query),
+    };
+    Ok(config::Source {
+        name: "given".into(),
+        url: location.full(),
+        table,
+        query,
+        id: args.id_field.clone().unwrap_or_default(),
+        map: args.map.iter().cloned().collect::<BTreeMap<_, _>>(),
+        collection: CollectionName::new("given").map(|name| name.to_string()).unwrap_or_default(),
+        watermark: args.watermark.clone().unwrap_or_default(),
+        ..config::Source::default()
+    })
+}
+
+fn said(findings: &[Finding]) -> String {
+    let line = |Finding { weight, text }: &Finding| {
+        let mark = match weight {
+            Weight::Fine => "fine   ",
+            Weight::Warning => "warning",
+            Weight::Wrong => "WRONG  ",
+        };
+        format!("{mark}  {text}\n")
+    };
+    findings.iter().map(line).collect()
+}

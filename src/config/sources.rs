@@ -1,0 +1,211 @@
+//! `[[source]]`: databases from which collections are filled.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use doppel_core::collection::CollectionName;
+use doppel_sources::database::{Dialect, Location, Origin};
+use serde::{Deserialize, Serialize};
+
+/// Longest name of a source.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// `[[source]]`: a table or query of a database, and the collection that its rows go to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Source {
+    /// Its name: 1 to 64 of `a-z`, `0-9` and `-`.
+    pub name: String,
+    /// Where the database is, without a password.
+    pub url: String,
+    /// The file that holds the password.
+    pub password_file: PathBuf,
+    /// What is read there: a table or view ...
+    pub table: String,
+    /// ... or what a query gives.
+    pub query: String,
+    /// The column that is the id; guessed by its name where empty.
+    pub id: String,
+    /// Columns, and the fields of the collection that they are.
+    pub map: BTreeMap<String, String>,
+    /// The collection.
+    pub collection: String,
+    /// Whether new and changed rows are read as they come.
+    pub follow: bool,
+    /// The column that says when a row was last changed.
+    pub watermark: String,
+    /// The zone of times without one; that of the collection where empty.
+    pub time_zone: String,
+    /// Seconds between two rounds.
+    pub interval_s: u64,
+    /// How far behind the clock of the database a round ends, in seconds: transactions that are open so long are waited for.
+    pub delay_s: u64,
+    /// How far behind its last row a round begins, in seconds: rows committed late within that are found by the next round.
+    pub read_back_s: u64,
+    /// Seconds between two comparisons of all ids; 0: none.
+    pub sweep_s: u64,
+    /// Whether a sweep registers rows that no round has read.
+    pub register_skipped: bool,
+    /// Whether a sweep deletes records whose rows are gone.
+    pub delete: bool,
+    /// Where verdicts are written to.
+    pub write_back: Option<WriteBack>,
+}
+
+/// `write_back` of a `[[source]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteBack {
+    /// The table, made where it is not there.
+    pub table: String,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            url: String::new(),
+            password_file: PathBuf::new(),
+            table: String::new(),
+            query: String::new(),
+            id: String::new(),
+            map: BTreeMap::new(),
+            collection: String::new(),
+            follow: false,
+            watermark: String::new(),
+            time_zone: String::new(),
+            interval_s: 30,
+            delay_s: 60,
+            read_back_s: 900,
+            sweep_s: 86_400,
+            register_skipped: true,
+            delete: false,
+            write_back: None,
+        }
+    }
+}
+
+impl Source {
+    /// The first thing wrong, without what was written.
+    fn check(&self) -> Result<(), String> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES || !self.name.chars().all(plain) {
+            return Err("name is 1 to 64 of a-z, 0-9 and \"-\"".into());
+        }
+        Location::parse(&self.url).map_err(|error| format!("url: {error}"))?;
+        CollectionName::new(&self.collection).map_err(|reason| format!("collection: {reason}"))?;
+        if self.table.is_empty() == self.query.is_empty() {
+            return Err("give either table or query".into());
+        }
+        if self.follow && self.watermark.is_empty() {
+            return Err(
+                "follow needs watermark, the column that says when a row was last changed; without one, follow = false and \
+                 POST /v1/admin/import read all rows"
+                    .into(),
+            );
+        }
+        let by_odbc = Location::parse(&self.url).is_ok_and(|location| location.dialect() == Dialect::Odbc);
+        if by_odbc && (self.follow || self.write_back.is_some()) {
+            return Err("by ODBC a source is read as a whole: follow and write_back are for the other databases".into());
+        }
+        if self.interval_s == 0 {
+            return Err("interval_s is at least 1".into());
+        }
+        if !self.time_zone.is_empty() && jiff::tz::TimeZone::get(&self.time_zone).is_err() {
+            return Err("time_zone is none that is known; give a name such as Asia/Shanghai".into());
+        }
+        if self.write_back.as_ref().is_some_and(|back| back.table.is_empty()) {
+            return Err("write_back.table is empty".into());
+        }
+        Ok(())
+    }
+
+    /// Where the database is.
+    ///
+    /// # Errors
+    /// Not for a configuration that was checked.
+    pub fn location(&self) -> anyhow::Result<Location> {
+        Ok(Location::parse(&self.url)?)
+    }
+
+    /// What is read there.
+    pub fn origin(&self) -> Origin {
+        if self.table.is_empty() { Origin::Query(self.query.clone()) } else { Origin::Table(self.table.clone()) }
+    }
+
+    /// The password, if a file is named; without the end of its line.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is empty; its content is not repeated.
+    pub fn password(&self) -> anyhow::Result<Option<String>> {
+        if self.password_file.as_os_str().is_empty() {
+            return Ok(None);
+        }
+        let file = self.password_file.display();
+        let text = std::fs::read_to_string(&self.password_file)
+            .with_context(|| format!("password_file {file} cannot be read"))?;
+        let password = text.trim_end_matches(['\r', '\n']);
+        anyhow::ensure!(!password.is_empty(), "password_file {file} is empty");
+        Ok(Some(password.to_owned()))
+    }
+}
+
+/// The first thing wrong with the sources.
+pub(super) fn check(sources: &[Source]) -> Result<(), String> {
+    for (at, source) in sources.iter().enumerate() {
+        source.check().map_err(|reason| format!("source[{at}] {}: {reason}", source.name))?;
+        let Source { name, collection, .. } = source;
+        for other in &sources[..at] {
+            if other.name == *name {
+                return Err(format!("source[{at}]: two sources are called {name}"));
+            }
+            if other.collection == *collection && (other.delete || source.delete) {
+                return Err(format!(
+                    "source[{at}] {name}: {} fills the collection {collection}, too, so that delete would take its records; \
+                     give each a collection of its own",
+                    other.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source() -> Source {
+        Source {
+            name: "hotline".into(),
+            url: "mysql://reader@10.0.0.7/office".into(),
+            table: "letters".into(),
+            collection: "letters".into(),
+            watermark: "changed".into(),
+            follow: true,
+            ..Source::default()
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_source_is_told_by_its_name_and_secrets_are_not() {
+        assert_eq!(check(&[source()]), Ok(()));
+        let said = |source: Source| check(&[source]).unwrap_err();
+        let error = said(Source { url: "mysql://reader:geheim@10.0.0.7/office".into(), ..source() });
+        assert!(error.contains("hotline") && error.contains("password_file") && !error.contains("geheim"), "{error}");
+        assert!(said(Source { query: "SELECT 1".into(), ..source() }).contains("either table or query"));
+        assert!(said(Source { watermark: String::new(), ..source() }).contains("watermark"));
+        assert!(said(Source { name: "A B".into(), ..source() }).contains("name is"));
+        assert!(said(Source { time_zone: "Mars".into(), ..source() }).contains("time_zone"));
+    }
+
+    #[test]
+    fn who_deletes_has_a_collection_of_its_own() {
+        let other = Source { name: "mailbox".into(), delete: true, ..source() };
+        let error = check(&[source(), other]).unwrap_err();
+        assert!(error.contains("give each a collection of its own"), "{error}");
+        let twice = check(&[source(), source()]).unwrap_err();
+        assert!(twice.contains("two sources are called hotline"), "{twice}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Looks at a source before it is followed: what would make rows be missed, or rounds slow, and what to do about it.
+
+use super::opened::Opened;
+use crate::config;
+use doppel_core::collection::Settings;
+use doppel_sources::database::{Cell, ColumnKind, Dialect, Origin, Watermark, sql};
+
+/// The clocks may differ by so many seconds; more is told.
+const CLOCKS_S: f64 = 5.0;
+/// A watermark may be so many seconds ahead of the clock of the database.
+const AHEAD_S: f64 = 60.0;
+/// Longest row that is looked at.
+const MAX_ROW_BYTES: usize = 1 << 20;
+
+/// How much something matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// As it should be.
+    Fine,
+    /// It works, with a drawback.
+    Warning,
+    /// Rows would be missed, or it does not work at all.
+    Wrong,
+}
+
+/// Something that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub weight: Weight,
+    /// What it is, and what to do.
+    pub text: String,
+}
+
+fn fine(text: impl Into<String>) -> Finding {
+    Finding { weight: Weight::Fine, text: text.into() }
+}
+
+fn warning(text: impl Into<String>) -> Finding {
+    Finding { weight: Weight::Warning, text: text.into() }
+}
+
+fn wrong(text: impl Into<String>) -> Finding {
+    Finding { weight: Weight::Wrong, text: text.into() }
+}
+
+/// An id of a record as a value of the column that ids come from.
+pub(super) fn id_cell(kind: ColumnKind, id: &str) -> Option<Cell> {
+    match kind {
+        ColumnKind::Number => id.parse().map(Cell::Int).ok().or_else(|| id.parse().map(Cell::Unsigned).ok()),
+        ColumnKind::Decimal => Some(Cell::Decimal(id.to_owned())),
+        ColumnKind::Boolean | ColumnKind::Binary => None,
+        ColumnKind::Text | ColumnKind::Date | ColumnKind::Civil | ColumnKind::Instant => {
+            Some(Cell::Text(id.to_owned()))
+        }
+    }
+}
+
+/// Looks at a source; `settings` are those of its collection.
+///
+/// # Errors
+/// When the database cannot be reached, or refuses.
+pub async fn check(
+    config: &config::Source,
+    password: Option<&str>,
+    settings: &Settings,
+) -> anyhow::Result<Vec<Finding>> {
+    let mut opened = Opened::open(config, password, settings, MAX_ROW_BYTES).await?;
+    let header: Vec<String> = opened.columns.iter().map(|column| column.name.clone()).collect();
+    let mut findings: Vec<Finding> = opened.plan.lines(&header).into_iter().map(fine).collect();
+    for column in opened.columns.iter().filter(|column| column.kind == ColumnKind::Binary) {
+        findings.push(fine(format!("column {} is binary ({}), and so left out", column.name, column.declared)));
+    }
+    if opened.connection.dialect() == Dialect::Odbc {
+        findings.push(fine("by ODBC it can be read as a whole, and not be followed"));
+        opened.connection.close().await;
+        return Ok(findings);
+    }
+    let now = opened.now().await?;
+    if let Some(own) = i64::try_from(crate::clock::micros()).ok().and_then(Watermark::of_micros) {
+        let apart = own.seconds_before(now);
+        findings.push(match apart.abs() <= CLOCKS_S {
+            true => fine(format!("the clocks of this machine and of the database differ by {:.1} s", apart.abs())),
+            false => warning(format!(
+                "the clock of the database is {:.0} s {} that of this machine; the database's counts here, but set both by NTP",
+                apart.abs(),
+                if apart > 0.0 { "ahead of" } else { "behind" }
+            )),
+        });
+    }
+    check_ids(&mut opened, &mut findings).await?;
+    if opened.watermark.is_some() {
+        check_watermark(config, &mut opened, now, &mut findings).await?;
+        check_index(&mut opened, &mut findings).await?;
+    } else {
+        findings.push(fine("no watermark: it is not followed, and can be read as a whole"));
+    }
+    opened.connection.close().await;
+    Ok(findings)
+}
+
+async fn count(opened: &mut Opened, select: String) -> anyhow::Result<i64> {
+    match opened.connection.value(select).await? {
+        Cell::Int(count) => Ok(count),
+        Cell::Text(text) | Cell::Decimal(text) => Ok(text.parse().unwrap_or(0)),
+        _ => Ok(0),
+    }
+}
+
+async fn check_ids(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+    let dialect = opened.connection.dialect();
+    let id = opened.id.clone();
+    let nulls = count(opened, sql::nulls(dialect, &opened.origin, &id)).await?;
+    if nulls > 0 {
+        findings.push(wrong(format!("{nulls} rows have no {id}, and cannot be registered; give them one")));
+    }
+    let repeated = count(opened, sql::repeated(dialect, &opened.origin, &id)).await?;
+    findings.push(match repeated {
+        0 => fine(format!("every {id} is one row's")),
+        _ => wrong(format!(
+            "{repeated} values of {id} are of several rows, which would be one record; name a column that is unique"
+        )),
+    });
+    Ok(())
+}
+
+async fn check_watermark(
+    config: &config::Source,
+    opened: &mut Opened,
+    now: Watermark,
+    findings: &mut Vec<Finding>,
+) -> anyhow::Result<()> {
+    let Some(watermark) = &opened.watermark else { return Ok(()) };
+    let (name, shape, at) = (watermark.name.clone(), watermark.shape.clone(), watermark.at);
+    let dialect = opened.connection.dialect();
+    let declared = &opened.columns[at].declared;
+    findings.push(fine(format!("the watermark {name} has the type {declared}")));
+    let nulls = count(opened, sql::nulls(dialect, &opened.origin, &name)).await?;
+    if nulls > 0 {
+        findings.push(wrong(format!(
+            "{nulls} rows have no {name}, so that no round reads them, only the comparison of ids (sweep_s); fill it, and make it NOT NULL"
+        )));
+    }
+    let highest = opened.connection.value(sql::highest(dialect, &opened.origin, &name)).await?;
+    if highest != Cell::Null {
+        let ahead = now.seconds_before(shape.read(&highest)?);
+        if ahead > AHEAD_S {
+            findings.push(wrong(format!(
+                "the newest {name} is {:.1} hours ahead of the clock of the database, so that rows are read late; it says times of another \
+                 zone than {}: set time_zone",
+                ahead / 3600.0,
+                if config.time_zone.is_empty() { "the collection's" } else { &config.time_zone }
+            )));
+        }
+    }
+    Ok(())
+}
+
+async fn check_index(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow::Result<()> {
+    let Origin::Table(table) = &opened.origin else {
+        findings.push(warning("a query is read: whether an index serves its watermark and id, EXPLAIN says"));
+        return Ok(());
+    };
+    let Some(watermark) = &opened.watermark else { return Ok(()) };
+    let dialect = opened.connection.dialect();
+    let rows = opened.connection.all(sql::indexes(dialect, table)).await?;
+    let text = |cell: &Cell| doppel_sources::database::text_of(cell).unwrap_or_default();
+    let mut indexes: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
+    for row in &rows {
+        if let [index, column, ..] = row.as_slice() {
+            indexes.entry(text(index)).or_default().push(text(column));
+        }
+    }
+    let (name, id) = (&watermark.name, &opened.id);
+    let begins = |wanted: &[&String]| {
+        indexes
+            .values()
+            .any(|columns| columns.len() >= wanted.len() && columns.iter().zip(wanted).all(|(a, b)| a == *b))
+    };
+    let named = |column: &str| sql::name(dialect, column);
+    findings.push(match (begins(&[name, id]), begins(&[name])) {
+        (true, _) => fine(format!("an index serves ({name}, {id})")),
+        (false, true) => warning(format!("an index serves {name}, not ({name}, {id}): slow where many rows are changed at once")),
+        (false, false) => wrong(format!(
+            "no index serves ({name}, {id}), so that every round reads the whole table; CREATE INDEX doppel_follow ON {} ({}, {})",
+            named(table),
+            named(name),
+            named(id)
+        )),
+    });
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Registers rows, as a caller of `_bulk` would: in their order, a few at a time.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+
+use super::write_back::WriteBack;
+use doppel_core::collection::CollectionName;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::VerdictKind;
+use doppel_engine::answers::Registration;
+use doppel_engine::{Engine, Error, IfDuplicate, Series};
+use doppel_sources::Unreadable;
+use doppel_sources::database::sql::VerdictRow;
+
+/// Rows registered at once: of the 256 that callers may have under way, so few that they do not wait for these.
+const AT_ONCE: usize = 8;
+/// Rows that are remembered so that reading them once more costs nothing: some ten megabytes.
+const MOST_REMEMBERED: usize = 100_000;
+
+/// Rows that were registered lately, by their ids: a hash of what they said.
+#[derive(Debug, Default)]
+pub(super) struct Recent(HashMap<String, u64>);
+
+impl Recent {
+    /// Whether the row was registered as it is.
+    pub(super) fn has(&self, id: &str, row: &Row) -> bool {
+        self.0.get(id) == Some(&hash(row))
+    }
+
+    pub(super) fn note(&mut self, id: &str, row: &Row) {
+        if self.0.len() < MOST_REMEMBERED || self.0.contains_key(id) {
+            self.0.insert(id.to_owned(), hash(row));
+        }
+    }
+}
+
+fn hash(row: &Row) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    row.json().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What became of rows.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) registered: u64,
+    pub(super) rejected: u64,
+    /// The id and the reason of the last one rejected.
+    pub(super) last_rejected: Option<(String, String)>,
+}
+
+impl Taken {
+    fn reject(&mut self, id: &str, code: &str) {
+        self.rejected += 1;
+        self.last_rejected = Some((id.to_owned(), code.to_owned()));
+    }
+}
+
+/// Where rows go.
+pub(super) struct Intake<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) collection: &'a CollectionName,
+    pub(super) source: &'a str,
+    pub(super) write_back: Option<&'a mut WriteBack>,
+}
+
+impl Intake<'_> {
+    /// Registers rows in their order, each with its id. A row that is no record is counted and the rest go on.
+    ///
+    /// # Errors
+    /// When a row cannot be registered now: then it and those behind it may not be.
+    pub(super) async fn take(&mut self, rows: Vec<(String, Result<Row, Unreadable>)>) -> anyhow::Result<Taken> {
+        let mut taken = Taken::default();
+        let mut verdicts = Vec::new();
+        let mut series = Series::default();
+        let mut under_way = FuturesOrdered::new();
+        let mut rows = rows.into_iter();
+        loop {
+            while under_way.len() < AT_ONCE {
+                let Some((id, row)) = rows.next() else { break };
+                match row {
+                    Ok(row) if row.id().is_some() => {
+                        let position = series.next_position();
+                        let (engine, collection) = (self.engine.clone(), self.collection.clone());
+                        // A worker that stops does not leave a row half-way.
+                        let task = tokio::spawn(async move {
+                            let own = None::<RecordId>;
+                            engine.register_in_series(&collection, own, row, IfDuplicate::Keep, position).await
+                        });
+                        under_way.push_back(async move { (id, task.await) });
+                    }
+                    Ok(_) => self.reject(&mut taken, &id, "no_id"),
+                    Err(why) => self.reject(&mut taken, &id, why.code),
+                }
+            }
+            let Some((id, registered)) = under_way.next().await else { break };
+            match registered {
+                Ok(Ok(registration)) => {
+                    taken.registered += 1;
+                    metrics::counter!("doppel_source_rows_total", "source" => self.source.to_owned()).increment(1);
+                    if self.write_back.is_some() {
+                        verdicts.push(verdict_row(id, &registration));
+                    }
+                }
+                Ok(Err(Error::Invalid(violations))) => {
+                    let code = violations.first().map_or("invalid", |violation| violation.code);
+                    self.reject(&mut taken, &id, code);
+                }
+                Ok(Err(error)) => return Err(error.into()),
+                Err(_) => anyhow::bail!("registering a row ended abnormally; the log says where"),
+            }
+        }
+        if let Some(write_back) = self.write_back.as_deref_mut() {
+            write_back.put(&verdicts).await?;
+        }
+        Ok(taken)
+    }
+
+    fn reject(&self, taken: &mut Taken, id: &str, code: &str) {
+        metrics::counter!("doppel_source_rows_rejected_total", "source" => self.source.to_owned()).increment(1);
+        tracing::warn!(source = self.source, id, code, "a row of a source cannot be registered");
+        taken.reject(id, code);
+    }
+}
+
+fn verdict_row(id: String, registration: &Registration) -> VerdictRow {
+    let verdict = &registration.verdict;
+    let word = |value: serde_json::Value| value.as_str().map(str::to_owned);
+    let named = |kind: VerdictKind| serde_json::to_value(kind).ok().and_then(word).unwrap_or_default();
+    // What is said of the record that it repeats.
+    let of = verdict.duplicate_of.as_ref();
+    let shown = verdict.similar.iter().find(|shown| Some(&shown.id) == of);
+    VerdictRow {
+        id,
+        verdict: named(verdict.kind),
+        duplicate_of: of.map(|of| of.as_str().to_owned()),
+        similarity: shown.and_then(|shown| shown.similarity),
+        relation: shown.and_then(|shown| serde_json::to_value(shown.relation?).ok()).and_then(word),
+    }
+}

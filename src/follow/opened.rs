@@ -1,0 +1,140 @@
+//! A source whose database is open and whose columns are known.
+
+use anyhow::{Context, bail};
+use futures_util::StreamExt;
+use jiff::tz::TimeZone;
+
+use crate::config;
+use doppel_core::collection::Settings;
+use doppel_sources::database::sql::{self, Order};
+use doppel_sources::database::{
+    Access, Cell, Column, ColumnKind, Connection, DatabaseError, Origin, RowMapping, Shape, Watermark, text_of,
+};
+use doppel_sources::tables::columns::Target;
+use doppel_sources::tables::plan::{Choice, Plan};
+
+/// Rows of a page: enough that asking costs little beside registering.
+pub(super) const PAGE: usize = 500;
+/// Bytes after which a page is cut, so that long rows do not fill the memory.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// A source that can be read.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) origin: Origin,
+    pub(super) columns: Vec<Column>,
+    pub(super) plan: Plan,
+    pub(super) mapping: RowMapping,
+    /// The column that is the id.
+    pub(super) id: String,
+    id_at: usize,
+    /// The watermark, where the source is followed.
+    pub(super) watermark: Option<WatermarkColumn>,
+}
+
+/// The column of the watermark.
+pub(super) struct WatermarkColumn {
+    pub(super) name: String,
+    pub(super) at: usize,
+    pub(super) shape: Shape,
+}
+
+/// Rows of the database, and whether there may be more of them.
+pub(super) struct Page {
+    pub(super) rows: Vec<Vec<Cell>>,
+    pub(super) is_last: bool,
+}
+
+impl Opened {
+    /// Connects and looks at the columns.
+    pub(super) async fn open(
+        config: &config::Source,
+        password: Option<&str>,
+        settings: &Settings,
+        max_row: usize,
+    ) -> anyhow::Result<Self> {
+        let mut connection = Connection::open(&config.location()?, password, Access::ReadOnly).await?;
+        let origin = config.origin();
+        let columns = connection.columns(&origin).await?;
+        let header: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let map: Vec<_> = config.map.iter().map(|(column, field)| (column.clone(), field.clone())).collect();
+        let choice = Choice::new(&map, Some(config.id.as_str()).filter(|id| !id.is_empty()), false);
+        let plan = Plan::new(&header, &choice, Some(settings))
+            .map_err(|detail| anyhow::anyhow!("it {}", detail.replace("--map ", "map ")))?;
+        if let Some(column) = plan.not_found(&choice) {
+            bail!("there is no column {column:?}; there are {}", header.join(", "));
+        }
+        let id = plan.id(&header).context("no column is the id; name it: id = \"COLUMN\"")?.to_owned();
+        let id_at = header.iter().position(|name| *name == id).unwrap_or_default();
+        for (column, target) in columns.iter().zip(&plan.targets) {
+            if column.kind == ColumnKind::Binary && matches!(target, Target::Id | Target::Field(_)) {
+                bail!(
+                    "the column {:?} is binary ({}) and no text; leave it out of map, or convert it in a query",
+                    column.name,
+                    column.declared
+                );
+            }
+        }
+        let mapping = RowMapping::new(&columns, &plan.targets, max_row);
+        let mut opened = Self { connection, origin, columns, plan, mapping, id, id_at, watermark: None };
+        if !config.watermark.is_empty() {
+            opened.watermark = Some(opened.watermark_column(config, settings).await?);
+        }
+        Ok(opened)
+    }
+
+    async fn watermark_column(
+        &mut self,
+        config: &config::Source,
+        settings: &Settings,
+    ) -> anyhow::Result<WatermarkColumn> {
+        let name = config.watermark.clone();
+        let at = self.columns.iter().position(|column| column.name == name);
+        let at = at.with_context(|| format!("there is no column {name:?}, which watermark names"))?;
+        let dialect = self.connection.dialect();
+        let sample = self.connection.value(sql::highest(dialect, &self.origin, &name)).await?;
+        let zone = if config.time_zone.is_empty() { &settings.time_zone } else { &config.time_zone };
+        let zone = TimeZone::get(zone).with_context(|| format!("the time zone {zone} is not known"))?;
+        let Column { declared, kind, .. } = &self.columns[at];
+        let shape = Shape::new(dialect, (&name, declared, *kind), &sample, zone)?;
+        Ok(WatermarkColumn { name, at, shape })
+    }
+
+    /// The order in which rows are read.
+    pub(super) fn order(&self, by_watermark: bool) -> Order<'_> {
+        let watermark = self.watermark.as_ref().filter(|_| by_watermark);
+        Order { watermark: watermark.map(|watermark| watermark.name.as_str()), id: &self.id }
+    }
+
+    /// The id of a row, as its column holds it.
+    pub(super) fn id_of<'a>(&self, row: &'a [Cell]) -> &'a Cell {
+        row.get(self.id_at).unwrap_or(&Cell::Null)
+    }
+
+    /// The id of a row, as its record has it.
+    pub(super) fn id_text(&self, row: &[Cell]) -> String {
+        text_of(self.id_of(row)).map(|text| text.trim().to_owned()).unwrap_or_default()
+    }
+
+    /// What the clock of the database says.
+    pub(super) async fn now(&mut self) -> anyhow::Result<Watermark> {
+        let micros = self.connection.now().await?;
+        Watermark::of_micros(micros).context("the clock of the database is out of all bounds")
+    }
+
+    /// The rows of a `SELECT`, as many as a page holds.
+    pub(super) async fn page(&mut self, select: String) -> Result<Page, DatabaseError> {
+        let mut stream = self.connection.rows(select);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = stream.next().await {
+            let row = row?;
+            bytes += row.iter().map(|cell| if let Cell::Text(text) = cell { text.len() } else { 16 }).sum::<usize>();
+            rows.push(row);
+            if bytes >= PAGE_BYTES {
+                return Ok(Page { rows, is_last: false });
+            }
+        }
+        let is_last = rows.len() < PAGE;
+        Ok(Page { rows, is_last })
+    }
+}

@@ -1,0 +1,324 @@
+//! The worker of one source: holds its lease, reads what is to be read, and tells what went wrong without ending for it.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+
+use super::intake::{Intake, Recent, Taken};
+use super::opened::Opened;
+use super::state::{Import, Imported, Saved, SourceState, SourceStatus};
+use super::write_back::WriteBack;
+use super::{Entry, round, sweep};
+use crate::config;
+use doppel_core::collection::{CollectionName, Settings};
+use doppel_engine::{Engine, Error};
+use doppel_store::StoreError;
+use doppel_store::checkpoints::Checkpoint;
+
+/// How long nobody else may read after the last word of whoever reads: some pages of rows on a slow machine.
+const LEASE: Duration = Duration::from_secs(60);
+/// Pauses after something went wrong, doubled up to the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LAST_PAUSE: Duration = Duration::from_secs(60);
+/// How often to look for what another instance was asked for, or left.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Tries to write a checkpoint that an administrator changes at the same time.
+const TRIES: u32 = 10;
+
+/// Why an import was not asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// No source has this name.
+    #[error("no source is called {0}; GET /v1/admin/sources lists those that are configured")]
+    Unknown(String),
+    /// The engine or the store refused.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+/// The checkpoint of a source, held by this process.
+pub(super) struct Lease<'a> {
+    engine: &'a Engine,
+    collection: CollectionName,
+    name: &'a str,
+    version: u64,
+    /// Who held it when it was last read or written.
+    known_holder: String,
+    pub(super) saved: Saved,
+}
+
+/// Somebody else reads the source.
+#[derive(Debug, thiserror::Error)]
+#[error("another instance has taken over")]
+struct Lost;
+
+fn decode(checkpoint: Option<Checkpoint>) -> Result<(u64, Saved), Error> {
+    let Some(Checkpoint { version, value }) = checkpoint else { return Ok((0, Saved::default())) };
+    let unreadable = |error| StoreError::Internal(format!("the checkpoint of a source cannot be read: {error}"));
+    Ok((version, serde_json::from_value(value).map_err(unreadable)?))
+}
+
+fn encode(version: u64, saved: &Saved) -> Result<Checkpoint, Error> {
+    let value = serde_json::to_value(saved).map_err(|error| StoreError::Internal(error.to_string()))?;
+    Ok(Checkpoint { version, value })
+}
+
+impl<'a> Lease<'a> {
+    /// Takes the lease; `None` while somebody else has it.
+    async fn take(engine: &'a Engine, entry: &'a Entry, holder: &str) -> anyhow::Result<Option<Self>> {
+        let collection = collection_of(&entry.config)?;
+        let name = entry.config.name.as_str();
+        let (version, saved) = decode(engine.store().checkpoint(&collection, name).await?)?;
+        let known_holder = saved.holder.clone();
+        let mut lease = Self { engine, collection, name, version, known_holder, saved };
+        let others = lease.saved.holder != holder && !lease.saved.holder.is_empty();
+        // Where nobody shares the store, who held it before is dead.
+        if others && engine.store().is_shared() && lease.saved.held_until > lease.time().await? {
+            return Ok(None);
+        }
+        lease.saved.holder = holder.to_owned();
+        match lease.keep().await {
+            Ok(()) => Ok(Some(lease)),
+            Err(error) if error.is::<Lost>() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The time by which leases are counted.
+    pub(super) async fn time(&self) -> anyhow::Result<u64> {
+        Ok(self.engine.store().lease_time(crate::clock::micros()).await?)
+    }
+
+    pub(super) fn count(&mut self, taken: &Taken) {
+        self.saved.rows += taken.registered;
+        self.saved.rejected += taken.rejected;
+        if taken.last_rejected.is_some() {
+            self.saved.last_rejected.clone_from(&taken.last_rejected);
+        }
+    }
+
+    /// Writes the checkpoint and holds the lease on.
+    ///
+    /// # Errors
+    /// [`Lost`] where somebody else holds it; when the store is away.
+    pub(super) async fn keep(&mut self) -> anyhow::Result<()> {
+        let until = self.time().await?.saturating_add(LEASE.as_micros() as u64);
+        self.saved.held_until = until;
+        self.write().await
+    }
+
+    async fn write(&mut self) -> anyhow::Result<()> {
+        for _ in 0..TRIES {
+            let checkpoint = encode(self.version, &self.saved)?;
+            if self.engine.store().put_checkpoint(&self.collection, self.name, checkpoint).await? {
+                self.version += 1;
+                self.known_holder.clone_from(&self.saved.holder);
+                return Ok(());
+            }
+            let (version, stored) = decode(self.engine.store().checkpoint(&self.collection, self.name).await?)?;
+            if stored.holder != self.known_holder {
+                return Err(Lost.into());
+            }
+            // An administrator asked for an import meanwhile.
+            let asked = |saved: &Saved| saved.import.as_ref().map(|import| import.shown.asked_at.clone());
+            if asked(&stored) != asked(&self.saved) {
+                self.saved.import = stored.import;
+            }
+            self.version = version;
+        }
+        Err(Lost.into())
+    }
+
+    /// Lets go of it, so that another instance need not wait.
+    async fn release(mut self) {
+        self.saved.held_until = 0;
+        // Otherwise it runs out by itself.
+        let _ = self.write().await;
+    }
+}
+
+fn collection_of(config: &config::Source) -> anyhow::Result<CollectionName> {
+    CollectionName::new(&config.collection).map_err(anyhow::Error::msg)
+}
+
+/// Works on a source until the service drains.
+pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: &CancellationToken) {
+    let name = entry.config.name.as_str();
+    for counter in ["doppel_source_rows_total", "doppel_source_rows_rejected_total", "doppel_source_failures_total"] {
+        metrics::counter!(counter, "source" => name.to_owned()).increment(0);
+    }
+    let mut pause = FIRST_PAUSE;
+    let mut recent = Recent::default();
+    let mut last_said = None;
+    loop {
+        let worked = tokio::select! {
+            worked = work(engine, entry, holder, &mut recent) => worked,
+            () = draining.cancelled() => break,
+        };
+        let wait = match worked {
+            Ok(()) => {
+                *entry.trouble.lock() = None;
+                last_said = None;
+                pause = FIRST_PAUSE;
+                let look = if entry.config.follow { Duration::MAX } else { LOOK_EVERY };
+                look.min(Duration::from_secs(entry.config.interval_s))
+            }
+            Err(error) => {
+                let reason = format!("{error:#}");
+                metrics::counter!("doppel_source_failures_total", "source" => name.to_owned()).increment(1);
+                // Once for each reason: a database may be away for a night.
+                if last_said.as_ref() != Some(&reason) {
+                    tracing::warn!(source = name, reason, "a source cannot be read; trying again");
+                    last_said = Some(reason.clone());
+                }
+                note_trouble(engine, entry, holder, &reason).await;
+                let wait = pause;
+                pause = (pause * 2).min(LAST_PAUSE);
+                wait
+            }
+        };
+        tokio::select! {
+            () = draining.cancelled() => break,
+            () = entry.wake.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+    if let Ok(Some(lease)) = Lease::take(engine, entry, holder).await {
+        lease.release().await;
+    }
+}
+
+/// What is to be done now, if this process is the one to do it.
+async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent) -> anyhow::Result<()> {
+    let config = &entry.config;
+    let collection = collection_of(config)?;
+    let Some(settings) = settings(engine, config, &collection).await? else { return Ok(()) };
+    let Some(mut lease) = Lease::take(engine, entry, holder).await? else { return Ok(()) };
+    let imports = lease.saved.import.as_ref().is_some_and(|import| import.shown.finished_at.is_none());
+    if !imports && !config.follow {
+        return Ok(());
+    }
+    let mut opened = Opened::open(config, config.password()?.as_deref(), &settings, entry.max_row_bytes).await?;
+    let mut write_back = WriteBack::open(config).await.context("write_back")?;
+    let mut intake = Intake { engine, collection: &collection, source: &config.name, write_back: write_back.as_mut() };
+    if imports {
+        tracing::info!(source = config.name, "reading all rows of a source");
+        round::import(&mut opened, &mut intake, &mut lease).await?;
+        tracing::info!(source = config.name, "all rows of a source are read");
+    }
+    if config.follow {
+        let before = lease.saved.rows;
+        round::run(config, &mut opened, &mut intake, recent, &mut lease).await?;
+        let (rows, lag_s) = (lease.saved.rows - before, lease.saved.lag_s.unwrap_or(0.0));
+        metrics::gauge!("doppel_source_lag_seconds", "source" => config.name.clone()).set(lag_s);
+        metrics::gauge!("doppel_source_last_round_seconds", "source" => config.name.clone())
+            .set(crate::clock::micros() as f64 / 1e6);
+        if rows > 0 {
+            let watermark = lease.saved.watermark_at.as_deref().unwrap_or("");
+            tracing::info!(source = config.name, rows, watermark, lag_s, "rows of a source were registered");
+        } else {
+            tracing::debug!(source = config.name, lag_s, "a source has nothing new");
+        }
+        let due = lease.saved.swept_at.saturating_add(config.sweep_s.saturating_mul(1_000_000));
+        if config.sweep_s > 0 && lease.time().await? >= due {
+            sweep::run(config, &mut opened, &mut intake, &mut lease).await.context("comparing all ids")?;
+        }
+    }
+    opened.connection.close().await;
+    Ok(())
+}
+
+/// The settings of the collection, which is created where somebody reads into it and that is allowed; `None` while nobody does.
+async fn settings(
+    engine: &Engine,
+    config: &config::Source,
+    collection: &CollectionName,
+) -> anyhow::Result<Option<Settings>> {
+    match engine.collection(collection).await {
+        Ok(there) => Ok(Some(there.settings)),
+        Err(Error::UnknownCollection(_)) if !config.follow => Ok(None),
+        Err(Error::UnknownCollection(_)) => {
+            Ok(Some(engine.put_collection(collection, Settings::default()).await?.0.settings))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes down what went wrong, if that can be.
+async fn note_trouble(engine: &Engine, entry: &Entry, holder: &str, reason: &str) {
+    *entry.trouble.lock() = Some(reason.to_owned());
+    if let Ok(Some(mut lease)) = Lease::take(engine, entry, holder).await {
+        let now = crate::clock::now();
+        lease.saved.last_error = Some((now, reason.to_owned()));
+        let _ = lease.keep().await;
+    }
+}
+
+/// Takes down that all rows are to be read.
+pub(super) async fn ask_import(engine: &Engine, entry: &Entry) -> Result<(), AskError> {
+    let collection = CollectionName::new(&entry.config.collection)
+        .map_err(|reason| Error::Conflict(format!("the collection of the source cannot be: {reason}")))?;
+    if matches!(engine.collection(&collection).await, Err(Error::UnknownCollection(_))) {
+        engine.put_collection(&collection, Settings::default()).await?;
+    }
+    let name = &entry.config.name;
+    for _ in 0..TRIES {
+        let stored = engine.store().checkpoint(&collection, name).await.map_err(Error::from)?;
+        let (version, mut saved) = decode(stored)?;
+        if saved.import.as_ref().is_some_and(|import| import.shown.finished_at.is_none()) {
+            return Err(Error::Conflict(format!("an import of {name} is under way; wait for it to end")).into());
+        }
+        let shown = Imported { asked_at: crate::clock::now(), ..Imported::default() };
+        saved.import = Some(Import { after: None, shown });
+        let checkpoint = encode(version, &saved)?;
+        if engine.store().put_checkpoint(&collection, name, checkpoint).await.map_err(Error::from)? {
+            return Ok(());
+        }
+    }
+    Err(Error::Conflict("the source is being worked on; try again".into()).into())
+}
+
+/// How a source stands.
+pub(super) async fn state(engine: &Engine, entry: &Entry) -> SourceState {
+    let config = &entry.config;
+    let saved = saved(engine, config).await.unwrap_or_default();
+    let trouble = entry.trouble.lock().clone();
+    let (last_error_at, last_error) = match (saved.last_error, trouble) {
+        (Some((at, error)), _) => (Some(at), Some(error)),
+        (None, trouble) => (None, trouble),
+    };
+    let imports = saved.import.as_ref().is_some_and(|import| import.shown.finished_at.is_none());
+    let status = match (&last_error, imports, config.follow, &saved.last_round) {
+        (Some(_), ..) => SourceStatus::Failing,
+        (_, true, ..) => SourceStatus::Importing,
+        (_, _, false, _) => SourceStatus::Idle,
+        (_, _, true, None) => SourceStatus::Waiting,
+        (_, _, true, Some(_)) => SourceStatus::Following,
+    };
+    let (last_rejected_id, last_rejected_code) = saved.last_rejected.unzip();
+    SourceState {
+        name: config.name.clone(),
+        collection: config.collection.clone(),
+        database: config.location().map(|location| location.to_string()).unwrap_or_default(),
+        follow: config.follow,
+        status,
+        watermark: saved.watermark_at,
+        last_round: saved.last_round,
+        lag_s: saved.lag_s,
+        rows: saved.rows,
+        rejected: saved.rejected,
+        last_rejected_id,
+        last_rejected_code,
+        last_error,
+        last_error_at,
+        import: saved.import.map(|import| import.shown),
+        sweep: saved.swept,
+    }
+}
+
+async fn saved(engine: &Engine, config: &config::Source) -> Option<Saved> {
+    let collection = collection_of(config).ok()?;
+    let stored = engine.store().checkpoint(&collection, &config.name).await.ok()?;
+    decode(stored).ok().map(|(_, saved)| saved)
+}

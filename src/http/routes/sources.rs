@@ -1,0 +1,75 @@
+//! Databases from which collections are filled: how they stand, and reading one as a whole. Only those that are configured, by their
+//! names: no request says where a database is.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::follow::{AskError, SourceState};
+use crate::http::auth::Administrator;
+use crate::http::extract::JsonBytes;
+use crate::http::problem::Problem;
+use crate::http::query::{Nothing, Params};
+use crate::http::routes::accepted;
+use crate::http::routes::input::Input;
+use crate::http::state::App;
+use doppel_core::violation::Violation;
+
+/// The sources.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SourceList {
+    /// Each source, by name.
+    items: Vec<SourceState>,
+}
+
+/// What to read.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "describes the body; it is read key by key")]
+pub struct ImportInput {
+    /// The name of a source of the configuration.
+    #[schema(min_length = 1, max_length = 64)]
+    source: String,
+}
+
+/// List the databases that collections are filled from
+///
+/// Each `[[source]]` of the configuration, with how far it was read, how far behind that is, and what went wrong last. Nothing of a
+/// row, and no password.
+#[utoipa::path(get, path = "/v1/admin/sources", operation_id = "listSources", tag = "admin",
+    responses((status = 200, description = "the sources", body = SourceList)))]
+pub async fn list(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Json<SourceList> {
+    Json(SourceList { items: app.sources.states(&app.engine).await })
+}
+
+/// Read all rows of a configured database
+///
+/// Rows are registered in the order of their ids, beside all other work; `GET /v1/admin/sources` shows how far it is. Rows that are
+/// registered already and have not changed stay as they are. An import that the service was stopped in is gone on with.
+#[utoipa::path(post, path = "/v1/admin/import", operation_id = "startImport", tag = "admin", request_body = ImportInput,
+    responses((status = 202, description = "asked for; `Location` shows it", body = SourceState),
+        (status = 404, description = "`unknown_source`: no source of the configuration has this name"),
+        (status = 409, description = "an import of it is under way")))]
+pub async fn import(
+    _: Administrator,
+    State(app): State<App>,
+    _: Params<Nothing>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, Problem> {
+    let mut input = Input::parse(&body)?;
+    let source = input.text("source");
+    input.finish()?;
+    let named = source.ok_or_else(|| {
+        Problem::invalid(vec![Violation::new("/source", "missing_key", "name a source of the configuration")])
+    })?;
+    match app.sources.ask_import(&app.engine, &named).await {
+        Ok(state) => Ok(accepted("/v1/admin/sources", state)),
+        Err(AskError::Unknown(_)) => {
+            let detail = "no source of the configuration has this name; GET /v1/admin/sources lists them";
+            Err(Problem::at(StatusCode::NOT_FOUND, "unknown_source", "/source", detail))
+        }
+        Err(AskError::Engine(error)) => Err(error.into()),
+    }
+}

@@ -1,0 +1,16 @@
+//! Databases as sources: real servers, and the real binary that reads them.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+
+#[path = "../support/mariadb.rs"]
+mod mariadb;
+#[path = "../support/mongod.rs"]
+mod mongod;
+#[path = "../support/postgres.rs"]
+mod postgres;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod follow;
+mod import;
+mod office;

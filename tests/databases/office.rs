@@ -1,0 +1,197 @@
+//! An office with a database of letters: one test, three kinds of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
+use tokio::runtime::Runtime;
+
+use crate::mariadb::Mariadb;
+use crate::postgres::Postgres;
+use crate::support::{TestServer, run};
+use doppel_sources::database::{Access, Connection, Location, text_of};
+
+/// What must never be seen anywhere.
+pub(crate) const PASSWORD: &str = "geheim-77-xyzzy";
+
+/// Which database an office has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mariadb,
+    Postgres,
+    Sqlite,
+}
+
+pub(crate) const KINDS: [Kind; 3] = [Kind::Mariadb, Kind::Postgres, Kind::Sqlite];
+
+enum Server {
+    Mariadb(Mariadb),
+    Postgres(Postgres),
+    Sqlite,
+}
+
+/// A database, and a folder beside it.
+pub(crate) struct Office {
+    pub(crate) kind: Kind,
+    server: Server,
+    runtime: Runtime,
+    folder: tempfile::TempDir,
+}
+
+impl Office {
+    pub(crate) fn open(kind: Kind) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let server = match kind {
+            Kind::Mariadb => Server::Mariadb(runtime.block_on(Mariadb::start())),
+            Kind::Postgres => Server::Postgres(runtime.block_on(Postgres::start(PASSWORD))),
+            Kind::Sqlite => Server::Sqlite,
+        };
+        std::fs::write(folder.path().join("password"), format!("{PASSWORD}\n")).expect("written");
+        let office = Self { kind, server, runtime, folder };
+        if kind == Kind::Mariadb {
+            office.run(&format!("CREATE USER office@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'"));
+            office.run("GRANT ALL ON doppel.* TO office@'127.0.0.1'");
+        }
+        office
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.path(name).to_str().expect("a plain path").to_owned()
+    }
+
+    /// Where it is, as somebody is told who is not told the password.
+    pub(crate) fn url(&self) -> String {
+        match &self.server {
+            Server::Mariadb(server) => server.url().replace("root@", "office@"),
+            Server::Postgres(server) => server.url(),
+            Server::Sqlite => format!("sqlite:{}", self.file("office.db")),
+        }
+    }
+
+    /// Runs a statement as the administrator.
+    pub(crate) fn run(&self, statement: &str) {
+        let statement = AssertSqlSafe(statement.to_owned());
+        self.runtime.block_on(async {
+            match &self.server {
+                Server::Mariadb(server) => {
+                    let mut connection = MySqlConnection::connect(server.url()).await.expect("connected");
+                    sqlx::raw_sql(statement).execute(&mut connection).await.map(drop)
+                }
+                Server::Postgres(server) => {
+                    let mut connection = PgConnection::connect_with(&server.options()).await.expect("connected");
+                    sqlx::raw_sql(statement).execute(&mut connection).await.map(drop)
+                }
+                Server::Sqlite => {
+                    let url = format!("sqlite:{}?mode=rwc", self.file("office.db"));
+                    let mut connection = SqliteConnection::connect(&url).await.expect("opened");
+                    (&mut connection).execute("PRAGMA busy_timeout = 30000").await.expect("set");
+                    sqlx::raw_sql(statement).execute(&mut connection).await.map(drop)
+                }
+            }
+            .expect("the statement is carried out");
+        });
+    }
+
+    /// What a query gives.
+    pub(crate) fn ask(&self, select: &str) -> Vec<Vec<Option<String>>> {
+        let location = Location::parse(&self.url()).expect("a location");
+        let password = (self.kind != Kind::Sqlite).then_some(PASSWORD);
+        self.runtime.block_on(async {
+            let mut connection = Connection::open(&location, password, Access::ReadOnly).await.expect("connected");
+            // The table may not be there yet.
+            let rows = connection.all(select.to_owned()).await.unwrap_or_default();
+            rows.iter().map(|row| row.iter().map(text_of).collect()).collect()
+        })
+    }
+
+    /// A type of this database: of MariaDB, PostgreSQL, SQLite.
+    pub(crate) fn say<'a>(&self, words: [&'a str; 3]) -> &'a str {
+        let at = KINDS.iter().position(|kind| *kind == self.kind).expect("one of them");
+        words[at]
+    }
+
+    /// Makes the table `letters`: ids, title, content, petitioner, when it came, when it was changed.
+    pub(crate) fn make_letters(&self) {
+        let text = self.say(["TEXT CHARACTER SET gbk", "text", "TEXT"]);
+        let came = self.say(["DATETIME", "timestamp", "TEXT"]);
+        let changed = self.say(["DATETIME(6)", "timestamptz", "TEXT"]);
+        self.run(&format!(
+            "CREATE TABLE letters (bh BIGINT NOT NULL PRIMARY KEY, title {text}, content {text}, petitioner {text}, came {came}, \
+             changed {changed} NOT NULL)"
+        ));
+        self.run("CREATE INDEX by_change ON letters (changed, bh)");
+    }
+
+    /// Now, as `changed` holds it, so many seconds ago.
+    pub(crate) fn ago(&self, seconds: i64) -> String {
+        match self.kind {
+            // Times without a zone are those of the collection: 08:00 east of Greenwich.
+            Kind::Mariadb => format!("(UTC_TIMESTAMP(6) + INTERVAL 8 HOUR - INTERVAL {seconds} SECOND)"),
+            Kind::Postgres => format!("(now() - INTERVAL '{seconds} seconds')"),
+            Kind::Sqlite => format!("datetime('now', '+8 hours', '{:+} seconds')", -seconds),
+        }
+    }
+
+    /// Puts letters of the sample into the table, the first with the id 1; changed `ago` seconds ago.
+    pub(crate) fn fill(&self, letters: &[Value], ago: i64) {
+        let quoted = |letter: &Value, name: &str| match letter[name].as_str() {
+            Some(text) if !text.is_empty() => format!("'{}'", text.replace('\'', "''")),
+            _ => "NULL".to_owned(),
+        };
+        let changed = self.ago(ago);
+        for (chunk, letters) in letters.chunks(500).enumerate() {
+            let rows = letters.iter().enumerate().map(|(at, letter)| {
+                let [title, content, user, time] =
+                    ["title", "content", "user", "time"].map(|name| quoted(letter, name));
+                format!("({}, {title}, {content}, {user}, {time}, {changed})", chunk * 500 + at + 1)
+            });
+            let rows = rows.collect::<Vec<_>>().join(", ");
+            self.run(&format!("INSERT INTO letters (bh, title, content, petitioner, came, changed) VALUES {rows}"));
+        }
+    }
+
+    /// The arguments that name the database.
+    pub(crate) fn from(&self) -> Vec<String> {
+        let mut arguments = vec!["--from".to_owned(), self.url()];
+        if self.kind != Kind::Sqlite {
+            arguments.extend(["--password-file".to_owned(), self.file("password")]);
+        }
+        arguments
+    }
+}
+
+/// The columns of `letters` as fields.
+pub(crate) const MAPPED: [&str; 6] = ["--id-field", "bh", "--map", "petitioner=user", "--map", "came=time"];
+
+/// Letters with known duplicates.
+pub(crate) fn sample(records: u64) -> Vec<Value> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().to_str().expect("a plain path");
+    let made = run(&["sample", "--records", &records.to_string(), "--seed", "7", "--forms", "0", "--out", out], &[]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let text = std::fs::read_to_string(folder.path().join("records.jsonl")).expect("letters");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Of all records of a collection, by id: the row, the verdict and what it repeats.
+pub(crate) fn state(server: &TestServer, collection: &str) -> BTreeMap<String, (Value, Value, Value)> {
+    let mut all = BTreeMap::new();
+    let mut path = format!("/v1/collections/{collection}/records?limit=1000");
+    loop {
+        let page = server.send("GET", &path, &Value::Null).json();
+        for record in page["items"].as_array().expect("a page") {
+            let id = record["id"].as_str().expect("an id").to_owned();
+            all.insert(id, (record["row"].clone(), record["verdict"].clone(), record["duplicate_of"].clone()));
+        }
+        match page["next"].as_str() {
+            Some(next) => path = format!("/v1/collections/{collection}/records?limit=1000&cursor={next}"),
+            None => return all,
+        }
+    }
+}

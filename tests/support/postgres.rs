@@ -1,0 +1,126 @@
+//! A real PostgreSQL server for tests: on a loopback port, with data in a temporary folder.
+//!
+//! The programs are those that `scripts/get-postgres` finds or, as root, installs. A machine with none fails, and is told what to run.
+//! The server refuses to run as root: then it runs as the user `postgres` of Debian's package.
+
+#![allow(unreachable_pub, reason = "as in the other files of this folder")]
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection as _, PgConnection};
+
+/// Longest wait for the server on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, stopped and swept when dropped. Its user `office` may do everything.
+pub struct Postgres {
+    port: u16,
+    password: String,
+    child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Postgres {
+    /// Starts it; `office` has this password.
+    pub async fn start(password: &str) -> Self {
+        let programs = programs();
+        let folder = tempfile::Builder::new().prefix("doppel-postgres").tempdir().expect("a temporary folder");
+        let pwfile = folder.path().join("password");
+        std::fs::write(&pwfile, password).expect("a file");
+        if is_root() {
+            run(Command::new("chown").args(["-R", "postgres:postgres"]).arg(folder.path()));
+        }
+        let data = folder.path().join("data");
+        let initdb = [
+            format!("--pgdata={}", data.display()),
+            "--username=office".into(),
+            "--auth=scram-sha-256".into(),
+            format!("--pwfile={}", pwfile.display()),
+            "--encoding=UTF8".into(),
+            "--locale=C".into(),
+            "--no-sync".into(),
+        ];
+        run(as_user(&programs.join("initdb")).args(initdb));
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let log = std::fs::File::create(folder.path().join("log")).expect("a log file");
+        let child = as_user(&programs.join("postgres"))
+            .arg("-D")
+            .arg(&data)
+            .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-F"])
+            .arg("-k")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("postgres starts");
+        let server = Self { port, password: password.into(), child, _folder: folder };
+        server.wait().await;
+        server
+    }
+
+    /// `postgres://office@…/postgres`, without the password.
+    pub fn url(&self) -> String {
+        format!("postgres://office@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The same with the password.
+    pub fn options(&self) -> PgConnectOptions {
+        let options: PgConnectOptions = self.url().parse().expect("a URL");
+        options.password(&self.password)
+    }
+
+    async fn wait(&self) {
+        let start = Instant::now();
+        while let Err(error) = PgConnection::connect_with(&self.options()).await {
+            let log = std::fs::read_to_string(self._folder.path().join("log"));
+            assert!(start.elapsed() < PATIENCE, "postgres does not answer: {error}\n{log:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // It stops its own processes.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_root() -> bool {
+    String::from_utf8_lossy(&Command::new("id").arg("-u").output().expect("id runs").stdout).trim() == "0"
+}
+
+fn as_user(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program).current_dir("/");
+    command
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn programs() -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .map(|folder| folder.join("scripts/get-postgres"))
+        .find(|script| script.exists())
+        .expect("the repository's scripts");
+    let output = Command::new(script).stderr(Stdio::inherit()).output().expect("scripts/get-postgres can be run");
+    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    assert!(
+        output.status.success() && path.join("postgres").is_file(),
+        "no PostgreSQL on this machine: as root, apt-get update && apt-get install -y postgresql"
+    );
+    path
+}
