@@ -1,10 +1,11 @@
 //! The command line: one file per command, each with its `Args` and a `run` that returns how it ended.
 //!
 //! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected), 130
-//! stopped by a signal before it was done (`serve` and `import` end in order then: 0 and 1). Answers go to standard output,
+//! stopped by a signal before it was done (`serve`, `import` and `check` end in order then: 0, 1 and 1). Answers go to standard output,
 //! everything else to standard error; files through [`output`].
 
 pub mod bench;
+pub mod check;
 mod columns;
 pub mod config;
 pub mod dedup;
@@ -13,6 +14,7 @@ pub mod eval;
 pub mod experiment;
 pub mod healthcheck;
 pub mod import;
+mod log;
 pub mod migrate;
 pub mod openapi;
 mod output;
@@ -21,6 +23,7 @@ pub mod reindex;
 pub mod sample;
 mod scratch;
 pub mod serve;
+mod spool;
 pub mod store;
 mod table;
 pub mod transfer;
@@ -56,6 +59,8 @@ enum Command {
     Serve(serve::Args),
     /// Register the records of CSV and JSON lines files
     Import(import::Args),
+    /// Check the rows of files against a collection, and write them with what was found for each
+    Check(check::Args),
     /// Find all pairs and groups of duplicates in files, without a service
     Dedup(dedup::Args),
     /// Write a collection to a file, to be imported into another store
@@ -87,6 +92,7 @@ impl Cli {
         match self.command.unwrap_or(Command::Serve(self.serve)) {
             Command::Serve(args) => serve::run(args),
             Command::Import(args) => import::run(args),
+            Command::Check(args) => check::run(args),
             Command::Dedup(args) => dedup::run(args),
             Command::Export(args) => transfer::run(args),
             Command::Reindex(args) => reindex::run(args),

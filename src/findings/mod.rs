@@ -7,6 +7,8 @@
 pub mod output;
 pub mod within;
 
+use sha2::{Digest, Sha256};
+
 use doppel_core::record::RecordId;
 use doppel_core::verdict::{Match, Relation, VerdictKind};
 use doppel_core::violation::Violation;
@@ -68,9 +70,8 @@ pub struct Finding {
 
 impl Finding {
     /// Of a row that is only checked: what is the same before what is alike, a record before a row.
-    pub fn checked(record: Option<Match>, row: Option<(u64, Match)>, too_short: bool) -> Self {
+    pub fn checked(record: Option<Match>, row: Option<(Earlier, Match)>, too_short: bool) -> Self {
         let record = record.map(|found| (Earlier::Record(found.id.clone()), found));
-        let row = row.map(|(number, found)| (Earlier::Row(number), found));
         let is_exact = |found: &Option<(Earlier, Match)>| found.as_ref().is_some_and(|(_, found)| found.is_exact());
         let best = if is_exact(&row) && !is_exact(&record) { row } else { record.or(row) };
         let Some((of, found)) = best else {
@@ -96,6 +97,14 @@ impl Finding {
         let of = of.map(|id| row_of(id).unwrap_or_else(|| Earlier::Record(id.clone())));
         Self { kind, of, similarity, relation, registered }
     }
+}
+
+/// So much of a hash that no two ids have the same.
+pub fn short(id: &RecordId) -> [u8; 16] {
+    let hash: [u8; 32] = Sha256::digest(id.as_str()).into();
+    let mut short = [0; 16];
+    short.copy_from_slice(&hash[..16]);
+    short
 }
 
 /// What is added to a row.
@@ -135,12 +144,12 @@ mod tests {
         };
         let of = |record, row| Finding::checked(record, row, true).of;
         let record = |via| Some(found("a", via));
-        assert_eq!(of(record("shingle"), Some((3, found("3", "exact")))), Some(Earlier::Row(3)));
+        assert_eq!(of(record("shingle"), Some((Earlier::Row(3), found("3", "exact")))), Some(Earlier::Row(3)));
         assert_eq!(
-            of(record("exact"), Some((3, found("3", "exact")))),
+            of(record("exact"), Some((Earlier::Row(3), found("3", "exact")))),
             Some(Earlier::Record(RecordId::new("a").unwrap()))
         );
-        assert_eq!(of(None, Some((3, found("3", "shingle")))), Some(Earlier::Row(3)));
+        assert_eq!(of(None, Some((Earlier::Row(3), found("3", "shingle")))), Some(Earlier::Row(3)));
         assert_eq!(Finding::checked(None, None, true).kind, VerdictKind::TooShort);
     }
 }

@@ -10,6 +10,7 @@ mod mongod;
 mod support;
 
 mod bench;
+mod checked_files;
 mod config;
 mod dedup;
 mod doctor;

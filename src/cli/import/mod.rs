@@ -3,14 +3,14 @@
 //! Constant memory, whatever the size of the files. A record counts as stored when it is durable. Running the same import
 //! again changes nothing.
 
-mod deliver;
+pub(in crate::cli) mod deliver;
 mod dry_run;
 mod ids;
 pub(in crate::cli) mod input;
 pub(in crate::cli) mod report;
 mod service;
 pub(in crate::cli) mod tables;
-mod target;
+pub(in crate::cli) mod target;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -190,7 +190,7 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let to = To::parse(&args.to).map_err(|reason| usage(format!("--to {}: {reason}", args.to)))?;
     let key = key(args.key_file.as_deref())?;
-    let mut input = input(args, &config)?;
+    let input = input(args, &config)?;
     input.check_names()?;
     let outputs = outputs(args, &to, file.as_deref());
     let rejects = Rejects::open(&outputs, args.rejects.as_deref(), args.rejects_with_text, args.skip_lines > 0)?;
@@ -207,11 +207,12 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
         });
         if args.dry_run && to.is_new_directory() {
             let settings = Settings::default();
-            input.plan(Some(&settings), |text| report.say(text))?;
+            let input = input.planned(Some(settings.clone()), &stop, |text| report.say(text)).await?;
             return dry_run::run(input, &settings, &stop, &mut report).await;
         }
-        let target = Target::open(&to, key.as_deref(), args.ca.as_deref(), &config)?;
-        let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop: &stop, heard: false };
+        let target = Target::open(&to, key.as_deref(), args.ca.as_deref(), 1, &config)?;
+        let (collection, to) = (&args.collection, args.to.as_str());
+        let mut delivery = Delivery { target, collection, to, stop: &stop, scope: "write", heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
         signals.abort();
@@ -225,7 +226,7 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
 /// Says what columns become, then does with the rows what is asked for.
 async fn plan_and_deliver(
     args: &Args,
-    mut input: Input,
+    input: Input,
     delivery: &mut Delivery<'_>,
     report: &mut Report,
 ) -> anyhow::Result<End> {
@@ -238,7 +239,7 @@ async fn plan_and_deliver(
             "the key may not read the settings of the collection: columns keep their names, or those that --map gives",
         );
     }
-    input.plan(settings.as_ref(), |text| report.say(text))?;
+    let input = input.planned(settings.clone(), delivery.stop, |text| report.say(text)).await?;
     let fields: Vec<&str> =
         settings.iter().flat_map(|settings| &settings.fields).map(|field| field.name.as_str()).collect();
     report.renamed(input.renamed(&fields));
@@ -273,6 +274,8 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         choice: args.columns.choice()?,
         nulls: args.nulls.clone(),
         keep_text: args.rejects_with_text,
+        needs_ids: true,
+        keep_rows: false,
     })
 }
 

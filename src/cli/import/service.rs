@@ -1,4 +1,4 @@
-//! A running service, over http or https: one request at a time, on a connection that is kept.
+//! A running service, over http or https, on connections that are kept: one for each request that is under way at the same time.
 
 use std::error::Error;
 use std::path::Path;
@@ -22,7 +22,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// A client of one service.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(in crate::cli) struct Service {
     base: String,
     client: Client,
 }
@@ -30,12 +30,17 @@ pub(super) struct Service {
 impl Service {
     /// Makes ready to send, but does not connect yet. Over https, the certificates in the file `ca` are trusted and no
     /// others; without it, those of the system.
-    pub(super) fn open(url: &Url, key: Option<&str>, ca: Option<&Path>) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn open(
+        url: &Url,
+        key: Option<&str>,
+        ca: Option<&Path>,
+        at_once: usize,
+    ) -> anyhow::Result<Self> {
         let builder = Client::builder()
             .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
             .default_headers(authorization(key)?)
             .connect_timeout(CONNECT)
-            .pool_max_idle_per_host(1)
+            .pool_max_idle_per_host(at_once)
             .redirect(Policy::none())
             .no_proxy();
         let client = trusting(builder, url, ca)?.build().map_err(|error| {
@@ -46,13 +51,13 @@ impl Service {
     }
 
     /// The URL without a slash at its end.
-    pub(super) fn base(&self) -> &str {
+    pub(in crate::cli) fn base(&self) -> &str {
         &self.base
     }
 
     /// Sends a request over the open connection or a new one. The connection's own task writes the body while the answer is
     /// read: the service stops reading when nobody takes its answers.
-    pub(super) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
+    pub(in crate::cli) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
         let request = request.try_into().map_err(|error| failure(&error))?;
         let sent = tokio::time::timeout(SILENCE, self.client.execute(request)).await.map_err(|_| silent())?;
         let response = Response::<reqwest::Body>::from(sent.map_err(|error| failure(&error))?);
@@ -119,7 +124,7 @@ fn remedy(distrust: &CertificateError) -> &'static str {
 }
 
 /// What an error and those that it was made of say last: the others only say where it happened.
-pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
+pub(in crate::cli) fn cause(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).last().map_or_else(String::new, ToString::to_string)
 }
 

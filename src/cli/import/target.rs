@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{Request, Response};
+use hyper::header::RETRY_AFTER;
+use hyper::{HeaderMap, Request, Response};
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -19,28 +20,30 @@ use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::Shutdown;
 use doppel_core::collection::{CollectionName, Field, Settings};
-use doppel_core::verdict::VerdictKind;
+use doppel_core::record::RecordId;
+use doppel_core::verdict::{Match, VerdictKind};
 use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
+use doppel_engine::replay::Replay;
 use doppel_engine::{Engine, Options};
 use doppel_sources::lines::Lines;
 use doppel_store_embedded::EmbeddedStore;
 
 /// Longest silence of the service: twice what it allows itself for one request.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+pub(in crate::cli) const SILENCE: Duration = Duration::from_secs(60);
 /// Longest answer to one line or refusal of a request: ten matches of some hundred bytes each, many times over.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Where `--to` points.
 #[derive(Clone, Debug)]
-pub(super) enum To {
+pub(in crate::cli) enum To {
     Service(Url),
     Directory(PathBuf),
 }
 
 impl To {
     /// Reads `--to`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with("http://") || text.starts_with("https://") {
             let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
             let plain = url.username().is_empty() && url.password().is_none();
@@ -66,29 +69,49 @@ impl To {
 
 impl To {
     /// Whether it is a directory that is not there yet.
-    pub(super) fn is_new_directory(&self) -> bool {
+    pub(in crate::cli) fn is_new_directory(&self) -> bool {
         matches!(self, Self::Directory(folder) if !folder.exists())
     }
 }
 
 /// The answer to one line.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Answer {
-    pub(super) line: u64,
-    pub(super) outcome: Option<Outcome>,
-    pub(super) verdict: Option<VerdictKind>,
+pub(in crate::cli) struct Answer {
+    pub(in crate::cli) line: u64,
+    pub(in crate::cli) outcome: Option<Outcome>,
+    pub(in crate::cli) verdict: Option<VerdictKind>,
+    pub(in crate::cli) id: Option<RecordId>,
+    pub(in crate::cli) duplicate_of: Option<RecordId>,
     #[serde(default)]
-    pub(super) warnings: Vec<Warning>,
+    pub(in crate::cli) similar: Vec<Match>,
+    #[serde(default)]
+    pub(in crate::cli) warnings: Vec<Warning>,
     #[serde(flatten)]
-    pub(super) refusal: Refusal,
+    pub(in crate::cli) refusal: Refusal,
+}
+
+/// The answer to a check.
+#[derive(Clone, Debug)]
+pub(in crate::cli) enum Checked {
+    /// The best match, if there is any.
+    Found(Option<Match>),
+    /// The row cannot be compared.
+    Refused(Refusal),
+}
+
+/// The answer to a check, as it comes.
+#[derive(Debug, Deserialize)]
+struct CheckAnswer {
+    #[serde(rename = "match")]
+    found: Option<Match>,
 }
 
 /// What was left unread of a line that was taken.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Warning {
-    pub(super) pointer: String,
-    pub(super) code: String,
-    pub(super) detail: String,
+pub(in crate::cli) struct Warning {
+    pub(in crate::cli) pointer: String,
+    pub(in crate::cli) code: String,
+    pub(in crate::cli) detail: String,
 }
 
 impl From<&Violation> for Warning {
@@ -100,17 +123,17 @@ impl From<&Violation> for Warning {
 /// Why a line or a request was refused; empty when it was not.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Refusal {
-    pub(super) code: String,
-    pub(super) detail: String,
-    pub(super) retryable: bool,
-    pub(super) errors: Vec<At>,
+pub(in crate::cli) struct Refusal {
+    pub(in crate::cli) code: String,
+    pub(in crate::cli) detail: String,
+    pub(in crate::cli) retryable: bool,
+    pub(in crate::cli) errors: Vec<At>,
 }
 
 /// A place in a row.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct At {
-    pub(super) pointer: String,
+pub(in crate::cli) struct At {
+    pub(in crate::cli) pointer: String,
 }
 
 /// What is wanted of a collection's description.
@@ -121,7 +144,7 @@ struct Described {
 
 /// Why a request was not answered to its end.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::cli) enum Failure {
     /// No connection.
     Unreached(String),
     /// The certificate of the other side is none that is trusted here; why, and what helps.
@@ -135,23 +158,30 @@ pub(super) enum Failure {
 }
 
 /// Something that takes lines.
-pub(super) enum Target {
+pub(in crate::cli) enum Target {
     Service(Service),
     Directory(Local),
 }
 
 impl Target {
-    /// Makes ready to send; opens a directory, but does not connect yet. `ca` is a file of certificates to trust.
-    pub(super) fn open(to: &To, key: Option<&str>, ca: Option<&Path>, config: &Config) -> anyhow::Result<Self> {
+    /// Makes ready to send; opens a directory, but does not connect yet. `ca` is a file of certificates to trust, `at_once` how many
+    /// requests are sent at the same time.
+    pub(in crate::cli) fn open(
+        to: &To,
+        key: Option<&str>,
+        ca: Option<&Path>,
+        at_once: usize,
+        config: &Config,
+    ) -> anyhow::Result<Self> {
         match to {
-            To::Service(url) => Service::open(url, key, ca).map(Self::Service),
+            To::Service(url) => Service::open(url, key, ca, at_once).map(Self::Service),
             To::Directory(_) if ca.is_some() => Err(usage("--ca is for a service with https")),
             To::Directory(dir) => Ok(Self::Directory(open_directory(dir, config)?)),
         }
     }
 
     /// Sends `lines` (JSON, each with its line end) and hands out their answers in order as they come.
-    pub(super) async fn send(
+    pub(in crate::cli) async fn send(
         &self,
         collection: &CollectionName,
         lines: Bytes,
@@ -164,14 +194,50 @@ impl Target {
         read_answers(self.answer(request).await?, each).await
     }
 
+    /// What a check finds for a row (JSON), which stores nothing.
+    pub(in crate::cli) async fn check(&self, collection: &CollectionName, row: Bytes) -> Result<Checked, Failure> {
+        let request = Request::post(format!("{}/{collection}/check", self.collections()));
+        let request = request.header("content-type", "application/json").body(row);
+        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let (head, mut body) = self.answer(request).await?.into_parts();
+        let text = whole_text(&mut body).await?;
+        match head.status.as_u16() {
+            200 => {
+                let answer = serde_json::from_slice::<CheckAnswer>(&text).map_err(|_| Failure::Foreign)?;
+                Ok(Checked::Found(answer.found))
+            }
+            status => {
+                let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
+                // What is wrong with the row is its own; what is wrong with the request holds for all.
+                match status {
+                    400 | 413 | 422 if !refusal.code.is_empty() => Ok(Checked::Refused(refusal)),
+                    _ => Err(Failure::Refused { status, refusal, retry_after: retry_after(&head.headers) }),
+                }
+            }
+        }
+    }
+
+    /// An empty index that compares rows among themselves as a collection in a directory does now; `None` for a service, which does not
+    /// give out what it counted.
+    pub(in crate::cli) async fn replay(
+        &self,
+        collection: &CollectionName,
+        sketch_bytes: usize,
+    ) -> anyhow::Result<Option<Replay>> {
+        match self {
+            Self::Service(_) => Ok(None),
+            Self::Directory(local) => Ok(Some(local.engine().replay(collection, sketch_bytes).await?)),
+        }
+    }
+
     /// The fields of a collection's settings: those of preset `default` where it is not there yet. `None` when that cannot be
     /// told now.
-    pub(super) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
+    pub(in crate::cli) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
         self.settings(collection).await.ok().flatten().map(|settings| settings.fields)
     }
 
     /// The settings of a collection: those of preset `default` where it is not there yet. `None` for whoever may not read them.
-    pub(super) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, Failure> {
+    pub(in crate::cli) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, Failure> {
         let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new());
         let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
         let (head, mut body) = self.answer(request).await?.into_parts();
@@ -207,7 +273,7 @@ impl Target {
     }
 
     /// Lets go of it: a directory is closed in order.
-    pub(super) async fn close(self) -> anyhow::Result<()> {
+    pub(in crate::cli) async fn close(self) -> anyhow::Result<()> {
         match self {
             Self::Service(_) => Ok(()),
             Self::Directory(local) => local.close().await.context("closing the data directory"),
@@ -235,7 +301,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
 }
 
 /// The other side says nothing any more.
-pub(super) fn silent() -> Failure {
+pub(in crate::cli) fn silent() -> Failure {
     Failure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
 }
 
@@ -243,8 +309,7 @@ pub(super) fn silent() -> Failure {
 async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer)) -> Result<(), Failure> {
     let (head, mut body) = response.into_parts();
     if head.status != 200 {
-        let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-        let retry_after = header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
+        let retry_after = retry_after(&head.headers);
         let text = problem_text(&mut body).await;
         let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
         return Err(Failure::Refused { status: head.status.as_u16(), refusal, retry_after });
@@ -260,6 +325,12 @@ async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer
     Ok(())
 }
 
+/// How long the other side asks to wait.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_secs)
+}
+
 async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, Failure> {
     let frame = tokio::time::timeout(SILENCE, body.frame()).await.map_err(|_| silent())?;
     match frame {
@@ -267,6 +338,18 @@ async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, Failure> {
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
         Some(Err(error)) => Err(Failure::Broken(cause(&error))),
     }
+}
+
+/// All of a body, which is no longer than an answer may be.
+async fn whole_text(body: &mut LocalBody) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::new();
+    while let Some(piece) = next_piece(body).await? {
+        text.extend_from_slice(&piece);
+        if text.len() > MAX_ANSWER_BYTES {
+            return Err(Failure::Foreign);
+        }
+    }
+    Ok(text)
 }
 
 /// The body of a refusal or description, cut where it becomes absurd.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt, StreamExt};
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
@@ -21,7 +20,7 @@ use super::{End, Ended, Job, MOST_NAMED, State};
 use crate::console::words::Words;
 use crate::findings::output::Output;
 use crate::findings::within::Within;
-use crate::findings::{Earlier, Finding, Refusal, added, headings};
+use crate::findings::{Earlier, Finding, Refusal, added, headings, short};
 use crate::http::observe::next_permit;
 use crate::http::problem::Problem;
 use crate::http::routes::records::{count_failure, count_registration};
@@ -229,14 +228,6 @@ impl Pump {
     }
 }
 
-/// So much of a hash that no two ids have the same.
-fn short(id: &RecordId) -> [u8; 16] {
-    let hash: [u8; 32] = Sha256::digest(id.as_str()).into();
-    let mut short = [0; 16];
-    short.copy_from_slice(&hash[..16]);
-    short
-}
-
 fn ready(done: Done) -> BoxFuture<'static, Done> {
     std::future::ready(done).boxed()
 }
@@ -327,6 +318,7 @@ impl Finisher {
                         Some(within) => within.place(row.number, &record, *subject)?,
                         None => None,
                     };
+                    let earlier = earlier.map(|(number, found)| (Earlier::Row(number), found));
                     Ok(Finding::checked(*found, earlier, too_short))
                 }
                 Outcomes::Registered(registration) => Ok(registered(*registration, row.number, &mut numbers)),

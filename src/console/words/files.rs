@@ -353,7 +353,9 @@ fn refusal_en(refusal: &Refusal) -> String {
             "The number cannot be used: 1 to 256 bytes, no control characters, no underscore at its beginning.".into()
         }
         Refusal::Invalid(code) if code == "no_id" => "It has no number. Add one, or have numbers made.".into(),
-        Refusal::Invalid(code) if code == "repeated_id" => "An earlier row has the same number. Mend the number.".into(),
+        Refusal::Invalid(code) if code == "repeated_id" => {
+            "An earlier row has the same number. Mend the number.".into()
+        }
         Refusal::Invalid(code) => format!("It cannot be taken ({code})."),
         Refusal::SameId(number) => {
             format!("Row {number} of this file has the same number; not registered. Mend the number.")
