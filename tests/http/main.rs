@@ -10,6 +10,7 @@ mod bad_input;
 mod bulk;
 mod changes;
 mod collections;
+mod compressed;
 mod lifecycle;
 mod limits;
 mod lookup;

@@ -20,7 +20,7 @@ use crate::cli::dedup::{SummaryFormat, records};
 use crate::cli::import::ColumnArgs;
 use crate::cli::import::deliver::{Delivery, STOPPED};
 use crate::cli::import::input::{Input, Source};
-use crate::cli::import::target::{Target, To};
+use crate::cli::import::target::{How, Target, To};
 use crate::cli::output::{Output, Outputs};
 use crate::cli::spool::{Spool, form_of};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
@@ -237,7 +237,8 @@ impl Job<'_> {
             let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
             return self.read(input, &settings, None, (stop, report)).await;
         }
-        let target = Target::open(to, self.key.as_deref(), args.ca.as_deref(), AT_ONCE, self.config)?;
+        let how = How { key: self.key.as_deref(), ca: args.ca.as_deref(), at_once: AT_ONCE, coding: None };
+        let target = Target::open(to, &how, self.config)?;
         let scope = if args.register { "write" } else { "read" };
         let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop, scope, heard: false };
         let ended = async {

@@ -24,12 +24,13 @@ pub use self::ids::MakeIds;
 use self::input::{Input, Source};
 use self::report::{Rejects, Report};
 use self::tables::{Choice, MOST_CHOSEN};
-use self::target::{Target, To};
+use self::target::{How, Target, To};
 use crate::cli::dedup::SummaryFormat;
 use crate::cli::output::Outputs;
 use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::config::{self, Config};
+use crate::http::coding::Coding;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_sources::tables::{AsText, Encoding};
@@ -87,6 +88,9 @@ pub struct Args {
     /// File of certificates (PEM) to trust instead of the system's, for a service with https
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Compress what is sent to a service: worth it over a slow line, not on one machine or a fast network
+    #[arg(long, value_enum, value_name = "HOW")]
+    compress: Option<Coding>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -113,7 +117,7 @@ pub struct Args {
     nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "dry_run", "map"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "compress", "dry_run", "map"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -210,7 +214,8 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
             let input = input.planned(Some(settings.clone()), &stop, |text| report.say(text)).await?;
             return dry_run::run(input, &settings, &stop, &mut report).await;
         }
-        let target = Target::open(&to, key.as_deref(), args.ca.as_deref(), 1, &config)?;
+        let how = How { key: key.as_deref(), ca: args.ca.as_deref(), at_once: 1, coding: args.compress };
+        let target = Target::open(&to, &how, &config)?;
         let (collection, to) = (&args.collection, args.to.as_str());
         let mut delivery = Delivery { target, collection, to, stop: &stop, scope: "write", heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;

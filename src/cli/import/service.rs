@@ -13,8 +13,9 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, ClientBuilder, Url};
 use rustls::CertificateError;
 
-use super::target::{Failure, SILENCE, silent};
+use super::target::{Failure, How, SILENCE, silent};
 use super::usage;
+use crate::http::coding::Coding;
 use crate::http::local::LocalBody;
 
 /// Time to connect, with the handshake of TLS.
@@ -25,17 +26,15 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(in crate::cli) struct Service {
     base: String,
     client: Client,
+    /// How lines are compressed on their way.
+    pub(in crate::cli) coding: Option<Coding>,
 }
 
 impl Service {
-    /// Makes ready to send, but does not connect yet. Over https, the certificates in the file `ca` are trusted and no
+    /// Makes ready to send, but does not connect yet. Over https, the certificates in its file are trusted and no
     /// others; without it, those of the system.
-    pub(in crate::cli) fn open(
-        url: &Url,
-        key: Option<&str>,
-        ca: Option<&Path>,
-        at_once: usize,
-    ) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn open(url: &Url, how: &How<'_>) -> anyhow::Result<Self> {
+        let How { key, ca, at_once, coding } = *how;
         let builder = Client::builder()
             .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
             .default_headers(authorization(key)?)
@@ -47,7 +46,7 @@ impl Service {
             let reason = cause(&error);
             anyhow::anyhow!("no certificates to trust: {reason}; give those of the service's authority by --ca FILE")
         })?;
-        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client })
+        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client, coding })
     }
 
     /// The URL without a slash at its end.

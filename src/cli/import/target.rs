@@ -15,6 +15,8 @@ use serde::Deserialize;
 use super::service::{Service, cause};
 use super::usage;
 use crate::config::{Auth, Config};
+use crate::http::coding::Coding;
+use crate::http::coding::shrink::compress;
 use crate::http::local::{Local, LocalBody};
 use crate::http::state::App;
 use crate::observe;
@@ -157,6 +159,18 @@ pub(in crate::cli) enum Failure {
     Foreign,
 }
 
+/// How a service is spoken to.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct How<'a> {
+    pub(in crate::cli) key: Option<&'a str>,
+    /// A file of certificates to trust.
+    pub(in crate::cli) ca: Option<&'a Path>,
+    /// How many requests are sent at the same time.
+    pub(in crate::cli) at_once: usize,
+    /// How lines are compressed on their way.
+    pub(in crate::cli) coding: Option<Coding>,
+}
+
 /// Something that takes lines.
 pub(in crate::cli) enum Target {
     Service(Service),
@@ -164,18 +178,12 @@ pub(in crate::cli) enum Target {
 }
 
 impl Target {
-    /// Makes ready to send; opens a directory, but does not connect yet. `ca` is a file of certificates to trust, `at_once` how many
-    /// requests are sent at the same time.
-    pub(in crate::cli) fn open(
-        to: &To,
-        key: Option<&str>,
-        ca: Option<&Path>,
-        at_once: usize,
-        config: &Config,
-    ) -> anyhow::Result<Self> {
+    /// Makes ready to send; opens a directory, but does not connect yet.
+    pub(in crate::cli) fn open(to: &To, how: &How<'_>, config: &Config) -> anyhow::Result<Self> {
         match to {
-            To::Service(url) => Service::open(url, key, ca, at_once).map(Self::Service),
-            To::Directory(_) if ca.is_some() => Err(usage("--ca is for a service with https")),
+            To::Service(url) => Service::open(url, how).map(Self::Service),
+            To::Directory(_) if how.ca.is_some() => Err(usage("--ca is for a service with https")),
+            To::Directory(_) if how.coding.is_some() => Err(usage("--compress is for a service")),
             To::Directory(dir) => Ok(Self::Directory(open_directory(dir, config)?)),
         }
     }
@@ -187,9 +195,16 @@ impl Target {
         lines: Bytes,
         each: impl FnMut(Answer) + Send,
     ) -> Result<(), Failure> {
-        let request = Request::post(format!("{}/{collection}/records/_bulk", self.collections()))
-            .header("content-type", "application/x-ndjson")
-            .body(lines);
+        let mut request = Request::post(format!("{}/{collection}/records/_bulk", self.collections()))
+            .header("content-type", "application/x-ndjson");
+        let lines = match self.coding() {
+            None => lines,
+            Some(coding) => {
+                request = request.header("content-encoding", coding.name());
+                compress(&lines, coding).map_err(|error| Failure::Broken(error.to_string()))?.into()
+            }
+        };
+        let request = request.body(lines);
         let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
         read_answers(self.answer(request).await?, each).await
     }
@@ -254,6 +269,14 @@ impl Target {
                 let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
                 Err(Failure::Refused { status, refusal, retry_after: None })
             }
+        }
+    }
+
+    /// How lines are compressed on their way.
+    fn coding(&self) -> Option<Coding> {
+        match self {
+            Self::Service(service) => service.coding,
+            Self::Directory(_) => None,
         }
     }
 
