@@ -9,6 +9,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod console;
+pub mod findings;
 pub mod follow;
 pub mod http;
 mod notify;

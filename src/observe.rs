@@ -94,6 +94,7 @@ fn describe() {
     describe_gauge!("doppel_http_requests_in_flight", "requests being worked on");
     describe_gauge!("doppel_http_requests_waiting", "requests waiting for their turn");
     describe_counter!("doppel_http_requests_rejected_total", "requests and connections refused for a limit, by reason");
+    describe_counter!("doppel_http_compressed_bodies_total", "request bodies that came compressed, by encoding");
     describe_counter!("doppel_verdicts_total", "verdicts given to registrations, by kind");
     describe_counter!("doppel_verdicts_truncated_total", "verdicts for which a limit cut the search short");
     describe_counter!(
@@ -164,6 +165,7 @@ fn begin_at_zero() {
             "reason",
             &["overloaded", "too_many_connections", "too_many_streams", "slow_body"],
         ),
+        ("doppel_http_compressed_bodies_total", "encoding", &["gzip", "zstd"]),
         ("doppel_verdicts_total", "verdict", &["original", "exact_duplicate", "near_duplicate", "too_short"]),
         ("doppel_registrations_total", "outcome", &["created", "replaced", "updated", "unchanged", "skipped"]),
         (

@@ -19,6 +19,8 @@ use super::{key, usage};
 
 /// Time to connect, with the handshake of TLS.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Connections that are kept for the next request: as many as any command has requests under way at once.
+const MOST_IDLE: usize = 8;
 /// How long a service may take to answer one request of [`Service`].
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -105,7 +107,7 @@ pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identific
         .user_agent(concat!("doppel/", env!("CARGO_PKG_VERSION")))
         .default_headers(authorization(key)?)
         .connect_timeout(CONNECT)
-        .pool_max_idle_per_host(1)
+        .pool_max_idle_per_host(MOST_IDLE)
         .redirect(Policy::none())
         .no_proxy();
     let builder = identified(trusting(builder, url, trust, who)?, trust)?;

@@ -1,10 +1,11 @@
 //! The command line: one file per command, each with its `Args` and a `run` that returns how it ended.
 //!
 //! Exit codes, the same for every command: 0 done, 1 failed, 2 wrong usage, 3 partly done (some input was rejected), 130
-//! stopped by a signal before it was done (`serve` and `import` end in order then: 0 and 1). Answers go to standard output,
+//! stopped by a signal before it was done (`serve`, `import` and `check` end in order then: 0, 1 and 1). Answers go to standard output,
 //! everything else to standard error; files through [`output`].
 
 pub mod bench;
+pub mod check;
 pub mod client;
 mod columns;
 pub mod completions;
@@ -16,6 +17,7 @@ pub mod experiment;
 pub mod healthcheck;
 pub mod import;
 pub mod keys;
+mod log;
 pub mod man;
 pub mod migrate;
 pub mod openapi;
@@ -27,6 +29,7 @@ mod scratch;
 pub mod serve;
 pub mod snapshot;
 pub mod source;
+mod spool;
 pub mod store;
 mod table;
 pub mod transfer;
@@ -64,6 +67,8 @@ enum Command {
     Import(import::Args),
     /// Look at a database before it is read
     Source(source::Args),
+    /// Check the rows of files against a collection, and write them with what was found for each
+    Check(check::Args),
     /// Find all pairs and groups of duplicates in files, without a service
     Dedup(dedup::Args),
     /// Write a collection to a file, to be imported into another store
@@ -104,6 +109,7 @@ impl Cli {
             Command::Serve(args) => serve::run(args),
             Command::Import(args) => import::run(args),
             Command::Source(args) => source::run(args),
+            Command::Check(args) => check::run(args),
             Command::Dedup(args) => dedup::run(args),
             Command::Export(args) => transfer::run(args),
             Command::Snapshot(args) => snapshot::run(args),

@@ -1,5 +1,6 @@
 //! Reads request bodies within a size and a time, both small and both the client's fault when exceeded.
 
+use std::error::Error;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,6 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::http::coding::expand::Trouble;
 use crate::http::problem::Problem;
 
 /// How many times the limit is read and thrown away before the connection is given up: a client that is still sending when
@@ -22,7 +24,7 @@ pub fn most_discarded(max: usize) -> usize {
 /// Reads the whole body, at most `max` bytes, within `time` from now.
 ///
 /// # Errors
-/// 413 over the limit, 408 when the client is too slow, 400 when the body breaks off.
+/// 413 over the limit, 408 when the client is too slow, 400 when the body breaks off or cannot be expanded.
 pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes, Problem> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > max as u64) {
@@ -32,7 +34,7 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
     match tokio::time::timeout(time, Limited::new(request.into_body(), max).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(max)),
-        Ok(Err(_)) => Err(broken_off()),
+        Ok(Err(error)) => Err(broken(&*error)),
         Err(_) => {
             let detail = format!("the body did not arrive within {} ms", time.as_millis());
             Err(Problem::at(StatusCode::REQUEST_TIMEOUT, "body_timeout", "", detail))
@@ -43,10 +45,10 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
 /// The next piece of a body, `None` at its end.
 ///
 /// # Errors
-/// 400 when the body breaks off.
+/// 400 when the body breaks off or cannot be expanded, 413 where it expands without measure.
 pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| broken_off())?;
+        let frame = frame.map_err(|error| broken(&error))?;
         match frame.into_data() {
             Ok(data) if !data.is_empty() => return Ok(Some(data)),
             _ => (),
@@ -55,8 +57,18 @@ pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
     Ok(None)
 }
 
-fn broken_off() -> Problem {
-    Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the body broke off before its end")
+/// What is told of a body that cannot be read on.
+fn broken(error: &(dyn Error + 'static)) -> Problem {
+    match Trouble::in_error(error) {
+        None => Problem::at(StatusCode::BAD_REQUEST, "malformed_body", "", "the body broke off before its end"),
+        Some(trouble @ Trouble::Malformed(_)) => {
+            Problem::at(StatusCode::BAD_REQUEST, "malformed_encoding", "", trouble.to_string())
+        }
+        Some(trouble @ Trouble::Expands) => {
+            let detail = format!("{trouble}; send it uncompressed");
+            Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail)
+        }
+    }
 }
 
 fn too_large(max: usize) -> Problem {

@@ -34,6 +34,11 @@ impl Local {
         answer.unwrap_or_else(|never| match never {})
     }
 
+    /// What answers.
+    pub fn engine(&self) -> &doppel_engine::Engine {
+        &self.app.engine
+    }
+
     /// Waits for writes under way and closes the store. Nothing may be called afterwards.
     ///
     /// # Errors

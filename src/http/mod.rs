@@ -7,6 +7,7 @@ pub mod audit;
 pub mod auth;
 pub mod baseline;
 pub mod body;
+pub mod coding;
 pub mod connection;
 pub mod cursor;
 pub mod evicting;

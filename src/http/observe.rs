@@ -19,6 +19,7 @@ use futures_util::{FutureExt, poll};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use crate::console;
+use crate::http::coding::{expand, shrink};
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
 use crate::http::{audit, body, linger, origin};
@@ -259,10 +260,12 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
         let detail = "as many connections are open as may be (limits.max_connections); send it again in a moment";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail));
     }
+    let coding = shrink::accepted(request.headers());
     if kind == Kind::Other {
         let _counted = InFlight::count();
-        return Ok(next.run(request).await);
+        return shrink::shrunk(next.run(request).await, coding).await;
     }
+    let request = expand::expanded(request)?;
     if kind == Kind::Call {
         check_accept(request.headers())?;
     }
@@ -273,7 +276,14 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
     let in_time = tokio::time::timeout(deadline, async {
         let permit = permit(app).await?;
         let _counted = InFlight::count();
-        Ok(PERMIT.scope(Cell::new(Some(permit)), next.run(request)).await)
+        let answer = async {
+            let response = next.run(request).await;
+            match kind {
+                Kind::Call => shrink::shrunk(response, coding).await,
+                _ => Ok(response),
+            }
+        };
+        PERMIT.scope(Cell::new(Some(permit)), answer).await
     });
     in_time.await.unwrap_or_else(|_| {
         let detail = format!(

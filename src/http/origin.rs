@@ -78,7 +78,8 @@ impl Origins {
     /// `None` where none was named.
     pub fn cors(&self) -> Option<CorsLayer> {
         let also: Vec<HeaderValue> = self.also.iter().filter_map(|origin| origin.parse().ok()).collect();
-        let asked = [header::AUTHORIZATION, header::CONTENT_TYPE, IDEMPOTENCY_KEY, REQUEST_ID];
+        let asked =
+            [header::AUTHORIZATION, header::CONTENT_TYPE, header::CONTENT_ENCODING, IDEMPOTENCY_KEY, REQUEST_ID];
         let told = [header::LOCATION, header::RETRY_AFTER, REQUEST_ID];
         let layer = CorsLayer::new()
             .allow_methods([Method::GET, Method::PUT, Method::POST, Method::DELETE])

@@ -528,3 +528,23 @@ fn the_help_shows_examples() {
         assert!(said.contains(part), "{part}");
     }
 }
+
+#[test]
+fn what_is_sent_compressed_is_stored_as_what_is_sent_plain() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestServer::start_in(folder.path().join("data"));
+    let file = write(folder.path(), "a.jsonl", jsonl(300));
+    let counts = ["300 new", "300 unchanged", "300 unchanged"];
+    for (how, counted) in [&[][..], &["--compress", "zstd"], &["--compress", "gzip"]].iter().zip(counts) {
+        let output = import(&[&["--to", server.url(), &file], *how].concat());
+        says(&output, 0, &[counted]);
+    }
+    let metrics = server.send("GET", "/metrics", &Value::Null).text;
+    for coding in ["gzip", "zstd"] {
+        let counted = format!("doppel_http_compressed_bodies_total{{encoding=\"{coding}\"}} 1\n");
+        assert!(metrics.contains(&counted), "{metrics}");
+    }
+    let directory = folder.path().join("other");
+    let to = directory.to_str().unwrap();
+    says(&import(&["--to", to, "--compress", "zstd", &file]), 2, &["--compress is for a service"]);
+}

@@ -10,6 +10,7 @@ mod mongod;
 mod support;
 
 mod bench;
+mod checked_files;
 mod completions;
 mod config;
 mod dedup;

@@ -276,6 +276,31 @@ fn the_line_of_a_refused_request_names_the_key_and_the_trace() {
 }
 
 #[test]
+fn a_browser_that_asks_first_is_told_what_a_page_of_a_named_origin_may_send_and_nothing_by_default() {
+    let preflight = |server: &TestServer, origin: &str| {
+        let request = format!(
+            "OPTIONS /v1/collections/desk/records HTTP/1.1\r\nhost: localhost\r\norigin: {origin}\r\n\
+             access-control-request-method: POST\r\naccess-control-request-headers: content-type,idempotency-key\r\n\
+             connection: close\r\n\r\n"
+        );
+        server.exchange(request.as_bytes()).to_ascii_lowercase()
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let named = [("DOPPEL_SERVER__ORIGINS", "[\"https://desk.example\"]")];
+    let server = TestServer::start_with(folder.path().join("named"), &[], &named);
+    let told = preflight(&server, "https://desk.example");
+    assert!(told.contains("access-control-allow-origin: https://desk.example\r\n"), "{told}");
+    for header in ["authorization", "content-type", "content-encoding", "idempotency-key", "x-request-id"] {
+        let allowed = told.lines().find(|line| line.starts_with("access-control-allow-headers:"));
+        assert!(allowed.is_some_and(|allowed| allowed.contains(header)), "{header}: {told}");
+    }
+    assert!(!told.contains("allow-credentials"), "{told}");
+    assert!(!preflight(&server, "https://other.example").contains("access-control-allow-origin"));
+    let server = TestServer::start_in(folder.path().join("default"));
+    assert!(!preflight(&server, "https://desk.example").contains("access-control"));
+}
+
+#[test]
 fn what_an_administrator_does_is_logged_with_the_key_the_outcome_and_the_trace_and_no_petitioner() {
     let guarded = Guarded::start(&[("DOPPEL_LOG__LEVEL", "warn,audit=info")]);
     let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，请尽快修理", "user": "张某某" });

@@ -10,6 +10,7 @@ mod bad_input;
 mod bulk;
 mod changes;
 mod collections;
+mod compressed;
 mod keys;
 mod keys_reach;
 mod lifecycle;

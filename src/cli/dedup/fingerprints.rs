@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::components::Components;
-use super::log::Log;
 use super::report::Summary;
 use super::spill::Spill;
 use super::{Args, Files, GroupLine, Lines};
 use crate::cli::import::report::{Refused, Rejects};
+use crate::cli::log::Log;
 use crate::cli::progress::Progress;
 use doppel_core::index::groups::{CHAINED_DENSITY, CHAINED_SIZE, Group, GroupSet};
 use doppel_core::index::join::{Distinct, NearPair, Sink, join};

@@ -6,7 +6,7 @@
 
 mod components;
 mod fingerprints;
-mod log;
+mod given_back;
 pub(in crate::cli) mod records;
 mod report;
 mod spill;
@@ -23,8 +23,11 @@ use self::report::Summary;
 use crate::cli::import::ColumnArgs;
 use crate::cli::import::report::Rejects;
 use crate::cli::output::{Output, Outputs};
+use crate::cli::spool::{Table, form_of};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::config;
+use crate::console::words::Language;
+use crate::findings::output::Form;
 use doppel_core::collection::Preset;
 use doppel_core::index::join::MAX_RADIUS;
 use doppel_sources::{Format, NULLS};
@@ -49,6 +52,8 @@ Output, JSON lines:
                bridges are pairs without which the group falls in two; cut are pairs that would join it to another group, each
                the only link between two crowds of 10 or more together; chained groups (10 or more, less than a third of the
                possible pairs) are probably several matters linked by records that touch on two
+  --out        the input as a table, its columns, order and refused rows kept, and behind them four columns: verdict, what the row
+               repeats (\"本文件第 3 行\", of several files with the name of the file), similarity, reason; see doppel check --help
   --survivors  the rows that stay when of each set of duplicates one is kept, byte for byte as they came (of CSV: as JSON)
 
 Memory: --memory bounds texts, pairs and groups; what does not fit goes to --dir. Beside it stay some 250 bytes a record (the
@@ -56,6 +61,7 @@ indexes), or 16 bytes a fingerprint. The memory changes how long it takes, not w
 
 Examples:
   doppel dedup --pairs pairs.jsonl --groups groups.jsonl letters.jsonl
+  doppel dedup --out checked.xlsx --make-ids 登记表.xlsx
   doppel dedup --preset paper --groups hot.jsonl 2023.csv 2024.csv
   doppel dedup --survivors clean.jsonl --keep newest letters.jsonl           (exact duplicates leave, the newest stays)
   doppel dedup --survivors clean.jsonl --drop near letters.jsonl             (look at --groups before you trust this one)
@@ -91,6 +97,12 @@ pub struct Args {
     /// Write the rows that stay to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
     survivors: Option<PathBuf>,
+    /// Write the input to FILE, by its name as CSV or XLSX, with four columns behind its own that say what each row repeats
+    #[arg(long, value_name = "FILE", conflicts_with = "fingerprints")]
+    out: Option<PathBuf>,
+    /// Language of these columns
+    #[arg(long, value_enum, default_value_t = Language::Chinese, requires = "out")]
+    language: Language,
     /// Which of a set of duplicates stays. Equal times: the later row; a missing time is oldest
     #[arg(long, value_enum, default_value_t = Keep::First, requires = "survivors")]
     keep: Keep,
@@ -256,6 +268,9 @@ struct Files {
     pairs: Lines,
     groups: Lines,
     survivors: Lines,
+    table: Option<(Form, Output)>,
+    /// The table, when all of its rows are written.
+    written: Option<Table>,
 }
 
 impl Files {
@@ -263,12 +278,15 @@ impl Files {
     fn create(args: &Args, outputs: &Outputs) -> anyhow::Result<Self> {
         let create =
             |path: &Option<PathBuf>| anyhow::Ok(Lines(path.as_deref().map(|path| outputs.create(path)).transpose()?));
-        Ok(Self { pairs: create(&args.pairs)?, groups: create(&args.groups)?, survivors: create(&args.survivors)? })
+        let table = args.out.as_deref().map(|path| anyhow::Ok((form_of(path)?, outputs.create(path)?))).transpose()?;
+        let (pairs, groups) = (create(&args.pairs)?, create(&args.groups)?);
+        Ok(Self { pairs, groups, survivors: create(&args.survivors)?, table, written: None })
     }
 
     /// All are complete.
     fn finish(self) -> anyhow::Result<()> {
-        [self.pairs, self.groups, self.survivors].into_iter().try_for_each(Lines::finish)
+        [self.pairs, self.groups, self.survivors].into_iter().try_for_each(Lines::finish)?;
+        self.written.map_or(Ok(()), Table::finish)
     }
 }
 

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::components::Components;
+use super::given_back::GivenBack;
 use super::report::Summary;
 use super::spill::Spill;
 use super::stock::{Kept, Stock};
@@ -54,20 +55,20 @@ pub(super) fn run(
     input.plan(Some(&settings), |text| progress.say(text))?;
     let mut summary = Summary { unit: "records", ..Summary::default() };
 
+    let mut back = args.out.as_ref().map(|_| GivenBack::new(&input, args, dir));
+
     progress.phase("reading", input.total_bytes());
     let mut replay = Replay::new(settings.clone(), None, for_sketches)?;
     let mut stock = Stock::new(dir, for_rows);
     let mut columns = Columns::default();
-    let seen = (&mut *rejects, &mut summary.warned, &mut columns);
+    let seen = Seen { rejects, warned: &mut summary.warned, columns: &mut columns, back: back.as_mut() };
     let words = read_all(input, &replay, &mut stock, seen, &progress)?;
     let uses = columns.uses(&settings.fields);
     uses.warning(&columns.take_new()).iter().for_each(|warning| progress.say(warning));
     summary.columns = Some(uses);
     let text = count_text(&replay, &stock)?;
-    if words.is_some() || text.is_some() {
-        let words = words.unwrap_or_default();
-        let statistics = text.map_or_else(|| words.clone(), |text| words.clone().with_text(&text));
-        replay = Replay::new(settings, Some(Arc::new(statistics)), for_sketches)?;
+    if let Some(statistics) = statistics(words, text) {
+        replay = Replay::new(settings, Some(statistics), for_sketches)?;
     }
     for (scheme, reason) in replay.inactive_channels() {
         progress.say(&format!("the channel {scheme} does not run: {reason}"));
@@ -76,12 +77,16 @@ pub(super) fn run(
     summary.seconds.push(("reading", progress.phase("comparing", Some(summary.records))));
 
     let mut outcome = Outcome::new(&stock, Spill::new(dir, for_pairs));
-    outcome.compare_all(&replay, &mut stock, &mut files.pairs, &progress)?;
+    outcome.compare_all(&replay, &mut stock, (&mut files.pairs, back.as_mut()), &progress)?;
     drop(replay);
     summary.seconds.push(("comparing", progress.phase("grouping", None)));
 
     outcome.write(args, &stock, for_groups, files, &mut summary)?;
-    summary.seconds.push(("grouping", progress.finish()));
+    summary.seconds.push(("grouping", progress.phase("writing", Some(summary.records))));
+    if let (Some(back), Some((form, out))) = (back, files.table.take()) {
+        files.written = Some(back.write(out, &form, dir, &progress)?);
+    }
+    progress.finish();
     Ok(summary)
 }
 
@@ -99,7 +104,17 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         choice: args.columns.choice()?,
         nulls: args.nulls.clone(),
         keep_text: args.rejects_with_text,
+        needs_ids: true,
+        keep_rows: args.out.is_some(),
     })
+}
+
+/// What is noted of lines while they are read.
+struct Seen<'a> {
+    rejects: &'a mut Rejects,
+    warned: &'a mut Warned,
+    columns: &'a mut Columns,
+    back: Option<&'a mut GivenBack>,
 }
 
 /// Reads all lines into `stock`, noting those that are refused or warned of; the statistics of their words, if the profile wants them.
@@ -107,7 +122,7 @@ fn read_all(
     input: Input,
     replay: &Replay,
     stock: &mut Stock,
-    (rejects, warned, columns): (&mut Rejects, &mut Warned, &mut Columns),
+    Seen { rejects, warned, columns, mut back }: Seen<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Option<Statistics>> {
     let names: Vec<String> = input.files.iter().map(|source| source.name.clone()).collect();
@@ -121,6 +136,9 @@ fn read_all(
                 Ok(checked) => keep(stock, checked)?,
                 Err(refusal) => Err(refusal),
             };
+            if let Some(back) = &mut back {
+                back.keep(line, kept.as_ref().err().map(|refusal| refusal.code))?;
+            }
             match kept {
                 Ok(document) => {
                     let warnings = document.warnings.iter().map(Warning::from);
@@ -143,10 +161,27 @@ fn read_all(
 
 /// How common pieces of text are among the records, where something goes by that.
 fn count_text(replay: &Replay, stock: &Stock) -> anyhow::Result<Option<Vec<u8>>> {
-    let sampled = stock.len().min(SAMPLE_RECORDS);
-    let positions = (0..sampled).map(|number| (number as u64 * stock.len() as u64 / sampled as u64) as u32);
-    let rows: Vec<Arc<str>> = positions.map(|at| Ok(stock.row(at)?.into())).collect::<anyhow::Result<_>>()?;
+    let rows: Vec<Arc<str>> =
+        sample(stock.len()).map(|at| Ok(stock.row(at as u32)?.into())).collect::<anyhow::Result<_>>()?;
     Ok(replay.count_text(&rows, stock.len() as u64))
+}
+
+/// Which of so many records are counted, for how common text is.
+pub(in crate::cli) fn sample(count: usize) -> impl Iterator<Item = usize> {
+    let sampled = count.min(SAMPLE_RECORDS);
+    (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
+}
+
+/// What was counted of a batch, where something was.
+pub(in crate::cli) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>>) -> Option<Arc<Statistics>> {
+    if words.is_none() && text.is_none() {
+        return None;
+    }
+    let words = words.unwrap_or_default();
+    Some(Arc::new(match text {
+        Some(text) => words.with_text(&text),
+        None => words,
+    }))
 }
 
 /// Keeps a record, unless its id is taken; gives back its document.
@@ -181,6 +216,18 @@ pub(in crate::cli) struct Refusal {
 
 /// Whether a line can be compared under the settings of `replay`.
 pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, Refusal> {
+    let (row, document) = readable(replay, line)?;
+    let id = row.id().cloned().ok_or_else(|| Refusal {
+        code: "no_id",
+        pointer: "/id".into(),
+        detail: "the row has no id".into(),
+        text: Some(row.json().to_string()),
+    })?;
+    Ok(Checked { row, id, document })
+}
+
+/// The row of a line, and what it says under the settings of `replay`.
+pub(in crate::cli) fn readable(replay: &Replay, line: &Line) -> Result<(Row, Document), Refusal> {
     let json = line.content.as_ref().map_err(|why| {
         let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());
         Refusal { code: why.code, pointer, detail, text }
@@ -192,7 +239,6 @@ pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, Ref
         text: Some(json.to_string()),
     };
     let row = Row::parse(json.as_bytes()).map_err(|error| refusal("malformed_line", "", error.to_string()))?;
-    let id = row.id().cloned().ok_or_else(|| refusal("no_id", "/id", "the row has no id".into()))?;
     let document = replay.read(&row).map_err(|error| match &error {
         Error::Invalid(violations) if !violations.is_empty() => {
             let first = &violations[0];
@@ -200,7 +246,7 @@ pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, Ref
         }
         other => refusal("refused", "", other.to_string()),
     })?;
-    Ok(Checked { row, id, document })
+    Ok((row, document))
 }
 
 /// What comparing found.
@@ -224,7 +270,7 @@ impl Outcome {
         &mut self,
         replay: &Replay,
         stock: &mut Stock,
-        out: &mut Lines,
+        (out, mut back): (&mut Lines, Option<&mut GivenBack>),
         progress: &Progress,
     ) -> anyhow::Result<()> {
         let whole = replay.needs_signatures();
@@ -243,12 +289,19 @@ impl Outcome {
             for (position, subject) in positions.clone().zip(signed) {
                 let subject = subject?;
                 stock.sign(subject.signed(), whole)?;
+                if let Some(back) = &mut back {
+                    back.signed(subject.signed().too_short);
+                }
                 placed.push(replay.place(Seq(u64::from(position) + 1), subject)?);
             }
             let judged: Vec<anyhow::Result<Found>> =
                 placed.into_par_iter().map(|placed| judge(replay, stock, placed)).collect();
             for (position, found) in positions.clone().zip(judged) {
-                self.take(stock, position, found?, out)?;
+                let found = found?;
+                if let Some(back) = &mut back {
+                    back.found(position, &found.matches);
+                }
+                self.take(stock, position, found, out)?;
             }
             progress.at(positions.end.into());
         }

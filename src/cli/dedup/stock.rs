@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::log::Log;
+use crate::cli::log::Log;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::schemes::profile::Signed;

@@ -4,10 +4,13 @@
 //! files. Repeating is safe, since every line has an id: what was stored already is answered `unchanged`, with the verdict
 //! it got. Only after a failure may a line be committed later than lines behind it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::input::Batch;
-use super::target::{Answer, Failure, Refusal, Target};
+use super::target::{Answer, Checked, Failure, Refusal, Target};
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::{CollectionName, Settings};
 
@@ -19,8 +22,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Longest pause that the service may ask for.
 const LONGEST_ASKED: Duration = Duration::from_secs(120);
 
+/// A signal came.
+pub(in crate::cli) const STOPPED: &str = "stopped by a signal";
+
 /// How far a batch came.
-pub(super) enum End {
+pub(in crate::cli) enum End {
     /// Every line is answered.
     Done,
     /// A signal came while waiting.
@@ -29,21 +35,23 @@ pub(super) enum End {
     Failed(String),
 }
 
-pub(super) struct Delivery<'a> {
-    pub(super) target: Target,
-    pub(super) collection: &'a CollectionName,
-    pub(super) to: &'a str,
-    pub(super) stop: &'a Shutdown,
+pub(in crate::cli) struct Delivery<'a> {
+    pub(in crate::cli) target: Target,
+    pub(in crate::cli) collection: &'a CollectionName,
+    pub(in crate::cli) to: &'a str,
+    pub(in crate::cli) stop: &'a Shutdown,
+    /// The scope that its key must have.
+    pub(in crate::cli) scope: &'static str,
     /// Whether anything was answered yet: if not, waiting will hardly help.
-    pub(super) heard: bool,
+    pub(in crate::cli) heard: bool,
 }
 
 /// The answers to the lines of a batch; `None` for lines not sent or not answered.
-pub(super) type Answers = Vec<Option<Answer>>;
+pub(in crate::cli) type Answers = Vec<Option<Answer>>;
 
 impl Delivery<'_> {
     /// Sends what is to be sent of `batch`. `say` is told before each pause.
-    pub(super) async fn deliver(&mut self, batch: &Batch, say: impl Fn(&str)) -> (Answers, End) {
+    pub(in crate::cli) async fn deliver(&mut self, batch: &Batch, say: impl Fn(&str)) -> (Answers, End) {
         let mut answers: Answers = vec![None; batch.lines.len()];
         let mut open: Vec<usize> = (0..answers.len()).filter(|at| batch.lines[*at].content.is_ok()).collect();
         let mut tries = 0;
@@ -76,12 +84,23 @@ impl Delivery<'_> {
     }
 
     /// The settings of the collection, which say what columns are; `None` for whoever may not read them. `say` is told before each pause.
-    pub(super) async fn settings(&self, say: impl Fn(&str)) -> anyhow::Result<Option<Settings>> {
+    pub(in crate::cli) async fn settings(&self, say: impl Fn(&str)) -> anyhow::Result<Option<Settings>> {
+        self.repeat(async || self.target.settings(self.collection).await, say).await
+    }
+
+    /// What a check finds for a row, which stores nothing. `say` is told before each pause.
+    pub(in crate::cli) async fn check(&self, json: &Arc<str>, say: impl Fn(&str)) -> anyhow::Result<Checked> {
+        let body = Bytes::copy_from_slice(json.as_bytes());
+        self.repeat(async || self.target.check(self.collection, body.clone()).await, say).await
+    }
+
+    /// Asks until there is an answer, or repeating does not help.
+    async fn repeat<T>(&self, ask: impl AsyncFn() -> Result<T, Failure>, say: impl Fn(&str)) -> anyhow::Result<T> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let failure = match self.target.settings(self.collection).await {
-                Ok(settings) => return Ok(settings),
+            let failure = match ask().await {
+                Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
             let reason = match self.judge(failure) {
@@ -93,7 +112,7 @@ impl Delivery<'_> {
             say(&format!("{}; trying again in {:.1} s", reason.reason, pause.as_secs_f64()));
             tokio::select! {
                 biased;
-                () = self.stop.reached(Phase::Grace) => anyhow::bail!("stopped by a signal"),
+                () = self.stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
                 () = tokio::time::sleep(pause) => (),
             }
         }
@@ -150,12 +169,14 @@ impl Delivery<'_> {
     }
 
     fn refused(&self, status: u16, refusal: &Refusal) -> String {
-        let Self { to, .. } = self;
+        let Self { to, scope, .. } = self;
         let Refusal { code, detail, .. } = refusal;
         match status {
-            401 => format!("{to} wants a key: give one with scope write by --key-file FILE or DOPPEL_KEY ({detail})"),
+            401 => format!("{to} wants a key: give one with scope {scope} by --key-file FILE or DOPPEL_KEY ({detail})"),
             403 => {
-                format!("{to}: the key may not write; doppel config new-key NAME --scopes write makes one ({detail})")
+                format!(
+                    "{to}: the key may not {scope}; doppel config new-key NAME --scopes {scope} makes one ({detail})"
+                )
             }
             _ if code.is_empty() => format!("{to} answers with status {status}; is this the address of doppel?"),
             _ => format!("{to} refuses with status {status}, {code}: {detail}"),

@@ -8,20 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::database::Reader;
+use super::deliver::STOPPED;
 use super::ids::{ContentIds, MakeIds, insert_id};
 use super::tables::{self, open_table};
 use crate::cli::columns::Columns;
 use crate::cli::usage;
+use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::Settings;
 use doppel_core::record::{RecordId, Row};
 use doppel_sources as sources;
 use doppel_sources::tables::mapping::Mapping;
 use doppel_sources::tables::plan::Choice;
-use doppel_sources::tables::{AsText, Stream, TableError, Wanted};
-use doppel_sources::{Counted, Format, Item, Items, Unreadable};
+use doppel_sources::tables::{AsText, Kind, Stream, TableError, TableRow, Wanted};
+use doppel_sources::{Counted, Format, Item, Unreadable};
 
 /// Most lines of a batch: some hundred milliseconds of work, after which a signal to stop is heard.
 const BATCH_LINES: usize = 2000;
@@ -46,6 +49,10 @@ pub(in crate::cli) struct Input {
     pub(in crate::cli) nulls: Vec<String>,
     /// Whether the text of refused lines is wanted.
     pub(in crate::cli) keep_text: bool,
+    /// Whether a row without an id is refused where none are made.
+    pub(in crate::cli) needs_ids: bool,
+    /// Whether lines are wanted as they came, for a table that is given back.
+    pub(in crate::cli) keep_rows: bool,
 }
 
 /// One file.
@@ -63,6 +70,19 @@ pub(in crate::cli) struct Source {
     begun: Option<Stream>,
     /// What reads it, where it is no file.
     database: Option<Reader>,
+    /// What stands at the top of a table.
+    pub(in crate::cli) head: Option<Head>,
+}
+
+/// What stands at the top of a table.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Head {
+    /// The names of its columns; those without one are empty.
+    pub(in crate::cli) names: Vec<String>,
+    /// The rows down to the one that names the columns.
+    pub(in crate::cli) rows: Vec<TableRow>,
+    /// The sheet of a workbook.
+    pub(in crate::cli) sheet: Option<String>,
 }
 
 /// A line on its way.
@@ -73,7 +93,25 @@ pub(in crate::cli) struct Line {
     pub(in crate::cli) number: u64,
     /// The JSON to send, or why nothing is sent.
     pub(in crate::cli) content: Result<Arc<str>, Unreadable>,
+    /// What came.
+    pub(in crate::cli) came: Came,
 }
+
+/// A line as it came, where that is [wanted](Input::keep_rows).
+#[derive(Debug)]
+pub(in crate::cli) enum Came {
+    /// A row of a table.
+    Row(TableRow),
+    /// A line of JSON, before it was given an id.
+    Json(Arc<str>),
+    /// Text that cannot be read.
+    Text(String),
+    /// Nothing that is wanted or may be held.
+    Nothing,
+}
+
+/// The items of one file, each with the row of the table that it was made of.
+type Items = Box<dyn Iterator<Item = std::io::Result<(Item, Option<TableRow>)>> + Send>;
 
 /// Lines that are sent together.
 #[derive(Debug, Default)]
@@ -105,16 +143,39 @@ impl Input {
                 continue;
             }
             let table = self.table(source, &Arc::default())?;
-            let plan = tables::plan(&table, &self.choice, settings, self.make_ids.is_some());
+            let makes_ids = self.make_ids.is_some() || !self.needs_ids;
+            let plan = tables::plan(&table, &self.choice, settings, makes_ids);
             let plan = plan.map_err(|detail| usage(format!("{} {detail}", source.name)))?;
             tables::lines(&plan, &table).iter().for_each(|line| say(&format!("{}: {line}", source.name)));
             named |= plan.chosen;
             let mapping = tables::mapping(&plan, &table, &self.nulls, self.max_line_bytes);
+            let head = Head::of(&table);
             let begun = source.bytes.is_none().then_some(table);
             let source = &mut self.files[at];
-            (source.mapping, source.begun) = (Some(mapping), begun);
+            (source.mapping, source.begun, source.head) = (Some(mapping), begun, Some(head));
         }
         tables::check_columns(&self.choice, named).map_err(usage)
+    }
+
+    /// [`Input::plan`] on a thread of its own, so that a signal is heard while standard input says nothing.
+    pub(in crate::cli) async fn planned(
+        mut self,
+        settings: Option<Settings>,
+        stop: &Shutdown,
+        say: impl Fn(&str),
+    ) -> anyhow::Result<Self> {
+        let planning = tokio::task::spawn_blocking(move || {
+            let said = Mutex::new(Vec::new());
+            let planned = self.plan(settings.as_ref(), |text| said.lock().push(text.to_owned()));
+            (self, said.into_inner(), planned)
+        });
+        let (input, said, planned) = tokio::select! {
+            biased;
+            () = stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
+            planned = planning => planned.context("reading what names the columns")?,
+        };
+        said.iter().for_each(|text| say(text));
+        planned.map(|()| input)
     }
 
     /// Whether any of the files is a table.
@@ -196,17 +257,23 @@ impl Input {
 
     fn open(&self, source: &mut Source, count: &Arc<AtomicU64>) -> anyhow::Result<Items> {
         if let Some(reader) = source.database.take() {
-            return Ok(reader.start());
+            return Ok(Box::new(reader.start().map(|item| item.map(|item| (item, None)))));
         }
         if !source.is_table() {
             let input = Counted::new(self.open_file(source)?, count);
             let name = &source.name;
-            return sources::json_lines(input, self.max_line_bytes).with_context(|| format!("cannot read {name}"));
+            let items = sources::json_lines(input, self.max_line_bytes);
+            let items = items.with_context(|| format!("cannot read {name}"))?;
+            return Ok(Box::new(items.map(|item| item.map(|item| (item, None)))));
         }
         let (begun, mapping) = (source.begun.take(), source.mapping.take());
         let mut table = begun.map_or_else(|| self.table(source, count), Ok)?;
         let mapping = mapping.context("a table was read before its columns were known")?;
-        let item = move |row: sources::tables::TableRow| Item { line: row.line, content: mapping.row(&row) };
+        let keep = self.keep_rows;
+        let item = move |row: TableRow| {
+            let item = Item { line: row.line, content: mapping.row(&row) };
+            (item, keep.then_some(row))
+        };
         let next = move || match table.next_row() {
             Ok(row) => row.map(Ok),
             Err(TableError::Io(error)) => Some(Err(error)),
@@ -237,8 +304,9 @@ impl Input {
         let result = files.iter_mut().enumerate().try_for_each(|(file, source)| {
             let skip = if file == 0 { self.skip_lines } else { 0 };
             for item in self.open(source, &count)? {
-                let mut item = item.with_context(|| format!("cannot read {} on", source.name))?;
+                let (mut item, row) = item.with_context(|| format!("cannot read {} on", source.name))?;
                 let number = item.line;
+                let came = self.came(&item, row);
                 item.content = item.content.and_then(|row| self.with_id(row, (&stems[file], number), &mut ids));
                 if number <= skip {
                     continue;
@@ -246,7 +314,7 @@ impl Input {
                 if let Ok(row) = &item.content {
                     columns.note(row.names());
                 }
-                batch.push(self.line(file, item));
+                batch.push(self.line(file, item, came));
                 if batch.is_full() {
                     batch.new_columns = columns.take_new();
                     batch.read_bytes = count.load(Ordering::Relaxed);
@@ -264,11 +332,20 @@ impl Input {
         result
     }
 
-    fn line(&self, file: usize, item: Item) -> Line {
+    fn came(&self, item: &Item, row: Option<TableRow>) -> Came {
+        match (row, &item.content) {
+            _ if !self.keep_rows => Came::Nothing,
+            (Some(row), _) => Came::Row(row),
+            (None, Ok(row)) => Came::Json(row.json().clone()),
+            (None, Err(Unreadable { text, .. })) => text.clone().map_or(Came::Nothing, Came::Text),
+        }
+    }
+
+    fn line(&self, file: usize, item: Item, came: Came) -> Line {
         let Item { line: number, content } = item;
         let content = content.map(|row| row.json().clone());
         let content = content.map_err(|why| Unreadable { text: why.text.filter(|_| self.keep_text), ..why });
-        Line { file, number, content }
+        Line { file, number, content, came }
     }
 
     /// The row with an id: sending it again then does no harm.
@@ -279,6 +356,7 @@ impl Input {
         let id = match self.make_ids {
             Some(MakeIds::Line) => format!("{stem}-{number}"),
             Some(MakeIds::Content) => ids.next(row.json()),
+            None if !self.needs_ids => return Ok(row),
             None => {
                 return Err(Unreadable {
                     code: "no_id",
@@ -320,6 +398,7 @@ impl Source {
             mapping: None,
             begun: None,
             database: None,
+            head: None,
         })
     }
 
@@ -334,6 +413,7 @@ impl Source {
             mapping: None,
             begun: None,
             database: Some(reader),
+            head: None,
         }
     }
 
@@ -350,7 +430,22 @@ impl Source {
     }
 }
 
+impl Head {
+    fn of(table: &Stream) -> Self {
+        let sheet = match &table.kind {
+            Kind::Sheet(_, name) => Some(name.clone()),
+            Kind::Text(_) => None,
+        };
+        Self { names: table.header.clone(), rows: table.top.clone(), sheet }
+    }
+}
+
 impl Batch {
+    /// Of lines that were read before.
+    pub(in crate::cli) fn of(lines: Vec<Line>) -> Self {
+        Self { lines, ..Self::default() }
+    }
+
     fn push(&mut self, line: Line) {
         self.size += line.content.as_ref().map_or(0, |json| json.len());
         self.lines.push(line);

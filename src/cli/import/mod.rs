@@ -4,14 +4,14 @@
 //! again changes nothing.
 
 pub(in crate::cli) mod database;
-mod deliver;
+pub(in crate::cli) mod deliver;
 mod dry_run;
 mod ids;
 pub(in crate::cli) mod input;
 pub(in crate::cli) mod report;
 mod service;
 pub(in crate::cli) mod tables;
-mod target;
+pub(in crate::cli) mod target;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,14 @@ use self::deliver::{Delivery, End};
 pub use self::ids::MakeIds;
 use self::input::{Input, Source};
 use self::report::{Rejects, Report};
-use self::target::{Target, To};
+use self::target::{How, Target, To};
 use crate::cli::client::Trust;
 use crate::cli::dedup::SummaryFormat;
 use crate::cli::output::Outputs;
 use crate::cli::transfer::{Restore, restore};
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::config::{self, Config};
+use crate::http::coding::Coding;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_sources::tables::plan::{Choice, MOST_CHOSEN};
@@ -94,6 +95,9 @@ pub struct Args {
     key_file: Option<PathBuf>,
     #[command(flatten)]
     trust: Trust,
+    /// Compress what is sent to a service: worth it over a slow line, not on one machine or a fast network
+    #[arg(long, value_enum, value_name = "HOW")]
+    compress: Option<Coding>,
     /// How the files are written [default: by extension: .jsonl, .ndjson, .csv, .tsv, .xlsx, .xlsm, .xls, .ods]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -122,7 +126,7 @@ pub struct Args {
     nulls: Vec<String>,
     /// FILE is what doppel export wrote: settings and decisions come along. Then DIR may be "mongodb": the database of the
     /// configuration
-    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "client_certificate", "dry_run", "map", "from"])]
+    #[arg(long, conflicts_with_all = ["format", "rejects", "skip_lines", "make_ids", "nulls", "key_file", "ca", "client_certificate", "compress", "dry_run", "map", "from"])]
     exported: bool,
     /// Files to import, in this order; "-" is standard input
     #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
@@ -236,11 +240,13 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
         });
         if args.dry_run && to.is_new_directory() {
             let settings = Settings::default();
-            input.plan(Some(&settings), |text| report.say(text))?;
+            let input = input.planned(Some(settings.clone()), &stop, |text| report.say(text)).await?;
             return dry_run::run(input, &settings, &stop, &mut report).await;
         }
-        let target = Target::open(&to, key.as_deref(), &args.trust, &config)?;
-        let mut delivery = Delivery { target, collection: &args.collection, to: &args.to, stop: &stop, heard: false };
+        let how = How { key: key.as_deref(), trust: &args.trust, coding: args.compress };
+        let target = Target::open(&to, &how, &config)?;
+        let (collection, to) = (&args.collection, args.to.as_str());
+        let mut delivery = Delivery { target, collection, to, stop: &stop, scope: "write", heard: false };
         let ended = plan_and_deliver(args, input, &mut delivery, &mut report).await;
         let closed = delivery.target.close().await;
         signals.abort();
@@ -254,7 +260,7 @@ fn import(args: &Args) -> anyhow::Result<ExitCode> {
 /// Says what columns become, then does with the rows what is asked for.
 async fn plan_and_deliver(
     args: &Args,
-    mut input: Input,
+    input: Input,
     delivery: &mut Delivery<'_>,
     report: &mut Report,
 ) -> anyhow::Result<End> {
@@ -267,7 +273,7 @@ async fn plan_and_deliver(
             "the key may not read the settings of the collection: columns keep their names, or those that --map gives",
         );
     }
-    input.plan(settings.as_ref(), |text| report.say(text))?;
+    let input = input.planned(settings.clone(), delivery.stop, |text| report.say(text)).await?;
     let fields: Vec<&str> =
         settings.iter().flat_map(|settings| &settings.fields).map(|field| field.name.as_str()).collect();
     report.renamed(input.renamed(&fields));
@@ -303,6 +309,8 @@ fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
         choice: args.columns.choice()?,
         nulls: args.nulls.clone(),
         keep_text: args.rejects_with_text,
+        needs_ids: true,
+        keep_rows: false,
     })
 }
 

@@ -311,10 +311,6 @@ impl Report {
     /// What was done, in lines for standard output; of a dry run what would be.
     pub(super) fn sum(&self, dry: bool) -> String {
         self.progress.finish();
-        let counted = |names: &[&'static str], counts: &BTreeMap<&'static str, u64>| {
-            let said = names.iter().map(|name| format!("{} {name}", counts.get(name).unwrap_or(&0)));
-            said.collect::<Vec<_>>().join(", ")
-        };
         let verdicts = VERDICTS.map(verdict_name);
         let outcomes = OUTCOMES.map(outcome_name);
         let (rejected, into) = (self.rejects.count, self.rejects.listed());
@@ -396,16 +392,23 @@ struct JsonSummary<'a> {
     rejects: Option<&'a Path>,
 }
 
+/// The counts of all these names for people, 0 where there is none.
+pub(in crate::cli) fn counted(names: &[&'static str], counts: &BTreeMap<&'static str, u64>) -> String {
+    let said = names.iter().map(|name| format!("{} {name}", counts.get(name).unwrap_or(&0)));
+    said.collect::<Vec<_>>().join(", ")
+}
+
 /// The counts of all these names, 0 where there is none.
-fn all(names: &[&'static str], counts: &BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, u64> {
+pub(in crate::cli) fn all(names: &[&'static str], counts: &BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, u64> {
     names.iter().map(|name| (*name, counts.get(name).copied().unwrap_or(0))).collect()
 }
 
-const VERDICTS: [VerdictKind; 4] =
+pub(in crate::cli) const VERDICTS: [VerdictKind; 4] =
     [VerdictKind::Original, VerdictKind::ExactDuplicate, VerdictKind::NearDuplicate, VerdictKind::TooShort];
-const OUTCOMES: [Outcome; 4] = [Outcome::Created, Outcome::Replaced, Outcome::Updated, Outcome::Unchanged];
+pub(in crate::cli) const OUTCOMES: [Outcome; 4] =
+    [Outcome::Created, Outcome::Replaced, Outcome::Updated, Outcome::Unchanged];
 
-fn verdict_name(verdict: VerdictKind) -> &'static str {
+pub(in crate::cli) fn verdict_name(verdict: VerdictKind) -> &'static str {
     match verdict {
         VerdictKind::Original => "original",
         VerdictKind::ExactDuplicate => "exact_duplicate",
@@ -414,7 +417,7 @@ fn verdict_name(verdict: VerdictKind) -> &'static str {
     }
 }
 
-fn outcome_name(outcome: Outcome) -> &'static str {
+pub(in crate::cli) fn outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Created => "new",
         Outcome::Replaced => "replaced",

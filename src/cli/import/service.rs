@@ -1,36 +1,40 @@
-//! A running service that takes lines: one request at a time, on a connection that is kept.
+//! A running service, over http or https, on connections that are kept: one for each request that is under way at the same time.
 
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::{Request, Response};
 use reqwest::{Client, Url};
 
-use super::target::{Failure, SILENCE, silent};
-use crate::cli::client::{self, Fault, Identification, Trust};
+use super::target::{Failure, How, SILENCE, silent};
+use crate::cli::client::{self, Fault, Identification};
+use crate::http::coding::Coding;
 use crate::http::local::LocalBody;
 
 /// A client of one service.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(in crate::cli) struct Service {
     base: String,
     client: Client,
+    /// How lines are compressed on their way.
+    pub(in crate::cli) coding: Option<Coding>,
 }
 
 impl Service {
     /// Makes ready to send, but does not connect yet.
-    pub(super) fn open(url: &Url, key: Option<&str>, trust: &Trust) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn open(url: &Url, how: &How<'_>) -> anyhow::Result<Self> {
+        let How { key, trust, coding } = *how;
         let client = client::client(url, key, trust, Identification::Required)?;
-        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client })
+        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), client, coding })
     }
 
     /// The URL without a slash at its end.
-    pub(super) fn base(&self) -> &str {
+    pub(in crate::cli) fn base(&self) -> &str {
         &self.base
     }
 
     /// Sends a request over the open connection or a new one. The connection's own task writes the body while the answer is
     /// read: the service stops reading when nobody takes its answers.
-    pub(super) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
+    pub(in crate::cli) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<LocalBody>, Failure> {
         let request = request.try_into().map_err(|error| failure(&error))?;
         let sent = tokio::time::timeout(SILENCE, self.client.execute(request)).await.map_err(|_| silent())?;
         let response = Response::<reqwest::Body>::from(sent.map_err(|error| failure(&error))?);

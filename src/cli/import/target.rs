@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{Request, Response};
+use hyper::header::RETRY_AFTER;
+use hyper::{HeaderMap, Request, Response};
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -15,33 +16,37 @@ use super::service::Service;
 use super::usage;
 use crate::cli::client::{Trust, cause, parse_url};
 use crate::config::{Auth, Config};
+use crate::http::coding::Coding;
+use crate::http::coding::shrink::compress;
 use crate::http::local::{Local, LocalBody};
 use crate::http::state::App;
 use crate::observe;
 use crate::shutdown::Shutdown;
 use doppel_core::collection::{CollectionName, Field, Settings};
-use doppel_core::verdict::VerdictKind;
+use doppel_core::record::RecordId;
+use doppel_core::verdict::{Match, VerdictKind};
 use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
+use doppel_engine::replay::Replay;
 use doppel_engine::{Engine, Options};
 use doppel_sources::lines::Lines;
 use doppel_store_embedded::EmbeddedStore;
 
 /// Longest silence of the service: twice what it allows itself for one request.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+pub(in crate::cli) const SILENCE: Duration = Duration::from_secs(60);
 /// Longest answer to one line or refusal of a request: ten matches of some hundred bytes each, many times over.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Where `--to` points.
 #[derive(Clone, Debug)]
-pub(super) enum To {
+pub(in crate::cli) enum To {
     Service(Url),
     Directory(PathBuf),
 }
 
 impl To {
     /// Reads `--to`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with("http://") || text.starts_with("https://") {
             return parse_url(text).map(Self::Service);
         }
@@ -62,29 +67,49 @@ impl To {
 
 impl To {
     /// Whether it is a directory that is not there yet.
-    pub(super) fn is_new_directory(&self) -> bool {
+    pub(in crate::cli) fn is_new_directory(&self) -> bool {
         matches!(self, Self::Directory(folder) if !folder.exists())
     }
 }
 
 /// The answer to one line.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Answer {
-    pub(super) line: u64,
-    pub(super) outcome: Option<Outcome>,
-    pub(super) verdict: Option<VerdictKind>,
+pub(in crate::cli) struct Answer {
+    pub(in crate::cli) line: u64,
+    pub(in crate::cli) outcome: Option<Outcome>,
+    pub(in crate::cli) verdict: Option<VerdictKind>,
+    pub(in crate::cli) id: Option<RecordId>,
+    pub(in crate::cli) duplicate_of: Option<RecordId>,
     #[serde(default)]
-    pub(super) warnings: Vec<Warning>,
+    pub(in crate::cli) similar: Vec<Match>,
+    #[serde(default)]
+    pub(in crate::cli) warnings: Vec<Warning>,
     #[serde(flatten)]
-    pub(super) refusal: Refusal,
+    pub(in crate::cli) refusal: Refusal,
+}
+
+/// The answer to a check.
+#[derive(Clone, Debug)]
+pub(in crate::cli) enum Checked {
+    /// The best match, if there is any.
+    Found(Option<Match>),
+    /// The row cannot be compared.
+    Refused(Refusal),
+}
+
+/// The answer to a check, as it comes.
+#[derive(Debug, Deserialize)]
+struct CheckAnswer {
+    #[serde(rename = "match")]
+    found: Option<Match>,
 }
 
 /// What was left unread of a line that was taken.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Warning {
-    pub(super) pointer: String,
-    pub(super) code: String,
-    pub(super) detail: String,
+pub(in crate::cli) struct Warning {
+    pub(in crate::cli) pointer: String,
+    pub(in crate::cli) code: String,
+    pub(in crate::cli) detail: String,
 }
 
 impl From<&Violation> for Warning {
@@ -96,17 +121,17 @@ impl From<&Violation> for Warning {
 /// Why a line or a request was refused; empty when it was not.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Refusal {
-    pub(super) code: String,
-    pub(super) detail: String,
-    pub(super) retryable: bool,
-    pub(super) errors: Vec<At>,
+pub(in crate::cli) struct Refusal {
+    pub(in crate::cli) code: String,
+    pub(in crate::cli) detail: String,
+    pub(in crate::cli) retryable: bool,
+    pub(in crate::cli) errors: Vec<At>,
 }
 
 /// A place in a row.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct At {
-    pub(super) pointer: String,
+pub(in crate::cli) struct At {
+    pub(in crate::cli) pointer: String,
 }
 
 /// What is wanted of a collection's description.
@@ -117,7 +142,7 @@ struct Described {
 
 /// Why a request was not answered to its end.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::cli) enum Failure {
     /// No connection.
     Unreached(String),
     /// The certificate of the other side is none that is trusted here; why, and what helps.
@@ -130,18 +155,29 @@ pub(super) enum Failure {
     Foreign,
 }
 
+/// How a service is spoken to.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct How<'a> {
+    pub(in crate::cli) key: Option<&'a str>,
+    /// Whom to trust, and who one is oneself, over https.
+    pub(in crate::cli) trust: &'a Trust,
+    /// How lines are compressed on their way.
+    pub(in crate::cli) coding: Option<Coding>,
+}
+
 /// Something that takes lines.
-pub(super) enum Target {
+pub(in crate::cli) enum Target {
     Service(Service),
     Directory(Local),
 }
 
 impl Target {
-    /// Makes ready to send; opens a directory, but does not connect yet. `trust` is for https.
-    pub(super) fn open(to: &To, key: Option<&str>, trust: &Trust, config: &Config) -> anyhow::Result<Self> {
+    /// Makes ready to send; opens a directory, but does not connect yet.
+    pub(in crate::cli) fn open(to: &To, how: &How<'_>, config: &Config) -> anyhow::Result<Self> {
         match to {
-            To::Service(url) => Service::open(url, key, trust).map(Self::Service),
-            To::Directory(dir) => match trust.option() {
+            To::Service(url) => Service::open(url, how).map(Self::Service),
+            To::Directory(_) if how.coding.is_some() => Err(usage("--compress is for a service")),
+            To::Directory(dir) => match how.trust.option() {
                 Some(option) => Err(usage(format!("{option} is for a service with https"))),
                 None => Ok(Self::Directory(open_directory(dir, config)?)),
             },
@@ -149,27 +185,70 @@ impl Target {
     }
 
     /// Sends `lines` (JSON, each with its line end) and hands out their answers in order as they come.
-    pub(super) async fn send(
+    pub(in crate::cli) async fn send(
         &self,
         collection: &CollectionName,
         lines: Bytes,
         each: impl FnMut(Answer) + Send,
     ) -> Result<(), Failure> {
-        let request = Request::post(format!("{}/{collection}/records/_bulk", self.collections()))
-            .header("content-type", "application/x-ndjson")
-            .body(lines);
+        let mut request = Request::post(format!("{}/{collection}/records/_bulk", self.collections()))
+            .header("content-type", "application/x-ndjson");
+        let lines = match self.coding() {
+            None => lines,
+            Some(coding) => {
+                request = request.header("content-encoding", coding.name());
+                compress(&lines, coding).map_err(|error| Failure::Broken(error.to_string()))?.into()
+            }
+        };
+        let request = request.body(lines);
         let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
         read_answers(self.answer(request).await?, each).await
     }
 
+    /// What a check finds for a row (JSON), which stores nothing.
+    pub(in crate::cli) async fn check(&self, collection: &CollectionName, row: Bytes) -> Result<Checked, Failure> {
+        let request = Request::post(format!("{}/{collection}/check", self.collections()));
+        let request = request.header("content-type", "application/json").body(row);
+        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let (head, mut body) = self.answer(request).await?.into_parts();
+        let text = whole_text(&mut body).await?;
+        match head.status.as_u16() {
+            200 => {
+                let answer = serde_json::from_slice::<CheckAnswer>(&text).map_err(|_| Failure::Foreign)?;
+                Ok(Checked::Found(answer.found))
+            }
+            status => {
+                let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
+                // What is wrong with the row is its own; what is wrong with the request holds for all.
+                match status {
+                    400 | 413 | 422 if !refusal.code.is_empty() => Ok(Checked::Refused(refusal)),
+                    _ => Err(Failure::Refused { status, refusal, retry_after: retry_after(&head.headers) }),
+                }
+            }
+        }
+    }
+
+    /// An empty index that compares rows among themselves as a collection in a directory does now; `None` for a service, which does not
+    /// give out what it counted.
+    pub(in crate::cli) async fn replay(
+        &self,
+        collection: &CollectionName,
+        sketch_bytes: usize,
+    ) -> anyhow::Result<Option<Replay>> {
+        match self {
+            Self::Service(_) => Ok(None),
+            Self::Directory(local) => Ok(Some(local.engine().replay(collection, sketch_bytes).await?)),
+        }
+    }
+
     /// The fields of a collection's settings: those of preset `default` where it is not there yet. `None` when that cannot be
     /// told now.
-    pub(super) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
+    pub(in crate::cli) async fn fields(&self, collection: &CollectionName) -> Option<Vec<Field>> {
         self.settings(collection).await.ok().flatten().map(|settings| settings.fields)
     }
 
     /// The settings of a collection: those of preset `default` where it is not there yet. `None` for whoever may not read them.
-    pub(super) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, Failure> {
+    pub(in crate::cli) async fn settings(&self, collection: &CollectionName) -> Result<Option<Settings>, Failure> {
         let request = Request::get(format!("{}/{collection}", self.collections())).body(Bytes::new());
         let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
         let (head, mut body) = self.answer(request).await?.into_parts();
@@ -189,6 +268,14 @@ impl Target {
         }
     }
 
+    /// How lines are compressed on their way.
+    fn coding(&self) -> Option<Coding> {
+        match self {
+            Self::Service(service) => service.coding,
+            Self::Directory(_) => None,
+        }
+    }
+
     /// The URI of all collections.
     fn collections(&self) -> String {
         match self {
@@ -205,7 +292,7 @@ impl Target {
     }
 
     /// Lets go of it: a directory is closed in order.
-    pub(super) async fn close(self) -> anyhow::Result<()> {
+    pub(in crate::cli) async fn close(self) -> anyhow::Result<()> {
         match self {
             Self::Service(_) => Ok(()),
             Self::Directory(local) => local.close().await.context("closing the data directory"),
@@ -233,7 +320,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
 }
 
 /// The other side says nothing any more.
-pub(super) fn silent() -> Failure {
+pub(in crate::cli) fn silent() -> Failure {
     Failure::Broken(format!("no answer for {} s", SILENCE.as_secs()))
 }
 
@@ -241,8 +328,7 @@ pub(super) fn silent() -> Failure {
 async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer)) -> Result<(), Failure> {
     let (head, mut body) = response.into_parts();
     if head.status != 200 {
-        let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-        let retry_after = header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
+        let retry_after = retry_after(&head.headers);
         let text = problem_text(&mut body).await;
         let refusal = serde_json::from_slice::<Refusal>(&text).unwrap_or_default();
         return Err(Failure::Refused { status: head.status.as_u16(), refusal, retry_after });
@@ -258,6 +344,12 @@ async fn read_answers(response: Response<LocalBody>, mut each: impl FnMut(Answer
     Ok(())
 }
 
+/// How long the other side asks to wait.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_secs)
+}
+
 async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, Failure> {
     let frame = tokio::time::timeout(SILENCE, body.frame()).await.map_err(|_| silent())?;
     match frame {
@@ -265,6 +357,18 @@ async fn next_piece(body: &mut LocalBody) -> Result<Option<Bytes>, Failure> {
         Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
         Some(Err(error)) => Err(Failure::Broken(cause(&error))),
     }
+}
+
+/// All of a body, which is no longer than an answer may be.
+async fn whole_text(body: &mut LocalBody) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::new();
+    while let Some(piece) = next_piece(body).await? {
+        text.extend_from_slice(&piece);
+        if text.len() > MAX_ANSWER_BYTES {
+            return Err(Failure::Foreign);
+        }
+    }
+    Ok(text)
 }
 
 /// The body of a refusal or description, cut where it becomes absurd.

@@ -1,17 +1,15 @@
 //! Files of letters: a clerk gives one, says which column is what, and gets it back with what was found for each row.
 //!
 //! [`upload`] streams a file into a folder of the desk's own ([`Folder`]) and finds out how it is written; [`plan`] makes rows of
-//! records of rows of the table; [`run`] takes them through the collection and, where they are only checked, through one another
-//! ([`within`]); [`output`] writes the table that is given back. The file is read from disk each time, never held.
+//! records of rows of the table; [`run`] takes them through the collection and, where they are only checked, through one another;
+//! [`crate::findings`] writes the table that is given back. The file is read from disk each time, never held.
 //!
 //! What is kept is in memory and in the folder, belongs to whoever gave it, and is gone after a day or a restart.
 
 mod folder;
-pub mod output;
 pub mod plan;
 mod run;
 pub mod upload;
-mod within;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,12 +23,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::console::ROOT;
+use crate::findings::Refusal;
 use crate::http::problem::Problem;
 use doppel_core::collection::CollectionName;
 use doppel_sources::tables::{Table, TableRow};
 
 pub use folder::Folder;
-pub use plan::{Finding, Plan, Refusal};
+pub use plan::Plan;
 pub use run::start;
 
 /// The route that takes files.

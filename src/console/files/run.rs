@@ -2,7 +2,7 @@
 //! their order and writes. Between them stand some tens of rows, however many there are.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, BufWriter, IntoInnerError};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt, StreamExt};
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
 use super::folder::failed;
-use super::output::{Added, Output};
-use super::plan::{Earlier, Finding, Plan, Refusal};
+use super::plan::Plan;
 use super::upload::unreadable;
-use super::within::Within;
 use super::{End, Ended, Job, MOST_NAMED, State};
-use crate::console::words::{FilesWords, Words};
+use crate::console::words::Words;
+use crate::findings::output::Output;
+use crate::findings::within::Within;
+use crate::findings::{Earlier, Finding, Refusal, added, headings, short};
 use crate::http::observe::next_permit;
 use crate::http::problem::Problem;
 use crate::http::routes::records::{count_failure, count_registration};
@@ -228,14 +228,6 @@ impl Pump {
     }
 }
 
-/// So much of a hash that no two ids have the same.
-fn short(id: &RecordId) -> [u8; 16] {
-    let hash: [u8; 32] = Sha256::digest(id.as_str()).into();
-    let mut short = [0; 16];
-    short.copy_from_slice(&hash[..16]);
-    short
-}
-
 fn ready(done: Done) -> BoxFuture<'static, Done> {
     std::future::ready(done).boxed()
 }
@@ -281,6 +273,11 @@ async fn register(app: &App, job: &Job, row: Row, key: IdempotencyKey, position:
     registered.map(|registration| Outcomes::Registered(Box::new(registration)))
 }
 
+/// All of a table is in its file.
+fn whole(output: Output<BufWriter<NamedTempFile>>) -> io::Result<NamedTempFile> {
+    output.finish()?.into_inner().map_err(IntoInnerError::into_error)
+}
+
 /// Finishes rows in their order, and writes them.
 struct Finisher {
     job: Arc<Job>,
@@ -296,22 +293,22 @@ impl Finisher {
         mut done: mpsc::Receiver<Done>,
         file: NamedTempFile,
     ) -> io::Result<(Option<Problem>, NamedTempFile)> {
-        let mut output = Output::new(&self.job.table.layout, file, self.job.width)?;
+        let form = (&self.job.table.layout).into();
+        let mut output = Output::new(&form, BufWriter::new(file), &self.folder, self.job.width)?;
         let mut within = self.replay.clone().map(|replay| Within::new(replay, &self.folder)).transpose()?;
         let mut numbers: HashMap<[u8; 16], u64> = HashMap::new();
-        let words = &self.words.files;
         while let Some(done) = done.blocking_recv() {
             let (row, outcome) = match done {
                 Ok(done) => done,
-                Err(problem) => return Ok((Some(problem), output.finish()?)),
+                Err(problem) => return Ok((Some(problem), whole(output)?)),
             };
             let said = match outcome {
                 Outcomes::Above => {
-                    output.row(&row, None)?;
+                    output.row(row.number, &row.cells, None)?;
                     continue;
                 }
                 Outcomes::Header => {
-                    output.row(&row, Some(&words.headings.map(str::to_owned)))?;
+                    output.row(row.number, &row.cells, Some(&headings(self.words)))?;
                     continue;
                 }
                 Outcomes::Refused(refusal) => Err(refusal),
@@ -321,14 +318,15 @@ impl Finisher {
                         Some(within) => within.place(row.number, &record, *subject)?,
                         None => None,
                     };
+                    let earlier = earlier.map(|(number, found)| (Earlier::Row(number), found));
                     Ok(Finding::checked(*found, earlier, too_short))
                 }
                 Outcomes::Registered(registration) => Ok(registered(*registration, row.number, &mut numbers)),
             };
-            output.row(&row, Some(&added(self.words, words, &said)))?;
+            output.row(row.number, &row.cells, Some(&added(self.words, &said)))?;
             self.note(row.number, said);
         }
-        Ok((None, output.finish()?))
+        Ok((None, whole(output)?))
     }
 
     fn note(&self, number: u64, said: Result<Finding, Refusal>) {
@@ -356,39 +354,13 @@ impl Finisher {
 
 /// What registering found. `numbers` are the rows of the file by their ids.
 fn registered(registration: Registration, number: u64, numbers: &mut HashMap<[u8; 16], u64>) -> Finding {
-    let verdict = registration.verdict;
-    let similar = |id: &RecordId| verdict.similar.iter().find(|found| found.id == *id);
-    // Of several the one with the same text.
-    let exact = verdict.similar.iter().filter(|found| found.is_exact()).min_by_key(|found| found.seq);
-    let of = exact.map(|found| found.id.clone()).or(verdict.duplicate_of.clone());
-    let found = of.as_ref().and_then(similar);
-    let (similarity, relation) = (found.and_then(|found| found.similarity), found.and_then(|found| found.relation));
-    let of = of.map(|id| match numbers.get(&short(&id)) {
-        Some(row) => Earlier::Row(*row),
-        None => Earlier::Record(id),
-    });
-    let is_new = matches!(registration.outcome, Outcome::Created | Outcome::Replaced);
-    let registered = registration.id.map(|id| {
+    let Registration { verdict, outcome, id, .. } = registration;
+    let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
+    let found = (verdict.kind, verdict.duplicate_of.as_ref(), verdict.similar.as_slice());
+    let row_of = |id: &RecordId| numbers.get(&short(id)).map(|row| Earlier::Row(*row));
+    let finding = Finding::registered(found, id.clone().map(|id| (id, is_new)), row_of);
+    if let Some(id) = id {
         numbers.insert(short(&id), number);
-        (id, is_new)
-    });
-    Finding { kind: verdict.kind, of, similarity, relation, registered }
-}
-
-/// What is added to a row of the file.
-fn added(words: &Words, files: &FilesWords, said: &Result<Finding, Refusal>) -> Added {
-    match said {
-        Err(refusal) => [files.refused.to_owned(), String::new(), String::new(), (files.refusal)(refusal)],
-        Ok(finding) => {
-            let of = match &finding.of {
-                None => String::new(),
-                Some(Earlier::Record(id)) => id.to_string(),
-                Some(Earlier::Row(number)) => (files.row_of_file)(*number),
-            };
-            let similarity =
-                finding.similarity.map(|share| format!("{}%", crate::console::view::numbers::percent(share)));
-            let verdict = (words.record.verdict)(finding.kind).to_owned();
-            [verdict, of, similarity.unwrap_or_default(), (files.reason)(finding)]
-        }
     }
+    finding
 }

@@ -12,13 +12,14 @@ use axum::routing::{get, post};
 use tokio_util::io::ReaderStream;
 
 use crate::console::Desk;
-use crate::console::files::{self, End, Ended, Job, MOST_BYTES, Plan, Progress, ROUTE, SAMPLES, output, upload};
+use crate::console::files::{self, End, Ended, Job, MOST_BYTES, Plan, Progress, ROUTE, SAMPLES, upload};
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, SeeOther};
 use crate::console::view::numbers::count;
 use crate::console::view::row::RowReader;
 use crate::console::visitor::{Reading, Visitor};
 use crate::console::words::FilesWords;
+use crate::findings::output;
 use crate::http::extract::InCollection;
 use crate::http::observe::arrival;
 use crate::http::problem::Problem;

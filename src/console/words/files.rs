@@ -3,10 +3,11 @@
 use doppel_core::verdict::{Relation, VerdictKind};
 use doppel_sources::tables::RowFault;
 
-use crate::console::files::output::ADDED;
-use crate::console::files::plan::{Earlier, WrongPlan};
-use crate::console::files::{Finding, MOST_BYTES, Refusal};
+use crate::console::files::MOST_BYTES;
+use crate::console::files::plan::WrongPlan;
 use crate::console::view::numbers::percent;
+use crate::findings::output::ADDED;
+use crate::findings::{Earlier, Finding, Refusal};
 
 /// Files of letters.
 pub struct FilesWords {
@@ -114,6 +115,8 @@ pub struct FilesWords {
     pub headings: [&'static str; ADDED],
     /// A row of the same file.
     pub row_of_file: fn(u64) -> String,
+    /// A row of another file, by its name.
+    pub row_of_named: fn(&str, u64) -> String,
     /// What was found, in a sentence.
     pub reason: fn(&Finding) -> String,
     /// Why a row was not taken, in a sentence.
@@ -180,6 +183,7 @@ pub(super) const ZH: FilesWords = FilesWords {
     back: "返回文件列表",
     headings: ["结论", "重复于", "相似度", "理由"],
     row_of_file: |number| format!("本文件第 {number} 行"),
+    row_of_named: |name, number| format!("{name} 第 {number} 行"),
     reason: reason_zh,
     refusal: refusal_zh,
     why: "理由",
@@ -247,6 +251,7 @@ pub(super) const EN: FilesWords = FilesWords {
     back: "Back to the files",
     headings: ["Verdict", "Repeats", "Similarity", "Reason"],
     row_of_file: |number| format!("row {number} of this file"),
+    row_of_named: |name, number| format!("row {number} of {name}"),
     reason: reason_en,
     refusal: refusal_en,
     why: "Reason",
@@ -256,6 +261,7 @@ fn reason_zh(finding: &Finding) -> String {
     let of = match &finding.of {
         Some(Earlier::Record(id)) => format!("库中编号 {id} 的信访件"),
         Some(Earlier::Row(number)) => format!("本文件第 {number} 行"),
+        Some(Earlier::RowOf(name, number)) => format!("{name} 第 {number} 行"),
         None => "较早的信访件".into(),
     };
     let who = match finding.relation {
@@ -281,6 +287,7 @@ fn reason_en(finding: &Finding) -> String {
     let of = match &finding.of {
         Some(Earlier::Record(id)) => format!("record {id}"),
         Some(Earlier::Row(number)) => format!("row {number} of this file"),
+        Some(Earlier::RowOf(name, number)) => format!("row {number} of {name}"),
         None => "an earlier record".into(),
     };
     let who = match finding.relation {
@@ -304,8 +311,8 @@ fn reason_en(finding: &Finding) -> String {
 
 fn refusal_zh(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::Row(RowFault::Undecodable) => "有文字无法按文件的编码读出。请改正后重新上传。".into(),
-        Refusal::Row(RowFault::TooLong { .. }) => "这一行太长。请缩短后重新上传。".into(),
+        Refusal::Row(RowFault::Undecodable) => "有文字无法按文件的编码读出。请改正后重新提交。".into(),
+        Refusal::Row(RowFault::TooLong { .. }) => "这一行太长。请缩短后重新提交。".into(),
         Refusal::Row(RowFault::OpenQuote { .. }) => {
             "单元格开头的引号没有结束。请补上引号，或者把文字里的引号写成两个。".into()
         }
@@ -317,6 +324,8 @@ fn refusal_zh(refusal: &Refusal) -> String {
         Refusal::Invalid(code) if code == "invalid_id" => {
             "编号不能用：须为 1 至 256 字节，不含控制字符，不以下划线开头。".into()
         }
+        Refusal::Invalid(code) if code == "no_id" => "没有编号。请补上编号，或者让程序编号。".into(),
+        Refusal::Invalid(code) if code == "repeated_id" => "编号与前面的一行相同。请改正编号。".into(),
         Refusal::Invalid(code) => format!("内容不符合要求（{code}）。"),
         Refusal::SameId(number) => format!("编号与本文件第 {number} 行相同，没有登记。请改正编号。"),
         Refusal::Stored => "库中已有编号相同、内容不同的信访件，没有登记，库中那件没有改动。请核对编号。".into(),
@@ -327,9 +336,9 @@ fn refusal_zh(refusal: &Refusal) -> String {
 fn refusal_en(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Row(RowFault::Undecodable) => {
-            "Some of it is no text in the file's encoding. Mend it and upload again.".into()
+            "Some of it is no text in the file's encoding. Mend it and give the file again.".into()
         }
-        Refusal::Row(RowFault::TooLong { .. }) => "The row is too long. Shorten it and upload again.".into(),
+        Refusal::Row(RowFault::TooLong { .. }) => "The row is too long. Shorten it and give the file again.".into(),
         Refusal::Row(RowFault::OpenQuote { .. }) => {
             "A quote begins a cell and is not closed. Close it, or double it where it is text.".into()
         }
@@ -342,6 +351,10 @@ fn refusal_en(refusal: &Refusal) -> String {
         }
         Refusal::Invalid(code) if code == "invalid_id" => {
             "The number cannot be used: 1 to 256 bytes, no control characters, no underscore at its beginning.".into()
+        }
+        Refusal::Invalid(code) if code == "no_id" => "It has no number. Add one, or have numbers made.".into(),
+        Refusal::Invalid(code) if code == "repeated_id" => {
+            "An earlier row has the same number. Mend the number.".into()
         }
         Refusal::Invalid(code) => format!("It cannot be taken ({code})."),
         Refusal::SameId(number) => {

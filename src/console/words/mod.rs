@@ -21,12 +21,14 @@ pub use tables::*;
 pub use work::*;
 
 /// A language of the interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
-    /// Simplified Chinese: that of the offices, and so the one that is taken where nothing is said.
+    /// Simplified Chinese: that of the offices, and so the one that is taken where nothing is said
     #[default]
+    #[value(name = "zh")]
     Chinese,
-    /// English.
+    /// English
+    #[value(name = "en")]
     English,
 }
 

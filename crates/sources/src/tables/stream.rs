@@ -54,6 +54,8 @@ pub struct Stream {
     pub header_line: u64,
     /// How many rows stand above it; they are no data.
     pub above: usize,
+    /// Those rows, and behind them the one that names the columns, as they came.
+    pub top: Vec<TableRow>,
     /// Rows that were read to find the header, and stand behind it.
     waiting: VecDeque<TableRow>,
     rows: Rows,
@@ -132,12 +134,12 @@ impl Stream {
         }
         let above = header_of(&first).ok_or(TableError::NoHeader)?;
         let waiting = first.split_off(above + 1).into();
-        let header = first.pop().ok_or(TableError::NoHeader)?;
+        let header = first.last().ok_or(TableError::NoHeader)?;
         if header.cells.len() > MOST_COLUMNS {
             return Err(TableError::TooManyColumns);
         }
-        let names = header.cells.into_iter().map(|cell| cell.text.trim().to_owned()).collect();
-        Ok(Self { kind, header: names, header_line: header.line, above, waiting, rows, ended })
+        let names = header.cells.iter().map(|cell| cell.text.trim().to_owned()).collect();
+        Ok(Self { kind, header: names, header_line: header.line, above, top: first, waiting, rows, ended })
     }
 
     /// The next row behind the header; `None` behind the last.

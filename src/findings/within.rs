@@ -21,7 +21,7 @@ struct Kept {
 }
 
 /// Rows placed so far. In memory are their index and some fifty bytes of each; what they say is on disk.
-pub(super) struct Within {
+pub struct Within {
     replay: Arc<Replay>,
     texts: File,
     end: u64,
@@ -30,13 +30,19 @@ pub(super) struct Within {
 
 impl Within {
     /// With nothing placed; what rows say goes to a file without a name in `folder`.
-    pub(super) fn new(replay: Arc<Replay>, folder: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When that cannot be made.
+    pub fn new(replay: Arc<Replay>, folder: &Path) -> io::Result<Self> {
         Ok(Self { replay, texts: tempfile::tempfile_in(folder)?, end: 0, kept: Vec::new() })
     }
 
     /// Places the row of this number behind the others; of those before it the earliest with the same content, else the earliest that
     /// matches.
-    pub(super) fn place(&mut self, number: u64, row: &Row, subject: Subjected) -> io::Result<Option<(u64, Match)>> {
+    ///
+    /// # Errors
+    /// When what earlier rows say cannot be written or read back.
+    pub fn place(&mut self, number: u64, row: &Row, subject: Subjected) -> io::Result<Option<(u64, Match)>> {
         let digest = subject.signed().digest;
         let seq = Seq(self.kept.len() as u64 + 1);
         let placed = self.replay.place(seq, subject).map_err(|error| io::Error::other(error.to_string()))?;

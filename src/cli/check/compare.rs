@@ -1,0 +1,185 @@
+//! Takes the rows that were read through the collection, and writes what is found, in their order.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
+
+use super::AT_ONCE;
+use super::report::Report;
+use crate::cli::import::deliver::{Delivery, End, STOPPED};
+use crate::cli::import::input::{Batch, Came, Line};
+use crate::cli::import::target::{Answer, Checked};
+use crate::cli::spool::{Entry, Spool, Table};
+use crate::findings::within::Within;
+use crate::findings::{Finding, Refusal, short};
+use crate::shutdown::Phase;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::verdict::Match;
+use doppel_engine::answers::Outcome;
+use doppel_engine::replay::{Replay, Subjected};
+
+/// Rows that are registered together: some hundred milliseconds of work, after which a signal to stop is heard.
+const BATCH_ROWS: usize = 2000;
+/// Bytes after which they are enough.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Rows on their way.
+pub(super) struct Comparison<'a, 'd> {
+    pub(super) spool: &'a Spool,
+    pub(super) delivery: &'a mut Delivery<'d>,
+    pub(super) table: Table,
+    pub(super) report: &'a mut Report,
+    pub(super) dir: &'a Path,
+}
+
+/// What became of a row that was checked.
+enum Outcomes {
+    Refused(Refusal),
+    Found { row: Row, subject: Box<Subjected>, found: Box<Option<Match>> },
+}
+
+impl Comparison<'_, '_> {
+    /// Checks all rows against the collection, several at once, and against each other, one after the other.
+    pub(super) async fn check(&mut self, replay: Arc<Replay>) -> anyhow::Result<()> {
+        let mut within = Within::new(Arc::clone(&replay), self.dir)?;
+        let (delivery, progress) = (&*self.delivery, self.report.progress());
+        let mut under_way = FuturesOrdered::new();
+        let mut next = 0;
+        loop {
+            while next < self.spool.len() && under_way.len() < AT_ONCE {
+                let entry = self.spool.entry(next)?;
+                let (replay, progress) = (Arc::clone(&replay), Arc::clone(&progress));
+                under_way.push_back(async move {
+                    let outcome = match &entry.content {
+                        Err(_) => None,
+                        Ok(json) => Some(one(delivery, replay, json, |text| progress.say(text)).await?),
+                    };
+                    anyhow::Ok((entry, outcome))
+                });
+                next += 1;
+            }
+            let done = tokio::select! {
+                biased;
+                () = delivery.stop.reached(Phase::Grace) => anyhow::bail!(STOPPED),
+                done = under_way.next() => done,
+            };
+            let Some(done) = done else { return Ok(()) };
+            let (entry, outcome) = done?;
+            let at = next - under_way.len() - 1;
+            let said = match (&entry.content, outcome) {
+                (Err(why), _) => {
+                    self.table.put_refused(&entry, why)?;
+                    continue;
+                }
+                (Ok(_), None) => continue,
+                (Ok(_), Some(Outcomes::Refused(refusal))) => Err(refusal),
+                (Ok(_), Some(Outcomes::Found { row, subject, found })) => {
+                    let too_short = subject.signed().too_short;
+                    let earlier = within.place(at as u64, &row, *subject)?;
+                    let earlier = earlier.map(|(at, found)| anyhow::Ok((self.spool.earlier(at as usize)?, found)));
+                    Ok(Finding::checked(*found, earlier.transpose()?, too_short))
+                }
+            };
+            self.report.note(&said, at as u64 + 1);
+            self.table.put(&entry, &said)?;
+        }
+    }
+
+    /// Registers all rows, batch by batch.
+    pub(super) async fn register(&mut self) -> anyhow::Result<()> {
+        let mut ids: HashMap<[u8; 16], usize> = HashMap::new();
+        let mut next = 0;
+        while next < self.spool.len() {
+            let first = next;
+            let (mut entries, mut bytes) = (Vec::new(), 0);
+            while next < self.spool.len() && entries.len() < BATCH_ROWS && bytes < BATCH_BYTES {
+                let mut entry = self.spool.entry(next)?;
+                let repeats = self.repeated_id(&entry, next, &mut ids)?;
+                bytes += entry.content.as_ref().map_or(0, String::len);
+                if let Some(why) = &repeats {
+                    entry.content = Err(why.clone());
+                    self.report.refuse_id((entry.file, entry.line))?;
+                }
+                entries.push(entry);
+                next += 1;
+            }
+            let lines = entries.iter().filter_map(line).collect();
+            let (answers, end) =
+                self.delivery.deliver(&Batch::of(lines), |text| self.report.progress().say(text)).await;
+            match end {
+                End::Done => (),
+                End::Stopped => anyhow::bail!(STOPPED),
+                End::Failed(why) => anyhow::bail!(why),
+            }
+            let mut answers = answers.into_iter();
+            for (at, entry) in (first..).zip(&entries) {
+                match &entry.content {
+                    Err(why) => self.table.put_refused(entry, why)?,
+                    Ok(_) => {
+                        let answer = answers.next().flatten().context("a row has no answer")?;
+                        self.answered(entry, at, answer, &ids)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a row is not registered whose id an earlier row has: that one would be gone.
+    fn repeated_id(
+        &self,
+        entry: &Entry,
+        at: usize,
+        ids: &mut HashMap<[u8; 16], usize>,
+    ) -> anyhow::Result<Option<String>> {
+        let Ok(json) = &entry.content else { return Ok(None) };
+        let row = Row::parse(json.as_bytes()).context("a row came back damaged")?;
+        let Some(id) = row.id() else { return Ok(None) };
+        let first = *ids.entry(short(id)).or_insert(at);
+        Ok((first != at).then(|| self.table.sentence(&Refusal::Invalid("repeated_id".into()))))
+    }
+
+    fn answered(
+        &mut self,
+        entry: &Entry,
+        at: usize,
+        answer: Answer,
+        ids: &HashMap<[u8; 16], usize>,
+    ) -> anyhow::Result<()> {
+        let Answer { outcome, verdict, id, duplicate_of, similar, refusal, .. } = answer;
+        let said = match (outcome, verdict) {
+            (Some(outcome), Some(kind)) => {
+                self.report.registered(outcome);
+                let is_new = matches!(outcome, Outcome::Created | Outcome::Replaced);
+                let row_of = |id: &RecordId| ids.get(&short(id)).and_then(|at| self.spool.earlier(*at).ok());
+                let found = (kind, duplicate_of.as_ref(), similar.as_slice());
+                Ok(Finding::registered(found, id.map(|id| (id, is_new)), row_of))
+            }
+            _ => Err(Refusal::Invalid(refusal.code)),
+        };
+        self.report.note(&said, at as u64 + 1);
+        self.table.put(entry, &said)
+    }
+}
+
+/// Checks one row.
+async fn one(delivery: &Delivery<'_>, replay: Arc<Replay>, json: &str, say: impl Fn(&str)) -> anyhow::Result<Outcomes> {
+    let row = Row::parse(json.as_bytes()).context("a row came back damaged")?;
+    let found = match delivery.check(row.json(), say).await? {
+        Checked::Found(found) => found,
+        Checked::Refused(refusal) => return Ok(Outcomes::Refused(Refusal::Invalid(refusal.code))),
+    };
+    let signing = tokio::task::spawn_blocking(move || replay.sign(&row).map(|subject| (row, subject)));
+    let (row, subject) = signing.await.context("signing a row")??;
+    Ok(Outcomes::Found { row, subject: Box::new(subject), found: Box::new(found) })
+}
+
+/// What is sent of a row, if anything is.
+fn line(entry: &Entry) -> Option<Line> {
+    let json = entry.content.as_ref().ok()?;
+    Some(Line { file: entry.file, number: entry.line, content: Ok(json.as_str().into()), came: Came::Nothing })
+}

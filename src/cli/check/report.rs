@@ -1,0 +1,204 @@
+//! What the user sees of a check: progress, rows that are not taken, and the sum at the end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::cli::columns::{Columns, Uses};
+use crate::cli::dedup::records;
+use crate::cli::import::report::{OUTCOMES, Refused, Rejects, VERDICTS, all, counted, outcome_name, verdict_name};
+use crate::cli::output::Outputs;
+use crate::cli::progress::Progress;
+use crate::findings::{Finding, Refusal};
+use doppel_core::collection::Field;
+use doppel_engine::answers::Outcome;
+
+/// Counts and shows what happens.
+pub(super) struct Report {
+    names: Vec<String>,
+    registers: bool,
+    began: Instant,
+    columns: Columns,
+    uses: Option<Uses>,
+    /// Rows that were read and can be compared.
+    readable: u64,
+    /// Rows that are refused by the collection, though they could be read.
+    refused: u64,
+    verdicts: BTreeMap<&'static str, u64>,
+    outcomes: BTreeMap<&'static str, u64>,
+    rejects: Rejects,
+    progress: Arc<Progress>,
+}
+
+impl Report {
+    pub(super) fn new(
+        names: Vec<String>,
+        outputs: &Outputs,
+        registers: bool,
+        total_bytes: Option<u64>,
+    ) -> anyhow::Result<Self> {
+        let progress = if total_bytes.is_some() { Progress::new() } else { Progress::of_bytes() };
+        progress.phase("reading", total_bytes);
+        Ok(Self {
+            names,
+            registers,
+            began: Instant::now(),
+            columns: Columns::default(),
+            uses: None,
+            readable: 0,
+            refused: 0,
+            verdicts: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            rejects: Rejects::open(outputs, None, false, false)?,
+            progress: Arc::new(progress),
+        })
+    }
+
+    pub(super) fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        self.progress.say(text);
+    }
+
+    /// Notes columns that came up, and says which of them are not used.
+    pub(super) fn columns(&mut self, new: &[String], fields: &[Field]) {
+        self.columns.note(new.iter().map(String::as_str));
+        let uses = self.columns.uses(fields);
+        if let Some(warning) = uses.warning(new) {
+            self.say(&warning);
+        }
+        self.uses = Some(uses);
+    }
+
+    /// So many bytes were read.
+    pub(super) fn read(&self, bytes: u64) {
+        self.progress.at(bytes);
+    }
+
+    /// A row can be compared.
+    pub(super) fn would_take(&mut self) {
+        self.readable += 1;
+    }
+
+    /// A row cannot.
+    pub(super) fn refuse(&mut self, at: (usize, u64), refusal: &records::Refusal) -> anyhow::Result<()> {
+        let records::Refusal { code, pointer, detail, text: _ } = refusal;
+        self.note_refused(at, Refused { code, pointer, detail, text: None })
+    }
+
+    /// A row has the id of an earlier one.
+    pub(super) fn refuse_id(&mut self, at: (usize, u64)) -> anyhow::Result<()> {
+        self.readable -= 1;
+        let detail = "an earlier row has this id; give every row its own";
+        self.note_refused(at, Refused { code: "repeated_id", pointer: "/id", detail, text: None })
+    }
+
+    fn note_refused(&mut self, (file, line): (usize, u64), why: Refused<'_>) -> anyhow::Result<()> {
+        let progress = &self.progress;
+        self.rejects.note((&self.names[file], line), why, |text| progress.say(text))
+    }
+
+    /// All rows are read, and so many are gone through.
+    pub(super) fn compares(&self, rows: u64) {
+        self.progress.phase(if self.registers { "registering" } else { "checking" }, Some(rows));
+    }
+
+    /// Notes what was found for a row, the so-manieth.
+    pub(super) fn note(&mut self, said: &Result<Finding, Refusal>, done: u64) {
+        match said {
+            Ok(finding) => *self.verdicts.entry(verdict_name(finding.kind)).or_default() += 1,
+            Err(_) => self.refused += 1,
+        }
+        self.progress.at(done);
+    }
+
+    pub(super) fn registered(&mut self, outcome: Outcome) {
+        *self.outcomes.entry(outcome_name(outcome)).or_default() += 1;
+    }
+
+    fn rejected(&self) -> u64 {
+        self.rejects.count + self.refused
+    }
+
+    /// Whether any row was not taken.
+    pub(super) fn any_refused(&self) -> bool {
+        self.rejected() > 0
+    }
+
+    fn rows(&self) -> u64 {
+        self.readable + self.rejects.count
+    }
+
+    /// It ended early: says what stays.
+    pub(super) fn cut_short(&self) {
+        self.progress.finish();
+        let registered: u64 = self.outcomes.values().sum();
+        if self.registers {
+            self.say(&format!(
+                "no table is written; {registered} rows are registered, and perhaps some more; run it again: registered rows keep their verdicts"
+            ));
+        }
+    }
+
+    /// For people; of a dry run there is no `out`.
+    pub(super) fn table(&self, out: Option<&Path>) -> String {
+        self.progress.finish();
+        let (used, unused) = self.uses.as_ref().map(Uses::lines).unzip();
+        let used = used.map(|used| format!("columns   {used}\n")).unwrap_or_default();
+        let unused = unused.flatten().map(|unused| format!("not used  {unused}\n")).unwrap_or_default();
+        let verdicts = counted(&VERDICTS.map(verdict_name), &self.verdicts);
+        let done = match out {
+            None => format!("to check  {}; nothing was asked\n", self.readable),
+            Some(_) if self.registers => {
+                let outcomes = counted(&OUTCOMES.map(outcome_name), &self.outcomes);
+                format!("stored    {verdicts}\nof these  {outcomes}\n")
+            }
+            Some(_) => format!("found     {verdicts}; nothing was stored\n"),
+        };
+        let written = out.map(|path| format!("written   {}\n", path.display())).unwrap_or_default();
+        let (rows, seconds, rejected) = (self.rows(), self.began.elapsed().as_secs_f64(), self.rejected());
+        format!("read      {rows} rows in {seconds:.1} s\n{used}{unused}{done}rejected  {rejected}\n{written}")
+    }
+
+    /// The same as one object of JSON.
+    pub(super) fn json(&self, out: Option<&Path>) -> anyhow::Result<String> {
+        self.progress.finish();
+        let summary = Summary {
+            dry_run: out.is_none(),
+            registered: self.registers,
+            rows: self.rows(),
+            seconds: self.began.elapsed().as_secs_f64(),
+            to_check: out.is_none().then_some(self.readable),
+            verdicts: all(&VERDICTS.map(verdict_name), &self.verdicts),
+            outcomes: self.registers.then(|| all(&OUTCOMES.map(outcome_name), &self.outcomes)),
+            columns: self.uses.as_ref(),
+            rejected: self.rejected(),
+            out,
+        };
+        Ok(serde_json::to_string_pretty(&summary)? + "\n")
+    }
+}
+
+/// The closing figures, for programs.
+#[derive(Serialize)]
+struct Summary<'a> {
+    dry_run: bool,
+    registered: bool,
+    rows: u64,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to_check: Option<u64>,
+    verdicts: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcomes: Option<BTreeMap<&'static str, u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<&'a Uses>,
+    rejected: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<&'a Path>,
+}

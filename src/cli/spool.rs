@@ -1,0 +1,383 @@
+//! Rows as they came, kept until what was found for them is known, and the table that is given back: the columns and rows of the input,
+//! in its order, refused ones too, and four columns behind its own ([`crate::findings`]).
+//!
+//! What does not fit in the memory given goes to a file without a name; 12 bytes a row stay in memory. Of several files the columns are
+//! put together by their names. A single table comes back row for row, what stands above its header included.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::import::input::{Came, Head, Input, Line};
+use super::log::Log;
+use super::output::Output;
+use super::usage;
+use crate::console::words::Words;
+use crate::findings::output::{self, Added, Form, MOST_ROWS};
+use crate::findings::{Earlier, Refusal, added, headings};
+use doppel_sources::Unreadable;
+use doppel_sources::tables::{Cell, TableRow};
+
+/// What the sheet of a workbook is called that was made of something else.
+const SHEET: &str = "Sheet1";
+
+/// How the file called `path` is to be written.
+///
+/// # Errors
+/// Wrong usage, when its name does not say.
+pub(super) fn form_of(path: &Path) -> anyhow::Result<Form> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
+    match extension.as_str() {
+        "csv" => Ok(Form::Csv),
+        "xlsx" => Ok(Form::Xlsx(SHEET.into())),
+        _ => Err(usage(format!("--out {}: give a name that ends in .csv or .xlsx", path.display()))),
+    }
+}
+
+/// A row that was kept.
+pub(super) struct Entry {
+    /// Index of its file.
+    pub(super) file: usize,
+    /// Its line there, as in messages.
+    pub(super) line: u64,
+    /// Its number there, as in what is given back.
+    number: u64,
+    /// Its record as JSON, or why there is none, in a sentence.
+    pub(super) content: Result<String, String>,
+    cells: Vec<Cell>,
+}
+
+/// Rows in the order in which they came.
+pub(super) struct Spool {
+    log: Log,
+    names: Vec<String>,
+    heads: Vec<Option<Head>>,
+    columns: Columns,
+    words: &'static Words,
+}
+
+impl Spool {
+    /// For the rows of `input`, whose columns are planned; keeps about `memory` bytes in memory, and the rest in `dir`.
+    pub(super) fn new(input: &Input, (dir, memory): (&Path, usize), words: &'static Words) -> Self {
+        let heads: Vec<Option<Head>> = input.files.iter().map(|source| source.head.clone()).collect();
+        let names = input.files.iter().map(|source| source.name.clone()).collect();
+        let columns = Columns::of(&heads);
+        Self { log: Log::new(dir, memory), names, heads, columns, words }
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Keeps a row, and why it is refused if it is.
+    pub(super) fn push(&mut self, line: &Line, refused: Option<&str>) -> anyhow::Result<()> {
+        let (number, cells) = match &line.came {
+            Came::Row(row) => (row.number, self.columns.placed(line.file, &row.cells)),
+            Came::Json(json) => (line.number, self.columns.cells_of(json)),
+            Came::Text(text) => (line.number, vec![Cell::from(text.clone())]),
+            Came::Nothing => (line.number, Vec::new()),
+        };
+        self.columns.width = self.columns.width.max(cells.len());
+        let content = match (&line.content, refused) {
+            (Ok(json), None) => Ok(json.as_ref().to_owned()),
+            (Ok(_), Some(code)) => Err(self.sentence(&Refusal::Invalid(code.to_owned()))),
+            (Err(why), _) => Err(self.sentence(&refusal(why, &line.came))),
+        };
+        let entry = Entry { file: line.file, line: line.number, number, content, cells };
+        self.log.push(&[&entry.encode()]).context("cannot keep a row on disk")
+    }
+
+    fn sentence(&self, refusal: &Refusal) -> String {
+        (self.words.files.refusal)(refusal)
+    }
+
+    /// The row of this index.
+    pub(super) fn entry(&self, at: usize) -> anyhow::Result<Entry> {
+        let bytes = self.log.get(at).context("cannot read a row back")?;
+        Entry::decode(&bytes).context("a row came back damaged")
+    }
+
+    /// What the row of this index is called where another one repeats it.
+    pub(super) fn earlier(&self, at: usize) -> anyhow::Result<Earlier> {
+        let Entry { file, number, .. } = self.entry(at)?;
+        Ok(match self.names.len() {
+            1 => Earlier::Row(number),
+            _ => Earlier::RowOf(self.names[file].clone(), number),
+        })
+    }
+
+    /// Begins the table that is given back. What a workbook needs on the way goes to `dir`.
+    ///
+    /// # Errors
+    /// When it cannot be written, or has more rows than a sheet may have.
+    pub(super) fn begin(&self, out: Output, form: &Form, dir: &Path) -> anyhow::Result<Table> {
+        let form = match (form, self.single()) {
+            (Form::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => Form::Xlsx(sheet.clone()),
+            _ => form.clone(),
+        };
+        let rows = self.top_rows() + self.len() as u64;
+        if form != Form::Csv && rows > MOST_ROWS {
+            return Err(usage(format!(
+                "{rows} rows are more than a sheet has ({MOST_ROWS}); name a .csv file in --out"
+            )));
+        }
+        let path = out.path().display().to_string();
+        let cannot = || format!("cannot write {path}");
+        let mut table = output::Output::new(&form, out, dir, self.columns.width).with_context(cannot)?;
+        let at = match self.single() {
+            Some(head) => {
+                let last = head.rows.len().saturating_sub(1);
+                for (at, row) in head.rows.iter().enumerate() {
+                    let added = (at == last).then(|| headings(self.words));
+                    table.row(row.number, &row.cells, added.as_ref()).with_context(cannot)?;
+                }
+                None
+            }
+            None => {
+                let names: Vec<Cell> = self.columns.names.iter().cloned().map(Cell::from).collect();
+                table.row(1, &names, Some(&headings(self.words))).with_context(cannot)?;
+                Some(1)
+            }
+        };
+        Ok(Table { table, at, path, words: self.words })
+    }
+
+    /// What stands at the top of the only table.
+    fn single(&self) -> Option<&Head> {
+        match &self.heads[..] {
+            [Some(head)] => Some(head),
+            _ => None,
+        }
+    }
+
+    fn top_rows(&self) -> u64 {
+        self.single().and_then(|head| head.rows.last()).map_or(1, |row| row.number)
+    }
+}
+
+/// Why a line is no record, as what is given back says it.
+fn refusal(why: &Unreadable, came: &Came) -> Refusal {
+    match came {
+        Came::Row(TableRow { fault: Some(fault), .. }) => Refusal::Row(fault.clone()),
+        _ if why.code == "empty_row" => Refusal::Empty,
+        _ => Refusal::Invalid(why.code.to_owned()),
+    }
+}
+
+/// The columns of all files.
+struct Columns {
+    names: Vec<String>,
+    by_name: HashMap<String, usize>,
+    /// Of each file, where its columns stand.
+    places: Vec<Vec<usize>>,
+    /// Of the longest row.
+    width: usize,
+}
+
+impl Columns {
+    fn of(heads: &[Option<Head>]) -> Self {
+        let mut columns = Self { names: Vec::new(), by_name: HashMap::new(), places: Vec::new(), width: 0 };
+        for head in heads {
+            let names = head.iter().flat_map(|head| &head.names);
+            let places = names.map(|name| columns.place(name)).collect();
+            columns.places.push(places);
+            let above = head.iter().flat_map(|head| &head.rows).map(|row| row.cells.len()).max();
+            columns.width = columns.width.max(above.unwrap_or(0)).max(columns.names.len());
+        }
+        columns
+    }
+
+    /// The column of this name. One without a name is its own in each file.
+    fn place(&mut self, name: &str) -> usize {
+        let next = self.names.len();
+        let place = match name {
+            "" => next,
+            name => *self.by_name.entry(name.to_owned()).or_insert(next),
+        };
+        if place == next {
+            self.names.push(name.to_owned());
+        }
+        place
+    }
+
+    /// The cells of a row where they stand among the columns of all files; those beyond its header stand behind all.
+    fn placed(&self, file: usize, cells: &[Cell]) -> Vec<Cell> {
+        let places = &self.places[file];
+        let mut placed: Vec<Cell> = Vec::new();
+        for (at, cell) in cells.iter().enumerate() {
+            let place = places.get(at).copied().unwrap_or_else(|| self.names.len() + at - places.len());
+            if placed.len() <= place {
+                placed.resize(place + 1, Cell::default());
+            }
+            placed[place] = cell.clone();
+        }
+        placed
+    }
+
+    /// The members of a JSON object as cells; new names are new columns.
+    fn cells_of(&mut self, json: &Arc<str>) -> Vec<Cell> {
+        let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
+        let mut cells: Vec<Cell> = Vec::new();
+        for (name, value) in members {
+            let text = match value {
+                serde_json::Value::Null => continue,
+                serde_json::Value::String(text) => text,
+                other => other.to_string(),
+            };
+            let place = self.place(&name);
+            if cells.len() <= place {
+                cells.resize(place + 1, Cell::default());
+            }
+            cells[place] = Cell::from(text);
+        }
+        self.width = self.width.max(self.names.len());
+        cells
+    }
+}
+
+/// The table that is given back, while it is written.
+pub(super) struct Table {
+    table: output::Output<Output>,
+    /// The last row, where rows are numbered anew.
+    at: Option<u64>,
+    path: String,
+    words: &'static Words,
+}
+
+impl Table {
+    /// Writes the next row, with what was found.
+    pub(super) fn put(
+        &mut self,
+        entry: &Entry,
+        said: &Result<crate::findings::Finding, Refusal>,
+    ) -> anyhow::Result<()> {
+        self.write(entry, &added(self.words, said))
+    }
+
+    /// Writes the next row, which is refused for what this sentence says.
+    pub(super) fn put_refused(&mut self, entry: &Entry, why: &str) -> anyhow::Result<()> {
+        let refused = self.words.files.refused.to_owned();
+        self.write(entry, &[refused, String::new(), String::new(), why.to_owned()])
+    }
+
+    /// Why a row is refused, in a sentence.
+    pub(super) fn sentence(&self, refusal: &Refusal) -> String {
+        (self.words.files.refusal)(refusal)
+    }
+
+    fn write(&mut self, entry: &Entry, added: &Added) -> anyhow::Result<()> {
+        let number = match &mut self.at {
+            Some(at) => {
+                *at += 1;
+                *at
+            }
+            None => entry.number,
+        };
+        self.table.row(number, &entry.cells, Some(added)).with_context(|| format!("cannot write {}", self.path))
+    }
+
+    /// It is complete, and gets its name.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        self.table.finish().with_context(|| format!("cannot write {}", self.path))?.finish()
+    }
+}
+
+/// File, line, number, whether it is refused, its content; then each cell: whether it is a number, the number, its text. Numbers are
+/// little-endian, texts stand behind their lengths.
+impl Entry {
+    fn encode(&self) -> Vec<u8> {
+        let (flag, content) = match &self.content {
+            Ok(json) => (0, json),
+            Err(why) => (1, why),
+        };
+        let mut bytes = Vec::with_capacity(64 + content.len() * 2);
+        for number in [self.file as u64, self.line, self.number] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.push(flag);
+        put_text(&mut bytes, content);
+        for cell in &self.cells {
+            bytes.push(u8::from(cell.number.is_some()));
+            bytes.extend_from_slice(&cell.number.unwrap_or_default().to_le_bytes());
+            put_text(&mut bytes, &cell.text);
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let mut numbers = [0; 3];
+        for number in &mut numbers {
+            *number = u64::from_le_bytes(take(&mut rest)?);
+        }
+        let [file, line, number] = numbers;
+        let [flag] = take(&mut rest)?;
+        let content = take_text(&mut rest)?;
+        let mut cells = Vec::new();
+        while !rest.is_empty() {
+            let [is_number] = take(&mut rest)?;
+            let value = f64::from_le_bytes(take(&mut rest)?);
+            cells.push(Cell { text: take_text(&mut rest)?, number: (is_number == 1).then_some(value) });
+        }
+        let content = if flag == 0 { Ok(content) } else { Err(content) };
+        Some(Self { file: file as usize, line, number, content, cells })
+    }
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(*taken)
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let length = u32::from_le_bytes(take(rest)?) as usize;
+    let (taken, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    String::from_utf8(taken.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_row_comes_back() {
+        let cells = vec![Cell { text: "3.25".into(), number: Some(3.25) }, Cell::default(), "路灯".to_owned().into()];
+        for content in [Ok(r#"{"a":"路灯"}"#.to_owned()), Err("太长。".to_owned())] {
+            let entry = Entry { file: 1, line: 7, number: 5, content: content.clone(), cells: cells.clone() };
+            let back = Entry::decode(&entry.encode()).unwrap();
+            assert_eq!(
+                (back.file, back.line, back.number, back.content, back.cells),
+                (1, 7, 5, content, cells.clone())
+            );
+        }
+        assert!(Entry::decode(&[0; 20]).is_none());
+    }
+
+    #[test]
+    fn columns_of_several_files_are_put_together_by_their_names() {
+        let head = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            Some(Head { names, rows: Vec::new(), sheet: None })
+        };
+        let mut columns = Columns::of(&[head(&["编号", "内容", ""]), head(&["内容", "", "电话"]), None]);
+        assert_eq!(columns.names, ["编号", "内容", "", "", "电话"]);
+        let texts = |cells: Vec<Cell>| cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>();
+        let row = ["a", "b", "c", "d"].map(|text| Cell::from(text.to_owned()));
+        assert_eq!(texts(columns.placed(0, &row)), ["a", "b", "c", "", "", "d"]);
+        assert_eq!(texts(columns.placed(1, &row)), ["", "a", "", "b", "c", "d"]);
+        assert_eq!(
+            texts(columns.cells_of(&r#"{"电话":12,"新":true,"编号":"x","内容":null}"#.into()))[4..],
+            ["12", "true"]
+        );
+    }
+}

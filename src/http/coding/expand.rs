@@ -1,0 +1,291 @@
+//! Bodies that come compressed, expanded while they come.
+//!
+//! A piece of a body gives pieces of at most [`PIECE_BYTES`], each made when it is asked for: nothing is expanded ahead, so that whoever
+//! reads within a limit expands no more than that. A body must be whole: one that breaks off, holds other bytes behind its end, or does
+//! not fit its own checksum is [`Trouble::Malformed`]. Streams have no limit of their own; what expands without measure is cut off.
+
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::header;
+use bytes::Bytes;
+use flate2::{Decompress, FlushDecompress, Status};
+use hyper::body::Frame;
+use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
+
+use super::{Coding, of_body};
+use crate::http::problem::Problem;
+
+/// Most bytes of a piece.
+const PIECE_BYTES: usize = 64 << 10;
+/// A body may expand to so many bytes however few it has: no body but a stream may have as many.
+const FREE_BYTES: u64 = 16 << 20;
+/// Beyond that it may expand to so many bytes for each that came. Letters expand to five to twenty; the same letter over and over to
+/// some hundred.
+const MOST_EXPANSION: u64 = 200;
+/// Binary logarithm of the window of zstd, the memory that a stream takes: 8 MiB, as RFC 9659 has it for the web.
+const WINDOW_LOG: u32 = 23;
+/// The windows of gzip: 32 KiB.
+const GZIP_WINDOW_BITS: u8 = 15;
+
+/// Why a body cannot be expanded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// It is not what its coding says, or not whole.
+    #[error("the body is not whole and valid {}", .0.name())]
+    Malformed(Coding),
+    /// It expands without measure.
+    #[error("the body expands to more than {MOST_EXPANSION} times its size")]
+    Expands,
+}
+
+impl Trouble {
+    /// The trouble that an error of a body tells of, if it is one.
+    pub fn in_error(error: &(dyn Error + 'static)) -> Option<Self> {
+        std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref().copied())
+    }
+}
+
+/// The request with its body expanded, as if it had come so.
+///
+/// # Errors
+/// 415 for a coding that is not taken.
+pub fn expanded(request: Request) -> Result<Request, Problem> {
+    let Some(coding) = of_body(request.headers())? else { return Ok(request) };
+    let mut request = request.map(|body| Body::new(Expanding::new(body, coding)));
+    request.headers_mut().remove(header::CONTENT_ENCODING);
+    request.headers_mut().remove(header::CONTENT_LENGTH);
+    metrics::counter!("doppel_http_compressed_bodies_total", "encoding" => coding.name()).increment(1);
+    Ok(request)
+}
+
+/// A body that is expanded as it is read.
+struct Expanding {
+    body: Body,
+    coding: Coding,
+    decoder: Decoder,
+    /// What came and is not expanded yet.
+    input: Bytes,
+    /// Whether the decoder may have more to give without more to take.
+    is_full: bool,
+    came: u64,
+    gave: u64,
+    ended: bool,
+}
+
+enum Decoder {
+    /// `is_between`: in front of a member, where the body may end.
+    Gzip { state: Box<Decompress>, is_between: bool },
+    /// `is_between`: in front of a frame.
+    Zstd { state: zstd::stream::raw::Decoder<'static>, is_between: bool },
+    /// None could be made.
+    Failed,
+}
+
+impl Decoder {
+    fn new(coding: Coding) -> Self {
+        match coding {
+            Coding::Gzip => Self::Gzip { state: Box::new(Decompress::new_gzip(GZIP_WINDOW_BITS)), is_between: true },
+            Coding::Zstd => {
+                let state = zstd::stream::raw::Decoder::new().and_then(|mut state| {
+                    state.set_parameter(DParameter::WindowLogMax(WINDOW_LOG))?;
+                    Ok(state)
+                });
+                state.map_or(Self::Failed, |state| Self::Zstd { state, is_between: true })
+            }
+        }
+    }
+
+    /// Expands some of `input` into `output`; how much was taken and given.
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> io::Result<(usize, usize)> {
+        match self {
+            Self::Gzip { state, is_between } => {
+                let (taken, given) = (state.total_in(), state.total_out());
+                let status = state.decompress(input, output, FlushDecompress::None)?;
+                let step = ((state.total_in() - taken) as usize, (state.total_out() - given) as usize);
+                *is_between = status == Status::StreamEnd;
+                if *is_between {
+                    // Another member may follow (RFC 1952, 2.2).
+                    state.reset(true);
+                }
+                Ok(step)
+            }
+            Self::Zstd { state, is_between } => {
+                let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(output));
+                *is_between = state.run(&mut from, &mut to)? == 0;
+                Ok((from.pos(), to.pos()))
+            }
+            Self::Failed => Err(io::Error::other("no memory for a decoder")),
+        }
+    }
+
+    fn is_between(&self) -> bool {
+        match self {
+            Self::Gzip { is_between, .. } | Self::Zstd { is_between, .. } => *is_between,
+            Self::Failed => false,
+        }
+    }
+}
+
+impl Expanding {
+    fn new(body: Body, coding: Coding) -> Self {
+        let decoder = Decoder::new(coding);
+        Self { body, coding, decoder, input: Bytes::new(), is_full: false, came: 0, gave: 0, ended: false }
+    }
+
+    /// The next piece of what came so far; `None` where more must come.
+    fn next_piece(&mut self) -> Result<Option<Bytes>, Trouble> {
+        while self.is_full || !self.input.is_empty() {
+            let mut piece = vec![0; PIECE_BYTES];
+            let step = self.decoder.step(&self.input, &mut piece);
+            let (taken, given) = step.map_err(|_| Trouble::Malformed(self.coding))?;
+            if taken == 0 && given == 0 && !self.input.is_empty() {
+                return Err(Trouble::Malformed(self.coding));
+            }
+            let _ = self.input.split_to(taken);
+            self.is_full = given == PIECE_BYTES && !self.decoder.is_between();
+            self.gave += given as u64;
+            if self.gave > FREE_BYTES && self.gave / MOST_EXPANSION > self.came {
+                return Err(Trouble::Expands);
+            }
+            if given > 0 {
+                piece.truncate(given);
+                return Ok(Some(piece.into()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl HttpBody for Expanding {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        loop {
+            match self.next_piece() {
+                Ok(Some(piece)) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                Ok(None) => (),
+                Err(trouble) => {
+                    self.ended = true;
+                    return Poll::Ready(Some(Err(axum::Error::new(trouble))));
+                }
+            }
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    self.input = frame.into_data().unwrap_or_default();
+                    self.came += self.input.len() as u64;
+                }
+                Some(Err(error)) => {
+                    self.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => {
+                    self.ended = true;
+                    // Nothing at all is an empty body.
+                    if self.came > 0 && !self.decoder.is_between() {
+                        return Poll::Ready(Some(Err(axum::Error::new(Trouble::Malformed(self.coding)))));
+                    }
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn compress(coding: Coding, text: &[u8]) -> Vec<u8> {
+        match coding {
+            Coding::Gzip => {
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(text).unwrap();
+                encoder.finish().unwrap()
+            }
+            Coding::Zstd => zstd::stream::encode_all(text, 1).unwrap(),
+        }
+    }
+
+    async fn expand(coding: Coding, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Option<Trouble>> {
+        let pieces: Vec<io::Result<Bytes>> =
+            bytes.chunks(piece.max(1)).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        let body = Body::new(Expanding::new(Body::from_stream(tokio_stream::iter(pieces)), coding));
+        match body.collect().await {
+            Ok(whole) => Ok(whole.to_bytes().to_vec()),
+            Err(error) => Err(Trouble::in_error(&error)),
+        }
+    }
+
+    /// Some 200 KB that hardly compress, and as many that do.
+    fn text() -> Vec<u8> {
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let mut text: Vec<u8> = (0..200_000).map(|_| next()).collect();
+        text.resize(400_000, b'a');
+        text
+    }
+
+    #[tokio::test]
+    async fn what_was_compressed_comes_back_however_it_is_cut() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            for text in [text(), b"{}".to_vec(), Vec::new(), vec![b' '; PIECE_BYTES], vec![b' '; 3 * PIECE_BYTES]] {
+                let bytes = compress(coding, &text);
+                for piece in [7, 4096, usize::MAX] {
+                    assert!(expand(coding, &bytes, piece).await.unwrap() == text, "{coding:?} by {piece}");
+                }
+                // Several of them are one body, too.
+                let twice = [bytes.clone(), bytes].concat();
+                assert_eq!(expand(coding, &twice, 4096).await.unwrap().len(), text.len() * 2, "{coding:?}");
+            }
+            assert_eq!(expand(coding, b"", 1).await, Ok(Vec::new()));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_cut_off_damaged_or_something_else_is_malformed() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let malformed = Err(Some(Trouble::Malformed(coding)));
+            let bytes = compress(coding, &text());
+            for end in [1, bytes.len() / 2, bytes.len() - 1] {
+                assert_eq!(expand(coding, &bytes[..end], 4096).await, malformed, "{coding:?} up to {end}");
+            }
+            assert_eq!(expand(coding, &[&bytes[..], b"more"].concat(), 4096).await, malformed);
+            assert_eq!(expand(coding, b"{\"content\":\"plain\"}", 4096).await, malformed);
+        }
+        let mut gzip = compress(Coding::Gzip, &text());
+        let checksum = gzip.len() - 6;
+        gzip[checksum] ^= 1;
+        assert_eq!(expand(Coding::Gzip, &gzip, 4096).await, Err(Some(Trouble::Malformed(Coding::Gzip))));
+        // A window of 16 MiB.
+        let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(WINDOW_LOG + 1).unwrap();
+        encoder.write_all(&vec![b'a'; 1 << 10]).unwrap();
+        let wide = encoder.finish().unwrap();
+        assert_eq!(expand(Coding::Zstd, &wide, 4096).await, Err(Some(Trouble::Malformed(Coding::Zstd))));
+    }
+
+    #[tokio::test]
+    async fn what_expands_without_measure_is_cut_off() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let bomb = compress(coding, &vec![b' '; 64 << 20]);
+            assert!(bomb.len() < 1 << 19);
+            assert_eq!(expand(coding, &bomb, 4096).await, Err(Some(Trouble::Expands)), "{coding:?}");
+        }
+    }
+}

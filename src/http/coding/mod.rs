@@ -1,0 +1,90 @@
+//! Content codings: bodies that come compressed, and answers that are.
+//!
+//! [`expand`] wraps a request's body before a route sees it, so that every route takes gzip and zstd (RFC 9110, 8878), and every limit
+//! holds for what a body expands to. [`shrink`] compresses whole answers of the API for whoever accepts that.
+
+pub mod expand;
+pub mod shrink;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use crate::http::problem::Problem;
+
+/// What is taken and given, for `Accept-Encoding`.
+const ACCEPTED: HeaderValue = HeaderValue::from_static("gzip, zstd");
+
+/// A content coding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Coding {
+    /// gzip (RFC 1952)
+    Gzip,
+    /// zstd (RFC 8878)
+    Zstd,
+}
+
+impl Coding {
+    /// Its name in headers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "gzip" | "x-gzip" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// How a request's body is compressed; `None` where it is not.
+///
+/// # Errors
+/// 415 for what is not known, and for several codings one upon the other: each would multiply what the other expands to.
+pub fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, Problem> {
+    let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
+    let names = value.to_str().unwrap_or("?").split(',').map(str::trim);
+    let mut names = names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
+    let refuse = |detail: &str| {
+        let problem = Problem::at(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", "", detail);
+        Err(problem.with_header(header::ACCEPT_ENCODING, ACCEPTED))
+    };
+    match (names.next(), names.next()) {
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => refuse("the body is compressed more than once; compress it once, or not at all"),
+        (Some(name), None) => match Coding::of(name) {
+            Some(coding) => Ok(Some(coding)),
+            None => refuse("send the body with content-encoding gzip or zstd, or uncompressed"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_known_coding_is_taken_and_any_other_or_a_second_is_refused() {
+        let of = |value: &'static str| {
+            of_body(&HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(value))]))
+        };
+        let fine = [
+            ("gzip", Some(Coding::Gzip)),
+            ("x-gzip", Some(Coding::Gzip)),
+            ("ZSTD", Some(Coding::Zstd)),
+            ("identity", None),
+            ("identity, gzip", Some(Coding::Gzip)),
+            ("", None),
+        ];
+        for (value, coding) in fine {
+            assert_eq!(of(value).unwrap(), coding, "{value}");
+        }
+        for value in ["br", "deflate", "gzip, gzip", "gzip,zstd", "gzip;q=1", "*"] {
+            assert_eq!(of(value).unwrap_err().code(), "unsupported_encoding", "{value}");
+        }
+        assert_eq!(of_body(&HeaderMap::new()).unwrap(), None);
+    }
+}

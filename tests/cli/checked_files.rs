@@ -1,0 +1,297 @@
+//! Tables that come back with what was found for each row: `doppel check FILE` and `doppel dedup --out`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use calamine::{Data, Reader, Xlsx};
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, run};
+
+const LAMPS: &str = "河口新区三号路的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果。";
+const LAMPS_AGAIN: &str = "上次来信没有得到答复！河口新区三号路的路灯，已经连续多日不亮;晚上行走十分危险，居民多次报修没有结果。请给一个明确的时间。";
+const MARKET: &str = "小区楼下的夜市每天营业到凌晨，噪音扰民，居民投诉多次没有人管。";
+
+/// The rows of the register below its header: number, content, office; the last is not used by any setting.
+const ROWS: [[&str; 3]; 6] = [
+    ["a", LAMPS, "城管局"],
+    ["b", LAMPS_AGAIN, "=1+1"],
+    ["c", MARKET, "环保局"],
+    ["d", MARKET, ""],
+    ["e", "", "没有内容"],
+    ["f", "停电", "供电局"],
+];
+/// What is found for each, where LAMPS is stored as `stored`.
+const FOUND: [[&str; 2]; 6] = [
+    ["重件（全文相同）", "stored"],
+    ["重件（内容相近）", "stored"],
+    ["初件", ""],
+    ["重件（全文相同）", "本文件第 4 行"],
+    ["未处理", ""],
+    ["文字过短", ""],
+];
+
+fn register(separator: &str) -> String {
+    let line = |cells: &[&str]| cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(separator);
+    let mut text = line(&["编号", "诉求内容", "办理单位"]) + "\r\n";
+    ROWS.iter().for_each(|row| text += &(line(row) + "\r\n"));
+    text
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+}
+
+fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    fs::write(dir.join(name), bytes).expect("made here");
+    at(dir, name)
+}
+
+fn at(dir: &Path, name: &str) -> String {
+    dir.join(name).to_str().expect("made here").to_owned()
+}
+
+fn workbook(dir: &Path) -> String {
+    let mut book = rust_xlsxwriter::Workbook::new();
+    let sheet = book.add_worksheet();
+    sheet.set_name("来信").expect("made here");
+    sheet.write(0, 0, "编号").expect("made here");
+    sheet.write(0, 1, "诉求内容").expect("made here");
+    sheet.write(0, 2, "办理单位").expect("made here");
+    sheet.write(0, 4, 2024.5).expect("made here");
+    for (row, cells) in (1..).zip(ROWS) {
+        for (column, cell) in (0..).zip(cells) {
+            sheet.write_string(row, column, cell).expect("made here");
+        }
+    }
+    // A number in a column without a name.
+    sheet.write(3, 3, 12.75).expect("made here");
+    book.save(dir.join("register.xlsx")).expect("made here");
+    at(dir, "register.xlsx")
+}
+
+/// The rows of a table that was written.
+fn table(path: &str) -> Vec<Vec<String>> {
+    if path.ends_with(".xlsx") {
+        let mut book: Xlsx<_> = calamine::open_workbook(path).expect("a workbook");
+        let range = book.worksheet_range_at(0).expect("a sheet").expect("readable");
+        let text = |cell: &Data| match cell {
+            Data::Empty => String::new(),
+            other => other.to_string(),
+        };
+        return range.rows().map(|row| row.iter().map(text).collect()).collect();
+    }
+    let text = fs::read_to_string(path).expect("it is there");
+    let text = text.strip_prefix('\u{feff}').expect("Excel looks for the mark").to_owned();
+    assert!(text.ends_with("\r\n"));
+    // None of these cells holds a line end or a quote.
+    let cell = |cell: &str| cell.trim_matches('"').to_owned();
+    text.trim_end().split("\r\n").map(|line| line.split(',').map(cell).collect()).collect()
+}
+
+fn doppel(arguments: &[&str], code: i32) -> (String, String) {
+    let output = run(arguments, &[]);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{said}");
+    (out, said)
+}
+
+/// A service where LAMPS is stored.
+fn service(dir: &Path) -> TestServer {
+    let server = TestServer::start_in(dir.join("data"));
+    let path = "/v1/collections/letters/records/stored";
+    assert_eq!(server.send("PUT", path, &json!({"诉求内容": LAMPS})).status, 201);
+    server
+}
+
+/// How many records there are.
+fn stored(server: &TestServer) -> u64 {
+    server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().expect("a count")
+}
+
+#[track_caller]
+fn assert_found(rows: &[Vec<String>], width: usize) {
+    assert_eq!(&rows[0][width..], ["结论", "重复于", "相似度", "理由"], "{rows:?}");
+    assert_eq!(rows.len(), ROWS.len() + 1, "{rows:?}");
+    for ((row, came), [verdict, of]) in rows[1..].iter().zip(ROWS).zip(FOUND) {
+        assert_eq!(row[..3], came, "its own cells stay: {row:?}");
+        assert_eq!(row[width..width + 2], [verdict, of], "{row:?}");
+        assert_eq!(row[width + 2].ends_with('%'), !of.is_empty(), "{row:?}");
+        assert!(row[width + 3].ends_with('。'), "{row:?}");
+    }
+}
+
+#[test]
+fn a_table_of_any_kind_comes_back_with_what_was_found_for_each_row_and_nothing_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let server = service(dir);
+    let files = [
+        put(dir, "utf8.csv", register(",")),
+        put(dir, "gbk.csv", encoding_rs::GB18030.encode(&register(";")).0),
+        put(dir, "wide.tsv", utf16(&register("\t"))),
+        workbook(dir),
+    ];
+    for (file, ending) in files.iter().flat_map(|file| [(file, "csv"), (file, "xlsx")]) {
+        let out = at(dir, &format!("out.{ending}"));
+        let arguments = ["check", "--to", server.url(), "--collection", "letters", "--summary", "json", "--out", &out];
+        let (sum, said) = doppel(&[&arguments[..], &[file]].concat(), 3);
+        let rows = table(&out);
+        // The workbook has a column without a name, and one whose name is a number.
+        assert_found(&rows, if file.ends_with("xlsx") { 5 } else { 3 });
+        if file.ends_with("xlsx") {
+            assert_eq!((rows[0][4].as_str(), rows[3][3].as_str()), ("2024.5", "12.75"), "{rows:?}");
+        }
+        let sum: Value = serde_json::from_str(&sum).unwrap();
+        let verdicts = json!({"exact_duplicate": 2, "near_duplicate": 1, "original": 1, "too_short": 1});
+        assert_eq!((&sum["rows"], &sum["rejected"], &sum["verdicts"]), (&json!(6), &json!(1), &verdicts), "{said}");
+        assert!(said.contains("6: no_content") || said.contains(":6:"), "the row is named: {said}");
+    }
+    assert_eq!(stored(&server), 1);
+    let (sum, _) = doppel(&["check", "--to", server.url(), "--collection", "letters", "--dry-run", &files[0]], 3);
+    assert!(sum.contains("to check  5; nothing was asked") && sum.contains("rejected  1"), "{sum}");
+}
+
+#[test]
+fn rows_that_are_registered_get_the_same_table_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let server = service(dir);
+    let text = register(",") + "\"c\",\"另一件事：文昌巷口的井盖裂开了一个大洞，十分危险\",\"\"\r\n";
+    let (file, out) = (put(dir, "register.csv", text), at(dir, "out.csv"));
+    let arguments =
+        ["check", "--to", server.url(), "--collection", "letters", "--register", "--language", "en", "--out", &out];
+    let mut tables = Vec::new();
+    for outcomes in ["5 new, 0 replaced, 0 updated, 0 unchanged", "0 new, 0 replaced, 0 updated, 5 unchanged"] {
+        let (sum, _) = doppel(&[&arguments[..], &[&file]].concat(), 3);
+        assert!(sum.contains(outcomes), "{sum}");
+        let rows = table(&out);
+        assert_eq!(rows[4][4], "row 4 of this file", "{rows:?}");
+        assert_eq!(rows[7][3..7], ["not taken", "", "", "An earlier row has the same number. Mend the number."]);
+        let verdicts: Vec<Vec<String>> = rows.into_iter().map(|row| row[..6].to_vec()).collect();
+        tables.push(verdicts);
+    }
+    assert_eq!(tables[0], tables[1]);
+    assert_eq!(stored(&server), 6);
+    let (_, said) = doppel(&[&arguments[..], &[&put(dir, "noid.csv", "内容,来源\n路灯,网上\n")]].concat(), 2);
+    assert!(said.contains("--make-ids"), "{said}");
+}
+
+#[test]
+fn a_data_directory_is_asked_as_a_service_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    service(dir).stop();
+    let (data, file, out) = (at(dir, "data"), put(dir, "a.csv", register(",")), at(dir, "out.csv"));
+    doppel(&["check", "--to", &data, "--collection", "letters", "--out", &out, &file], 3);
+    assert_found(&table(&out), 3);
+    let inside = at(dir, "data/out.csv");
+    let (_, said) = doppel(&["check", "--to", &data, "--collection", "letters", "--out", &inside, &file], 2);
+    assert!(said.contains("in use"), "{said}");
+}
+
+#[test]
+fn several_files_and_json_lines_become_one_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let server = service(dir);
+    let first = put(dir, "a.csv", format!("编号,内容\n1,{MARKET}\n"));
+    let lines = [json!({"内容": MARKET, "电话": 12}).to_string(), "{\"content\":".into()];
+    let second = put(dir, "b.jsonl", lines.join("\n"));
+    let out = at(dir, "out.csv");
+    let arguments = ["check", "--to", server.url(), "--collection", "letters", "--out", &out];
+    doppel(&[&arguments[..], &[&first, &second]].concat(), 3);
+    let rows = table(&out);
+    assert_eq!(rows[0][..4], ["编号", "内容", "电话", "结论"]);
+    assert_eq!(rows[2][1..5], [MARKET, "12", "重件（全文相同）", &format!("{first} 第 2 行")]);
+    assert_eq!((rows[3][0].as_str(), rows[3][3].as_str()), ("{\"\"content\"\":", "未处理"), "{rows:?}");
+}
+
+#[test]
+fn what_cannot_be_done_writes_nothing_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let server = service(dir);
+    let file = put(dir, "a.csv", register(","));
+    let (out, before) = (at(dir, "out.csv"), "what was there");
+    fs::write(&out, before).unwrap();
+    let book = fs::read(workbook(dir)).unwrap();
+    let cut = put(dir, "cut.xlsx", &book[..book.len() / 2]);
+    let url = server.url();
+    let table = [
+        (vec!["--to", url, "--collection", "nothing", "--out", &out, &file], 1, "nothing"),
+        (vec!["--to", url, "--collection", "letters", "--out", "out.doc", &file], 2, ".csv or .xlsx"),
+        (vec!["--to", url, "--collection", "letters", "--out", &file, &file], 2, "in use"),
+        (vec!["--to", url, "--collection", "letters", "--out", &out, &cut], 2, "damaged or cut off"),
+        (vec!["--to", url, "--collection", "letters", &file], 2, "--out"),
+        (vec!["--to", "http://127.0.0.1:1", "--collection", "letters", "--out", &out, &file], 1, "cannot reach"),
+        (vec!["--to", "./not-there", "--collection", "letters", "--out", &out, &file], 1, "does not exist"),
+    ];
+    for (arguments, code, why) in table {
+        let (_, said) = doppel(&[&["check"], &arguments[..]].concat(), code);
+        assert!(said.contains(why), "{arguments:?}: {said}");
+        assert_eq!(fs::read_to_string(&out).unwrap(), before, "{arguments:?}");
+        assert!(!said.contains("路灯"), "no text of a letter: {said}");
+    }
+    assert!(!fs::read_dir(dir).unwrap().any(|entry| entry.unwrap().path().extension().is_some_and(|e| e == "part")));
+}
+
+#[test]
+fn a_check_that_is_stopped_leaves_no_half_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let server = service(dir);
+    let out = at(dir, "out.csv");
+    let mut command = crate::stoppable();
+    command.args(["check", "--to", server.url(), "--collection", "letters", "--format", "csv", "--out", &out, "-"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // It goes on waiting for more.
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(register(",").as_bytes()).unwrap();
+    let begun =
+        || fs::read_dir(dir).unwrap().any(|entry| entry.unwrap().path().extension().is_some_and(|e| e == "part"));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !begun() {
+        assert!(std::time::Instant::now() < deadline, "it does not begin");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    let output = child.wait_with_output().expect("it ends");
+    drop(input);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("stopped by a signal"), "{said}");
+    assert!(!begun() && !Path::new(&out).exists());
+}
+
+#[test]
+fn dedup_gives_the_input_back_with_what_each_row_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    // A title stands above the header, and one row has the id of another.
+    let text = format!("2024年来信登记表\r\n{}\"a\",\"{LAMPS}\",\"\"\r\n", register(","));
+    let file = put(dir, "register.csv", text);
+    for (ending, memory) in [("csv", "1M"), ("xlsx", "2G")] {
+        let (out, pairs) = (at(dir, &format!("out.{ending}")), at(dir, "pairs.jsonl"));
+        doppel(&["dedup", "--out", &out, "--pairs", &pairs, "--memory", memory, &file], 3);
+        let rows = table(&out);
+        assert_eq!(rows[0][0], "2024年来信登记表");
+        assert_eq!(&rows[1][3..7], ["结论", "重复于", "相似度", "理由"]);
+        let of: Vec<&str> = rows[2..].iter().map(|row| row[4].as_str()).collect();
+        assert_eq!(of, ["", "本文件第 3 行", "", "本文件第 5 行", "", "", ""], "{rows:?}");
+        assert_eq!((rows[3][2].as_str(), rows[6][3].as_str()), ("=1+1", "未处理"));
+        assert_eq!(rows[8][3..7], ["未处理", "", "", "编号与前面的一行相同。请改正编号。"]);
+        assert_eq!(fs::read_to_string(&pairs).unwrap().lines().count(), 2);
+        // The same letters by the same rules as a pair says.
+        let pair: Value = serde_json::from_str(fs::read_to_string(&pairs).unwrap().lines().next().unwrap()).unwrap();
+        let share = pair["similarity"].as_f64().unwrap();
+        assert_eq!(rows[3][5], format!("{}%", (share * 100.0).round()));
+    }
+    let (_, said) = doppel(&["dedup", "--out", &file, &file], 2);
+    assert!(said.contains("in use"), "{said}");
+    let (_, said) = doppel(&["dedup", "--out", "x.txt", &file], 2);
+    assert!(said.contains(".csv or .xlsx"), "{said}");
+}

@@ -1,0 +1,295 @@
+//! Bodies that come compressed are what they expand to, on every route and within every limit; answers are compressed for whoever
+//! accepts that.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Response, TestServer, expect_problem};
+
+const RECORDS: &str = "/v1/collections/letters/records";
+const CODINGS: [&str; 2] = ["gzip", "zstd"];
+
+fn start(environment: &[(&str, &str)]) -> (tempfile::TempDir, TestServer) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = TestServer::start_with(folder.path(), &[], environment);
+    (folder, server)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).expect("memory takes it");
+    encoder.finish().expect("memory takes it")
+}
+
+fn compress(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    match coding {
+        "gzip" => gzip(bytes),
+        _ => zstd::stream::encode_all(bytes, 3).expect("memory takes it"),
+    }
+}
+
+fn send(server: &TestServer, (method, path): (&str, &str), headers: &[(&str, &str)], body: &[u8]) -> Response {
+    server.request(method, path, headers, body).unwrap_or_else(|| panic!("no answer to {method} {path}"))
+}
+
+/// The method, path and media type of every route that takes a body, by the service's own description.
+fn routes() -> Vec<(String, String, String)> {
+    let described: Value = serde_norway::from_str(include_str!("../../openapi.yaml")).expect("YAML");
+    let mut routes = Vec::new();
+    for (path, methods) in described["paths"].as_object().expect("paths") {
+        let path = path
+            .replace("{collection}", "letters")
+            .replace("{generation}", "1")
+            .replace("{id}", "a")
+            .replace("{a}", "a")
+            .replace("{b}", "b")
+            .replace("{task}", "x");
+        for (method, operation) in methods.as_object().expect("methods") {
+            let content = operation["requestBody"]["content"].as_object();
+            for media in content.into_iter().flatten().map(|(media, _)| media) {
+                routes.push((method.to_uppercase(), path.clone(), media.clone()));
+            }
+        }
+    }
+    assert!(routes.len() > 12, "{routes:?}");
+    routes
+}
+
+#[test]
+fn every_route_takes_a_compressed_body_for_what_it_expands_to() {
+    let (_folder, server) = start(&[]);
+    assert_eq!(
+        server.send("PUT", &format!("{RECORDS}/a"), &json!({"content": "路灯坏了很久没有人来修理"})).status,
+        201
+    );
+    // What the service says of a body that it reads and refuses, or of a line of one.
+    let body = br#"{"unheard_of": "unheard of", "no": 1}"#;
+    let said = |answer: &Response| {
+        let mut said = answer.json();
+        let members = said.as_object_mut().expect("an object");
+        members.retain(|name, _| name != "request_id" && !name.contains("micros") && !name.starts_with("took"));
+        (answer.status, said)
+    };
+    for (method, path, media) in routes() {
+        let route = (method.as_str(), path.as_str());
+        let plain = said(&send(&server, route, &[("content-type", &media)], body));
+        for coding in CODINGS {
+            let headers = [("content-type", media.as_str()), ("content-encoding", coding)];
+            let bytes = compress(coding, body);
+            assert_eq!(said(&send(&server, route, &headers, &bytes)), plain, "{coding} {route:?}");
+            let cut = send(&server, route, &headers, &bytes[..bytes.len() / 2]);
+            let problem = cut.json();
+            assert_eq!(
+                (&problem["code"], &problem["status"]),
+                (&json!("malformed_encoding"), &json!(400)),
+                "{route:?}"
+            );
+            assert!(
+                problem["request_id"].is_string() && problem["detail"].as_str().is_some_and(|why| why.contains(coding))
+            );
+        }
+        for coding in ["br", "deflate", "gzip, zstd", "zstd, zstd"] {
+            let refused = send(&server, route, &[("content-type", &media), ("content-encoding", coding)], body);
+            expect_problem(&refused, 415, "unsupported_encoding");
+            assert_eq!(refused.header("accept-encoding"), Some("gzip, zstd"), "{route:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_stored_is_what_was_compressed() {
+    let (_folder, server) = start(&[]);
+    let row = json!({"content": "三号路的路灯已经连续多日不亮".repeat(500), "编号": "7"});
+    let mut plain = server.send("PUT", &format!("{RECORDS}/plain"), &row).json();
+    for coding in CODINGS {
+        let headers = [("content-type", "application/json"), ("content-encoding", coding)];
+        let path = format!("{RECORDS}/{coding}");
+        let answer = send(&server, ("PUT", &path), &headers, &compress(coding, row.to_string().as_bytes()));
+        assert_eq!((answer.status, &answer.json()["verdict"]), (201, &json!("exact_duplicate")));
+        assert_eq!(server.send("GET", &path, &Value::Null).json()["row"], row);
+    }
+    assert_eq!(plain["verdict"].take(), "original");
+}
+
+#[test]
+fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
+    let (_folder, server) =
+        start(&[("DOPPEL_LIMITS__MAX_BODY_BYTES", "100000"), ("DOPPEL_LIMITS__MAX_LINE_BYTES", "1000")]);
+    for coding in CODINGS {
+        let json = [("content-type", "application/json"), ("content-encoding", coding)];
+        let put = |bytes: &[u8]| send(&server, ("PUT", &format!("{RECORDS}/a")), &json, bytes);
+        let sized = |bytes: usize| format!("{{\"content\":\"{}\"}}", "a b ".repeat((bytes - 14) / 4));
+        assert!(put(&compress(coding, sized(99_000).as_bytes())).status < 300);
+        let over = put(&compress(coding, sized(101_000).as_bytes()));
+        expect_problem(&over, 413, "body_too_large");
+        // White space that would not fit in memory many times over.
+        let bomb = compress(coding, &vec![b' '; 256 << 20]);
+        expect_problem(&put(&bomb), 413, "body_too_large");
+        let lines = [("content-type", "application/x-ndjson"), ("content-encoding", coding)];
+        let bulk = |bytes: &[u8]| send(&server, ("POST", &format!("{RECORDS}/_bulk")), &lines, bytes);
+        // A line of its own limit, then the bomb: what came before it is registered.
+        let first = json!({"id": format!("before-{coding}"), "content": "路灯坏了很久没有人来修理"}).to_string() + "\n";
+        let long = format!("{{\"content\":\"{}\"}}\n", "a".repeat(1000));
+        let mut body = compress(coding, (first + &long).as_bytes());
+        body.extend_from_slice(&bomb);
+        let answer = bulk(&body);
+        let said: Vec<Value> = answer.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let codes: Vec<&str> = said.iter().map(|line| line["code"].as_str().unwrap_or_default()).collect();
+        assert_eq!((answer.status, said[0]["status"].as_u64()), (200, Some(201)), "{said:?}");
+        assert_eq!(codes, ["", "line_too_large", "body_too_large"], "{coding}");
+    }
+    assert!(server.resident_bytes() < 600 << 20, "nothing of it is held");
+    let metrics = server.send("GET", "/metrics", &Value::Null).text;
+    assert!(metrics.contains("doppel_http_compressed_bodies_total{encoding=\"zstd\"} 4"), "{metrics}");
+}
+
+/// One chunk of a chunked body.
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+fn head(path: &str, media: &str, coding: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\naccept-encoding: {coding}\r\ncontent-type: {media}\r\ncontent-encoding: {coding}\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+}
+
+/// A compressor that gives out what it has whenever that is wanted.
+enum Flushing {
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+}
+
+impl Flushing {
+    fn new(coding: &str) -> Self {
+        match coding {
+            "gzip" => Self::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast())),
+            _ => Self::Zstd(zstd::stream::write::Encoder::new(Vec::new(), 1).expect("an encoder")),
+        }
+    }
+
+    fn line(&mut self, line: &str) -> Vec<u8> {
+        match self {
+            Self::Gzip(to) => {
+                to.write_all(line.as_bytes()).and_then(|()| to.flush()).expect("memory takes it");
+                std::mem::take(to.get_mut())
+            }
+            Self::Zstd(to) => {
+                to.write_all(line.as_bytes()).and_then(|()| to.flush()).expect("memory takes it");
+                std::mem::take(to.get_mut())
+            }
+        }
+    }
+
+    fn end(self) -> Vec<u8> {
+        match self {
+            Self::Gzip(to) => to.finish().expect("memory takes it"),
+            Self::Zstd(to) => to.finish().expect("memory takes it"),
+        }
+    }
+}
+
+#[test]
+fn lines_of_a_compressed_stream_are_answered_as_they_come() {
+    let (_folder, server) = start(&[]);
+    for coding in CODINGS {
+        let stream = server.connect();
+        let mut to = stream.try_clone().expect("a second handle");
+        let mut from = BufReader::new(stream);
+        to.write_all(head(&format!("{RECORDS}/_bulk"), "application/x-ndjson", coding).as_bytes()).expect("taken");
+        let mut compressor = Flushing::new(coding);
+        let mut seen = String::new();
+        for number in 0..3 {
+            let row = json!({"id": format!("{coding}-{number}"), "content": "三号路的路灯已经连续多日不亮"});
+            to.write_all(&chunk(&compressor.line(&format!("{row}\n")))).expect("taken");
+            // Its answer comes before the next line is sent, uncompressed.
+            let mut line = String::new();
+            while !line.contains(&format!("\"id\":\"{coding}-{number}\"")) {
+                line.clear();
+                assert_ne!(from.read_line(&mut line).expect("an answer"), 0, "{seen}");
+                seen.push_str(&line);
+            }
+        }
+        assert!(!seen.to_ascii_lowercase().contains("content-encoding"), "{seen}");
+        to.write_all(&chunk(&compressor.end())).and_then(|()| to.write_all(b"0\r\n\r\n")).expect("taken");
+        let mut rest = String::new();
+        while !rest.ends_with("0\r\n\r\n") {
+            assert_ne!(from.read_line(&mut rest).expect("the end"), 0, "{rest}");
+        }
+    }
+}
+
+#[test]
+fn a_compressed_body_that_comes_too_slowly_is_given_up() {
+    let (_folder, server) = start(&[("DOPPEL_LIMITS__BODY_TIMEOUT_MS", "300")]);
+    for coding in CODINGS {
+        let mut stream = server.connect();
+        let bytes = compress(coding, &json!({"content": "路灯".repeat(200)}).to_string().into_bytes());
+        stream.write_all(head(RECORDS, "application/json", coding).as_bytes()).expect("taken");
+        stream.write_all(&chunk(&bytes[..bytes.len() / 2])).expect("taken");
+        let mut answer = [0; 4096];
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+        let count = stream.read(&mut answer).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer[..count]);
+        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body_timeout"), "{answer}");
+    }
+}
+
+/// The head and the bytes of an answer.
+fn raw(server: &TestServer, path: &str, accepts: &str) -> (String, Vec<u8>) {
+    let mut stream = server.connect();
+    let head =
+        format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\naccept-encoding: {accepts}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("taken");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+    (String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase(), answer[end + 4..].to_vec())
+}
+
+#[test]
+fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_is() {
+    let (_folder, server) = start(&[]);
+    for number in 0..30 {
+        let row = json!({"content": format!("{number}号路的路灯已经连续多日不亮，晚上行走十分危险"), "办理单位": "城管局".repeat(20)});
+        assert_eq!(server.send("PUT", &format!("{RECORDS}/{number}"), &row).status, 201);
+    }
+    let (_, plain) = raw(&server, RECORDS, "identity");
+    let expand = |coding: &str, bytes: &[u8]| match coding {
+        "gzip" => {
+            let mut text = Vec::new();
+            flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).expect("whole");
+            text
+        }
+        _ => zstd::stream::decode_all(bytes).expect("whole"),
+    };
+    for (accepts, coding) in
+        [("gzip", "gzip"), ("zstd", "zstd"), ("gzip, zstd;q=0.5", "gzip"), ("br, zstd, gzip", "zstd")]
+    {
+        let (head, bytes) = raw(&server, RECORDS, accepts);
+        assert!(
+            head.contains(&format!("content-encoding: {coding}")) && head.contains("vary: accept-encoding"),
+            "{head}"
+        );
+        assert!(head.contains(&format!("content-length: {}", bytes.len())) && bytes.len() < plain.len() / 2, "{head}");
+        assert!(expand(coding, &bytes) == plain, "{accepts}");
+    }
+    let (head, _) = raw(&server, "/openapi.yaml", "gzip");
+    assert!(head.contains("content-encoding: gzip"), "{head}");
+    // Short ones, problems, what nobody asked for, and pages that hold tokens of forms.
+    let plain = [
+        ("/v1/collections/letters/records/1", "gzip"),
+        ("/v1/collections/letters/records/nothing", "gzip"),
+        (RECORDS, "br"),
+        (RECORDS, "gzip;q=0"),
+        ("/console/letters", "gzip"),
+        ("/console/letters/check", "gzip, zstd"),
+    ];
+    for (path, accepts) in plain {
+        let (head, bytes) = raw(&server, path, accepts);
+        assert!(!head.contains("content-encoding"), "{path}: {head}");
+        assert!(String::from_utf8(bytes).is_ok(), "{path}");
+    }
+}
