@@ -159,7 +159,7 @@ fn describe() {
 /// Shows counters, and what stands at zero, before there is anything to count: a series that begins at 1 has not risen for Prometheus, so that no alert
 /// on its increase would see the first event.
 fn begin_at_zero() {
-    const LABELLED: [(&str, &str, &[&str]); 10] = [
+    const LABELLED: [(&str, &str, &[&str]); 11] = [
         (
             "doppel_http_requests_rejected_total",
             "reason",

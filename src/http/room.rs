@@ -50,6 +50,16 @@ impl Room {
         }
     }
 
+    /// Places that are free now.
+    pub fn free(&self) -> usize {
+        self.places.available_permits()
+    }
+
+    /// Whether nobody enters any more.
+    pub fn is_closed(&self) -> bool {
+        self.places.is_closed()
+    }
+
     /// Nobody enters any more.
     pub fn close(&self) {
         self.places.close();
