@@ -50,6 +50,16 @@ impl Room {
         }
     }
 
+    /// Places that nobody holds now.
+    pub fn free(&self) -> usize {
+        self.places.available_permits()
+    }
+
+    /// Whether nobody enters any more.
+    pub fn is_closed(&self) -> bool {
+        self.places.is_closed()
+    }
+
     /// Nobody enters any more.
     pub fn close(&self) {
         self.places.close();
@@ -102,7 +112,7 @@ mod tests {
 
     /// Waits until so many are free.
     async fn until_free(room: &Room, places: usize) {
-        while room.places.available_permits() != places {
+        while room.free() != places {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

@@ -54,7 +54,7 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     config.server.shutdown_drain_ms = 500;
     let streams = config.limits.max_streams;
     let metrics = doppel::observe::start_metrics().expect("metrics");
-    let app = App::new(engine.clone(), None, &config, shutdown.clone(), metrics);
+    let app = App::new(engine.clone(), None, &config, shutdown.clone(), metrics, None);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("an address");
     let serving = tokio::spawn({
@@ -65,12 +65,12 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
     let row = r#"{"id":"begun","content":"幸福小区东门外的路灯从上个月初开始就全部不亮了，晚上出行十分不便"}"#;
     let line = row.replace("begun", "waiting") + "\n";
     let mut waiting = send_head(address, &format!("POST {RECORDS}/_bulk"), "application/x-ndjson", line.len());
-    until(|| app.streams.available_permits() < streams && app.permits.available_permits() == 1).await;
+    until(|| app.streams.free() < streams && app.permits.free() == 1).await;
     let (arrived, go) = gate("store::before_append");
     let mut begun = send_head(address, &format!("PUT {RECORDS}/begun"), "application/json", row.len());
     begun.write_all(row.as_bytes()).expect("sent");
     tokio::task::block_in_place(|| arrived.recv().expect("a write begins"));
-    until(|| app.permits.available_permits() == 0).await;
+    until(|| app.permits.free() == 0).await;
     // The only turn is taken.
     waiting.write_all(line.as_bytes()).expect("sent");
     tokio::time::sleep(Duration::from_millis(200)).await;
