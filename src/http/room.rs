@@ -50,7 +50,7 @@ impl Room {
         }
     }
 
-    /// Places that are free now.
+    /// Places that nobody holds now.
     pub fn free(&self) -> usize {
         self.places.available_permits()
     }
@@ -112,7 +112,7 @@ mod tests {
 
     /// Waits until so many are free.
     async fn until_free(room: &Room, places: usize) {
-        while room.places.available_permits() != places {
+        while room.free() != places {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

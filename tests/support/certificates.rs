@@ -106,8 +106,7 @@ pub fn shown(server: &TestServer) -> Option<CertificateDer<'static>> {
     while connection.is_handshaking() {
         connection.complete_io(&mut stream).ok()?;
     }
-    let shown = seen.0.lock().expect("no one panicked").take();
-    shown
+    seen.0.lock().expect("no one panicked").take()
 }
 
 /// The first certificate in a PEM text.

@@ -22,6 +22,8 @@ use doppel_store::keys::ManagedKey;
 
 /// Most collections that a key is limited to: an office has some, and every instance reads all keys once a second.
 const MOST_COLLECTIONS: usize = 32;
+/// Scopes there are.
+const MOST_SCOPES: usize = 3;
 /// Longest life that is given in days: a hundred years.
 const MOST_DAYS: u64 = 36_500;
 
@@ -173,7 +175,7 @@ fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
         .or_else(|| input.refuse("name", "invalid_name", &format!("give 1 to {MAX_NAME_BYTES} of a-z, 0-9 and \"-\"")));
     let scopes: Option<Vec<Scope>> = input.word("scopes", "a list of some of read, write, admin");
     let scopes = scopes
-        .filter(|scopes| !scopes.is_empty())
+        .filter(|scopes| (1..=MOST_SCOPES).contains(&scopes.len()))
         .or_else(|| input.refuse("scopes", "missing_scopes", "list some of read, write, admin"));
     let collections = collections(&mut input);
     let (now, days) = (crate::clock::timestamp(), input.number("expires_in_days", 1, MOST_DAYS));
