@@ -49,7 +49,6 @@ impl Traces {
     ///
     /// # Errors
     /// When no client can be made.
-    #[cfg_attr(not(feature = "otlp"), expect(clippy::unnecessary_wraps, reason = "with the feature it may fail"))]
     pub fn start(log: &Log, runtime: &Handle) -> anyhow::Result<Self> {
         #[cfg(feature = "otlp")]
         if !log.otlp_endpoint.is_empty() {
