@@ -198,16 +198,17 @@ fn several_files_and_json_lines_become_one_table() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let server = service(dir);
-    let first = put(dir, "a.csv", format!("编号,内容\n1,{MARKET}\n"));
+    let first = put(dir, "a.csv", format!("编号,内容,时间\n1,{MARKET},昨天\n"));
     let lines = [json!({"内容": MARKET, "电话": 12}).to_string(), "{\"content\":".into()];
     let second = put(dir, "b.jsonl", lines.join("\n"));
     let out = at(dir, "out.csv");
     let arguments = ["check", "--to", server.url(), "--collection", "letters", "--out", &out];
-    doppel(&[&arguments[..], &[&first, &second]].concat(), 3);
+    let (sum, said) = doppel(&[&arguments[..], &[&first, &second]].concat(), 3);
+    assert!(sum.contains("1 unreadable_time") && said.contains("a.csv:2: warning: unreadable_time"), "{sum}{said}");
     let rows = table(&out);
-    assert_eq!(rows[0][..4], ["编号", "内容", "电话", "结论"]);
-    assert_eq!(rows[2][1..5], [MARKET, "12", "重件（全文相同）", &format!("{first} 第 2 行")]);
-    assert_eq!((rows[3][0].as_str(), rows[3][3].as_str()), ("{\"\"content\"\":", "未处理"), "{rows:?}");
+    assert_eq!(rows[0][..4], ["编号", "内容", "时间", "电话"]);
+    assert_eq!(rows[2][1..6], [MARKET, "", "12", "重件（全文相同）", &format!("{first} 第 2 行")]);
+    assert_eq!((rows[3][0].as_str(), rows[3][4].as_str()), ("{\"\"content\"\":", "未处理"), "{rows:?}");
 }
 
 #[test]

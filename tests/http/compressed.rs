@@ -111,6 +111,16 @@ fn what_is_stored_is_what_was_compressed() {
         assert_eq!(server.send("GET", &path, &Value::Null).json()["row"], row);
     }
     assert_eq!(plain["verdict"].take(), "original");
+    // Sent again compressed, under the key that names it, it is the same request.
+    let row = json!({"content": "文昌巷口的井盖裂开了一个大洞"}).to_string();
+    let key = [("content-type", "application/json"), ("idempotency-key", "k-1"), ("content-encoding", "identity")];
+    let first = send(&server, ("POST", RECORDS), &key, row.as_bytes());
+    assert_eq!(first.status, 201, "{}", first.text);
+    for coding in CODINGS {
+        let headers = [key[0], key[1], ("content-encoding", coding)];
+        let again = send(&server, ("POST", RECORDS), &headers, &compress(coding, row.as_bytes()));
+        assert_eq!((again.status, &again.json()["id"]), (200, &first.json()["id"]), "{}", again.text);
+    }
 }
 
 #[test]

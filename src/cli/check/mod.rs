@@ -291,11 +291,16 @@ impl Job<'_> {
             let Some(batch) = batch.transpose()? else { return Ok(()) };
             report.columns(&batch.new_columns, &settings.fields);
             for line in &batch.lines {
-                let refusal = records::readable(&rules, line).err();
-                match &refusal {
-                    Some(refusal) => report.refuse((line.file, line.number), refusal)?,
-                    None => report.would_take(),
-                }
+                let refusal = match records::readable(&rules, line) {
+                    Ok((_, document)) => {
+                        report.would_take((line.file, line.number), &document.warnings);
+                        None
+                    }
+                    Err(refusal) => {
+                        report.refuse((line.file, line.number), &refusal)?;
+                        Some(refusal)
+                    }
+                };
                 if let Some(spool) = &mut spool {
                     spool.push(line, refusal.map(|refusal| refusal.code))?;
                 }

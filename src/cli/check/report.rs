@@ -12,8 +12,10 @@ use crate::cli::dedup::records;
 use crate::cli::import::report::{OUTCOMES, Refused, Rejects, VERDICTS, all, counted, outcome_name, verdict_name};
 use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
+use crate::cli::warnings::{Warned, Warning};
 use crate::findings::{Finding, Refusal};
 use doppel_core::collection::Field;
+use doppel_core::violation::Violation;
 use doppel_engine::answers::Outcome;
 
 /// Counts and shows what happens.
@@ -29,6 +31,7 @@ pub(super) struct Report {
     refused: u64,
     verdicts: BTreeMap<&'static str, u64>,
     outcomes: BTreeMap<&'static str, u64>,
+    warned: Warned,
     rejects: Rejects,
     progress: Arc<Progress>,
 }
@@ -52,6 +55,7 @@ impl Report {
             refused: 0,
             verdicts: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            warned: Warned::default(),
             rejects: Rejects::open(outputs, None, false, false)?,
             progress: Arc::new(progress),
         })
@@ -80,9 +84,12 @@ impl Report {
         self.progress.at(bytes);
     }
 
-    /// A row can be compared.
-    pub(super) fn would_take(&mut self) {
+    /// A row can be compared, and this is left unread of it.
+    pub(super) fn would_take(&mut self, (file, line): (usize, u64), warnings: &[Violation]) {
         self.readable += 1;
+        let progress = &self.progress;
+        let warnings = warnings.iter().map(Warning::from);
+        self.warned.note((&self.names[file], line), warnings, |text| progress.say(text));
     }
 
     /// A row cannot.
@@ -162,7 +169,8 @@ impl Report {
         };
         let written = out.map(|path| format!("written   {}\n", path.display())).unwrap_or_default();
         let (rows, seconds, rejected) = (self.rows(), self.began.elapsed().as_secs_f64(), self.rejected());
-        format!("read      {rows} rows in {seconds:.1} s\n{used}{unused}{done}rejected  {rejected}\n{written}")
+        let warned: String = self.warned.lines().map(|line| format!("warned    {line}\n")).collect();
+        format!("read      {rows} rows in {seconds:.1} s\n{used}{unused}{done}{warned}rejected  {rejected}\n{written}")
     }
 
     /// The same as one object of JSON.
@@ -177,6 +185,7 @@ impl Report {
             verdicts: all(&VERDICTS.map(verdict_name), &self.verdicts),
             outcomes: self.registers.then(|| all(&OUTCOMES.map(outcome_name), &self.outcomes)),
             columns: self.uses.as_ref(),
+            warned: &self.warned,
             rejected: self.rejected(),
             out,
         };
@@ -198,6 +207,7 @@ struct Summary<'a> {
     outcomes: Option<BTreeMap<&'static str, u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     columns: Option<&'a Uses>,
+    warned: &'a Warned,
     rejected: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<&'a Path>,

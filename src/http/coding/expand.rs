@@ -211,7 +211,7 @@ mod tests {
     fn compress(coding: Coding, text: &[u8]) -> Vec<u8> {
         match coding {
             Coding::Gzip => {
-                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
                 encoder.write_all(text).unwrap();
                 encoder.finish().unwrap()
             }
@@ -284,7 +284,7 @@ mod tests {
     async fn what_expands_without_measure_is_cut_off() {
         for coding in [Coding::Gzip, Coding::Zstd] {
             let bomb = compress(coding, &vec![b' '; 64 << 20]);
-            assert!(bomb.len() < 1 << 19);
+            assert!(bomb.len() < 1 << 17);
             assert_eq!(expand(coding, &bomb, 4096).await, Err(Some(Trouble::Expands)), "{coding:?}");
         }
     }
