@@ -1,6 +1,10 @@
 //! Databases as sources: real servers, and the real binary that reads them.
 
-#![allow(clippy::disallowed_methods, reason = "a test makes its own time, files and settings")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test makes its own time, files and settings, and says where it killed"
+)]
 
 #[path = "../support/mariadb.rs"]
 mod mariadb;

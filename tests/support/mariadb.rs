@@ -3,7 +3,7 @@
 //! `DOPPEL_TEST_MYSQL_URL` names a database to use instead. Otherwise the mariadbd that `scripts/get-mariadbd` finds or, as root,
 //! installs. A machine with none fails, and is told what to run.
 
-#![allow(unreachable_pub, reason = "as in the other files of this folder")]
+#![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! The programs are those that `scripts/get-postgres` finds or, as root, installs. A machine with none fails, and is told what to run.
 //! The server refuses to run as root: then it runs as the user `postgres` of Debian's package.
 
-#![allow(unreachable_pub, reason = "as in the other files of this folder")]
+#![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -49,8 +49,8 @@ pub use self::checkpoints::Checkpoints;
 pub use self::decisions::Decisions;
 pub use self::frequencies::Frequencies;
 pub use self::generations::Generations;
-pub use self::snapshot::SnapshotReader;
 pub use self::keys::Keys;
+pub use self::snapshot::SnapshotReader;
 pub use self::tasks::Tasks;
 
 use self::generations::GenerationState;
@@ -485,7 +485,9 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Keeps records and answers lookups; see the module for its promises.
 #[async_trait]
-pub trait Store: Changes + Generations + Decisions + Tasks + Frequencies + Checkpoints + Keys + Send + Sync + 'static {
+pub trait Store:
+    Changes + Generations + Decisions + Tasks + Frequencies + Checkpoints + Keys + Send + Sync + 'static
+{
     /// Creates a collection with its first generation (1).
     ///
     /// # Errors

@@ -34,13 +34,15 @@ async fn the_model_keeps_the_promises() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_keeps_the_promises() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS])
+        .await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_keeps_the_promises_on_one_thread() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS]).await;
+    run(open(dir.path()), &[ALL, SCHEMES, CHANGES, DECISIONS, TASKS, GENERATIONS, FREQUENCIES, CHECKPOINTS, KEYS])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

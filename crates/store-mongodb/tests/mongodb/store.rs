@@ -42,8 +42,15 @@ fn originals(outcomes: &HashMap<String, Registered>) -> usize {
 async fn the_mongodb_store_keeps_the_promises() {
     let pair = Pair::start("conformance").await;
     let store: Arc<dyn Store> = Arc::new(pair.stores[0].clone());
-    for (name, check) in
-        ALL.iter().chain(SCHEMES).chain(CHANGES).chain(DECISIONS).chain(TASKS).chain(FREQUENCIES).chain(CHECKPOINTS).chain(KEYS)
+    for (name, check) in ALL
+        .iter()
+        .chain(SCHEMES)
+        .chain(CHANGES)
+        .chain(DECISIONS)
+        .chain(TASKS)
+        .chain(FREQUENCIES)
+        .chain(CHECKPOINTS)
+        .chain(KEYS)
     {
         let start = Instant::now();
         println!("{name}");
