@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -19,9 +20,10 @@ use crate::reload::{self, Reload};
 use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
 use crate::traces::Traces;
 use crate::{notify, observe};
-use doppel_engine::{Engine, Options};
+use doppel_engine::{Engine, Options, runner};
 use doppel_search::service::{self, SearchService};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 /// Options of `doppel serve`.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -72,82 +74,100 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if warming.join().is_err() {
         anyhow::bail!("the dictionary cannot be loaded");
     }
-    let engine = Engine::new(
-        store,
-        Options {
-            auto_create: config.collections.auto_create,
-            max_auto_created: config.collections.max_auto_created,
-            automatic_reindex: config.collections.automatic_reindex,
-            now: crate::clock::now,
-            micros: crate::clock::micros,
-            new_id: crate::clock::unique_id,
-        },
-    );
+    let engine = Engine::new(store, options(&config));
     let shutdown = Shutdown::default();
-    let tasks = runtime.spawn(doppel_engine::runner::run(engine.clone(), shutdown.draining()));
-    let retention = runtime.spawn(doppel_engine::runner::keep_retention(engine.clone(), shutdown.draining()));
-    let warming = runtime.spawn(doppel_engine::runner::warm_up(engine.clone(), shutdown.draining()));
-    let search = search(&config, &engine)?;
-    let following = search.as_ref().map(|(search, _)| runtime.spawn(search.clone().run(shutdown.draining())));
-    let forgetting = runtime.spawn({
-        let (engine, keep) = (engine.clone(), config.collections.changes_kept);
-        async move { engine.forget_changes(keep).await }
-    });
-    let app = App::new(
-        engine.clone(),
-        search.as_ref().map(|(search, _)| search.clone()),
-        &config,
-        shutdown.clone(),
-        Told { metrics, traces: traces.clone() },
-        certificates.clone(),
-    );
-    let snapshots = app.snapshots.clone();
-    let scheduled = runtime.spawn(snapshots.clone().keep_schedule(shutdown.draining()));
+    // The folder of a search that is kept for as long as the process runs is removed at the end.
+    let (search, _folder) = search(&config, &engine)?.unzip();
+    let told = Told { metrics, traces: traces.clone() };
+    let app = App::new(engine.clone(), search, &config, shutdown.clone(), told, certificates);
     let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
-    let sources = runtime.spawn(follow::run(engine.clone(), app.sources.clone(), shutdown.draining()));
     runtime.block_on(async {
-        let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         // Before anyone hears that it listens, who may tell it to stop then.
         let (signals, hang_ups) = signals().context("cannot receive signals")?;
         // Nobody is let in before it is known who may.
         app.keys.manage(&engine.keys().await.context("reading the keys of callers")?);
         reload::say_hidden(&app);
-        let keys = tokio::spawn(follow_keys::follow(app.clone()));
-        let reloading = tokio::spawn(reload.on_signals(hang_ups, shutdown.clone()));
-        let renewing = certificates.map(|certificates| tokio::spawn(certificates.follow()));
-        let signals = tokio::spawn({
-            let shutdown = shutdown.clone();
-            async move { shutdown.on_signal(signals, grace).await }
-        });
-        let stopping = tokio::spawn(async move {
-            shutdown.reached(Phase::Grace).await;
-            notify::tell(notify::STOPPING);
-        });
+        let mut workers = Workers::start(&app, &config);
+        workers.endless(reload.on_signals(hang_ups, shutdown.clone()));
+        let grace = Duration::from_millis(config.server.shutdown_grace_ms);
+        workers.endless(async move { shutdown.on_signal(signals, grace).await });
         say_listening(&listener, &config)?;
         notify::tell(notify::READY);
+        let snapshots = app.snapshots.clone();
         let served = server::serve(app, listener, &config).await.context("serving");
-        signals.abort();
-        stopping.abort();
-        reloading.abort();
-        renewing.inspect(|renewing| renewing.abort());
-        keys.await.context("following the keys of callers")?;
-        // Let go of at its last checkpoint; whoever comes next goes on.
-        tasks.await.context("running tasks")?;
-        warming.await.context("warming up")?;
-        retention.await.context("looking for records past their age")?;
-        scheduled.await.context("taking snapshots")?;
+        workers.end().await?;
         snapshots.end().await;
-        sources.await.context("following sources")?;
-        forgetting.abort();
-        if let Some(following) = following {
-            following.await.context("following changes for search")?;
-        }
         engine.close().await.context("closing the store")?;
         served
     })?;
     traces.stop();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+fn options(config: &Config) -> Options {
+    Options {
+        auto_create: config.collections.auto_create,
+        max_auto_created: config.collections.max_auto_created,
+        automatic_reindex: config.collections.automatic_reindex,
+        now: crate::clock::now,
+        micros: crate::clock::micros,
+        new_id: crate::clock::unique_id,
+    }
+}
+
+/// What goes on beside requests.
+#[derive(Default)]
+struct Workers {
+    /// Each ends by itself when the service drains, at a point from which whoever comes next goes on.
+    ending: Vec<(&'static str, JoinHandle<()>)>,
+    /// Each can be ended at any time.
+    endless: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    fn start(app: &App, config: &Config) -> Self {
+        let (engine, shutdown) = (&app.engine, &app.shutdown);
+        let mut workers = Self::default();
+        workers.ending("following the keys of callers", follow_keys::follow(app.clone()));
+        workers.ending("running tasks", runner::run(engine.clone(), shutdown.draining()));
+        workers.ending("warming up", runner::warm_up(engine.clone(), shutdown.draining()));
+        let retention = runner::keep_retention(engine.clone(), shutdown.draining());
+        workers.ending("looking for records past their age", retention);
+        workers.ending("taking snapshots", app.snapshots.clone().keep_schedule(shutdown.draining()));
+        workers.ending("following sources", follow::run(engine.clone(), app.sources.clone(), shutdown.draining()));
+        if let Some(search) = &app.search {
+            workers.ending("following changes for search", search.clone().run(shutdown.draining()));
+        }
+        let (forgetting, keep) = (engine.clone(), config.collections.changes_kept);
+        workers.endless(async move { forgetting.forget_changes(keep).await });
+        if let Some(certificates) = &app.tls {
+            workers.endless(Arc::clone(certificates).follow());
+        }
+        let shutdown = shutdown.clone();
+        workers.endless(async move {
+            shutdown.reached(Phase::Grace).await;
+            notify::tell(notify::STOPPING);
+        });
+        workers
+    }
+
+    fn ending(&mut self, what: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        self.ending.push((what, tokio::spawn(work)));
+    }
+
+    fn endless(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.endless.push(tokio::spawn(work));
+    }
+
+    /// Waits for those that end, and ends the others.
+    async fn end(self) -> anyhow::Result<()> {
+        self.endless.iter().for_each(JoinHandle::abort);
+        for (what, worker) in self.ending {
+            worker.await.context(what)?;
+        }
+        Ok(())
+    }
 }
 
 /// SIGHUP apart from those that stop the service.

@@ -29,7 +29,7 @@ enum Command {
 
 #[derive(Clone, Debug, clap::Args)]
 struct CheckArgs {
-    /// The name of a [[source]] of the configuration
+    /// The name of a source in the configuration
     #[arg(required_unless_present = "from", conflicts_with = "from")]
     name: Option<String>,
     /// Configuration file (TOML)

@@ -1,7 +1,7 @@
 //! Who is signed in: a key shown once becomes a session, named by the browser's token.
 //!
 //! Promises: a session ends after [`IDLE_END`] without a request, at the latest [`WHOLE_END`] after it was begun, when it is signed
-//! out, and when its key is not configured any more (see [`Keys::rights_of`](crate::http::auth::Keys::scopes_of)). Every sign-in makes a
+//! out, and when its key is not configured any more (see [`Keys::rights_of`](crate::http::keys::Keys::rights_of)). Every sign-in makes a
 //! token of its own: one that a browser had before is never a session. Sessions live in memory: a restart ends all, and of
 //! several instances each knows its own.
 

@@ -16,7 +16,8 @@ fn said(arguments: &[&str]) -> String {
 fn commands() -> BTreeSet<String> {
     let help = said(&["--help"]);
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    // A long description goes on below, behind more spaces.
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty()));
     let names: BTreeSet<String> = names.filter(|name| *name != "help").map(ToOwned::to_owned).collect();
     assert!(names.len() >= 15 && names.contains("serve") && names.contains("man"), "{names:?}");
     names

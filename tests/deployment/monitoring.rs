@@ -3,17 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use promql_parser::label::{MatchOp, Matcher};
 use promql_parser::parser::{Expr, LabelModifier, VectorSelector, parse};
 use promql_parser::util::{ExprVisitor, walk_expr};
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Executor as _};
 
 use crate::support::TestServer;
 
 /// Metrics and labels that Prometheus itself adds.
 const PROMETHEUS_METRICS: [&str; 1] = ["up"];
 const PROMETHEUS_LABELS: [&str; 3] = ["instance", "job", "le"];
+
+/// Longest wait for the first round of a source, on a busy machine.
+const A_ROUND: Duration = Duration::from_secs(60);
 
 /// What `/metrics` shows: for each metric the values of each of its labels.
 type Series = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
@@ -142,10 +148,30 @@ fn faults(series: &Series, expressions: &[Located]) -> Vec<String> {
     faults
 }
 
+/// A database with a letter, and a configuration that has it followed.
+fn followed(folder: &Path) -> String {
+    let office = folder.join("office.db");
+    let options = SqliteConnectOptions::new().filename(&office).create_if_missing(true);
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+        let mut database = options.connect().await.expect("a database");
+        let letters = "CREATE TABLE letters (id TEXT PRIMARY KEY, content TEXT, changed TEXT);
+                       INSERT INTO letters VALUES ('1', '三号路的路灯坏了', '2024-03-01 09:12:00')";
+        database.execute(letters).await.expect("a table");
+    });
+    let text = format!(
+        "[[source]]\nname = \"office\"\nurl = \"sqlite:{}\"\ntable = \"letters\"\nid = \"id\"\ncollection = \"office\"\n\
+         watermark = \"changed\"\nfollow = true\n",
+        office.display()
+    );
+    let path = folder.join("doppel.toml");
+    std::fs::write(&path, text).expect("written");
+    path.to_str().expect("a plain path").to_owned()
+}
+
 /// The metrics of a service that has stored, refused and followed something.
 fn measured() -> Series {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_in(folder.path());
+    let server = TestServer::start_with(folder.path().join("data"), &["--config", &followed(folder.path())], &[]);
     let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶" });
     let records = "/v1/collections/letters/records";
     assert_eq!(server.send("PUT", &format!("{records}/1"), &row).status, 201);
@@ -155,7 +181,15 @@ fn measured() -> Series {
     assert_eq!(server.send("GET", "/v1/collections/letters/records/1/related", &Value::Null).status, 200);
     let line = json!({ "id": "3", "content": "桥头的路灯坏了半个月" }).to_string();
     assert_eq!(server.send_text("POST", &format!("{records}/_bulk"), "application/x-ndjson", &line).status, 200);
-    series(&server.send("GET", "/metrics", &Value::Null).text)
+    let begin = Instant::now();
+    loop {
+        let measured = series(&server.send("GET", "/metrics", &Value::Null).text);
+        if measured.contains_key("doppel_source_last_round_seconds") {
+            return measured;
+        }
+        assert!(begin.elapsed() < A_ROUND, "no round of a source: {}", server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
