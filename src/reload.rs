@@ -4,6 +4,8 @@
 //! changed: a file with a mistake changes nothing and is said in the log. What cannot be changed while the service runs is named
 //! there as needing a restart, each time until that has happened.
 
+use std::sync::Arc;
+
 use crate::config::{self, Config, Flags, LogFormat, Server};
 use crate::http::state::App;
 use crate::observe::LogLevel;
@@ -26,6 +28,7 @@ impl Reload {
 
     /// Reads it again at each signal, for ever; when the terminal that it was started from is closed, the service stops.
     pub async fn on_signals(self, mut hang_ups: HangUps, shutdown: Shutdown) {
+        let reload = Arc::new(self);
         loop {
             hang_ups.next().await;
             if hang_ups.terminal_is_gone() {
@@ -33,10 +36,13 @@ impl Reload {
                 shutdown.ask();
                 return;
             }
-            match self.once() {
+            let reading = Arc::clone(&reload);
+            // Files may lie where reading them takes long.
+            let read = tokio::task::spawn_blocking(move || reading.once()).await;
+            match read.unwrap_or_else(|error| Err(error.into())) {
                 Ok(needing_restart) => {
                     count("loaded");
-                    let file = self.flags.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+                    let file = reload.flags.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
                     tracing::info!(
                         file,
                         "configuration read again; keys, limits, log level and certificates are as it says"
@@ -57,6 +63,12 @@ impl Reload {
     /// Changes what can be changed; the keys that have changed and cannot.
     fn once(&self) -> anyhow::Result<Vec<&'static str>> {
         let config = config::load(&self.flags)?.config;
+        // A file that is half written, or was emptied to be written anew, would otherwise let everyone in.
+        anyhow::ensure!(
+            !config.auth.keys.is_empty() || !self.app.keys.has_configured(),
+            "it has no [[auth.keys]] any more, so that everyone on this machine could do everything; where that is meant, start the \
+             service again"
+        );
         // The address stays the one that it was started with.
         config::check_open_address(self.started.server.listen, &config.auth).map_err(anyhow::Error::msg)?;
         let tls = &config.server.tls;

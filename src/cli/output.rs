@@ -405,10 +405,14 @@ impl Seek for Output {
     }
 }
 
-/// Devices and pipes, which may be written any number of times and have no name to be given.
+/// Devices and pipes, and what the process has open already: they may be written any number of times and have no name to be given.
+/// What else lies below `/dev` and `/proc` may be a file like any other (`/dev/shm`).
 fn is_special(path: &Path) -> bool {
-    let is_stream = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
-    is_stream || path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+    let is_open = ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
+        || path.parent().is_some_and(|folder| {
+            folder == Path::new("/dev/fd") || (folder.starts_with("/proc") && folder.ends_with("fd"))
+        });
+    is_open || path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Where `path` leads, symbolic links followed, also if nothing is there yet, nor the folders on the way.
@@ -481,6 +485,11 @@ mod tests {
             assert!(outputs.create(&at(name)).is_err(), "{name}");
         }
         assert!(outputs.create(Path::new("/dev/null")).is_ok() && outputs.create(Path::new("/dev/null")).is_ok());
+        // Below /proc and /dev there are files like any other.
+        for special in ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+            assert!(is_special(Path::new(special)), "{special}");
+        }
+        assert!(!is_special(Path::new("/proc/self/cwd/in")) && !is_special(Path::new("/dev/shm/in")));
         later.finish().unwrap();
         assert_eq!(fs::read_to_string(at("in")).unwrap(), "kept");
     }

@@ -9,6 +9,9 @@ use figment::{Figment, Metadata, Source};
 
 use super::Config;
 
+/// Largest file that is read: thousands of keys take so much.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// The configuration file, for finding lines in it.
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -22,7 +25,15 @@ impl File {
     /// # Errors
     /// When it is not there, or not TOML; says on which line.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        anyhow::ensure!(path.is_file(), "the configuration file {} does not exist", path.display());
+        let found = path.metadata();
+        anyhow::ensure!(found.is_ok(), "the configuration file {} does not exist", path.display());
+        let is_read = found.is_ok_and(|found| found.is_file() && found.len() <= MOST_BYTES);
+        anyhow::ensure!(
+            is_read,
+            "the configuration {} is no file, or has more than {} KiB",
+            path.display(),
+            MOST_BYTES >> 10
+        );
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file = Self { path: path.to_owned(), text };
         match toml::from_str::<toml::Table>(&file.text) {

@@ -64,6 +64,9 @@ fn a_file_with_a_mistake_changes_nothing_and_is_said() {
         ("[limits]\nmax_in_flight = 0\n", "limits.max_in_flight is 0"),
         ("[log]\nlevel = \"inof\"\n", "did you mean"),
         ("not TOML", "is not TOML"),
+        // Half written, or emptied to be written anew.
+        ("", "no [[auth.keys]] any more"),
+        ("[limits]\nmax_in_flight = 3\n", "no [[auth.keys]] any more"),
         ("[[auth.keys]]\nname = \"reader\"\nsha256 = \"ab\"\nscopes = [\"read\"]\n", "64 hexadecimal digits"),
     ] {
         std::fs::write(keyed.file(), text).expect("written");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
@@ -20,6 +20,8 @@ use crate::config::tls::{ClientCertificates, Tls};
 
 /// The one protocol spoken inside.
 const HTTP_1_1: &[u8] = b"http/1.1";
+/// Largest file that is read: authorities of a whole country have a tenth of it.
+const MOST_BYTES: u64 = 1 << 20;
 /// What others than its owner may not do with the file of a key.
 const OTHERS: u32 = 0o007;
 
@@ -66,6 +68,16 @@ pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
 }
 
 fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    if let Ok(found) = path.metadata() {
+        let shown = path.display();
+        // A pipe or a device may never say anything, or never end.
+        ensure!(found.is_file(), "{setting}: {shown} is no file; give the path of a file in PEM form");
+        ensure!(
+            found.len() <= MOST_BYTES,
+            "{setting}: {shown} has more than {} KiB; certificates and keys in PEM form have a few",
+            MOST_BYTES >> 10
+        );
+    }
     std::fs::read(path).map_err(|error| {
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "give the file's path, from the directory that doppel is started in",
