@@ -256,6 +256,11 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         office.replace(name, text);
     }
     let data = office.file("data");
+    // What nobody writes into, and what would fill the memory.
+    let made = std::process::Command::new("mkfifo").arg(office.path("pipe")).status();
+    assert!(made.expect("mkfifo runs").success());
+    let vast = std::fs::File::create(office.path("vast.pem")).expect("a file");
+    vast.set_len(1 << 40).expect("a file with nothing in it");
     for (certificate, key, said) in [
         ("missing.pem", "server.key", "missing.pem cannot be read"),
         ("server.pem", "missing.key", "server.tls.key"),
@@ -265,6 +270,8 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         ("server.pem", "other.key", "is not that of the certificate"),
         ("expired.pem", "expired.key", "have it renewed"),
         ("later.pem", "later.key", "compare the clocks"),
+        ("pipe", "server.key", "is no file"),
+        ("vast.pem", "server.key", "has more than"),
     ] {
         let (certificate, key) = (office.file(certificate), office.file(key));
         let files = [("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];

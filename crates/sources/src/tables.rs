@@ -143,7 +143,7 @@ pub enum TableError {
     #[error("the file has no row that names columns")]
     NoHeader,
     /// More than [`MOST_COLUMNS`].
-    #[error("more than {MOST_COLUMNS} columns")]
+    #[error("more than {MOST_COLUMNS} columns, or longer than a row may be, where the columns are named")]
     TooManyColumns,
     /// An old workbook (`.xls`), or one with a password.
     #[error("a workbook of an old format or with a password; save it as .xlsx without one")]
@@ -210,7 +210,7 @@ impl Table {
             above.push(row);
             if is_header || above.len() > MOST_ABOVE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        let header = header_of(&above).ok_or(TableError::NoHeader)?;
+        let header = header_of(&above)?;
         let header = above.swap_remove(header);
         if header.cells.len() > MOST_COLUMNS {
             return Err(TableError::TooManyColumns);
@@ -253,9 +253,15 @@ impl TableRow {
 }
 
 /// Which of the first rows names the columns.
-fn header_of(rows: &[TableRow]) -> Option<usize> {
+fn header_of(rows: &[TableRow]) -> Result<usize, TableError> {
     let first = |least: usize| rows.iter().position(|row| row.fault.is_none() && said(row) >= least);
-    first(2).or_else(|| first(1))
+    let found = first(2).or_else(|| first(1));
+    // What stands above is left out, and a row that is too long to be held may be the one that names the columns.
+    let is_too_long = |row: &TableRow| matches!(row.fault, Some(RowFault::TooLong { .. }));
+    if rows[..found.unwrap_or(rows.len())].iter().any(is_too_long) {
+        return Err(TableError::TooManyColumns);
+    }
+    found.ok_or(TableError::NoHeader)
 }
 
 /// How many cells of a row say something.

@@ -132,7 +132,7 @@ impl Stream {
                 break;
             }
         }
-        let above = header_of(&first).ok_or(TableError::NoHeader)?;
+        let above = header_of(&first)?;
         let waiting = first.split_off(above + 1).into();
         let header = first.last().ok_or(TableError::NoHeader)?;
         if header.cells.len() > MOST_COLUMNS {

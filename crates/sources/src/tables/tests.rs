@@ -168,6 +168,8 @@ fn what_is_no_table_is_told_apart() {
     assert!(matches!(error(b"\x89PNG\r\n\0\0"), TableError::Unknown));
     assert!(matches!(error(b"PK\x03\x04 and no more"), TableError::Damaged));
     assert!(matches!(error("a,".repeat(600).as_bytes()), TableError::TooManyColumns));
+    // The row below it does not name the columns instead.
+    assert!(matches!(error(format!("{}\n1,2\n", "a,".repeat(1_200)).as_bytes()), TableError::TooManyColumns));
 }
 
 #[test]
