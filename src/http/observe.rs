@@ -253,6 +253,11 @@ impl Kind {
     }
 }
 
+/// Whether what is at `path` is part of the program.
+fn is_file(path: &str) -> bool {
+    path == "/openapi.yaml" || path.starts_with("/docs/") || path.starts_with(console::ASSETS)
+}
+
 async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Response, Problem> {
     check_once(request.headers())?;
     check_expectation(request.headers())?;
@@ -275,7 +280,12 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
     let coding = shrink::accepted(request.headers());
     if kind == Kind::Other {
         let _counted = InFlight::count();
-        return shrink::shrunk(next.run(request).await, coding).await;
+        let file = Some(request.uri().path()).filter(|path| is_file(path)).map(str::to_owned);
+        let response = next.run(request).await;
+        return match file {
+            Some(path) => shrink::shrunk_once(response, coding, &path).await,
+            None => Ok(response),
+        };
     }
     let request = expand::expanded(request)?;
     if kind == Kind::Call {

@@ -286,14 +286,20 @@ fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_
         assert!(head.contains(&format!("content-length: {}", bytes.len())) && bytes.len() < plain.len() / 2, "{head}");
         assert!(expand(coding, &bytes) == plain, "{accepts}");
     }
-    let (head, _) = raw(&server, "/openapi.yaml", "gzip");
-    assert!(head.contains("content-encoding: gzip"), "{head}");
+    // Files of the program, the first time and again.
+    for path in ["/openapi.yaml", "/docs/swagger-ui.css"].repeat(2) {
+        let (head, bytes) = raw(&server, path, "gzip");
+        assert!(head.contains("content-encoding: gzip"), "{head}");
+        assert!(expand("gzip", &bytes) == raw(&server, path, "identity").1, "{path}");
+    }
     // Short ones, problems, what nobody asked for, and pages that hold tokens of forms.
     let plain = [
         ("/v1/collections/letters/records/1", "gzip"),
         ("/v1/collections/letters/records/nothing", "gzip"),
         (RECORDS, "br"),
         (RECORDS, "gzip;q=0"),
+        ("/docs/%73wagger-ui.css", "gzip"),
+        ("/metrics", "gzip"),
         ("/console/letters", "gzip"),
         ("/console/letters/check", "gzip, zstd"),
     ];
