@@ -128,7 +128,17 @@ fn on_signals(wait: impl FnOnce(Runtime, Signals) + Send + 'static) -> std::io::
 /// SIGHUP, received apart.
 pub struct HangUps {
     signal: Option<tokio::signal::unix::Signal>,
-    had_terminal: bool,
+    had: [bool; 3],
+}
+
+/// Which of the standard streams are a terminal: any of them may lead elsewhere (`2>doppel.log`).
+fn terminals() -> [bool; 3] {
+    [std::io::stdin().is_terminal(), std::io::stdout().is_terminal(), std::io::stderr().is_terminal()]
+}
+
+/// Whether there was one, and none of those is there any more.
+fn is_gone(had: [bool; 3], are: [bool; 3]) -> bool {
+    had.contains(&true) && !had.into_iter().zip(are).any(|(had, is)| had && is)
 }
 
 impl HangUps {
@@ -137,7 +147,7 @@ impl HangUps {
     /// # Errors
     /// When signals cannot be received.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self { signal: hang_up()?, had_terminal: std::io::stderr().is_terminal() })
+        Ok(Self { signal: hang_up()?, had: terminals() })
     }
 
     /// Waits for the next one.
@@ -147,7 +157,7 @@ impl HangUps {
 
     /// Whether the service was started from a terminal that is not there any more: closing it sends SIGHUP, too.
     pub fn terminal_is_gone(&self) -> bool {
-        self.had_terminal && !std::io::stderr().is_terminal()
+        is_gone(self.had, terminals())
     }
 }
 
@@ -209,6 +219,14 @@ fn hang_up_is_ignored() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_is_gone_when_no_stream_that_was_one_is_any_more() {
+        assert!(is_gone([true, true, false], [false; 3]), "2>doppel.log");
+        assert!(is_gone([false, false, true], [false; 3]));
+        assert!(!is_gone([true, false, true], [true, false, true]));
+        assert!(!is_gone([false; 3], [false; 3]), "started by another program");
+    }
 
     #[tokio::test]
     async fn phases_only_go_forward_and_wake_those_who_wait() {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Longest body of a request, in bytes. The longest petitions measured have some 20 kB; 1 MiB leaves room for fields
-    /// that are only stored, and 256 such bodies at once still fit into a small machine.
+    /// Longest body of a request, in bytes; of a compressed one as it comes and expanded. The longest petitions measured have
+    /// some 20 kB; 1 MiB leaves room for fields that are only stored, and 256 such bodies at once still fit into a small machine.
     pub max_body_bytes: usize,
     /// Longest line of a `_bulk` body, in bytes: the same record, the same reason. The whole body may have any size.
     pub max_line_bytes: usize,

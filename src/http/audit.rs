@@ -36,7 +36,7 @@ pub struct Outcome<'a> {
     pub method: &'a str,
     /// The route, with the names of its parts.
     pub route: &'a str,
-    /// The status answered; that of a form of the desk leads on to a page also where it was refused.
+    /// The status answered; that of a form of the desk leads on to a page also where it was refused. 499 where the client hung up before.
     pub status: u16,
     /// Id of the request.
     pub request_id: &'a str,

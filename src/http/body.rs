@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::http::coding::expand::Trouble;
+use crate::http::coding::expand::{CompressedLimit, Trouble};
 use crate::http::problem::Problem;
 
 /// How many times the limit is read and thrown away before the connection is given up: a client that is still sending when
@@ -21,7 +21,7 @@ pub fn most_discarded(max: usize) -> usize {
     max.saturating_mul(DISCARD_FACTOR)
 }
 
-/// Reads the whole body, at most `max` bytes, within `time` from now.
+/// Reads the whole body, at most `max` bytes, compressed or not, within `time` from now.
 ///
 /// # Errors
 /// 413 over the limit, 408 when the client is too slow, 400 when the body breaks off or cannot be expanded.
@@ -31,9 +31,13 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
         // Said at once, whether or not it is coming already.
         return Err(too_large(max).with_header(header::CONNECTION, HeaderValue::from_static("close")));
     }
+    if let Some(limit) = request.extensions().get::<CompressedLimit>() {
+        limit.set(max as u64);
+    }
     match tokio::time::timeout(time, Limited::new(request.into_body(), max).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(max)),
+        Ok(Err(error)) if Trouble::in_error(&*error) == Some(Trouble::TooLong) => Err(too_large(max)),
         Ok(Err(error)) => Err(broken(&*error)),
         Err(_) => {
             let detail = format!("the body did not arrive within {} ms", time.as_millis());
@@ -45,7 +49,7 @@ pub async fn read(request: Request, max: usize, time: Duration) -> Result<Bytes,
 /// The next piece of a body, `None` at its end.
 ///
 /// # Errors
-/// 400 when the body breaks off or cannot be expanded, 413 where it expands without measure.
+/// 400 when the body breaks off or cannot be expanded, 413 where it expands without measure or to nothing.
 pub async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Problem> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error))?;
@@ -64,7 +68,7 @@ fn broken(error: &(dyn Error + 'static)) -> Problem {
         Some(trouble @ Trouble::Malformed(_)) => {
             Problem::at(StatusCode::BAD_REQUEST, "malformed_encoding", "", trouble.to_string())
         }
-        Some(trouble @ Trouble::Expands) => {
+        Some(trouble @ (Trouble::Expands | Trouble::Empty | Trouble::TooLong)) => {
             let detail = format!("{trouble}; send it uncompressed");
             Problem::at(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "", detail)
         }

@@ -270,9 +270,10 @@ impl Keys {
     /// What a key that was shown earlier may do, and what about; `None` where it is not known any more or has expired.
     pub fn rights_of(&self, shown: &ShownKey) -> Option<(Vec<Scope>, Reach)> {
         let known = self.known.load();
-        let key = known.0.get(&shown.name).filter(|key| !key.has_expired())?;
+        let is_shown = |key: &&Key| bool::from(key.hash.ct_eq(&shown.hash)) && !key.has_expired();
+        let key = known.0.get(&shown.name).filter(is_shown)?;
         key.note_use();
-        bool::from(key.hash.ct_eq(&shown.hash)).then(|| (key.scopes.clone(), key.reach.clone()))
+        Some((key.scopes.clone(), key.reach.clone()))
     }
 
     /// Whether what was begun with a key may go on: it still has that scope.

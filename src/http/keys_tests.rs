@@ -113,6 +113,17 @@ fn a_service_whose_last_key_has_expired_is_not_open() {
 }
 
 #[test]
+fn who_goes_on_with_a_key_that_was_replaced_is_no_use_of_the_new_one() {
+    let (keys, _) = keys(0);
+    let (key, header) = managed("clerk");
+    keys.manage(&KeyRing { version: 1, keys: vec![key] });
+    let shown = keys.authorise(Some(&header), Scope::Read).unwrap().key.unwrap();
+    keys.manage(&KeyRing { version: 2, keys: vec![managed("clerk").0] });
+    assert_eq!(keys.rights_of(&shown), None);
+    assert_eq!(keys.uses(), []);
+}
+
+#[test]
 fn a_use_is_noted_by_the_minute_and_once() {
     let (keys, _) = keys(0);
     let (key, header) = managed("clerk");

@@ -31,6 +31,8 @@ use doppel_store::stages::Span;
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest request id taken from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
+/// What is noted of a request whose client hung up before it was answered; nobody is answered so. Other servers note the same.
+const HUNG_UP: u16 = 499;
 
 /// The id of a request, in its extensions.
 #[derive(Clone, Debug)]
@@ -169,8 +171,8 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let caller = CallerSlot::default();
-    let asked =
-        audit::Asked::of(&method, route.as_ref().map(MatchedPath::as_str), request.uri().path(), request.headers());
+    let path = request.uri().path();
+    let asked = audit::Asked::of(&method, route.as_ref().map(MatchedPath::as_str), path, request.headers());
     request.extensions_mut().insert(RequestId(request_id.clone()));
     request.extensions_mut().insert(caller.clone());
     // Who asked before sending is not asked to send what nobody wants.
@@ -183,9 +185,20 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     let kind = Kind::of(route.as_ref());
     let page = console::Asked::of(&app, &request);
     let followed = (app.traces.follows() && kind != Kind::Other).then(Followed::default);
+    let seen = Seen {
+        app: app.clone(),
+        method,
+        route,
+        status: HUNG_UP,
+        started,
+        request_id: request_id.clone(),
+        caller,
+        asked,
+        followed: followed.clone(),
+    };
     let work = work(&app, request, next, kind);
     let work = async {
-        match followed.clone() {
+        match followed {
             Some(followed) => followed.follow(work).await,
             None => work.await,
         }
@@ -212,8 +225,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     if reserved {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
-    note(&app, &Seen { method, route, status: response.status(), started, request_id, caller, asked, followed });
+    seen.answered(response.status());
     response
 }
 
@@ -241,6 +253,11 @@ impl Kind {
     }
 }
 
+/// Whether what is at `path` is part of the program.
+fn is_file(path: &str) -> bool {
+    path == "/openapi.yaml" || path.starts_with("/docs/") || path.starts_with(console::ASSETS)
+}
+
 async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Response, Problem> {
     check_once(request.headers())?;
     check_expectation(request.headers())?;
@@ -263,7 +280,12 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
     let coding = shrink::accepted(request.headers());
     if kind == Kind::Other {
         let _counted = InFlight::count();
-        return shrink::shrunk(next.run(request).await, coding).await;
+        let file = Some(request.uri().path()).filter(|path| is_file(path)).map(str::to_owned);
+        let response = next.run(request).await;
+        return match file {
+            Some(path) => shrink::shrunk_once(response, coding, &path).await,
+            None => Ok(response),
+        };
     }
     let request = expand::expanded(request)?;
     if kind == Kind::Call {
@@ -394,10 +416,13 @@ fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail))
 }
 
-struct Seen<'a> {
+/// A request as it is noted: when it is answered or, by whoever drops what works on it, when its client hung up before. What it began
+/// ([`App::detached`]) goes on then, so that somebody must be able to read who began it.
+struct Seen {
+    app: App,
     method: Method,
-    route: &'a str,
-    status: StatusCode,
+    route: Option<MatchedPath>,
+    status: u16,
     started: Instant,
     request_id: Arc<str>,
     caller: CallerSlot,
@@ -406,20 +431,33 @@ struct Seen<'a> {
     followed: Option<Followed>,
 }
 
-fn note(app: &App, seen: &Seen<'_>) {
-    let Seen { method, route, status, started, request_id, caller, asked, followed } = seen;
-    let took = started.elapsed();
+impl Seen {
+    fn answered(mut self, status: StatusCode) {
+        self.status = status.as_u16();
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        note(self);
+    }
+}
+
+fn note(seen: &Seen) {
+    let Seen { app, method, route, status, started, request_id, caller, asked, followed } = seen;
+    let (took, status) = (started.elapsed(), *status);
+    let route = route.as_ref().map_or("(none)", MatchedPath::as_str);
     let method = known_method(method);
-    metrics::counter!("doppel_http_requests_total", "method" => method, "route" => (*route).to_owned(),
-        "status" => status.as_u16().to_string())
+    metrics::counter!("doppel_http_requests_total", "method" => method, "route" => route.to_owned(),
+        "status" => status.to_string())
     .increment(1);
-    metrics::histogram!("doppel_http_request_seconds", "method" => method, "route" => (*route).to_owned())
+    metrics::histogram!("doppel_http_request_seconds", "method" => method, "route" => route.to_owned())
         .record(took.as_secs_f64());
     let sent = followed.as_ref().and_then(|followed| {
         app.traces.send(&traces::Request {
             method,
             route,
-            status: status.as_u16(),
+            status,
             span: Span { began: *started, ended: *started + took },
             request_id,
             key: caller.name(),
@@ -427,12 +465,12 @@ fn note(app: &App, seen: &Seen<'_>) {
             stages: followed.take(),
         })
     });
+    let (request_id, key) = (&**request_id, caller.name());
     if app.log_requests.load(Ordering::Relaxed) {
-        let (status, took_us, key) = (status.as_u16(), took.as_micros() as u64, caller.name());
+        let took_us = took.as_micros() as u64;
         let trace_id = sent.as_deref().unwrap_or(&asked.trace_id);
-        tracing::info!(method, route, status, took_us, request_id = &**request_id, trace_id, key, "request");
+        tracing::info!(method, route, status, took_us, request_id, trace_id, key, "request");
     }
-    let (status, request_id, key) = (status.as_u16(), &**request_id, caller.name());
     asked.note(&audit::Outcome { method, route, status, request_id, key });
 }
 

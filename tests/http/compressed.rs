@@ -137,6 +137,11 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
         // White space that would not fit in memory many times over.
         let bomb = compress(coding, &vec![b' '; 256 << 20]);
         expect_problem(&put(&bomb), 413, "body_too_large");
+        // Content within the limit, behind more than the limit that expands to nothing.
+        let empty = compress(coding, b"");
+        let padded = [empty.repeat(100_000 / empty.len()), compress(coding, sized(1_000).as_bytes())].concat();
+        expect_problem(&put(&padded), 413, "body_too_large");
+        assert!(put(&padded[empty.len() * 1_000..]).status < 300);
         let lines = [("content-type", "application/x-ndjson"), ("content-encoding", coding)];
         let bulk = |bytes: &[u8]| send(&server, ("POST", &format!("{RECORDS}/_bulk")), &lines, bytes);
         // A line of its own limit, then the bomb: what came before it is registered.
@@ -149,10 +154,16 @@ fn limits_hold_for_what_a_body_expands_to_and_a_bomb_is_cut_off() {
         let codes: Vec<&str> = said.iter().map(|line| line["code"].as_str().unwrap_or_default()).collect();
         assert_eq!((answer.status, said[0]["status"].as_u64()), (200, Some(201)), "{said:?}");
         assert_eq!(codes, ["", "line_too_large", "body_too_large"], "{coding}");
+        let nothing = bulk(&empty.repeat((2 << 20) / empty.len()));
+        assert!(
+            nothing.text.contains("body_too_large") && nothing.text.contains("expand to nothing"),
+            "{}",
+            nothing.text
+        );
     }
     assert!(server.resident_bytes() < 600 << 20, "nothing of it is held");
     let metrics = server.send("GET", "/metrics", &Value::Null).text;
-    assert!(metrics.contains("doppel_http_compressed_bodies_total{encoding=\"zstd\"} 4"), "{metrics}");
+    assert!(metrics.contains("doppel_http_compressed_bodies_total{encoding=\"zstd\"} 7"), "{metrics}");
 }
 
 /// One chunk of a chunked body.
@@ -286,14 +297,20 @@ fn long_answers_are_compressed_for_whoever_accepts_that_and_no_page_of_the_desk_
         assert!(head.contains(&format!("content-length: {}", bytes.len())) && bytes.len() < plain.len() / 2, "{head}");
         assert!(expand(coding, &bytes) == plain, "{accepts}");
     }
-    let (head, _) = raw(&server, "/openapi.yaml", "gzip");
-    assert!(head.contains("content-encoding: gzip"), "{head}");
+    // Files of the program, the first time and again.
+    for path in ["/openapi.yaml", "/docs/swagger-ui.css"].repeat(2) {
+        let (head, bytes) = raw(&server, path, "gzip");
+        assert!(head.contains("content-encoding: gzip"), "{head}");
+        assert!(expand("gzip", &bytes) == raw(&server, path, "identity").1, "{path}");
+    }
     // Short ones, problems, what nobody asked for, and pages that hold tokens of forms.
     let plain = [
         ("/v1/collections/letters/records/1", "gzip"),
         ("/v1/collections/letters/records/nothing", "gzip"),
         (RECORDS, "br"),
         (RECORDS, "gzip;q=0"),
+        ("/docs/%73wagger-ui.css", "gzip"),
+        ("/metrics", "gzip"),
         ("/console/letters", "gzip"),
         ("/console/letters/check", "gzip, zstd"),
     ];

@@ -28,6 +28,13 @@ fn put(kept: &Ring, ring: KeyRing) -> Result<Exclusive<Option<KeyRing>>> {
     Ok(Exclusive { ops, on_published: Box::new(move || *kept.lock() = stored), value: Some(next) })
 }
 
+/// What must stay free for the change from `kept` to `ring`: revoking must be possible to the last, and takes no room; new keys and notes
+/// of use are refused like all that adds, and leave what is kept for deletions.
+fn reserve(kept: &KeyRing, ring: &KeyRing) -> Reserve {
+    let only_revokes = ring.keys.len() < kept.keys.len() && ring.keys.iter().all(|key| kept.keys.contains(key));
+    if only_revokes { Reserve::Last } else { Reserve::Whole }
+}
+
 #[async_trait]
 impl Keys for EmbeddedStore {
     async fn key_ring(&self) -> Result<KeyRing> {
@@ -35,11 +42,18 @@ impl Keys for EmbeddedStore {
     }
 
     async fn put_key_ring(&self, ring: KeyRing) -> Result<Option<KeyRing>> {
+        let reserve = {
+            let shared = self.shared()?;
+            let kept = shared.keys.lock();
+            if kept.version != ring.version {
+                return Ok(None);
+            }
+            reserve(&kept, &ring)
+        };
         let prepare = |shared: &SharedState| {
             let kept = Arc::clone(&shared.keys);
             Ok(move |_: &Disk| put(&kept, ring))
         };
-        // The last of the room: revoking a key must be possible.
-        self.exclusive(Reserve::Last, prepare).await
+        self.exclusive(reserve, prepare).await
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! A piece of a body gives pieces of at most [`PIECE_BYTES`], each made when it is asked for: nothing is expanded ahead, so that whoever
 //! reads within a limit expands no more than that. A body must be whole: one that breaks off, holds other bytes behind its end, or does
-//! not fit its own checksum is [`Trouble::Malformed`]. Streams have no limit of their own; what expands without measure is cut off.
+//! not fit its own checksum is [`Trouble::Malformed`]. Streams have no limit of their own; what expands without measure is cut off, and
+//! so is what goes on expanding to nothing. The limit of a body that is read as a whole holds for what came, too ([`CompressedLimit`]).
 
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
@@ -27,6 +30,12 @@ const FREE_BYTES: u64 = 16 << 20;
 /// Beyond that it may expand to so many bytes for each that came. Letters expand to five to twenty; the same letter over and over to
 /// some hundred.
 const MOST_EXPANSION: u64 = 200;
+/// So many bytes may come that give nothing: a block of zstd has 128 KiB at most.
+const MOST_EMPTY_BYTES: u64 = 1 << 20;
+/// A byte that is given pays for so many that came: a member of gzip around a line of two letters has some ten for each.
+const LEAST_EXPANSION: u64 = 16;
+/// Steps that give nothing after which other tasks have their turn. An empty member of gzip is a step, and takes a microsecond or two.
+const MOST_STEPS: usize = 64;
 /// Binary logarithm of the window of zstd, the memory that a stream takes: 8 MiB, as RFC 9659 has it for the web.
 const WINDOW_LOG: u32 = 23;
 /// The windows of gzip: 32 KiB.
@@ -41,6 +50,23 @@ pub enum Trouble {
     /// It expands without measure.
     #[error("the body expands to more than {MOST_EXPANSION} times its size")]
     Expands,
+    /// It goes on without a byte of content.
+    #[error("the body has more than {MOST_EMPTY_BYTES} bytes that expand to nothing")]
+    Empty,
+    /// More came than may.
+    #[error("the compressed body is too large")]
+    TooLong,
+}
+
+/// Most bytes that may come of a compressed body, told by whoever reads it; in the extensions of its request.
+#[derive(Clone, Debug)]
+pub struct CompressedLimit(Arc<AtomicU64>);
+
+impl CompressedLimit {
+    /// From here on no more than `max` may come.
+    pub fn set(&self, max: u64) {
+        self.0.store(max, Ordering::Relaxed);
+    }
 }
 
 impl Trouble {
@@ -56,7 +82,10 @@ impl Trouble {
 /// 415 for a coding that is not taken.
 pub fn expanded(request: Request) -> Result<Request, Problem> {
     let Some(coding) = of_body(request.headers())? else { return Ok(request) };
-    let mut request = request.map(|body| Body::new(Expanding::new(body, coding)));
+    // A stream is as long as it is.
+    let limit = CompressedLimit(Arc::new(AtomicU64::new(u64::MAX)));
+    let mut request = request.map(|body| Body::new(Expanding::new(body, coding, limit.clone())));
+    request.extensions_mut().insert(limit);
     request.headers_mut().remove(header::CONTENT_ENCODING);
     request.headers_mut().remove(header::CONTENT_LENGTH);
     metrics::counter!("doppel_http_compressed_bodies_total", "encoding" => coding.name()).increment(1);
@@ -72,9 +101,23 @@ struct Expanding {
     input: Bytes,
     /// Whether the decoder may have more to give without more to take.
     is_full: bool,
+    /// Where the next piece is made; empty, or of [`PIECE_BYTES`].
+    room: Vec<u8>,
+    limit: CompressedLimit,
     came: u64,
     gave: u64,
+    /// Bytes that were taken and gave nothing so far.
+    empty: u64,
     ended: bool,
+}
+
+/// What becomes of what came so far.
+enum Next {
+    Piece(Bytes),
+    /// More must come.
+    More,
+    /// It is not done, and others have waited for long enough.
+    Yield,
 }
 
 enum Decoder {
@@ -132,32 +175,55 @@ impl Decoder {
 }
 
 impl Expanding {
-    fn new(body: Body, coding: Coding) -> Self {
-        let decoder = Decoder::new(coding);
-        Self { body, coding, decoder, input: Bytes::new(), is_full: false, came: 0, gave: 0, ended: false }
+    fn new(body: Body, coding: Coding, limit: CompressedLimit) -> Self {
+        let (decoder, input, room) = (Decoder::new(coding), Bytes::new(), Vec::new());
+        let (came, gave, empty) = (0, 0, 0);
+        Self { body, coding, decoder, input, is_full: false, room, limit, came, gave, empty, ended: false }
     }
 
-    /// The next piece of what came so far; `None` where more must come.
-    fn next_piece(&mut self) -> Result<Option<Bytes>, Trouble> {
-        while self.is_full || !self.input.is_empty() {
-            let mut piece = vec![0; PIECE_BYTES];
-            let step = self.decoder.step(&self.input, &mut piece);
-            let (taken, given) = step.map_err(|_| Trouble::Malformed(self.coding))?;
-            if taken == 0 && given == 0 && !self.input.is_empty() {
-                return Err(Trouble::Malformed(self.coding));
+    /// Takes in what came.
+    fn take_in(&mut self, input: Bytes) -> Result<(), Trouble> {
+        self.came += input.len() as u64;
+        self.input = input;
+        if self.came > self.limit.0.load(Ordering::Relaxed) { Err(Trouble::TooLong) } else { Ok(()) }
+    }
+
+    /// The next piece of what came so far.
+    fn next_piece(&mut self) -> Result<Next, Trouble> {
+        for _ in 0..MOST_STEPS {
+            if !self.is_full && self.input.is_empty() {
+                return Ok(Next::More);
             }
-            let _ = self.input.split_to(taken);
-            self.is_full = given == PIECE_BYTES && !self.decoder.is_between();
-            self.gave += given as u64;
-            if self.gave > FREE_BYTES && self.gave / MOST_EXPANSION > self.came {
-                return Err(Trouble::Expands);
+            let given = self.step()?;
+            // A short piece does not keep the room of a long one.
+            if given > PIECE_BYTES / 2 {
+                let mut piece = std::mem::take(&mut self.room);
+                piece.truncate(given);
+                return Ok(Next::Piece(piece.into()));
             }
             if given > 0 {
-                piece.truncate(given);
-                return Ok(Some(piece.into()));
+                return Ok(Next::Piece(Bytes::copy_from_slice(&self.room[..given])));
             }
         }
-        Ok(None)
+        Ok(Next::Yield)
+    }
+
+    /// Expands some of the input into the room; how many bytes.
+    fn step(&mut self) -> Result<usize, Trouble> {
+        self.room.resize(PIECE_BYTES, 0);
+        let step = self.decoder.step(&self.input, &mut self.room);
+        let (taken, given) = step.map_err(|_| Trouble::Malformed(self.coding))?;
+        if taken == 0 && given == 0 && !self.input.is_empty() {
+            return Err(Trouble::Malformed(self.coding));
+        }
+        let _ = self.input.split_to(taken);
+        self.is_full = given == PIECE_BYTES && !self.decoder.is_between();
+        self.gave += given as u64;
+        if self.gave > FREE_BYTES && self.gave / MOST_EXPANSION > self.came {
+            return Err(Trouble::Expands);
+        }
+        self.empty = (self.empty + taken as u64).saturating_sub(LEAST_EXPANSION * given as u64);
+        if self.empty > MOST_EMPTY_BYTES { Err(Trouble::Empty) } else { Ok(given) }
     }
 }
 
@@ -171,8 +237,12 @@ impl HttpBody for Expanding {
         }
         loop {
             match self.next_piece() {
-                Ok(Some(piece)) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
-                Ok(None) => (),
+                Ok(Next::Piece(piece)) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                Ok(Next::More) => (),
+                Ok(Next::Yield) => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Err(trouble) => {
                     self.ended = true;
                     return Poll::Ready(Some(Err(axum::Error::new(trouble))));
@@ -180,8 +250,10 @@ impl HttpBody for Expanding {
             }
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
-                    self.input = frame.into_data().unwrap_or_default();
-                    self.came += self.input.len() as u64;
+                    if let Err(trouble) = self.take_in(frame.into_data().unwrap_or_default()) {
+                        self.ended = true;
+                        return Poll::Ready(Some(Err(axum::Error::new(trouble))));
+                    }
                 }
                 Some(Err(error)) => {
                     self.ended = true;
@@ -220,9 +292,14 @@ mod tests {
     }
 
     async fn expand(coding: Coding, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Option<Trouble>> {
+        expand_within(u64::MAX, coding, bytes, piece).await
+    }
+
+    async fn expand_within(most: u64, coding: Coding, bytes: &[u8], piece: usize) -> Result<Vec<u8>, Option<Trouble>> {
         let pieces: Vec<io::Result<Bytes>> =
             bytes.chunks(piece.max(1)).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-        let body = Body::new(Expanding::new(Body::from_stream(tokio_stream::iter(pieces)), coding));
+        let limit = CompressedLimit(Arc::new(AtomicU64::new(most)));
+        let body = Body::new(Expanding::new(Body::from_stream(tokio_stream::iter(pieces)), coding, limit));
         match body.collect().await {
             Ok(whole) => Ok(whole.to_bytes().to_vec()),
             Err(error) => Err(Trouble::in_error(&error)),
@@ -286,6 +363,32 @@ mod tests {
             let bomb = compress(coding, &vec![b' '; 64 << 20]);
             assert!(bomb.len() < 1 << 17);
             assert_eq!(expand(coding, &bomb, 4096).await, Err(Some(Trouble::Expands)), "{coding:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_expands_to_nothing_is_cut_off_and_small_members_with_content_are_not() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let empty = compress(coding, b"").repeat(MOST_EMPTY_BYTES as usize / 8);
+            assert!(empty.len() as u64 > MOST_EMPTY_BYTES);
+            let few = &empty[..compress(coding, b"").len() * 1000];
+            for piece in [4096, usize::MAX] {
+                assert_eq!(expand(coding, &empty, piece).await, Err(Some(Trouble::Empty)), "{coding:?}");
+                assert_eq!(expand(coding, few, piece).await, Ok(Vec::new()));
+            }
+            let one = compress(coding, b"{}\n");
+            let lines = one.repeat(2 * MOST_EMPTY_BYTES as usize / one.len());
+            assert_eq!(expand(coding, &lines, 4096).await.unwrap().len(), lines.len() / one.len() * 3, "{coding:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_may_come_than_whoever_reads_says() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let bytes = compress(coding, b"").repeat(10);
+            let most = bytes.len() as u64;
+            assert_eq!(expand_within(most, coding, &bytes, 7).await, Ok(Vec::new()));
+            assert_eq!(expand_within(most - 1, coding, &bytes, 7).await, Err(Some(Trouble::TooLong)), "{coding:?}");
         }
     }
 }

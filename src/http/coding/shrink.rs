@@ -3,11 +3,21 @@
 //! Whole answers only, those whose length is known: the lines of `_bulk` and the events of a task arrive one by one, and a compressor
 //! would hold them back. No pages of the desk: they hold the tokens of forms beside text that others write, and how well they compress
 //! would tell of the tokens (BREACH). Answers of the API hold no secret, and no web page of another site can ask for them with a key.
+//!
+//! What takes no permit is compressed only where it is part of the program, and once: nobody without a key makes the service compress
+//! again and again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::body::{Body, HttpBody as _};
+use axum::http::response::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 
 use super::Coding;
 use crate::http::problem::Problem;
@@ -16,6 +26,8 @@ use crate::http::problem::Problem;
 const LEAST_BYTES: u64 = 1 << 10;
 /// Longer ones are compressed beside the threads that answer: this takes a fraction of a millisecond.
 const MOST_AT_ONCE: usize = 64 << 10;
+/// Most files that are kept compressed, each once for a coding: there are some twenty.
+const MOST_KEPT: usize = 64;
 /// Effort, of both the fast end: answers are compressed once each.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -56,16 +68,56 @@ pub async fn shrunk(mut response: Response, coding: Option<Coding>) -> Result<Re
     }
     response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
     let Some(coding) = coding else { return Ok(response) };
-    let (mut head, body) = response.into_parts();
+    let (head, body) = response.into_parts();
+    let compressed = whole(body, coding).await?;
+    Ok(encoded(head, coding, compressed))
+}
+
+/// The file of the program at `path`, compressed if it is one that is: the first time, and kept.
+///
+/// # Errors
+/// 500, when it cannot be.
+pub async fn shrunk_once(mut response: Response, coding: Option<Coding>, path: &str) -> Result<Response, Problem> {
+    // A file has one path as it is, and any number of ways to write it with %.
+    if response.status() != StatusCode::OK || !may_be(&response) || path.contains('%') {
+        return Ok(response);
+    }
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    let Some((coding, kept)) = coding.and_then(|coding| Some((coding, kept(path, coding)?))) else {
+        return Ok(response);
+    };
+    let (head, body) = response.into_parts();
+    let compressed = kept.get_or_try_init(|| whole(body, coding)).await?.clone();
+    Ok(encoded(head, coding, compressed))
+}
+
+/// A compressed file, or its place while it is being made.
+type Kept = Arc<OnceCell<Bytes>>;
+
+/// The place of a compressed file; `None` where there are too many.
+fn kept(path: &str, coding: Coding) -> Option<Kept> {
+    static KEPT: Mutex<BTreeMap<(String, &'static str), Kept>> = Mutex::new(BTreeMap::new());
+    let (mut kept, name) = (KEPT.lock(), (path.to_owned(), coding.name()));
+    if kept.len() >= 2 * MOST_KEPT && !kept.contains_key(&name) {
+        return None;
+    }
+    Some(Arc::clone(kept.entry(name).or_default()))
+}
+
+/// All of a body, compressed.
+async fn whole(body: Body, coding: Coding) -> Result<Bytes, Problem> {
     let body = body.collect().await.map_err(failed)?.to_bytes();
     let compressed = match body.len() {
         0..=MOST_AT_ONCE => compress(&body, coding),
         _ => tokio::task::spawn_blocking(move || compress(&body, coding)).await.map_err(failed)?,
     };
-    let compressed = compressed.map_err(failed)?;
+    Ok(compressed.map_err(failed)?.into())
+}
+
+fn encoded(mut head: Parts, coding: Coding, compressed: Bytes) -> Response {
     head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(compressed.len()));
-    Ok(Response::from_parts(head, Body::from(compressed)))
+    Response::from_parts(head, Body::from(compressed))
 }
 
 fn failed(error: impl std::fmt::Display) -> Problem {
@@ -111,6 +163,27 @@ pub fn compress(body: &[u8], coding: Coding) -> std::io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn file(text: &'static str) -> Response {
+        let head = Response::builder().header(header::CONTENT_TYPE, "text/css");
+        head.body(Body::from(text.repeat(1 << 10))).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_is_compressed_once_and_only_under_its_own_name() {
+        let bytes = async |answer: Response| answer.into_body().collect().await.unwrap().to_bytes();
+        for coding in GIVEN {
+            let first = shrunk_once(file("a"), Some(coding), "/docs/a.css").await.unwrap();
+            assert_eq!(first.headers()[header::CONTENT_ENCODING], coding.name());
+            let first = bytes(first).await;
+            assert!(first.len() < 1 << 9);
+            // What is kept is given, whatever the file has.
+            assert_eq!(bytes(shrunk_once(file("b"), Some(coding), "/docs/a.css").await.unwrap()).await, first);
+            let other = shrunk_once(file("a"), Some(coding), "/docs/%61.css").await.unwrap();
+            assert!(!other.headers().contains_key(header::CONTENT_ENCODING));
+        }
+        assert_eq!(bytes(shrunk_once(file("a"), None, "/docs/a.css").await.unwrap()).await.len(), 1 << 10);
+    }
 
     #[test]
     fn the_coding_that_is_liked_best_is_taken() {

@@ -11,7 +11,7 @@ mod validity;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use axum::http::StatusCode;
@@ -31,6 +31,9 @@ pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How often the files are looked at. What changed is read at the next look, when it has not changed again: a certificate and its
 /// key are two files, and whoever replaces them may be half-way.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often what was refused is read again although the files are the same: a certificate may not have been valid yet, and what did not
+/// let the service read a file is not always seen at the file.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// The first byte of a handshake (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 /// Bytes of a request without TLS that are read and thrown away, and for how long, so that its client reads the answer before the
@@ -41,8 +44,15 @@ const DISCARDING: Duration = Duration::from_secs(1);
 /// The certificates that are in force.
 pub struct Certificates {
     current: ArcSwap<Current>,
-    /// The files as they were when they were last read, whatever came of it.
-    read: Mutex<Files>,
+    read: Mutex<Read>,
+}
+
+/// The files as they were when they were last read.
+#[derive(Default)]
+struct Read {
+    files: Files,
+    /// When and why they were refused, if they were.
+    refused: Option<(Instant, String)>,
 }
 
 struct Current {
@@ -50,15 +60,17 @@ struct Current {
     material: Material,
 }
 
-/// The files as a look shows them: another file, another size or another time of change is another one.
+/// The files as a look shows them: another file, another size, another time of change or other rights is another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Files(Vec<Option<(u64, u64, i64, i64)>>);
+struct Files(Vec<Option<[i64; 6]>>);
 
 impl Files {
     fn of(tls: &Tls) -> Self {
         let look = |path: &Path| {
             let found = path.metadata().ok()?;
-            Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+            let (which, size) = (found.ino().cast_signed(), found.size().cast_signed());
+            let [written, changed] = [(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())];
+            Some([which, size, written.0, written.1, changed.0, changed.1])
         };
         let Tls { certificate, key, client_ca, client_certificates: _ } = tls;
         Self([certificate, key, client_ca].map(|path| look(path)).to_vec())
@@ -78,7 +90,8 @@ impl Certificates {
             return Ok(None);
         }
         let Renewed(current, files) = read(tls)?;
-        Ok(Some(Arc::new(Self { current: ArcSwap::from_pointee(current), read: Mutex::new(files) })))
+        let read = Read { files, refused: None };
+        Ok(Some(Arc::new(Self { current: ArcSwap::from_pointee(current), read: Mutex::new(read) })))
     }
 
     /// What should be mended although it works.
@@ -102,7 +115,7 @@ impl Certificates {
     /// Uses what was read from the next connection on.
     pub fn put_in_force(&self, Renewed(current, files): Renewed) {
         let (expires, warnings) = (current.material.expires, current.material.warnings.clone());
-        *self.read.lock() = files;
+        *self.read.lock() = Read { files, refused: None };
         self.current.store(Arc::new(current));
         count("loaded");
         tracing::info!(%expires, "certificate in force");
@@ -116,23 +129,37 @@ impl Certificates {
         let mut before = None;
         loop {
             looks.tick().await;
-            let tls = self.current.load().tls.clone();
-            let (files, settled) = (Files::of(&tls), before.take());
-            if files == *self.read.lock() {
-                continue;
+            self.look(&mut before, Instant::now());
+        }
+    }
+
+    /// A look; `before` is what the look before showed where that was new.
+    fn look(&self, before: &mut Option<Files>, now: Instant) {
+        let tls = self.current.load().tls.clone();
+        let (files, settled) = (Files::of(&tls), before.take());
+        let said = {
+            let mut read = self.read.lock();
+            let is_new = read.files != files;
+            if is_new && settled.as_ref() != Some(&files) {
+                *before = Some(files);
+                return;
             }
-            if settled.as_ref() != Some(&files) {
-                before = Some(files);
-                continue;
+            let again = read.refused.as_ref().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= TRY_AGAIN);
+            if !is_new && !again {
+                return;
             }
-            // Said once, until they change again.
-            *self.read.lock() = files;
-            match self.renew(&tls) {
-                Ok(renewed) => self.put_in_force(renewed),
-                Err(error) => {
-                    let reason = format!("{error:#}");
+            read.files = files;
+            read.refused.take().filter(|_| !is_new)
+        };
+        match self.renew(&tls) {
+            Ok(renewed) => self.put_in_force(renewed),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                // Said once, until the files change or it is another reason.
+                if said.is_none_or(|(_, said)| said != reason) {
                     tracing::error!(reason, "the new certificate cannot be used; the one before stays in force");
                 }
+                self.read.lock().refused = Some((now, reason));
             }
         }
     }
@@ -198,4 +225,65 @@ async fn refuse_plain(mut stream: TcpStream) {
     let discarding = tokio::io::copy(&mut rest, &mut nowhere);
     // What does not come in that time is not waited for.
     let _ = tokio::time::timeout(DISCARDING, discarding).await;
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    /// Writes a pair that is valid from `from` on.
+    fn write(tls: &Tls, from: jiff::Timestamp) {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        params.not_before = std::time::SystemTime::from(from).into();
+        let key = KeyPair::generate().unwrap();
+        std::fs::write(&tls.certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&tls.key, key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&tls.key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn pair(folder: &Path) -> Tls {
+        Tls { certificate: folder.join("server.pem"), key: folder.join("server.key"), ..Tls::default() }
+    }
+
+    #[test]
+    fn other_rights_are_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = pair(folder.path());
+        write(&tls, crate::clock::timestamp());
+        let before = Files::of(&tls);
+        assert_eq!(Files::of(&tls), before);
+        // Of some file systems the clock is a coarse one.
+        std::thread::sleep(Duration::from_millis(50));
+        std::fs::set_permissions(&tls.key, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert_ne!(Files::of(&tls), before);
+    }
+
+    #[test]
+    fn a_certificate_that_was_not_valid_yet_is_read_again_a_minute_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = pair(folder.path());
+        write(&tls, crate::clock::timestamp() - Duration::from_secs(60));
+        let certificates = Certificates::open(&tls).unwrap().unwrap();
+        let in_force = || Arc::as_ptr(&certificates.current.load());
+        let first = in_force();
+        let valid_from = crate::clock::timestamp() + Duration::from_secs(3);
+        write(&tls, valid_from);
+        let (mut before, begun) = (None, Instant::now());
+        certificates.look(&mut before, begun);
+        certificates.look(&mut before, begun);
+        assert!(certificates.read.lock().refused.is_some());
+        // Times in certificates are whole seconds.
+        while crate::clock::timestamp() <= valid_from {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        certificates.look(&mut before, begun + TRY_AGAIN / 2);
+        assert_eq!(in_force(), first, "not at each look");
+        certificates.look(&mut before, begun + TRY_AGAIN);
+        assert!(in_force() != first && certificates.read.lock().refused.is_none());
+    }
 }

@@ -12,6 +12,7 @@ use crate::faults::{copy, gate, insist, open, sample};
 use doppel_core::verdict::VerdictKind;
 use doppel_store::conformance::{Desk, Sample, SampleJudge, id, stored};
 use doppel_store::generations::Filing;
+use doppel_store::keys::{KeyRing, ManagedKey};
 use doppel_store::{Mode, Registered, Registration, Result, StoreError};
 use fail::FailScenario;
 
@@ -251,6 +252,35 @@ async fn removals_go_on_when_there_is_no_room_for_anything_else() {
     assert!(desk.remove("r1").await);
     fail::remove("store::disk_low");
     stored(desk.put(&sample(1)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn keys_are_revoked_when_there_is_no_room_and_neither_made_nor_noted() {
+    let _scenario = FailScenario::setup();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    let key = |name: &str| ManagedKey {
+        name: name.into(),
+        sha256: "0".repeat(64),
+        scopes: vec!["read".into()],
+        collections: None,
+        created_at: "2026-01-01T00:00:00Z".into(),
+        created_by: "operator".into(),
+        expires_at: None,
+        last_used_at: None,
+    };
+    let put = async |version, keys: Vec<ManagedKey>| store.put_key_ring(KeyRing { version, keys }).await;
+    let version = put(0, vec![key("a"), key("b")]).await.expect("stored").expect("nobody else").version;
+    fail::cfg("store::disk_low", "return").expect("a failpoint");
+    let used = ManagedKey { last_used_at: Some("2026-01-02T00:00:00Z".into()), ..key("a") };
+    for more in [vec![key("a"), key("b"), key("c")], vec![used.clone(), key("b")], vec![used]] {
+        assert!(matches!(put(version, more).await, Err(StoreError::DiskFull { .. })));
+    }
+    assert_eq!(put(version + 1, vec![key("c")]).await.expect("an answer"), None, "someone else was faster");
+    let revoked = put(version, vec![key("b")]).await.expect("the reserve is for revoking").expect("nobody else");
+    assert_eq!(revoked.keys, [key("b")]);
+    fail::remove("store::disk_low");
+    assert!(put(revoked.version, vec![key("b"), key("c")]).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
