@@ -135,6 +135,15 @@ fn describe() {
         "doppel_tls_handshakes_failed_total",
         "connections that got no further than the handshake, by reason (timeout, plain_http, client_certificate, handshake)"
     );
+    describe_counter!("doppel_snapshots_total", "snapshots that ended, by status (succeeded, failed, canceled)");
+    describe_gauge!(
+        "doppel_snapshot_last_success_seconds",
+        "when the newest whole snapshot in snapshots.dir was taken (Unix time), 0 where there is none; absent without a directory"
+    );
+    describe_gauge!(
+        "doppel_snapshot_interval_seconds",
+        "after how long the service takes the next snapshot; absent where it takes none by itself"
+    );
     describe_counter!("doppel_reloads_total", "configurations read again (SIGHUP), by result (loaded, refused)");
     describe_counter!("doppel_source_rows_total", "rows of a database that were registered, by source");
     describe_counter!(

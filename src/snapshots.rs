@@ -7,18 +7,23 @@
 //!
 //! It is read by a thread of its own, of low priority. Registrations go on, and so does a reindex.
 
-use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+mod schedule;
+mod stream;
+
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::Bytes;
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
+use self::stream::SENT_AT_ONCE;
+pub use self::stream::Streamed;
 use crate::config;
 use doppel_engine::Engine;
 use doppel_snapshot::{Error, Label, Listed, Progress, Repository, Sink, StreamWriter, take};
@@ -27,12 +32,6 @@ use doppel_store::snapshot::CollectionAt;
 
 /// Added to the priority of the thread (`nice`): requests come first.
 const NICENESS: i32 = 10;
-/// Bytes of a stream that are sent at once, and how many of these wait for the connection.
-const SENT_AT_ONCE: usize = 256 << 10;
-const AHEAD: usize = 4;
-/// How often to look whether the next is due, and how long to wait after one that failed.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-const AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// What wrote them, for who looks at one later.
 pub(crate) const WRITTEN_BY: &str = concat!("doppel ", env!("CARGO_PKG_VERSION"));
 
@@ -114,6 +113,9 @@ pub enum Refusal {
     /// There is nowhere to put it.
     #[error("the service has no directory for snapshots; set snapshots.dir in its configuration, or read the stream")]
     Off,
+    /// The service ends.
+    #[error("the service is stopping")]
+    Stopping,
     /// There is none to be told.
     #[error("no snapshot is being taken")]
     Idle,
@@ -135,6 +137,8 @@ struct Shared {
     every: Option<Duration>,
     keep: usize,
     state: Mutex<State>,
+    /// Whether there was a repository in the directory: then a new one is never made there, since the old one is on a volume that is away.
+    was_there: AtomicBool,
     /// Whether one is being taken.
     busy: watch::Sender<bool>,
 }
@@ -143,7 +147,24 @@ struct Shared {
 struct State {
     run: Option<Run>,
     /// Of the one that is being taken.
-    progress: Option<Arc<Progress>>,
+    under_way: Option<UnderWay>,
+    /// None is begun any more.
+    is_closed: bool,
+}
+
+/// What a snapshot that is being taken looks at.
+#[derive(Clone, Default)]
+struct UnderWay {
+    progress: Arc<Progress>,
+    /// Ends a stream also while it waits for whoever reads it.
+    stopped: CancellationToken,
+}
+
+impl UnderWay {
+    fn stop(&self) {
+        self.progress.stop();
+        self.stopped.cancel();
+    }
 }
 
 impl Snapshots {
@@ -152,16 +173,17 @@ impl Snapshots {
         let config::Snapshots { dir, every_hours, keep } = config;
         let dir = (!dir.as_os_str().is_empty()).then(|| dir.clone());
         let every = (*every_hours > 0).then(|| Duration::from_secs(u64::from(*every_hours) * 3_600));
+        let was_there = AtomicBool::new(dir.as_deref().is_some_and(Repository::is_in));
         let (busy, state) = (watch::Sender::new(false), Mutex::default());
-        Self(Arc::new(Shared { engine, dir, every, keep: *keep, state, busy }))
+        Self(Arc::new(Shared { engine, dir, every, keep: *keep, state, was_there, busy }))
     }
 
     /// The one that is being taken, or was taken last.
     pub fn run(&self) -> Option<Run> {
         let state = self.0.state.lock();
         let mut run = state.run.clone()?;
-        if let Some(progress) = &state.progress {
-            run.read(progress);
+        if let Some(under_way) = &state.under_way {
+            run.read(&under_way.progress);
         }
         Some(run)
     }
@@ -185,7 +207,7 @@ impl Snapshots {
         let taking = self.taking(Destination::Directory).await?;
         let (shared, begun) = (Arc::clone(&self.0), taking.run.clone());
         taking.start(move |taking| {
-            let repository = Repository::open_or_create(&dir)?;
+            let repository = shared.repository(&dir)?;
             let id = taking.take(&mut repository.writer()?)?;
             shared.prune(&repository);
             Ok(id)
@@ -193,25 +215,26 @@ impl Snapshots {
         Ok(begun)
     }
 
-    /// Begins one of this moment, whose bytes come on what is returned. They end with an error where it is not whole.
+    /// Begins one of this moment, for whoever reads what is returned.
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn stream(&self) -> Result<mpsc::Receiver<io::Result<Bytes>>, Refusal> {
+    pub async fn stream(&self) -> Result<Streamed, Refusal> {
         let taking = self.taking(Destination::Stream).await?;
-        let (sender, receiver) = mpsc::channel(AHEAD);
+        let stopped = taking.under_way.stopped.clone();
+        let (sending, say_end, streamed) = stream::stream(stopped.clone());
         taking.start(move |taking| {
-            let sending = Sending(sender.clone());
             let mut writer = StreamWriter::new(BufWriter::with_capacity(SENT_AT_ONCE, sending), "the stream");
-            let taken = taking.take(&mut writer);
-            if let Err(error) = &taken {
-                // Who reads learns that it is not whole. What was gathered is not sent any more.
-                let _ = sender.blocking_send(Err(io::Error::other(error.to_string())));
-                drop(writer.into_inner().into_parts());
-            }
+            let taken = match taking.take(&mut writer) {
+                Err(_) if stopped.is_cancelled() => Err(Error::Stopped),
+                taken => taken,
+            };
+            // Whoever has hung up learns nothing any more. What was gathered of one that is not whole is not sent.
+            let _ = say_end.send(taken.as_ref().map(drop).map_err(ToString::to_string));
+            drop(writer.into_inner().into_parts());
             taken
         })?;
-        Ok(receiver)
+        Ok(streamed)
     }
 
     /// Tells the one that is being taken to stop.
@@ -219,15 +242,16 @@ impl Snapshots {
     /// # Errors
     /// [`Refusal::Idle`].
     pub fn cancel(&self) -> Result<Run, Refusal> {
-        match &self.0.state.lock().progress {
-            Some(progress) => progress.stop(),
+        match &self.0.state.lock().under_way {
+            Some(under_way) => under_way.stop(),
             None => return Err(Refusal::Idle),
         }
         self.run().ok_or(Refusal::Idle)
     }
 
-    /// Tells the one that is being taken to stop, and waits until it has.
-    pub async fn end(&self) {
+    /// Tells the one that is being taken to stop, and waits until it has. From here on none is begun.
+    pub async fn close(&self) {
+        self.0.state.lock().is_closed = true;
         // Whether there is one or not.
         let _ = self.cancel();
         self.ended().await;
@@ -264,54 +288,28 @@ impl Snapshots {
             new_bytes: 0,
             error: None,
         };
-        let progress = Arc::new(Progress::default());
-        *self.0.state.lock() = State { run: Some(run.clone()), progress: Some(Arc::clone(&progress)) };
-        Ok(Taking { turn, reader, run, progress })
-    }
-
-    /// Takes one whenever the latest in the directory is older than the configuration wants, until `stopped`.
-    pub async fn keep_schedule(self, stopped: CancellationToken) {
-        let Some(every) = self.0.every else { return };
-        loop {
-            let pause = match self.is_due(every).await {
-                false => LOOK_EVERY,
-                true => match self.scheduled().await {
-                    true => LOOK_EVERY,
-                    false => AGAIN_AFTER,
-                },
-            };
-            tokio::select! {
-                () = stopped.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
-            }
+        let under_way = UnderWay::default();
+        let mut state = self.0.state.lock();
+        if state.is_closed {
+            return Err(Refusal::Stopping);
         }
-    }
-
-    async fn is_due(&self, every: Duration) -> bool {
-        let snapshots = self.clone();
-        // A directory that cannot be read is told of by whoever writes into it.
-        let kept = tokio::task::spawn_blocking(move || snapshots.kept().unwrap_or_default()).await.unwrap_or_default();
-        let latest = kept.iter().filter_map(|kept| kept.taken_at.as_ref()?.parse::<jiff::Timestamp>().ok()).max();
-        let age = |latest: jiff::Timestamp| crate::clock::timestamp().duration_since(latest);
-        latest.is_none_or(|latest| age(latest).unsigned_abs() >= every)
-    }
-
-    /// Takes one; whether that came to a good end.
-    async fn scheduled(&self) -> bool {
-        match self.begin().await {
-            Ok(_) => self.ended().await,
-            Err(Refusal::Running) => return true,
-            Err(error) => {
-                tracing::error!(%error, "a snapshot could not be begun");
-                metrics::counter!("doppel_snapshots_total", "status" => "failed").increment(1);
-                return false;
-            }
-        }
-        self.run().is_none_or(|run| run.status != RunStatus::Failed)
+        (state.run, state.under_way) = (Some(run.clone()), Some(under_way.clone()));
+        drop(state);
+        Ok(Taking { turn, reader, run, under_way })
     }
 }
 
 impl Shared {
+    /// Where snapshots are kept.
+    fn repository(&self, dir: &Path) -> Result<Repository, Error> {
+        if self.was_there.load(Ordering::Relaxed) {
+            return Repository::open(dir);
+        }
+        let repository = Repository::open_or_create(dir)?;
+        self.was_there.store(true, Ordering::Relaxed);
+        Ok(repository)
+    }
+
     /// Removes what is beyond the number to keep. The snapshot that was just taken is there whether that succeeds or not.
     fn prune(&self, repository: &Repository) {
         if self.keep == 0 {
@@ -334,11 +332,12 @@ struct Turn(Arc<Shared>);
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        state.progress = None;
+        state.under_way = None;
         // A thread that panicked has not noted how it ended.
         if let Some(run) = state.run.as_mut().filter(|run| run.status == RunStatus::Processing) {
             (run.status, run.finished_at) = (RunStatus::Failed, Some(crate::clock::now()));
             run.error = Some("it ended before it was done; see the log".into());
+            metrics::counter!("doppel_snapshots_total", "status" => "failed").increment(1);
         }
         drop(state);
         self.0.busy.send_replace(false);
@@ -350,7 +349,7 @@ struct Taking {
     turn: Turn,
     reader: Box<dyn SnapshotReader>,
     run: Run,
-    progress: Arc<Progress>,
+    under_way: UnderWay,
 }
 
 impl Taking {
@@ -370,14 +369,14 @@ impl Taking {
     /// Its name, when it is whole.
     fn take(&mut self, sink: &mut dyn Sink) -> Result<String, Error> {
         let label = Label { taken_at: self.run.taken_at.clone(), written_by: WRITTEN_BY.into() };
-        let taken = take(&mut *self.reader, sink, label, &self.progress)?;
+        let taken = take(&mut *self.reader, sink, label, &self.under_way.progress)?;
         Ok(taken.manifest.id.to_string())
     }
 
     fn note(self, ended: Result<String, Error>) {
-        let Self { turn, reader, mut run, progress } = self;
+        let Self { turn, reader, mut run, under_way } = self;
         drop(reader);
-        run.read(&progress);
+        run.read(&under_way.progress);
         run.finished_at = Some(crate::clock::now());
         let (entries, bytes, new_bytes) = (run.entries, run.bytes, run.new_bytes);
         let status = match &ended {
@@ -401,7 +400,7 @@ impl Taking {
             }
         }
         let mut state = turn.0.state.lock();
-        *state = State { run: Some(run), progress: None };
+        (state.run, state.under_way) = (Some(run), None);
     }
 }
 
@@ -428,20 +427,5 @@ impl Kept {
                 Self { id, taken_at, records, collections, stored_bytes, error: Some(error.to_string()) }
             }
         }
-    }
-}
-
-/// Where the bytes of a stream go; waits for who reads them.
-struct Sending(mpsc::Sender<io::Result<Bytes>>);
-
-impl Write for Sending {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let gone = |_| io::Error::new(io::ErrorKind::BrokenPipe, "whoever read it has hung up");
-        self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

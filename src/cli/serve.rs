@@ -93,10 +93,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         workers.endless(async move { shutdown.on_signal(signals, grace).await });
         say_listening(&listener, &config)?;
         notify::tell(notify::READY);
-        let snapshots = app.snapshots.clone();
         let served = server::serve(app, listener, &config).await.context("serving");
         workers.end().await?;
-        snapshots.end().await;
         engine.close().await.context("closing the store")?;
         served
     })?;

@@ -13,7 +13,7 @@ const MOST_HOURS: u32 = 8_760;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Snapshots {
-    /// The directory of the snapshots, made if it is missing; best on another volume than `store.data`, and never in it. Empty: the
+    /// The directory of the snapshots, made if it is missing (the folder above it is not); best on another volume than `store.data`, and never in it. Empty: the
     /// service takes none, but streams one to who asks. Of the embedded store only.
     pub dir: PathBuf,
     /// After how many hours the service takes the next one by itself; 0: only when it is asked.

@@ -289,7 +289,7 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
     }
     let request = expand::expanded(request)?;
     if kind == Kind::Call {
-        check_accept(request.headers())?;
+        check_accept(request.headers(), request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str))?;
     }
     let deadline = match kind {
         Kind::Upload => console::files::UPLOAD_TIME.max(app.limits().request_timeout()),
@@ -402,12 +402,19 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
     given.filter(sane).map_or_else(|| crate::clock::unique_id().into(), Into::into)
 }
 
-/// Everything is answered in JSON or lines of it; a client that takes neither is told so.
-fn check_accept(headers: &HeaderMap) -> Result<(), Problem> {
+/// Routes that answer something else than JSON or lines of it.
+const OTHER_MEDIA: [(&str, &str); 2] =
+    [("/v1/admin/snapshots/stream", "application/octet-stream"), ("/v1/tasks/{task}/events", "text/event-stream")];
+
+/// Everything else is answered in JSON or lines of it; a client that does not take what its route answers is told so.
+fn check_accept(headers: &HeaderMap, route: &str) -> Result<(), Problem> {
+    let other = OTHER_MEDIA.iter().find(|(of, _)| *of == route).map(|(_, media)| *media);
+
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();
     let ours = |range: &str| {
         let range = range.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         matches!(range.as_str(), "" | "*/*" | "application/*" | "application/json" | "application/x-ndjson")
+            || other.is_some_and(|media| range == media || range == "text/*" && media.starts_with("text/"))
     };
     if values.peek().is_none() || values.any(|value| value.to_str().is_ok_and(|value| value.split(',').any(ours))) {
         return Ok(());
@@ -516,10 +523,16 @@ mod tests {
 
     #[test]
     fn only_who_takes_no_json_is_refused() {
+        let check = |accept: &str, route| check_accept(&headers(header::ACCEPT, accept), route);
         for fine in ["*/*", "text/html, application/json;q=0.5", "application/*"] {
-            assert!(check_accept(&headers(header::ACCEPT, fine)).is_ok(), "{fine}");
+            assert!(check(fine, "/v1/collections").is_ok(), "{fine}");
         }
-        assert!(check_accept(&HeaderMap::new()).is_ok());
-        assert_eq!(check_accept(&headers(header::ACCEPT, "text/html")).unwrap_err().status().as_u16(), 406);
+        assert!(check_accept(&HeaderMap::new(), "/v1/collections").is_ok());
+        for wrong in ["text/html", "text/event-stream", "application/octet-stream"] {
+            assert_eq!(check(wrong, "/v1/collections").unwrap_err().status().as_u16(), 406, "{wrong}");
+        }
+        for (route, media) in OTHER_MEDIA {
+            assert!(check(media, route).is_ok() && check("image/png", route).is_err(), "{route}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use crate::support::keyed::Keyed;
 use crate::support::{TestServer, run};
 use serde_json::{Value, json};
 
@@ -292,4 +293,30 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing() {
     assert!(asked.success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert!(!to.exists());
+}
+
+#[test]
+fn a_restore_names_the_keys_that_it_brings_back_or_leaves_them_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let keyed = Keyed::start(&[]);
+    let (server, office) = (&keyed.server, keyed.key("office"));
+    let asked = json!({ "name": "backup", "scopes": ["read"] });
+    let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
+    assert_eq!(made.status, 201, "{}", made.text);
+    let key = made.json()["key"].as_str().expect("the key").to_owned();
+    let file = folder.path().join("letters.snapshot");
+    let key_file = folder.path().join("office.key");
+    fs::write(&key_file, office).expect("written");
+    done(&["create", "--from", server.url(), "--key-file", path(&key_file), "--out", path(&file)]);
+    assert_eq!(server.send_as(office, "DELETE", "/v1/admin/keys/backup", &Value::Null).status, 204);
+    for (options, says, status) in
+        [(&[][..], "revoke again", 200), (&["--without-keys"][..], "left out 1 key(s): backup", 401)]
+    {
+        let to = folder.path().join(format!("restored-{status}"));
+        let said = done(&[&["restore", path(&file), "--data", path(&to)], options].concat());
+        assert!(said.contains(says) && said.contains("backup"), "{said}");
+        let config = keyed.file();
+        let restored = TestServer::start_with(&to, &["--config", path(&config)], &[]);
+        assert_eq!(restored.send_as(&key, "GET", "/v1/collections", &Value::Null).status, status);
+    }
 }

@@ -171,7 +171,11 @@ fn followed(folder: &Path) -> String {
 /// The metrics of a service that has stored, refused and followed something.
 fn measured() -> Series {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = TestServer::start_with(folder.path().join("data"), &["--config", &followed(folder.path())], &[]);
+    let kept = folder.path().join("kept");
+    let snapshots =
+        [("DOPPEL_SNAPSHOTS__DIR", kept.to_str().expect("a plain path")), ("DOPPEL_SNAPSHOTS__EVERY_HOURS", "24")];
+    let config = followed(folder.path());
+    let server = TestServer::start_with(folder.path().join("data"), &["--config", &config], &snapshots);
     let row = json!({ "content": "桥头的路灯坏了半个月，晚上行人看不清台阶" });
     let records = "/v1/collections/letters/records";
     assert_eq!(server.send("PUT", &format!("{records}/1"), &row).status, 201);
@@ -184,10 +188,11 @@ fn measured() -> Series {
     let begin = Instant::now();
     loop {
         let measured = series(&server.send("GET", "/metrics", &Value::Null).text);
-        if measured.contains_key("doppel_source_last_round_seconds") {
+        let beside = ["doppel_source_last_round_seconds", "doppel_snapshot_last_success_seconds"];
+        if beside.iter().all(|metric| measured.contains_key(*metric)) {
             return measured;
         }
-        assert!(begin.elapsed() < A_ROUND, "no round of a source: {}", server.log());
+        assert!(begin.elapsed() < A_ROUND, "no round of a source, or no look at snapshots: {}", server.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -56,6 +56,17 @@ fn the_configuration_of_the_package_is_one_and_keeps_records_where_the_unit_may_
     assert!(listen.starts_with("127.0.0.1:"), "no key is configured, so nobody else may call");
 }
 
+#[test]
+fn the_unit_lets_snapshots_be_written_where_the_package_and_the_manual_have_them() {
+    let unit = service();
+    assert_eq!(unit["ReadWritePaths"], ["-/var/backups/doppel"]);
+    assert_eq!(unit["SystemCallFilter"].last(), Some(&"setpriority"), "its thread lowers its priority");
+    assert!(include_str!("../../ops/debian/postinst").contains("-m 0700 /var/backups/doppel"));
+    for named in [include_str!("../../ops/debian/doppel.toml"), include_str!("../../docs/operations.md")] {
+        assert!(named.contains("dir = \"/var/backups/doppel\""));
+    }
+}
+
 /// Packs a program that only calls the one under test, which is large.
 fn pack(folder: &Path) -> String {
     use std::os::unix::fs::PermissionsExt;

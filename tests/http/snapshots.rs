@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::support::keyed::{Keyed, LAMPS};
 use crate::support::{TestServer, expect_problem};
 use serde_json::{Value, json};
 
@@ -154,4 +155,136 @@ fn the_service_takes_one_by_itself_when_it_is_due_and_keeps_so_many() {
         items.as_array().expect("a list").iter().all(|item| item["id"] != first["id"]),
         "the oldest is gone: {items}"
     );
+}
+
+/// What `/metrics` shows for a series; `None` where it is not there.
+fn metric(server: &TestServer, series: &str) -> Option<f64> {
+    let text = server.send("GET", "/metrics", &Value::Null).text;
+    text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// Waits until one is being taken.
+#[track_caller]
+fn under_way(server: &TestServer) {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while listed(server)["run"]["status"] != "processing" {
+        assert!(Instant::now() < given_up, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Begins to read a stream; the connection, after the head of its answer has begun.
+fn begin_stream(server: &TestServer, key: &str) -> std::net::TcpStream {
+    let mut connection = server.connect();
+    let request = format!(
+        "GET /v1/admin/snapshots/stream HTTP/1.1\r\nhost: localhost\r\naccept: application/octet-stream\r\n{key}connection: close\r\n\r\n"
+    );
+    std::io::Write::write_all(&mut connection, request.as_bytes()).expect("it is sent");
+    let mut first = [0; 15];
+    connection.read_exact(&mut first).expect("an answer");
+    assert_eq!(&first, b"HTTP/1.1 200 OK", "a client that wants what there is gets it");
+    connection
+}
+
+/// Reads what is left; whether it came to its proper end.
+fn read_to_end(mut connection: std::net::TcpStream) -> bool {
+    let mut rest = Vec::new();
+    // One that is cut is none either.
+    connection.read_to_end(&mut rest).is_ok() && rest.ends_with(b"0\r\n\r\n")
+}
+
+/// Makes every chunk of a snapshot take long: all of them take many times as long as the service needs to stop.
+const SLOW: (&str, &str) = ("FAILPOINTS", "snapshot::chunk=sleep(1500)");
+
+#[test]
+fn a_service_that_is_stopped_does_not_wait_for_a_snapshot_that_it_takes_by_itself() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start(folder.path(), &[]);
+    put(&server, 1);
+    server.stop();
+    let schedule = ("DOPPEL_SNAPSHOTS__EVERY_HOURS", "24");
+    let server = start(folder.path(), &[SLOW, schedule]);
+    under_way(&server);
+    server.stop();
+    let server = start(folder.path(), &[]);
+    assert_eq!(listed(&server)["items"], json!([]), "it was not waited for");
+}
+
+#[test]
+fn a_service_that_is_stopped_does_not_wait_for_a_stream() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start(folder.path(), &[SLOW]);
+    put(&server, 1);
+    let connection = begin_stream(&server, "");
+    under_way(&server);
+    server.stop();
+    assert!(!read_to_end(connection), "what is not whole has no proper end");
+}
+
+#[test]
+fn revoking_a_key_ends_the_stream_that_was_begun_with_it() {
+    let keyed = Keyed::start(&[SLOW]);
+    keyed.put("1", LAMPS);
+    let (server, office) = (&keyed.server, keyed.key("office"));
+    let asked = json!({ "name": "backup", "scopes": ["admin"] });
+    let made = server.send_as(office, "POST", "/v1/admin/keys", &asked);
+    assert_eq!(made.status, 201, "{}", made.text);
+    let key = made.json()["key"].as_str().expect("the key").to_owned();
+    let connection = begin_stream(server, &format!("authorization: Bearer {key}\r\n"));
+    assert_eq!(server.send_as(office, "DELETE", "/v1/admin/keys/backup", &Value::Null).status, 204);
+    assert!(!read_to_end(connection), "what is not whole has no proper end");
+    let given_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let run = server.send_as(office, "GET", "/v1/admin/snapshots", &Value::Null).json()["run"].take();
+        if run["status"] != "processing" {
+            assert_eq!(run["status"], "canceled", "{run}");
+            break;
+        }
+        assert!(Instant::now() < given_up, "{run}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn when_the_newest_was_taken_and_how_many_failed_is_measured() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    const LAST: &str = "doppel_snapshot_last_success_seconds";
+    let failed = |server: &TestServer| metric(server, "doppel_snapshots_total{status=\"failed\"}");
+    let schedule = ("DOPPEL_SNAPSHOTS__EVERY_HOURS", "12");
+    let server = start(folder.path(), &[("FAILPOINTS", "snapshot::chunk=1*panic->off"), schedule]);
+    assert_eq!(ended(&server)["status"], "failed", "the thread panicked");
+    assert_eq!(failed(&server), Some(1.0));
+    let shown = |server: &TestServer, is_right: &dyn Fn(f64) -> bool| {
+        let given_up = Instant::now() + Duration::from_secs(60);
+        while !metric(server, LAST).is_some_and(is_right) {
+            assert!(Instant::now() < given_up, "{:?}", metric(server, LAST));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    shown(&server, &|last| last == 0.0);
+    assert_eq!(metric(&server, "doppel_snapshot_interval_seconds"), Some(43_200.0));
+    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    assert_eq!(ended(&server)["status"], "succeeded");
+    server.stop();
+    // Known after the start, also where the service takes none by itself.
+    let server = start(folder.path(), &[]);
+    shown(&server, &|last| last > 1.7e9);
+    assert_eq!(metric(&server, "doppel_snapshot_interval_seconds"), None);
+    let off = TestServer::start_in(folder.path().join("other"));
+    assert_eq!(metric(&off, LAST), None);
+}
+
+#[test]
+fn a_volume_that_is_away_gets_no_new_repository_in_its_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start(folder.path(), &[]);
+    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    assert_eq!(ended(&server)["status"], "succeeded");
+    // What is left of a volume that is not mounted.
+    let kept = folder.path().join("kept");
+    std::fs::rename(&kept, folder.path().join("away")).expect("renamed");
+    std::fs::create_dir(&kept).expect("a folder");
+    assert_eq!(server.send("POST", "/v1/admin/snapshots", &Value::Null).status, 202);
+    assert_eq!(ended(&server)["status"], "failed");
+    assert_eq!(std::fs::read_dir(&kept).expect("it can be read").count(), 0, "nothing was made there");
 }

@@ -202,7 +202,9 @@ fn a_task_can_be_followed_to_its_end() {
     let desk = Desk::with("follow", &json!({}));
     fill(&desk, 30, 1);
     let task = reindex(&desk, &json!({ "records_per_second": 30 }));
-    let request = format!("GET /v1/tasks/{task}/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let request = format!(
+        "GET /v1/tasks/{task}/events HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nconnection: close\r\n\r\n"
+    );
     let events = desk.server.exchange(request.as_bytes());
     assert!(events.contains("content-type: text/event-stream"), "{events}");
     let tasks: Vec<Value> = events

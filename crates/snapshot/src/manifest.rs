@@ -7,6 +7,7 @@
 //! "snapshot":{"format":1,"id":"20260301T021500.123Z", …}}
 //! ```
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,8 +24,9 @@ const BEFORE_HASH: &[u8] = b"{\"sha256\":\"";
 const BEFORE_BODY: &[u8] = b"\",\n\"snapshot\":";
 const END: &[u8] = b"}\n";
 
-/// Names a snapshot by the time it is of, in UTC: `20260301T021500.123Z`. Where two are of one millisecond, the later has `-2`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// Names a snapshot by the time it is of, in UTC: `20260301T021500.123Z`. In a repository names ascend in the order of writing: one that
+/// would not come after the latest, because it is of the same millisecond or a clock was wrong, is called as that one is, with `-2`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SnapshotId(String);
 
@@ -37,15 +39,34 @@ impl SnapshotId {
         time.replace(['-', ':'], "").parse()
     }
 
-    /// The name for the `number`th of this millisecond.
+    /// The first name after this one.
     #[must_use]
-    pub(crate) fn numbered(&self, number: u32) -> Self {
-        Self(format!("{}-{number}", self.0))
+    pub(crate) fn next(&self) -> Self {
+        let (time, number) = self.parts();
+        Self(format!("{time}-{}", number.saturating_add(1)))
+    }
+
+    /// The time, and which of those named by it: 1 for the first.
+    fn parts(&self) -> (&str, u32) {
+        let numbered = self.0.rsplit_once("Z-").and_then(|(time, number)| Some((time.len() + 1, number.parse().ok()?)));
+        numbered.map_or((&self.0, 1), |(length, number)| (&self.0[..length], number))
     }
 
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Ord for SnapshotId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts()).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for SnapshotId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -226,9 +247,18 @@ mod tests {
         for wrong in ["", "../x", "2026/Z", "..", "Z", "20260301", "2026 Z", ".2026Z"] {
             assert!(wrong.parse::<SnapshotId>().is_err(), "{wrong}");
         }
-        assert!(
-            manifest().id < manifest().id.numbered(2)
-                && manifest().id.numbered(2).as_str().parse::<SnapshotId>().is_ok()
-        );
+    }
+
+    #[test]
+    fn names_ascend_with_time_and_number() {
+        let mut names = vec![manifest().id];
+        (2..=12).for_each(|number| {
+            let next = names[names.len() - 1].next();
+            assert_eq!(next.as_str(), format!("20260301T021500.123Z-{number}"));
+            assert_eq!(next.as_str().parse::<SnapshotId>().as_ref(), Ok(&next));
+            names.push(next);
+        });
+        names.push(SnapshotId::at("2026-03-01T02:15:00.124Z").expect("a time"));
+        assert!(names.is_sorted());
     }
 }

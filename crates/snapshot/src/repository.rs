@@ -36,7 +36,7 @@ const SNAPSHOTS: &str = "snapshots";
 const JSON: &str = ".json";
 /// Files that are being written begin with this.
 const PART: &str = ".part-";
-/// Snapshots of one millisecond; more is a clock that stands still.
+/// How often to look for a name: as many may be written at the same moment.
 const MOST_AT_ONCE: u32 = 1_000;
 
 /// What says that a directory is a repository.
@@ -103,7 +103,8 @@ impl Repository {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// The repository in `dir`, which is made if the directory is missing or empty.
+    /// The repository in `dir`, which is made if the directory is missing or empty. The folder above it must be there: it may be on a
+    /// volume that is away, and a backup beside its place is none.
     ///
     /// # Errors
     /// Also where the directory holds something else, or cannot be made.
@@ -112,7 +113,15 @@ impl Repository {
             Err(Error::Refused(_)) if !Self::is_in(dir) => {}
             opened => return opened,
         }
-        private(dir)?;
+        match private(dir) {
+            Err(Error::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
+                return Err(Error::Refused(format!(
+                    "{} cannot be made, since the folder above it is missing: mount its volume, or make that folder",
+                    dir.display()
+                )));
+            }
+            made => made?,
+        }
         let names = fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
         let names: Vec<_> = names.map_err(Error::file(dir))?;
         // What a process leaves that was killed while it made one.
@@ -343,13 +352,16 @@ impl Sink for Writer {
         crate::point("snapshot::manifest");
         let first = manifest.id.clone();
         let mut manifest = manifest;
-        for number in 2..MOST_AT_ONCE {
+        for _ in 0..MOST_AT_ONCE {
+            // What is removed first is what was written first, whatever the clock said.
+            if let Some(latest) = self.repository.ids()?.pop().filter(|latest| *latest >= manifest.id) {
+                manifest.id = latest.next();
+            }
             let path = self.repository.manifest_path(&manifest.id);
             if put(&path, &manifest.encode()?, Put::Once)? {
                 sync(&self.repository.dir.join(SNAPSHOTS))?;
                 return Ok(manifest);
             }
-            manifest.id = first.numbered(number);
         }
         Err(Error::Refused(format!("there are too many snapshots called {first}")))
     }
@@ -444,8 +456,12 @@ fn put(path: &Path, bytes: &[u8], how: Put) -> Result<bool> {
     written().map_err(Error::file(path))
 }
 
+/// Makes a folder if it is missing; never the one above it.
 fn private(folder: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(Error::file(folder))
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        made => made.map_err(Error::file(folder)),
+    }
 }
 
 fn sync(folder: &Path) -> Result<()> {

@@ -136,6 +136,10 @@ impl Taking<'_> {
         let bytes = content.encode();
         let (id, stored) = (ChunkId::of(&bytes), bytes.len() as u64);
         crate::point("snapshot::chunk");
+        // What is read at once may be several chunks.
+        if self.progress.is_stopped() {
+            return Err(Error::Stopped);
+        }
         if self.sink.chunk(space, id, &bytes)? {
             self.new_chunks += 1;
             self.progress.new_bytes.fetch_add(stored, Ordering::Relaxed);

@@ -323,3 +323,36 @@ fn two_of_one_millisecond_have_names_of_their_own() {
     assert_eq!(ids, ["20260301T021501.000Z", "20260301T021501.000Z-2", "20260301T021501.000Z-3"]);
     assert!(verify_all(&repository, &mut |_| {}).expect("a folder").iter().all(|(_, verified)| verified.is_ok()));
 }
+
+#[test]
+fn one_that_a_wrong_clock_put_into_the_future_costs_no_other() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let repository = Repository::open_or_create(folder.path()).expect("a repository");
+    let take = |time: &str| {
+        let label = Label { taken_at: time.into(), written_by: "a test".into() };
+        let mut writer = repository.writer().expect("nobody prunes");
+        let taken = take(&mut Reading::of(&small(), 7), &mut writer, label, &Progress::default());
+        taken.expect("a snapshot").manifest.id
+    };
+    let good = take("2026-03-01T02:15:00.000Z");
+    let wrong = take("2099-01-01T00:00:00.000Z");
+    // The clock is right again, then goes wrong the other way, then is right.
+    let later = ["2026-03-02T02:15:00.000Z", "1970-01-01T00:00:00.000Z", "2026-03-03T02:15:00.000Z"].map(take);
+    let all = [&[good, wrong][..], &later].concat();
+    assert!(all.is_sorted(), "names ascend in the order of writing: {all:?}");
+    assert_eq!(repository.latest().expect("there is one"), later[2]);
+    let pruned = repository.prune(3).expect("pruned");
+    assert_eq!(pruned.snapshots, all[..2], "those written first go first");
+    assert_eq!(repository.manifest(&later[1]).expect("it is there").taken_at, "1970-01-01T00:00:00.000Z");
+}
+
+#[test]
+fn a_repository_is_not_made_where_the_folder_above_it_is_missing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let away = folder.path().join("volume");
+    let error = Repository::open_or_create(&away.join("doppel")).expect_err("the volume is away").to_string();
+    assert!(error.contains("mount its volume"), "{error}");
+    assert!(!away.exists(), "and nothing was made in its place");
+    fs::create_dir(&away).expect("a folder");
+    Repository::open_or_create(&away.join("doppel")).expect("a repository");
+}

@@ -2,8 +2,8 @@
 //!
 //! Everything is written into a folder of its own within the directory, closed, opened once more to see that it is a data
 //! directory, synced, and only then moved to its place, the file that makes it one last. Until then no program takes the
-//! directory for a data directory: when this fails the folder is removed, and what a process leaves that was killed is removed by
-//! the next call.
+//! directory for a data directory: when this fails all of it is removed, the folder last, and what is left then, or by a process that
+//! was killed, is removed by the next call.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -18,6 +18,7 @@ use super::layout::{self, FORMAT};
 use super::manifest;
 use super::options::{EmbeddedOptions, Opening, Workers};
 use super::state_reader::KIND;
+use doppel_store::keys::KeyRing;
 use doppel_store::snapshot::{Moment, Piece};
 use doppel_store::{Result, StoreError};
 
@@ -40,13 +41,32 @@ pub fn restore<E: From<StoreError>>(
     let folder = dir.join(FOLDER);
     let restored = fill(&folder, pieces).and_then(|()| publish(dir, &folder).map_err(E::from));
     if restored.is_err() {
-        // What cannot be removed is no data directory all the same.
-        let _ = fs::remove_dir_all(&folder);
+        // What cannot be removed is no data directory all the same, and the next call removes it: nothing else was there.
+        let _ = take_back(dir, &folder);
         if is_ours {
             let _ = fs::remove_dir(dir);
         }
     }
     restored
+}
+
+/// The keys of callers that `piece` of a snapshot brings back (those made while the service ran, not those of a configuration); `None`
+/// where it has none to bring.
+pub fn key_ring_in(piece: &Piece) -> Option<KeyRing> {
+    let (_, value) = piece.entries.iter().find(|pair| is_key_ring(piece, pair))?;
+    // What cannot be read the store tells of when it is opened.
+    serde_json::from_slice(value).ok()
+}
+
+/// Takes the keys of callers out of `piece`.
+pub fn without_key_ring(mut piece: Piece) -> Piece {
+    let mut entries = std::mem::take(&mut piece.entries);
+    entries.retain(|pair| !is_key_ring(&piece, pair));
+    Piece { entries, ..piece }
+}
+
+fn is_key_ring(piece: &Piece, (key, _): &(Vec<u8>, Vec<u8>)) -> bool {
+    piece.space == NAMES[Space::Meta as usize] && key == layout::KEY_RING
 }
 
 /// Whether this program can make a directory of it.
@@ -85,11 +105,19 @@ fn prepare(dir: &Path) -> Result<bool> {
     Ok(is_ours)
 }
 
+/// Removes what was written, also where some of it was moved to its place already.
+fn take_back(dir: &Path, folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => clear(dir),
+    }
+}
+
 /// Removes what a restore left that was killed: all that is there, since there was nothing else.
 fn clear(dir: &Path) -> io::Result<()> {
     let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
-    // What says whose it is goes last.
-    entries.sort_by_key(|entry| entry.file_name() == FOLDER);
+    // What makes it a data directory goes first, what says whose it is last.
+    entries.sort_by_key(|entry| (entry.file_name() == FOLDER, entry.file_name() != VERSION));
     for entry in entries.iter().filter(|entry| entry.file_name() != OF_THE_VOLUME) {
         match entry.file_type()?.is_dir() {
             true => fs::remove_dir_all(entry.path())?,

@@ -8,6 +8,7 @@ use super::{UntilStopped, open, say, size};
 use crate::cli::progress::Progress;
 use crate::config::{self, Flags};
 use doppel_snapshot::{Snapshot as _, SnapshotId};
+use doppel_store::keys::KeyRing;
 use doppel_store::snapshot::Piece;
 use doppel_store_embedded as embedded;
 
@@ -23,6 +24,9 @@ pub(super) struct Args {
     /// Directory to restore into, empty or missing [default: store.data of the configuration]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Leave out the keys that were made while the service ran: every caller that has one needs a new one
+    #[arg(long)]
+    without_keys: bool,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -40,7 +44,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut snapshot = UntilStopped::new(open(&from, args.id.as_ref())?, Box::new(told))?;
     let moment = snapshot.moment().clone();
-    embedded::restore(&data, &moment, snapshot.by_ref())?;
+    let mut keys = KeyRing::default();
+    let pieces = snapshot.by_ref().map(|piece| {
+        let piece = piece?;
+        if let Some(ring) = embedded::key_ring_in(&piece) {
+            keys = ring;
+        }
+        Ok(if args.without_keys { embedded::without_key_ring(piece) } else { piece })
+    });
+    embedded::restore::<doppel_snapshot::Error>(&data, &moment, pieces)?;
     progress.finish();
     if let Some(manifest) = snapshot.manifest() {
         say(&format!(
@@ -52,5 +64,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             data.display()
         ));
     }
+    say_keys(&keys, args.without_keys);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A key that was revoked since opens the service again.
+fn say_keys(ring: &KeyRing, are_left_out: bool) {
+    let names: Vec<&str> = ring.keys.iter().map(|key| &*key.name).collect();
+    let (count, names) = (names.len(), names.join(", "));
+    match are_left_out {
+        _ if count == 0 => {}
+        true => say(&format!("left out {count} key(s): {names}")),
+        false => say(&format!(
+            "with it {count} key(s) came back as they were then: {names}; revoke again those that were revoked since (doppel keys revoke NAME)"
+        )),
+    }
 }

@@ -1,22 +1,28 @@
 //! Backups of the running service: asked for, listed, stopped, streamed.
 
+use std::io;
+use std::time::Duration;
+
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use serde::Serialize;
-use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::ReceiverStream;
 use utoipa::ToSchema;
 
-use crate::http::auth::Administrator;
+use crate::config::auth::Scope;
+use crate::http::auth::{Administrator, ShownKey};
 use crate::http::observe::stream_place;
 use crate::http::problem::Problem;
 use crate::http::query::{Nothing, Params};
 use crate::http::routes::accepted;
 use crate::http::state::App;
-use crate::snapshots::{Kept, Refusal, Run};
+use crate::snapshots::{Kept, Refusal, Run, Streamed};
+
+/// How often to see whether the key of a stream is good yet, while nothing is sent.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What there is.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -71,11 +77,18 @@ pub async fn cancel(_: Administrator, State(app): State<App>, _: Params<Nothing>
 #[utoipa::path(get, path = "/v1/admin/snapshots/stream", operation_id = "streamSnapshot", tag = "admin",
     responses((status = 200, description = "the snapshot", body = String, content_type = "application/octet-stream"),
         (status = 409, description = "`snapshot_running`: there is one; `not_supported`: the records are in MongoDB")))]
-pub async fn stream(_: Administrator, State(app): State<App>, _: Params<Nothing>) -> Result<Response, Problem> {
+pub async fn stream(
+    administrator: Administrator,
+    State(app): State<App>,
+    _: Params<Nothing>,
+) -> Result<Response, Problem> {
     let place = stream_place(&app)?;
-    let pieces = ReceiverStream::new(app.snapshots.stream().await?).map(move |piece| {
-        let _held = &place;
-        piece
+    let streamed = app.snapshots.stream().await?;
+    let pieces = stream::unfold(Some((app, streamed, place, administrator.0.key)), |state| async move {
+        let (app, mut streamed, place, caller) = state?;
+        let piece = next(&app, &mut streamed, caller.as_ref()).await?;
+        let going_on = piece.is_ok().then_some((app, streamed, place, caller));
+        Some((piece, going_on))
     });
     let mut response = Body::from_stream(pieces).into_response();
     let headers = response.headers_mut();
@@ -85,12 +98,28 @@ pub async fn stream(_: Administrator, State(app): State<App>, _: Params<Nothing>
     Ok(response)
 }
 
+/// The next piece, as long as the caller's key is good.
+async fn next(app: &App, streamed: &mut Streamed, caller: Option<&ShownKey>) -> Option<io::Result<Bytes>> {
+    loop {
+        if !app.keys.still_allows(caller, Scope::Admin) {
+            // It has ended where there is none.
+            let _ = app.snapshots.cancel();
+            return Some(Err(io::Error::other("the key was revoked or has expired since this was begun")));
+        }
+        tokio::select! {
+            piece = streamed.next() => return piece,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let detail = refusal.to_string();
         match refusal {
             Refusal::Running => Self::new(StatusCode::CONFLICT, "snapshot_running", detail),
             Refusal::Off => Self::new(StatusCode::CONFLICT, "snapshots_off", detail),
+            Refusal::Stopping => Self::shutting_down(),
             Refusal::Idle => Self::new(StatusCode::CONFLICT, "no_snapshot", detail),
             Refusal::Engine(error) => error.into(),
             Refusal::Failed(doppel_snapshot::Error::Store(error)) => error.into(),

@@ -113,3 +113,24 @@ async fn what_is_no_whole_store_is_not_restored_and_leaves_the_directory_as_it_w
     assert!(error.contains("is not empty"), "{error}");
     drop(restored(&to, &moment, whole).expect("it is whole"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_restore_that_fails_while_it_moves_files_to_their_place_leaves_nothing_and_can_be_repeated() {
+    let (dir, to) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let store = open(dir.path());
+    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    let mut reader = store.snapshot().await.expect("a reader");
+    let moment = reader.moment().clone();
+    let pieces = pieces(&mut *reader).expect("it can be read");
+    // In the way of the file that is moved last.
+    let in_the_way = || std::fs::create_dir_all(to.path().join("version/x")).expect("a folder");
+    let last = std::iter::once_with(|| {
+        in_the_way();
+        None
+    });
+    let obstructed = pieces.iter().cloned().map(Ok::<_, StoreError>).map(Some).chain(last).flatten();
+    restore(to.path(), &moment, obstructed).expect_err("it cannot be moved");
+    assert_eq!(std::fs::read_dir(to.path()).expect("it can be read").count(), 0, "nothing is left");
+    let again = restored(to.path(), &moment, pieces).expect("restored");
+    assert_eq!(Desk::existing(&again, "desk").all().await.len(), 1);
+}

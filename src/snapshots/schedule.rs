@@ -1,0 +1,154 @@
+//! Snapshots that nobody asks for: taken when the latest in the directory is older than the configuration wants.
+//!
+//! The clock may be wrong, now or when a snapshot was written. A time that is yet to come counts for nothing here: else one such
+//! snapshot would keep all others from being taken, or have one taken at every look.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Kept, Refusal, RunStatus, Snapshots};
+
+/// How often to look whether the next is due, and how long to wait after one that failed.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+const AGAIN_AFTER: Duration = Duration::from_secs(600);
+/// What the alert for backups that have stopped asks for.
+const LAST_SUCCESS: &str = "doppel_snapshot_last_success_seconds";
+const INTERVAL: &str = "doppel_snapshot_interval_seconds";
+
+impl Snapshots {
+    /// Takes one whenever the latest in the directory is older than the configuration wants, until `stopped`; then the one that is being
+    /// taken, for whomever, is stopped, and none is begun any more.
+    pub async fn keep_schedule(self, stopped: CancellationToken) {
+        tokio::select! {
+            () = self.follow_schedule() => {}
+            () = stopped.cancelled() => {}
+        }
+        self.close().await;
+    }
+
+    /// Never returns.
+    async fn follow_schedule(&self) {
+        if self.0.dir.is_none() {
+            return std::future::pending().await;
+        }
+        if let Some(every) = self.0.every {
+            metrics::gauge!(INTERVAL).set(every.as_secs_f64());
+        }
+        let mut told = None;
+        loop {
+            let mut pause = LOOK_EVERY;
+            let times = self.look(&mut told).await;
+            if let Some(every) = self.0.every.filter(|every| times.is_due(*every, crate::clock::timestamp())) {
+                pause = self.scheduled(every).await;
+                self.look(&mut told).await;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// What there is. Shows it, and warns once of what is not as it should be.
+    async fn look(&self, told: &mut Option<String>) -> Times {
+        let times = Times::of(&self.read_kept().await, crate::clock::timestamp());
+        metrics::gauge!(LAST_SUCCESS).set(times.latest.map_or(0.0, |latest| latest.as_second() as f64));
+        if times.wrong.is_some() && times.wrong != *told {
+            let id = times.wrong.as_deref();
+            tracing::warn!(
+                id,
+                "a snapshot has a time that is yet to come: a clock is wrong, or was; it does not count"
+            );
+        }
+        told.clone_from(&times.wrong);
+        times
+    }
+
+    async fn read_kept(&self) -> Vec<Kept> {
+        let snapshots = self.clone();
+        // A directory that cannot be read is told of by whoever writes into it.
+        tokio::task::spawn_blocking(move || snapshots.kept().unwrap_or_default()).await.unwrap_or_default()
+    }
+
+    /// Takes one; how long to wait before the next look.
+    async fn scheduled(&self, every: Duration) -> Duration {
+        match self.begin().await {
+            Ok(_) => self.ended().await,
+            Err(Refusal::Running) => return LOOK_EVERY,
+            Err(error) => {
+                tracing::error!(%error, "a snapshot could not be begun");
+                metrics::counter!("doppel_snapshots_total", "status" => "failed").increment(1);
+                return AGAIN_AFTER;
+            }
+        }
+        match self.run().map(|run| run.status) {
+            Some(RunStatus::Failed) => AGAIN_AFTER,
+            // Whoever stopped it does not want it half a minute later.
+            Some(RunStatus::Canceled) => every,
+            _ => LOOK_EVERY,
+        }
+    }
+}
+
+/// What the snapshots that are there say about time.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Times {
+    /// The latest that is past.
+    latest: Option<jiff::Timestamp>,
+    /// The name of the last that is yet to come.
+    wrong: Option<String>,
+}
+
+impl Times {
+    fn of(kept: &[Kept], now: jiff::Timestamp) -> Self {
+        let mut times = Self::default();
+        for kept in kept {
+            let taken_at = kept.taken_at.as_ref().and_then(|taken_at| taken_at.parse::<jiff::Timestamp>().ok());
+            match taken_at {
+                Some(taken_at) if taken_at > now => times.wrong = Some(kept.id.clone()),
+                taken_at => times.latest = times.latest.max(taken_at),
+            }
+        }
+        times
+    }
+
+    fn is_due(&self, every: Duration, now: jiff::Timestamp) -> bool {
+        self.latest.is_none_or(|latest| now.duration_since(latest).unsigned_abs() >= every)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(taken_at: &str) -> Kept {
+        let (id, taken_at) = (taken_at.replace(['-', ':'], ""), Some(taken_at.to_owned()));
+        Kept { id, taken_at, records: None, collections: Vec::new(), stored_bytes: None, error: None }
+    }
+
+    fn at(time: &str) -> jiff::Timestamp {
+        time.parse().expect("a time")
+    }
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn the_next_is_due_when_the_latest_is_old_and_when_there_is_none() {
+        let now = at("2026-03-02T02:15:00Z");
+        let is_due = |kept: &[Kept]| Times::of(kept, now).is_due(DAY, now);
+        assert!(is_due(&[]));
+        assert!(is_due(&[kept("2026-03-01T02:15:00Z")]));
+        assert!(!is_due(&[kept("2026-02-01T02:15:00Z"), kept("2026-03-01T02:15:01Z")]));
+        let unreadable = Kept { taken_at: None, ..kept("2026-03-02T02:00:00Z") };
+        assert!(is_due(&[unreadable]), "what cannot be read is no backup");
+    }
+
+    #[test]
+    fn one_with_a_time_to_come_neither_makes_the_next_due_nor_keeps_it_from_being_taken() {
+        let (wrong, now) = (kept("2099-01-01T00:00:00Z"), at("2026-03-02T02:15:00Z"));
+        let times = Times::of(&[kept("2026-03-02T01:00:00Z"), wrong.clone()], now);
+        assert_eq!(times.wrong.as_deref(), Some("20990101T000000Z"), "it is told of");
+        assert_eq!(times.latest, Some(at("2026-03-02T01:00:00Z")));
+        assert!(!times.is_due(DAY, now));
+        assert!(Times::of(&[kept("2026-03-01T01:00:00Z"), wrong.clone()], now).is_due(DAY, now));
+        assert!(Times::of(&[wrong], now).is_due(DAY, now));
+    }
+}
