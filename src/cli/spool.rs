@@ -15,7 +15,7 @@ use super::log::Log;
 use super::output::Output;
 use super::usage;
 use crate::console::words::Words;
-use crate::findings::output::{self, Added, Form, MOST_ROWS};
+use crate::findings::output::{self, Added, Form, MOST_ROWS, MOST_UNITS};
 use crate::findings::{Earlier, Refusal, added, headings};
 use doppel_sources::Unreadable;
 use doppel_sources::tables::{Cell, TableRow};
@@ -109,6 +109,14 @@ impl Spool {
         })
     }
 
+    /// Whether all rows fit in a table written as `form`: to be asked as soon as they are read, before anything takes time.
+    ///
+    /// # Errors
+    /// When they are more than a sheet may have.
+    pub(super) fn fits(&self, form: &Form) -> anyhow::Result<()> {
+        fit(form, self.top_rows() + self.len() as u64)
+    }
+
     /// Begins the table that is given back. What a workbook needs on the way goes to `dir`.
     ///
     /// # Errors
@@ -118,12 +126,7 @@ impl Spool {
             (Form::Xlsx(_), Some(Head { sheet: Some(sheet), .. })) => Form::Xlsx(sheet.clone()),
             _ => form.clone(),
         };
-        let rows = self.top_rows() + self.len() as u64;
-        if form != Form::Csv && rows > MOST_ROWS {
-            return Err(usage(format!(
-                "{rows} rows are more than a sheet has ({MOST_ROWS}); name a .csv file in --out"
-            )));
-        }
+        self.fits(&form)?;
         let path = out.path().display().to_string();
         let cannot = || format!("cannot write {path}");
         let mut table = output::Output::new(&form, out, dir, self.columns.width).with_context(cannot)?;
@@ -156,6 +159,13 @@ impl Spool {
     fn top_rows(&self) -> u64 {
         self.single().and_then(|head| head.rows.last()).map_or(1, |row| row.number)
     }
+}
+
+fn fit(form: &Form, rows: u64) -> anyhow::Result<()> {
+    if *form != Form::Csv && rows > MOST_ROWS {
+        return Err(usage(format!("{rows} rows are more than a sheet has ({MOST_ROWS}); name a .csv file in --out")));
+    }
+    Ok(())
 }
 
 /// Why a line is no record, as what is given back says it.
@@ -279,9 +289,19 @@ impl Table {
         self.table.row(number, &entry.cells, Some(added)).with_context(|| format!("cannot write {}", self.path))
     }
 
-    /// It is complete, and gets its name.
+    /// It is complete, and gets its name; what does not stand in it whole is said.
+    #[expect(clippy::print_stderr, reason = "the command line's own voice")]
     pub(super) fn finish(self) -> anyhow::Result<()> {
-        self.table.finish().with_context(|| format!("cannot write {}", self.path))?.finish()
+        let cut = self.table.cut();
+        self.table.finish().with_context(|| format!("cannot write {}", self.path))?.finish()?;
+        if cut > 0 {
+            eprintln!(
+                "{}: {cut} texts are longer than a cell of a workbook holds ({MOST_UNITS} characters), and cut; name a .csv file in --out \
+                 to have them whole",
+                self.path
+            );
+        }
+        Ok(())
     }
 }
 
@@ -361,6 +381,12 @@ mod tests {
             );
         }
         assert!(Entry::decode(&[0; 20]).is_none());
+    }
+
+    #[test]
+    fn more_rows_than_a_sheet_has_go_to_csv_alone() {
+        assert!(fit(&Form::Xlsx("A".into()), MOST_ROWS).is_ok() && fit(&Form::Csv, MOST_ROWS + 1).is_ok());
+        assert!(fit(&Form::Xlsx("A".into()), MOST_ROWS + 1).unwrap_err().to_string().contains("1048577 rows"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use doppel_sources::tables::{Cell, Layout};
 /// Most rows of a sheet.
 pub const MOST_ROWS: u64 = 1 << 20;
 /// Longest text that a cell of a workbook holds, in UTF-16 units.
-const MOST_UNITS: usize = 32_767;
+pub const MOST_UNITS: usize = 32_767;
 /// Widths of the columns that are added, in characters.
 const WIDTHS: [f64; ADDED] = [20.0, 24.0, 8.0, 60.0];
 /// How many columns are added.
@@ -51,6 +51,8 @@ pub struct Output<W> {
     to: W,
     width: usize,
     book: Option<Box<Workbook>>,
+    /// Texts that did not fit in their cells.
+    cut: u64,
 }
 
 impl<W: Write + Seek + Send> Output<W> {
@@ -77,7 +79,7 @@ impl<W: Write + Seek + Send> Output<W> {
                 Some(Box::new(book))
             }
         };
-        Ok(Self { to, width, book })
+        Ok(Self { to, width, book, cut: 0 })
     }
 
     /// Writes the next row, in a workbook as the one of this number (from 1, ascending), with what is added to it.
@@ -100,13 +102,18 @@ impl<W: Write + Seek + Send> Output<W> {
         for (column, cell) in (0..).zip(cells).filter(|(_, cell)| !cell.text.is_empty()) {
             match cell.number {
                 Some(value) => page.write_number(at, column, value).map_err(failed)?,
-                None => page.write_string(at, column, fitting(&cell.text)).map_err(failed)?,
+                None => page.write_string(at, column, fitting(&cell.text, &mut self.cut)).map_err(failed)?,
             };
         }
         for (column, text) in (column(self.width)?..).zip(added.into_iter().flatten()) {
-            page.write_string(at, column, fitting(text)).map_err(failed)?;
+            page.write_string(at, column, fitting(text, &mut self.cut)).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// How many texts were longer than [`MOST_UNITS`], and are cut.
+    pub fn cut(&self) -> u64 {
+        self.cut
     }
 
     /// It is whole: all of it is in what it is written to.
@@ -133,12 +140,13 @@ fn failed(error: XlsxError) -> io::Error {
     }
 }
 
-/// As much of a text as a cell holds: a workbook that Excel wrote has no longer one.
-fn fitting(text: &str) -> &str {
+/// As much of a text as a cell holds: a workbook that Excel wrote has no longer one. Counts those that are `cut`.
+fn fitting<'a>(text: &'a str, cut: &mut u64) -> &'a str {
     let mut units = 0;
     let end = text.char_indices().find(|(_, sign)| {
         units += sign.len_utf16();
         units > MOST_UNITS
     });
+    *cut += u64::from(end.is_some());
     &text[..end.map_or(text.len(), |(at, _)| at)]
 }

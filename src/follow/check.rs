@@ -143,7 +143,14 @@ async fn check_watermark(
     }
     let highest = opened.connection.value(sql::highest(dialect, &opened.origin, &name)).await?;
     if highest != Cell::Null {
-        let ahead = now.seconds_before(shape.read(&highest)?);
+        let Ok(newest) = shape.read(&highest) else {
+            findings.push(wrong(format!(
+                "the highest {name} is no time (as 9999-12-31, infinity or text that is none), so that no round reads its row, only the \
+                 comparison of ids (sweep_s); set it to when the row was last changed"
+            )));
+            return Ok(());
+        };
+        let ahead = now.seconds_before(newest);
         if ahead > AHEAD_S {
             findings.push(wrong(format!(
                 "the newest {name} is {:.1} hours ahead of the clock of the database, so that rows are read late; it says times of another \
@@ -183,7 +190,7 @@ async fn check_index(opened: &mut Opened, findings: &mut Vec<Finding>) -> anyhow
         (false, true) => warning(format!("an index serves {name}, not ({name}, {id}): slow where many rows are changed at once")),
         (false, false) => wrong(format!(
             "no index serves ({name}, {id}), so that every round reads the whole table; CREATE INDEX doppel_follow ON {} ({}, {})",
-            named(table),
+            sql::table(dialect, table),
             named(name),
             named(id)
         )),

@@ -6,13 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 
-use super::write_back::WriteBack;
+use super::write_back::Verdicts;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::answers::Registration;
 use doppel_engine::{Engine, Error, IfDuplicate, Series};
 use doppel_sources::Unreadable;
+use doppel_sources::database::Cell;
 use doppel_sources::database::sql::VerdictRow;
 
 /// Rows registered at once: of the 256 that callers may have under way, so few that they do not wait for these.
@@ -20,26 +21,30 @@ const AT_ONCE: usize = 8;
 /// Rows that are remembered so that reading them once more costs nothing: some ten megabytes.
 const MOST_REMEMBERED: usize = 100_000;
 
-/// Rows that were registered lately, by their ids: a hash of what they said.
+/// Rows that were registered or rejected lately, by their ids: a hash of what they said.
 #[derive(Debug, Default)]
 pub(super) struct Recent(HashMap<String, u64>);
 
 impl Recent {
-    /// Whether the row was registered as it is.
-    pub(super) fn has(&self, id: &str, row: &Row) -> bool {
-        self.0.get(id) == Some(&hash(row))
+    /// Whether the row was taken as it is.
+    pub(super) fn has(&self, id: &str, said: u64) -> bool {
+        self.0.get(id) == Some(&said)
     }
 
-    pub(super) fn note(&mut self, id: &str, row: &Row) {
+    pub(super) fn note(&mut self, id: &str, said: u64) {
         if self.0.len() < MOST_REMEMBERED || self.0.contains_key(id) {
-            self.0.insert(id.to_owned(), hash(row));
+            self.0.insert(id.to_owned(), said);
         }
     }
 }
 
-fn hash(row: &Row) -> u64 {
+/// What a row said: its record, or its values where there is none.
+pub(super) fn hash(row: &Result<Row, Unreadable>, cells: &[Cell]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    row.json().hash(&mut hasher);
+    match row {
+        Ok(row) => row.json().hash(&mut hasher),
+        Err(_) => format!("{cells:?}").hash(&mut hasher),
+    }
     hasher.finish()
 }
 
@@ -64,7 +69,7 @@ pub(super) struct Intake<'a> {
     pub(super) engine: &'a Engine,
     pub(super) collection: &'a CollectionName,
     pub(super) source: &'a str,
-    pub(super) write_back: Option<&'a mut WriteBack>,
+    pub(super) verdicts: Verdicts,
 }
 
 impl Intake<'_> {
@@ -101,7 +106,7 @@ impl Intake<'_> {
                 Ok(Ok(registration)) => {
                     taken.registered += 1;
                     metrics::counter!("doppel_source_rows_total", "source" => self.source.to_owned()).increment(1);
-                    if self.write_back.is_some() {
+                    if self.verdicts.are_written() {
                         verdicts.push(verdict_row(id, &registration));
                     }
                 }
@@ -113,10 +118,13 @@ impl Intake<'_> {
                 Err(_) => anyhow::bail!("registering a row ended abnormally; the log says where"),
             }
         }
-        if let Some(write_back) = self.write_back.as_deref_mut() {
-            write_back.put(&verdicts).await?;
-        }
+        self.verdicts.put(&verdicts).await;
         Ok(taken)
+    }
+
+    /// What is wrong with the table of verdicts, if something is, as a checkpoint says it.
+    pub(super) fn trouble(&self) -> Option<(String, String)> {
+        self.verdicts.trouble().map(|trouble| (crate::clock::now(), trouble.to_owned()))
     }
 
     fn reject(&self, taken: &mut Taken, id: &str, code: &str) {

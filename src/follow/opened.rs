@@ -4,11 +4,12 @@ use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use jiff::tz::TimeZone;
 
+use super::state::Kept;
 use crate::config;
 use doppel_core::collection::Settings;
-use doppel_sources::database::sql::{self, Order};
+use doppel_sources::database::sql::{self, Order, Position};
 use doppel_sources::database::{
-    Access, Cell, Column, ColumnKind, Connection, DatabaseError, Origin, RowMapping, Shape, Watermark, text_of,
+    Access, Cell, Column, ColumnKind, Connection, DatabaseError, Dialect, Origin, RowMapping, Shape, Watermark, text_of,
 };
 use doppel_sources::tables::columns::Target;
 use doppel_sources::tables::plan::{Choice, Plan};
@@ -75,6 +76,12 @@ impl Opened {
                 );
             }
         }
+        if let Some(reason) = orders_nothing(&columns[id_at]) {
+            bail!(
+                "the column {id:?} cannot be the id, since {reason} ({}); name another, or convert it in a query",
+                columns[id_at].declared
+            );
+        }
         let mapping = RowMapping::new(&columns, &plan.targets, max_row);
         let mut opened = Self { connection, origin, columns, plan, mapping, id, id_at, watermark: None };
         if !config.watermark.is_empty() {
@@ -92,7 +99,10 @@ impl Opened {
         let at = self.columns.iter().position(|column| column.name == name);
         let at = at.with_context(|| format!("there is no column {name:?}, which watermark names"))?;
         let dialect = self.connection.dialect();
-        let sample = self.connection.value(sql::highest(dialect, &self.origin, &name)).await?;
+        let sample = match dialect {
+            Dialect::Sqlite => self.connection.value(sql::written_time(&self.origin, &name)).await?,
+            Dialect::MySql | Dialect::Postgres | Dialect::Odbc => Cell::Null,
+        };
         let zone = if config.time_zone.is_empty() { &settings.time_zone } else { &config.time_zone };
         let zone = TimeZone::get(zone).with_context(|| format!("the time zone {zone} is not known"))?;
         let Column { declared, kind, .. } = &self.columns[at];
@@ -111,6 +121,36 @@ impl Opened {
         row.get(self.id_at).unwrap_or(&Cell::Null)
     }
 
+    /// The place behind a row, which is another than the one before.
+    ///
+    /// # Errors
+    /// Where reading on from there would read the same rows for ever.
+    pub(super) fn behind(
+        &self,
+        row: &[Cell],
+        watermark: Option<Cell>,
+        before: Option<&Position>,
+    ) -> anyhow::Result<Position> {
+        let next = Position { watermark, id: self.ordered(self.id_of(row))? };
+        anyhow::ensure!(
+            before != Some(&next),
+            "reading does not get on: the database gives rows again that are not behind the last one in the order of {}",
+            self.id
+        );
+        Ok(next)
+    }
+
+    /// An id behind which rows can be read.
+    pub(super) fn ordered(&self, id: &Cell) -> anyhow::Result<Cell> {
+        let kept = Kept::of(id).with_context(|| {
+            format!(
+                "a value of {} is no whole number, decimal number or text, so that rows cannot be read in its order",
+                self.id
+            )
+        })?;
+        Ok(kept.cell())
+    }
+
     /// The id of a row, as its record has it.
     pub(super) fn id_text(&self, row: &[Cell]) -> String {
         text_of(self.id_of(row)).map(|text| text.trim().to_owned()).unwrap_or_default()
@@ -124,7 +164,7 @@ impl Opened {
 
     /// The rows of a `SELECT`, as many as a page holds.
     pub(super) async fn page(&mut self, select: String) -> Result<Page, DatabaseError> {
-        let mut stream = self.connection.rows(select);
+        let mut stream = self.connection.rows_of(select, &self.columns);
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while let Some(row) = stream.next().await {
             let row = row?;
@@ -136,5 +176,16 @@ impl Opened {
         }
         let is_last = rows.len() < PAGE;
         Ok(Page { rows, is_last })
+    }
+}
+
+/// Why rows cannot be read in the order of a column.
+fn orders_nothing(column: &Column) -> Option<&'static str> {
+    let declared = column.declared.to_ascii_uppercase();
+    let floating = ["FLOAT", "DOUBLE", "REAL"].iter().any(|name| declared.starts_with(name));
+    match column.kind {
+        ColumnKind::Number if floating => Some("floating-point numbers are not compared exactly"),
+        ColumnKind::Boolean => Some("it has two values at most"),
+        _ => None,
     }
 }

@@ -44,6 +44,8 @@ impl Kept {
 pub(super) struct Saved {
     /// The process that reads.
     pub(super) holder: String,
+    /// A digest of what is read: the checkpoint of another table is no place to go on from.
+    pub(super) reads: String,
     /// Until when nobody else may (microseconds since 1970, by the store's clock).
     pub(super) held_until: u64,
     /// The highest watermark whose rows are registered.
@@ -52,7 +54,7 @@ pub(super) struct Saved {
     pub(super) watermark_at: Option<String>,
     /// When the last round ended (RFC 3339).
     pub(super) last_round: Option<String>,
-    /// How far that round was behind the clock of the database, in seconds.
+    /// How far behind the clock of the database everything was read, in seconds.
     pub(super) lag_s: Option<f64>,
     /// Rows registered by rounds, sweeps and imports.
     pub(super) rows: u64,
@@ -61,10 +63,20 @@ pub(super) struct Saved {
     pub(super) last_rejected: Option<(String, String)>,
     /// What went wrong last, and when; gone with the next round that goes well.
     pub(super) last_error: Option<(String, String)>,
+    /// Verdicts that the table of verdicts does not have.
+    pub(super) unwritten: Option<Unwritten>,
     pub(super) import: Option<Import>,
     pub(super) swept: Option<Swept>,
     /// When the last sweep ended (microseconds since 1970, by the store's clock).
     pub(super) swept_at: u64,
+}
+
+/// Rows that were registered while their verdicts could not be written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Unwritten {
+    /// The watermark from which on they are; any where there is none.
+    pub(super) from: Option<Kept>,
 }
 
 /// An import that was asked for.
@@ -149,7 +161,8 @@ pub struct SourceState {
     pub watermark: Option<String>,
     /// When the last round ended (RFC 3339, UTC).
     pub last_round: Option<String>,
-    /// How many seconds that round's last row was behind the clock of the database.
+    /// How many seconds behind the clock of the database everything was read when a page of rows, or a round, last ended: `delay_s` once
+    /// all is read, more in a backlog.
     pub lag_s: Option<f64>,
     /// Rows registered since it is followed, each as often as it was changed.
     pub rows: u64,

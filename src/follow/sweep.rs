@@ -11,7 +11,7 @@ use anyhow::Context;
 
 use super::intake::Intake;
 use super::opened::Opened;
-use super::state::Swept;
+use super::state::{Swept, Unwritten};
 use super::worker::Lease;
 use crate::config;
 use doppel_core::collection::CollectionName;
@@ -47,14 +47,14 @@ pub(super) async fn run(
     lease: &mut Lease<'_>,
 ) -> anyhow::Result<()> {
     let of = (intake.engine, intake.collection);
-    let mut records = hashes_of_records(of).await?;
+    let mut records = lease.beside(hashes_of_records(of)).await?;
     let mut swept = Swept::default();
     let mut skipped = Vec::new();
     let mut after: Option<Cell> = None;
     loop {
         let dialect = opened.connection.dialect();
         let select = sql::ids(dialect, &opened.origin, &opened.id, after.as_ref(), IDS);
-        let ids: Vec<Cell> = opened.connection.all(select).await?.into_iter().flatten().collect();
+        let ids: Vec<Cell> = lease.beside(all(opened, select)).await?.into_iter().flatten().collect();
         for id in &ids {
             swept.rows += 1;
             let text = text_of(id).unwrap_or_default();
@@ -65,12 +65,19 @@ pub(super) async fn run(
         }
         take_skipped(config, (opened, intake, lease), &mut skipped, &mut swept).await?;
         lease.keep().await?;
-        after = ids.last().cloned();
+        let last = ids.last().map(|id| opened.ordered(id)).transpose()?;
+        anyhow::ensure!(
+            last.is_none() || last != after,
+            "comparing does not get on: the database gives the same ids again"
+        );
+        after = last;
         if ids.len() < IDS {
             break;
         }
     }
-    let missing = missing(opened, of, &records).await?;
+    let missing = lease.beside(missing(opened, of, &records)).await?;
+    // Whoever took over meanwhile deletes.
+    lease.keep().await?;
     swept.missing = missing.len() as u64;
     swept.missing_ids = missing.iter().take(NAMED).map(ToString::to_string).collect();
     let most = FEW.max(records.len() * SHARE_PERCENT / 100);
@@ -82,7 +89,7 @@ pub(super) async fn run(
             records.len()
         ));
     } else if config.delete {
-        swept.deleted = delete(intake, &missing).await?;
+        (swept.deleted, swept.refused) = lease.beside(delete(intake, &missing)).await?;
     }
     swept.at = crate::clock::now();
     let Swept { rows, skipped, registered, missing, deleted, .. } = swept;
@@ -102,6 +109,14 @@ pub(super) async fn run(
     lease.saved.swept = Some(swept);
     lease.saved.swept_at = lease.time().await?;
     lease.keep().await
+}
+
+async fn all(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<Cell>>> {
+    Ok(opened.connection.all(select).await?)
+}
+
+async fn all_of(opened: &mut Opened, select: String) -> anyhow::Result<Vec<Vec<Cell>>> {
+    Ok(opened.connection.all_of(select, &opened.columns).await?)
 }
 
 /// A collection, and who reads it.
@@ -154,15 +169,22 @@ async fn take_skipped(
         (Some(watermark), Some(kept)) => Some(watermark.shape.read(&kept.cell())?),
         _ => None,
     };
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    let now = match opened.watermark {
+        Some(_) => Some(opened.now().await?),
+        None => None,
+    };
     for ids in std::mem::take(skipped).chunks(LOOKED_AT) {
         let select = sql::with_ids(dialect, &opened.origin, &opened.id, ids);
-        let rows = opened.connection.all(select).await?;
+        let rows = lease.beside(all_of(opened, select)).await?;
         let mut late = Vec::new();
         for cells in rows {
-            // The next round reads what is newer; what has no watermark no round reads.
+            // The next round reads what is newer; what has no watermark, or one that is far ahead, no round reads.
             let mark =
                 opened.watermark.as_ref().and_then(|watermark| watermark.shape.read(cells.get(watermark.at)?).ok());
-            if mark.is_some_and(|mark| reached.is_none_or(|reached| mark > reached)) {
+            if mark.is_some_and(|mark| reached.is_none_or(|reached| mark > reached) && now >= Some(mark)) {
                 continue;
             }
             let id = opened.id_text(&cells);
@@ -173,7 +195,10 @@ async fn take_skipped(
             }
         }
         if registers && !late.is_empty() {
-            let taken = intake.take(late).await?;
+            let taken = lease.beside(intake.take(late)).await?;
+            if intake.verdicts.trouble().is_some() {
+                lease.saved.unwritten = Some(Unwritten::default());
+            }
             swept.registered += taken.registered;
             lease.count(&taken);
             lease.keep().await?;
@@ -202,7 +227,7 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
         let mut there = std::collections::HashSet::new();
         if !cells.is_empty() {
             let dialect = opened.connection.dialect();
-            let rows = opened.connection.all(sql::with_ids(dialect, &opened.origin, &opened.id, &cells)).await?;
+            let rows = all_of(opened, sql::with_ids(dialect, &opened.origin, &opened.id, &cells)).await?;
             there.extend(rows.iter().map(|row| opened.id_text(row)));
         }
         missing.extend(ids.iter().filter(|id| !there.contains(id.as_str())).cloned());
@@ -210,19 +235,26 @@ async fn missing(opened: &mut Opened, of: Whole<'_>, records: &HashMap<u64, bool
     Ok(missing)
 }
 
-async fn delete(intake: &mut Intake<'_>, missing: &[RecordId]) -> anyhow::Result<u64> {
-    let mut deleted = Vec::new();
-    for id in missing {
-        match remove(intake.engine, intake.collection, id).await {
-            Ok(()) => deleted.push(id.to_string()),
-            Err(Error::UnknownRecord(..)) => (),
-            Err(error) => return Err(error.into()),
+/// Deletes records and their verdicts, verdicts first: what is left when that is cut short the next comparison finds. Says how many, and
+/// why not all.
+async fn delete(intake: &mut Intake<'_>, missing: &[RecordId]) -> anyhow::Result<(u64, Option<String>)> {
+    let mut deleted = 0;
+    for ids in missing.chunks(LOOKED_AT) {
+        if !intake.verdicts.remove(ids).await {
+            return Ok((
+                deleted,
+                Some("the table of verdicts cannot be written, so that their verdicts would stay".into()),
+            ));
+        }
+        for id in ids {
+            match remove(intake.engine, intake.collection, id).await {
+                Ok(()) => deleted += 1,
+                Err(Error::UnknownRecord(..)) => (),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
-    if let Some(write_back) = intake.write_back.as_deref_mut() {
-        write_back.remove(&deleted).await?;
-    }
-    Ok(deleted.len() as u64)
+    Ok((deleted, None))
 }
 
 async fn remove(engine: &Engine, collection: &CollectionName, id: &RecordId) -> Result<(), Error> {

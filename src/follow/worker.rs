@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::intake::{Intake, Recent, Taken};
 use super::opened::Opened;
 use super::state::{Import, Imported, Saved, SourceState, SourceStatus};
-use super::write_back::WriteBack;
+use super::write_back::Verdicts;
 use super::{Entry, round, sweep};
 use crate::config;
 use doppel_core::collection::{CollectionName, Settings};
@@ -18,6 +19,8 @@ use doppel_store::checkpoints::Checkpoint;
 
 /// How long nobody else may read after the last word of whoever reads: some pages of rows on a slow machine.
 const LEASE: Duration = Duration::from_secs(60);
+/// How often the lease is renewed while something takes long: often enough that one time may fail.
+const RENEW_EVERY: Duration = Duration::from_secs(15);
 /// Pauses after something went wrong, doubled up to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
@@ -108,6 +111,40 @@ impl<'a> Lease<'a> {
         self.write().await
     }
 
+    /// Does something that may take long, and holds the lease on meanwhile. Where it is lost, that is left undone.
+    ///
+    /// # Errors
+    /// Those of the work, and as [`Self::keep`].
+    pub(super) async fn beside<T, E: Into<anyhow::Error>>(
+        &mut self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> anyhow::Result<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            match tokio::time::timeout(RENEW_EVERY, work.as_mut()).await {
+                Ok(done) => return done.map_err(Into::into),
+                Err(_) => self.keep().await?,
+            }
+        }
+    }
+
+    /// Begins anew where the checkpoint is about something else than what is read now.
+    fn reads(&mut self, what: String) {
+        let saved = &mut self.saved;
+        if saved.reads != what && !saved.reads.is_empty() {
+            tracing::warn!(
+                source = self.name,
+                "the source reads another database, table, id or watermark than before; all rows are read anew"
+            );
+            (saved.watermark, saved.watermark_at, saved.last_round, saved.lag_s) = (None, None, None, None);
+            (saved.swept, saved.swept_at, saved.unwritten) = (None, 0, None);
+            if let Some(import) = &mut saved.import {
+                import.after = None;
+            }
+        }
+        saved.reads = what;
+    }
+
     async fn write(&mut self) -> anyhow::Result<()> {
         for _ in 0..TRIES {
             let checkpoint = encode(self.version, &self.saved)?;
@@ -142,11 +179,22 @@ fn collection_of(config: &config::Source) -> anyhow::Result<CollectionName> {
     CollectionName::new(&config.collection).map_err(anyhow::Error::msg)
 }
 
+/// A digest of what a source reads, and in which order.
+fn digest(config: &config::Source, id: &str) -> anyhow::Result<String> {
+    let location = config.location()?.to_string();
+    let what = serde_json::json!([location, config.table, config.query, id, config.watermark]);
+    Ok(Sha256::digest(what.to_string()).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Works on a source until the service drains.
 pub(super) async fn run(engine: &Engine, entry: &Entry, holder: &str, draining: &CancellationToken) {
     let name = entry.config.name.as_str();
     for counter in ["doppel_source_rows_total", "doppel_source_rows_rejected_total", "doppel_source_failures_total"] {
         metrics::counter!(counter, "source" => name.to_owned()).increment(0);
+    }
+    if entry.config.follow {
+        // So that it can be told how long none has ended, also where none ever does.
+        show_last_round(name, crate::clock::micros() as f64 / 1e6);
     }
     let mut pause = FIRST_PAUSE;
     let mut recent = Recent::default();
@@ -194,14 +242,25 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
     let config = &entry.config;
     let collection = collection_of(config)?;
     let Some(settings) = settings(engine, config, &collection).await? else { return Ok(()) };
-    let Some(mut lease) = Lease::take(engine, entry, holder).await? else { return Ok(()) };
+    let Some(mut lease) = Lease::take(engine, entry, holder).await? else {
+        let of_another =
+            saved(engine, config).await.and_then(|saved| saved.last_round?.parse::<jiff::Timestamp>().ok());
+        if let Some(ended) = of_another.filter(|_| config.follow) {
+            show_last_round(&config.name, ended.as_microsecond() as f64 / 1e6);
+        }
+        return Ok(());
+    };
     let imports = lease.saved.import.as_ref().is_some_and(|import| import.shown.finished_at.is_none());
     if !imports && !config.follow {
         return Ok(());
     }
-    let mut opened = Opened::open(config, config.password()?.as_deref(), &settings, entry.max_row_bytes).await?;
-    let mut write_back = WriteBack::open(config).await.context("write_back")?;
-    let mut intake = Intake { engine, collection: &collection, source: &config.name, write_back: write_back.as_mut() };
+    let password = config.password()?;
+    let opening = Opened::open(config, password.as_deref(), &settings, entry.max_row_bytes);
+    let mut opened = lease.beside(opening).await?;
+    lease.reads(digest(config, &opened.id)?);
+    let verdicts = lease.beside(async { anyhow::Ok(Verdicts::open(config).await) }).await?;
+    let said = lease.saved.last_error.as_ref().map(|(_, error)| error.clone());
+    let mut intake = Intake { engine, collection: &collection, source: &config.name, verdicts };
     if imports {
         tracing::info!(source = config.name, "reading all rows of a source");
         round::import(&mut opened, &mut intake, &mut lease).await?;
@@ -211,9 +270,7 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
         let before = lease.saved.rows;
         round::run(config, &mut opened, &mut intake, recent, &mut lease).await?;
         let (rows, lag_s) = (lease.saved.rows - before, lease.saved.lag_s.unwrap_or(0.0));
-        metrics::gauge!("doppel_source_lag_seconds", "source" => config.name.clone()).set(lag_s);
-        metrics::gauge!("doppel_source_last_round_seconds", "source" => config.name.clone())
-            .set(crate::clock::micros() as f64 / 1e6);
+        show_last_round(&config.name, crate::clock::micros() as f64 / 1e6);
         if rows > 0 {
             let watermark = lease.saved.watermark_at.as_deref().unwrap_or("");
             tracing::info!(source = config.name, rows, watermark, lag_s, "rows of a source were registered");
@@ -225,8 +282,21 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
             sweep::run(config, &mut opened, &mut intake, &mut lease).await.context("comparing all ids")?;
         }
     }
+    if let Some(trouble) = intake.verdicts.trouble() {
+        // Once for each reason.
+        if said.as_deref() != Some(trouble) {
+            tracing::warn!(source = config.name, reason = trouble, "verdicts are not written; they will be later");
+        }
+        lease.saved.last_error = intake.trouble();
+        lease.keep().await?;
+    }
     opened.connection.close().await;
     Ok(())
+}
+
+/// Shows when a round of a source last ended, in seconds since 1970.
+fn show_last_round(source: &str, ended: f64) {
+    metrics::gauge!("doppel_source_last_round_seconds", "source" => source.to_owned()).set(ended);
 }
 
 /// The settings of the collection, which is created where somebody reads into it and that is allowed; `None` while nobody does.

@@ -296,3 +296,19 @@ fn dedup_gives_the_input_back_with_what_each_row_repeats() {
     let (_, said) = doppel(&["dedup", "--out", "x.txt", &file], 2);
     assert!(said.contains(".csv or .xlsx"), "{said}");
 }
+
+#[test]
+fn texts_that_are_too_long_for_a_workbook_are_cut_and_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    let long = "长".repeat(40_000);
+    let file = put(dir, "long.csv", format!("编号,内容,附件\na,{LAMPS},{long}\nb,{MARKET},短\n"));
+    for (ending, cut) in [("xlsx", true), ("csv", false)] {
+        let out = at(dir, &format!("out.{ending}"));
+        let output = run(&["dedup", &file, "--out", &out], &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.contains("1 texts are longer than a cell of a workbook holds"), cut, "{ending}: {said}");
+        assert!(!said.contains("长长"), "{said}");
+    }
+}

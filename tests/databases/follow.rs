@@ -11,7 +11,7 @@ use crate::support::{TestServer, expect_problem, run, setting};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[track_caller]
-fn wait_until(server: &TestServer, what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(server: &TestServer, what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         let sources = server.send("GET", "/v1/admin/sources", &Value::Null).text;
@@ -21,7 +21,7 @@ fn wait_until(server: &TestServer, what: &str, mut is_so: impl FnMut() -> bool) 
 }
 
 /// Writes a configuration with the source `letters`, and `more` lines in its section.
-fn configure(office: &Office, more: &str) -> String {
+pub(crate) fn configure(office: &Office, more: &str) -> String {
     let password = match office.kind {
         Kind::Sqlite => String::new(),
         Kind::Mariadb | Kind::Postgres => format!("password_file = {:?}\n", office.file("password")),
@@ -35,26 +35,26 @@ fn configure(office: &Office, more: &str) -> String {
     office.file("doppel.toml")
 }
 
-fn start(office: &Office, more: &str) -> TestServer {
+pub(crate) fn start(office: &Office, more: &str) -> TestServer {
     let config = configure(office, more);
     TestServer::start_with(office.path("data"), &["--config", &config], &[])
 }
 
-fn source(server: &TestServer) -> Value {
+pub(crate) fn source(server: &TestServer) -> Value {
     let answer = server.send("GET", "/v1/admin/sources", &Value::Null);
     assert!(!answer.text.contains(PASSWORD), "{}", answer.text);
     answer.json()["items"][0].clone()
 }
 
-fn record(server: &TestServer, id: &str) -> Value {
+pub(crate) fn record(server: &TestServer, id: &str) -> Value {
     server.send("GET", &format!("/v1/collections/letters/records/{id}"), &Value::Null).json()
 }
 
-fn count(server: &TestServer) -> u64 {
+pub(crate) fn count(server: &TestServer) -> u64 {
     server.send("GET", "/v1/collections/letters", &Value::Null).json()["records"].as_u64().unwrap_or(0)
 }
 
-fn insert(office: &Office, id: u32, content: &str, ago: i64) {
+pub(crate) fn insert(office: &Office, id: u32, content: &str, ago: i64) {
     let changed = office.ago(ago);
     office.run(&format!(
         "INSERT INTO letters (bh, title, content, changed) VALUES ({id}, '来信', '{content}', {changed})"
@@ -98,7 +98,7 @@ fn whatever_becomes_of_rows_is_found(kind: Kind) {
     assert_eq!(record(&server, "2001")["id"], "2001", "only told");
     assert_eq!(told["status"], "following", "{told}");
     let lag = told["lag_s"].as_f64().expect("a lag");
-    assert!((2.0..3.0).contains(&lag), "{told}");
+    assert!(lag >= 2.0, "{told}");
     check_verdicts(&office, &server, 538);
     let metrics = server.send("GET", "/metrics", &Value::Null).text;
     assert!(metrics.contains("doppel_source_rows_total{source=\"letters\"}"), "{metrics}");
@@ -125,7 +125,7 @@ fn tie(id: u32) -> String {
 
 /// The table of verdicts says of each record what the record says.
 #[track_caller]
-fn check_verdicts(office: &Office, server: &TestServer, records: usize) {
+pub(crate) fn check_verdicts(office: &Office, server: &TestServer, records: usize) {
     let records_of = || state(server, "letters");
     wait_until(server, "verdicts", || {
         office.ask("SELECT id, verdict, duplicate_of FROM doppel_verdicts").len() == records
@@ -240,6 +240,8 @@ fn a_source_that_cannot_be_read_is_said_and_tried_again() {
     wait_until(&server, "an error", || source(&server)["status"] == "failing");
     let told = source(&server);
     assert!(told["last_error"].as_str().is_some_and(|error| error.contains("letters")), "{told}");
+    let metrics = server.send("GET", "/metrics", &Value::Null).text;
+    assert!(metrics.contains("doppel_source_last_round_seconds{source=\"letters\"}"), "before any round: {metrics}");
     office.make_letters();
     insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);
     wait_until(&server, "the row", || count(&server) == 1);

@@ -18,3 +18,4 @@ mod support;
 mod follow;
 mod import;
 mod office;
+mod trouble;

@@ -67,6 +67,11 @@ impl GivenBack {
         };
     }
 
+    /// Whether all rows fit in a table written as `form`.
+    pub(super) fn fits(&self, form: &Form) -> anyhow::Result<()> {
+        self.spool.fits(form)
+    }
+
     /// Writes the table, which gets its name later.
     pub(super) fn write(self, out: Output, form: &Form, dir: &Path, progress: &Progress) -> anyhow::Result<Table> {
         let mut table = self.spool.begin(out, form, dir)?;

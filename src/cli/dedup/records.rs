@@ -63,6 +63,9 @@ pub(super) fn run(
     let mut columns = Columns::default();
     let seen = Seen { rejects, warned: &mut summary.warned, columns: &mut columns, back: back.as_mut() };
     let words = read_all(input, &replay, &mut stock, seen, &progress)?;
+    if let (Some(back), Some((form, _))) = (&back, &files.table) {
+        back.fits(form)?;
+    }
     let uses = columns.uses(&settings.fields);
     uses.warning(&columns.take_new()).iter().for_each(|warning| progress.say(warning));
     summary.columns = Some(uses);

@@ -159,12 +159,12 @@ impl Reader {
 
     /// Reads all rows; they are numbered from 1.
     pub(super) fn start(self) -> Items {
-        let Self { origin, mut connection, columns: _, mapped, runtime, location: _ } = self;
+        let Self { origin, mut connection, columns, mapped, runtime, location: _ } = self;
         let (rows, mut received) = mpsc::channel(ROWS_AHEAD);
         runtime.spawn(async move {
             let Some((mapping, id)) = mapped else { return };
             let select = sql::all_in_order(connection.dialect(), &origin, id.as_deref());
-            let mut cells = connection.rows(select);
+            let mut cells = connection.rows_of(select, &columns);
             let mut line = 0;
             while let Some(row) = cells.next().await {
                 line += 1;

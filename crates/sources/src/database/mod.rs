@@ -17,8 +17,10 @@ pub mod sql;
 mod sqlite;
 mod watermark;
 
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
 
 pub use errors::DatabaseError;
 pub use location::{Location, LocationError};
@@ -27,6 +29,16 @@ pub use sql::{Dialect, Origin};
 pub use watermark::{Shape, Watermark, WatermarkError};
 
 use async_trait::async_trait;
+
+/// Longest wait for a connection: a server that is there answers in seconds, also a busy one.
+pub const CONNECT: Duration = Duration::from_secs(30);
+/// Longest wait for what a statement gives, or for the next of its rows. Sorting a large table that no index serves takes minutes; who
+/// says nothing for longer is a server that is gone without a word.
+pub const ANSWER: Duration = Duration::from_secs(600);
+/// Longest wait for a lock that somebody else holds, in seconds: well within [`ANSWER`], so that the database says what was in the way.
+const LOCK_S: u64 = 60;
+/// Longest wait for an end in order.
+const CLOSE: Duration = Duration::from_secs(5);
 
 /// Shorthand.
 pub type Result<T> = std::result::Result<T, DatabaseError>;
@@ -101,8 +113,9 @@ trait Driver: Send {
     /// The columns of a `SELECT`, which is not run.
     async fn columns(&mut self, select: String) -> Result<Vec<Column>>;
 
-    /// Runs a `SELECT`; rows come as the database gives them. Dropping the stream ends it.
-    fn rows<'a>(&'a mut self, select: String) -> BoxStream<'a, Result<Vec<Cell>>>;
+    /// Runs a `SELECT`; rows come as the database gives them, each with the columns `expected` where that is said. Dropping the stream
+    /// ends it.
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>>;
 
     /// Runs a statement that gives no rows.
     async fn execute(&mut self, statement: String) -> Result<()>;
@@ -124,11 +137,15 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects, within [`CONNECT`].
     ///
     /// # Errors
     /// What is in the way, and what to do; never the password.
     pub async fn open(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
+        within(CONNECT, Self::connect(location, password, access)).await
+    }
+
+    async fn connect(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
         let dialect = location.dialect();
         let driver: Box<dyn Driver> = match dialect {
             Dialect::MySql => Box::new(mysql::MySqlDriver::open(location, password, access).await?),
@@ -152,12 +169,18 @@ impl Connection {
     /// # Errors
     /// When the database refuses.
     pub async fn columns(&mut self, origin: &Origin) -> Result<Vec<Column>> {
-        self.driver.columns(sql::all(self.dialect, origin)).await
+        within(ANSWER, self.driver.columns(sql::all(self.dialect, origin))).await
     }
 
-    /// Runs a `SELECT`; rows come one by one.
+    /// Runs a `SELECT`; rows come one by one, each within [`ANSWER`].
     pub fn rows(&mut self, select: String) -> BoxStream<'_, Result<Vec<Cell>>> {
-        self.driver.rows(select)
+        each_within(ANSWER, self.driver.rows(select, None))
+    }
+
+    /// As [`Self::rows`], where rows are taken by the places of their columns: one that has others than `columns` is an error.
+    pub fn rows_of(&mut self, select: String, columns: &[Column]) -> BoxStream<'_, Result<Vec<Cell>>> {
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        each_within(ANSWER, self.driver.rows(select, Some(names)))
     }
 
     /// All rows of a `SELECT` that gives few.
@@ -165,12 +188,15 @@ impl Connection {
     /// # Errors
     /// When the database refuses, or the connection breaks.
     pub async fn all(&mut self, select: String) -> Result<Vec<Vec<Cell>>> {
-        let mut rows = self.driver.rows(select);
-        let mut all = Vec::new();
-        while let Some(row) = rows.next().await {
-            all.push(row?);
-        }
-        Ok(all)
+        within(ANSWER, self.driver.rows(select, None).try_collect()).await
+    }
+
+    /// As [`Self::all`], of rows with these columns.
+    ///
+    /// # Errors
+    /// When the database refuses, the connection breaks, or the columns are others.
+    pub async fn all_of(&mut self, select: String, columns: &[Column]) -> Result<Vec<Vec<Cell>>> {
+        within(ANSWER, self.rows_of(select, columns).try_collect()).await
     }
 
     /// The only value of a `SELECT` of one row and one column; `Null` where there is no row.
@@ -201,12 +227,48 @@ impl Connection {
     /// # Errors
     /// When the database refuses, or the connection breaks.
     pub async fn execute(&mut self, statement: String) -> Result<()> {
-        self.driver.execute(statement).await
+        within(ANSWER, self.driver.execute(statement)).await
     }
 
     /// Ends the connection in order.
     pub async fn close(self) {
-        self.driver.close().await;
+        // It ends either way.
+        let _ = tokio::time::timeout(CLOSE, self.driver.close()).await;
+    }
+}
+
+/// Waits so long for the database and no longer.
+async fn within<T>(bound: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(bound, work).await {
+        Ok(done) => done,
+        Err(_) => Err(silent(bound)),
+    }
+}
+
+/// Waits so long for each row; behind one that did not come there is none.
+fn each_within<'a>(bound: Duration, rows: BoxStream<'a, Result<Vec<Cell>>>) -> BoxStream<'a, Result<Vec<Cell>>> {
+    let next = move |rows: Option<BoxStream<'a, Result<Vec<Cell>>>>| async move {
+        let mut rows = rows?;
+        match tokio::time::timeout(bound, rows.next()).await {
+            Ok(row) => Some((row?, Some(rows))),
+            Err(_) => Some((Err(silent(bound)), None)),
+        }
+    };
+    stream::unfold(Some(rows), next).boxed()
+}
+
+fn silent(bound: Duration) -> DatabaseError {
+    DatabaseError::Away(format!("it does not answer within {} seconds", bound.as_secs()))
+}
+
+/// Whether a row has the columns that it should have.
+fn same_columns<'a>(expected: Option<&[String]>, found: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+    match expected {
+        Some(expected) if !found.clone().eq(expected.iter().map(String::as_str)) => {
+            let now = found.collect::<Vec<_>>().join(", ");
+            Err(DatabaseError::other(format!("its columns have changed while it was read; they are now {now}")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -219,5 +281,28 @@ pub fn text_of(cell: &Cell) -> Option<String> {
         Cell::Unsigned(value) => Some(value.to_string()),
         Cell::Float(value) => Some(value.to_string()),
         Cell::Decimal(text) | Cell::Text(text) => Some(text.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+        let soon = Duration::from_millis(5);
+        let never = std::future::pending::<Result<()>>();
+        assert!(within(soon, never).await.unwrap_err().is_away());
+        let rows = stream::iter([Ok(vec![Cell::Null])]).chain(stream::pending()).boxed();
+        let rows: Vec<_> = each_within(soon, rows).collect().await;
+        assert!(matches!(&rows[..], [Ok(_), Err(DatabaseError::Away(_))]), "{rows:?}");
+    }
+
+    #[test]
+    fn a_row_with_other_columns_is_refused() {
+        let expected = ["bh".to_owned(), "title".to_owned()];
+        let same = |found: &[&str]| same_columns(Some(&expected), found.iter().copied());
+        assert!(same(&["bh", "title"]).is_ok());
+        assert!(same(&["title", "bh"]).is_err() && same(&["bh"]).is_err() && same(&["bh", "title", "new"]).is_err());
     }
 }

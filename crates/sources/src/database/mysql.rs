@@ -11,7 +11,7 @@ use sqlx::{
     TypeInfo, ValueRef,
 };
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result};
+use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, LOCK_S, Location, Result, same_columns};
 
 /// Seconds that the server waits for somebody who reads slowly: registering is slower than reading, and a read must not break for it.
 const SLOW_READER_S: u32 = 86_400;
@@ -28,7 +28,12 @@ impl MySqlDriver {
             None => options,
         };
         let mut connection = MySqlConnection::connect_with(&options.disable_statement_logging()).await?;
-        let mut setup = vec![format!("SET SESSION net_write_timeout = {SLOW_READER_S}")];
+        let mut setup = vec![
+            format!("SET SESSION net_write_timeout = {SLOW_READER_S}"),
+            format!("SET SESSION lock_wait_timeout = {LOCK_S}, innodb_lock_wait_timeout = {LOCK_S}"),
+            // A page may begin behind a date of zeros.
+            "SET SESSION sql_mode = REPLACE(REPLACE(@@sql_mode, 'NO_ZERO_IN_DATE', ''), 'NO_ZERO_DATE', '')".into(),
+        ];
         if access == Access::ReadOnly {
             setup.push("SET SESSION TRANSACTION READ ONLY".into());
         }
@@ -50,9 +55,9 @@ impl Driver for MySqlDriver {
         Ok(statement.columns().iter().map(column).collect())
     }
 
-    fn rows<'a>(&'a mut self, select: String) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
         let rows = sqlx::query(AssertSqlSafe(select)).persistent(false).fetch(&mut self.connection);
-        rows.map(|row| cells(&row?)).boxed()
+        rows.map(move |row| cells(&row?, expected.as_deref())).boxed()
     }
 
     async fn execute(&mut self, statement: String) -> Result<()> {
@@ -83,7 +88,8 @@ fn kind(declared: &MySqlTypeInfo) -> ColumnKind {
     }
 }
 
-fn cells(row: &MySqlRow) -> Result<Vec<Cell>> {
+fn cells(row: &MySqlRow, expected: Option<&[String]>) -> Result<Vec<Cell>> {
+    same_columns(expected, row.columns().iter().map(|column| column.name()))?;
     row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info())).collect()
 }
 

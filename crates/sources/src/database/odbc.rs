@@ -13,7 +13,7 @@ use odbc_api::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result};
+use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, same_columns};
 
 /// Rows read ahead.
 const ROWS_AHEAD: usize = 64;
@@ -57,13 +57,13 @@ impl Driver for OdbcDriver {
         .await
     }
 
-    fn rows<'a>(&'a mut self, select: String) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
         let (rows, received) = mpsc::channel(ROWS_AHEAD);
         let connection = Arc::clone(&self.connection);
         tokio::task::spawn_blocking(move || {
             let connection = connection.blocking_lock();
             // Nobody reads on: then nobody misses it.
-            let _ = match each_row(&connection, &select, &rows) {
+            let _ = match each_row(&connection, &select, expected.as_deref(), &rows) {
                 Ok(()) => rows.blocking_send(None),
                 Err(error) => rows.blocking_send(Some(Err(error))),
             };
@@ -128,10 +128,13 @@ fn kind(data_type: DataType) -> ColumnKind {
 fn each_row(
     connection: &Connection<'static>,
     select: &str,
+    expected: Option<&[String]>,
     rows: &mpsc::Sender<Option<Result<Vec<Cell>>>>,
 ) -> Result<()> {
     let cursor = connection.execute(select, (), None).map_err(refused)?;
     let Some(mut cursor) = cursor else { return Err(DatabaseError::other("it is no SELECT: it gives no rows")) };
+    let columns = described(&mut cursor)?;
+    same_columns(expected, columns.iter().map(|column| column.name.as_str()))?;
     let mut kinds = Vec::new();
     for at in 1..=u16::try_from(cursor.num_result_cols().map_err(refused)?).unwrap_or(0) {
         kinds.push((at, cursor.col_data_type(at).map_err(refused)?));

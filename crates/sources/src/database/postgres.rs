@@ -9,7 +9,7 @@ use sqlx::{
     ValueRef,
 };
 
-use super::{Access, Cell, Column, ColumnKind, Driver, Location, Result};
+use super::{Access, Cell, Column, ColumnKind, Driver, LOCK_S, Location, Result, same_columns};
 
 pub(super) struct PostgresDriver {
     connection: PgConnection,
@@ -32,6 +32,7 @@ impl PostgresDriver {
         for statement in setup {
             (&mut connection).execute(statement).await?;
         }
+        (&mut connection).execute(AssertSqlSafe(format!("SET lock_timeout = '{LOCK_S}s'"))).await?;
         Ok(Self { connection })
     }
 }
@@ -47,10 +48,10 @@ impl Driver for PostgresDriver {
         Ok(statement.columns().iter().map(column).collect())
     }
 
-    fn rows<'a>(&'a mut self, select: String) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
         // The simple protocol: values come as text.
         let rows = sqlx::raw_sql(AssertSqlSafe(select)).fetch(&mut self.connection);
-        rows.map(|row| cells(&row?)).boxed()
+        rows.map(move |row| cells(&row?, expected.as_deref())).boxed()
     }
 
     async fn execute(&mut self, statement: String) -> Result<()> {
@@ -77,7 +78,8 @@ fn kind(declared: &str) -> ColumnKind {
     }
 }
 
-fn cells(row: &PgRow) -> Result<Vec<Cell>> {
+fn cells(row: &PgRow, expected: Option<&[String]>) -> Result<Vec<Cell>> {
+    same_columns(expected, row.columns().iter().map(|column| column.name()))?;
     row.columns().iter().enumerate().map(|(at, column)| cell(row, at, column.type_info().name())).collect()
 }
 

@@ -85,14 +85,16 @@ fn quoted(dialect: Dialect, text: &str) -> String {
     }
 }
 
-fn table(dialect: Dialect, table: &str) -> String {
+/// A table or view, perhaps `SCHEMA.TABLE`, each part quoted.
+pub fn table(dialect: Dialect, table: &str) -> String {
     table.split('.').map(|part| name(dialect, part)).collect::<Vec<_>>().join(".")
 }
 
 fn from(dialect: Dialect, origin: &Origin) -> String {
     match origin {
         Origin::Table(named) => table(dialect, named),
-        Origin::Query(query) => format!("({}) doppel_query", query.trim().trim_end_matches(';')),
+        // A line of its own, since the last one of the query may be a comment.
+        Origin::Query(query) => format!("({}\n) doppel_query", query.trim().trim_end_matches(';')),
     }
 }
 
@@ -123,6 +125,7 @@ pub struct Order<'a> {
 }
 
 /// The next rows behind `after` in the order of (watermark, id), with a watermark from `from` to `to`, both included: at most `limit`.
+/// Rows without an id have no place in any order, and are left out.
 pub fn page(
     dialect: Dialect,
     origin: &Origin,
@@ -132,7 +135,7 @@ pub fn page(
     limit: usize,
 ) -> String {
     let id = name(dialect, order.id);
-    let mut conditions = Vec::new();
+    let mut conditions = vec![format!("{id} IS NOT NULL")];
     let mut by = Vec::new();
     if let Some(watermark) = order.watermark {
         let watermark = name(dialect, watermark);
@@ -149,9 +152,9 @@ pub fn page(
         conditions.push(format!("{id} > {}", literal(dialect, last)));
     }
     by.push(id);
-    let conditions = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
     let from = from(dialect, origin);
-    format!("SELECT * FROM {from}{conditions} ORDER BY {} {}", by.join(", "), most(dialect, limit))
+    let conditions = conditions.join(" AND ");
+    format!("SELECT * FROM {from} WHERE {conditions} ORDER BY {} {}", by.join(", "), most(dialect, limit))
 }
 
 fn most(dialect: Dialect, limit: usize) -> String {
@@ -179,6 +182,17 @@ pub fn with_ids(dialect: Dialect, origin: &Origin, id: &str, ids: &[Cell]) -> St
 /// The highest value of a column.
 pub fn highest(dialect: Dialect, origin: &Origin, column: &str) -> String {
     format!("SELECT MAX({}) FROM {}", name(dialect, column), from(dialect, origin))
+}
+
+/// A value of a column of SQLite by which it can be told how times are written there: the highest that looks like a time, else any.
+pub fn written_time(origin: &Origin, column: &str) -> String {
+    let (column, from) = (name(Dialect::Sqlite, column), from(Dialect::Sqlite, origin));
+    let digits = |count| "[0-9]".repeat(count);
+    let day = format!("{}-{}-{}", digits(4), digits(2), digits(2));
+    format!(
+        "SELECT COALESCE((SELECT {column} FROM {from} WHERE typeof({column}) = 'text' AND {column} GLOB '{day}*' ORDER BY {column} DESC \
+         LIMIT 1), (SELECT MAX({column}) FROM {from}))"
+    )
 }
 
 /// How many rows have no value in a column.
@@ -231,6 +245,11 @@ pub fn indexes(dialect: Dialect, named: &str) -> String {
             text(bare)
         ),
     }
+}
+
+/// Gives no row, and no error where the table of verdicts is there and may be read.
+pub fn probe_verdicts(dialect: Dialect, named: &str) -> String {
+    format!("SELECT id, verdict, duplicate_of, similarity, relation FROM {} WHERE 1 = 0", table(dialect, named))
 }
 
 /// Makes the table of verdicts where it is not there.
@@ -322,7 +341,7 @@ mod tests {
         let page = page(Dialect::Sqlite, &origin, order, (None, Some(&text("2025"))), Some(&after), 10);
         assert_eq!(
             page,
-            "SELECT * FROM (SELECT * FROM a) doppel_query WHERE \"m\" <= '2025' AND \"m\" >= '2024' AND (\"m\" > '2024' OR \"i\" > 7) \
+            "SELECT * FROM (SELECT * FROM a\n) doppel_query WHERE \"i\" IS NOT NULL AND \"m\" <= '2025' AND \"m\" >= '2024' AND (\"m\" > '2024' OR \"i\" > 7) \
              ORDER BY \"m\", \"i\" LIMIT 10"
         );
     }

@@ -11,7 +11,7 @@ use sqlx::{
     ValueRef,
 };
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result};
+use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, same_columns};
 
 /// How long to wait for whoever writes the file.
 const BUSY: Duration = Duration::from_secs(30);
@@ -44,9 +44,9 @@ impl Driver for SqliteDriver {
         Ok(statement.columns().iter().map(column).collect())
     }
 
-    fn rows<'a>(&'a mut self, select: String) -> BoxStream<'a, Result<Vec<Cell>>> {
+    fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
         let rows = sqlx::query(AssertSqlSafe(select)).persistent(false).fetch(&mut self.connection);
-        rows.map(|row| cells(&row?)).boxed()
+        rows.map(move |row| cells(&row?, expected.as_deref())).boxed()
     }
 
     async fn execute(&mut self, statement: String) -> Result<()> {
@@ -72,7 +72,8 @@ fn kind(declared: &str) -> ColumnKind {
     }
 }
 
-fn cells(row: &SqliteRow) -> Result<Vec<Cell>> {
+fn cells(row: &SqliteRow, expected: Option<&[String]>) -> Result<Vec<Cell>> {
+    same_columns(expected, row.columns().iter().map(|column| column.name()))?;
     (0..row.columns().len()).map(|at| cell(row, at)).collect()
 }
 

@@ -44,7 +44,7 @@ pub enum WatermarkError {
 }
 
 impl Shape {
-    /// Of a column of this kind, in which `sample` is a value; `zone` is where times without one are meant.
+    /// Of a column of this kind; in SQLite `sample` is a value of it. `zone` is where times without one are meant.
     ///
     /// # Errors
     /// See [`WatermarkError`].
@@ -71,11 +71,12 @@ impl Shape {
         };
         let in_text = dialect == Dialect::Sqlite && text.ends_with('Z');
         let separator = if dialect == Dialect::Sqlite && text.contains('T') { 'T' } else { ' ' };
-        let shape = Self { dialect, is_instant: kind == ColumnKind::Instant || in_text, separator, zone };
-        if !text.is_empty() {
-            shape.read(sample)?;
+        // Not whether it can be an instant: 9999-12-31 stands for "never", and other rows have times.
+        let is_written = text.is_empty() || text.parse::<Timestamp>().is_ok() || text.parse::<DateTime>().is_ok();
+        if dialect == Dialect::Sqlite && !is_written {
+            return Err(WatermarkError::Value);
         }
-        Ok(shape)
+        Ok(Self { dialect, is_instant: kind == ColumnKind::Instant || in_text, separator, zone })
     }
 
     /// The instant that a value means.
