@@ -36,8 +36,13 @@ const MOST_EMPTY_BYTES: u64 = 1 << 20;
 const LEAST_EXPANSION: u64 = 16;
 /// Steps that give nothing after which other tasks have their turn. An empty member of gzip is a step, and takes a microsecond or two.
 const MOST_STEPS: usize = 64;
-/// Binary logarithm of the window of zstd, the memory that a stream takes: 8 MiB, as RFC 9659 has it for the web.
-const WINDOW_LOG: u32 = 23;
+/// Binary logarithm of the window of zstd, the memory that a body takes while it arrives: 2 MiB, twice what a body may expand to, since
+/// as many as requests may arrive at once.
+const WINDOW_LOG: u32 = 21;
+/// The same of a stream, of which there are few: 8 MiB, as RFC 9659 has it for the web.
+const STREAM_WINDOW_LOG: u32 = 23;
+/// How the path of a stream ends.
+const STREAM: &str = "/_bulk";
 /// The windows of gzip: 32 KiB.
 const GZIP_WINDOW_BITS: u8 = 15;
 
@@ -84,7 +89,8 @@ pub fn expanded(request: Request) -> Result<Request, Problem> {
     let Some(coding) = of_body(request.headers())? else { return Ok(request) };
     // A stream is as long as it is.
     let limit = CompressedLimit(Arc::new(AtomicU64::new(u64::MAX)));
-    let mut request = request.map(|body| Body::new(Expanding::new(body, coding, limit.clone())));
+    let window = if request.uri().path().ends_with(STREAM) { STREAM_WINDOW_LOG } else { WINDOW_LOG };
+    let mut request = request.map(|body| Body::new(Expanding::new(body, (coding, window), limit.clone())));
     request.extensions_mut().insert(limit);
     request.headers_mut().remove(header::CONTENT_ENCODING);
     request.headers_mut().remove(header::CONTENT_LENGTH);
@@ -130,12 +136,12 @@ enum Decoder {
 }
 
 impl Decoder {
-    fn new(coding: Coding) -> Self {
+    fn new(coding: Coding, window: u32) -> Self {
         match coding {
             Coding::Gzip => Self::Gzip { state: Box::new(Decompress::new_gzip(GZIP_WINDOW_BITS)), is_between: true },
             Coding::Zstd => {
                 let state = zstd::stream::raw::Decoder::new().and_then(|mut state| {
-                    state.set_parameter(DParameter::WindowLogMax(WINDOW_LOG))?;
+                    state.set_parameter(DParameter::WindowLogMax(window))?;
                     Ok(state)
                 });
                 state.map_or(Self::Failed, |state| Self::Zstd { state, is_between: true })
@@ -175,8 +181,8 @@ impl Decoder {
 }
 
 impl Expanding {
-    fn new(body: Body, coding: Coding, limit: CompressedLimit) -> Self {
-        let (decoder, input, room) = (Decoder::new(coding), Bytes::new(), Vec::new());
+    fn new(body: Body, (coding, window): (Coding, u32), limit: CompressedLimit) -> Self {
+        let (decoder, input, room) = (Decoder::new(coding, window), Bytes::new(), Vec::new());
         let (came, gave, empty) = (0, 0, 0);
         Self { body, coding, decoder, input, is_full: false, room, limit, came, gave, empty, ended: false }
     }
@@ -299,7 +305,8 @@ mod tests {
         let pieces: Vec<io::Result<Bytes>> =
             bytes.chunks(piece.max(1)).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
         let limit = CompressedLimit(Arc::new(AtomicU64::new(most)));
-        let body = Body::new(Expanding::new(Body::from_stream(tokio_stream::iter(pieces)), coding, limit));
+        let body =
+            Body::new(Expanding::new(Body::from_stream(tokio_stream::iter(pieces)), (coding, WINDOW_LOG), limit));
         match body.collect().await {
             Ok(whole) => Ok(whole.to_bytes().to_vec()),
             Err(error) => Err(Trouble::in_error(&error)),
@@ -349,7 +356,7 @@ mod tests {
         let checksum = gzip.len() - 6;
         gzip[checksum] ^= 1;
         assert_eq!(expand(Coding::Gzip, &gzip, 4096).await, Err(Some(Trouble::Malformed(Coding::Gzip))));
-        // A window of 16 MiB.
+        // A window of 4 MiB.
         let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(WINDOW_LOG + 1).unwrap();
         encoder.write_all(&vec![b'a'; 1 << 10]).unwrap();
