@@ -6,10 +6,11 @@ use crate::follow::{check_verdicts, configure, count, insert, record, source, st
 use crate::office::{KINDS, Kind, Office};
 use crate::support::{TestServer, run};
 
-/// Waits for a round that began after this was asked for.
+/// Waits for a round that begins after this is asked for: it finds one more row.
 fn wait_for_a_round(server: &TestServer, office: &Office, id: u32) {
     insert(office, id, "十号楼的水管漏水，楼道里积水已经三天。", 3);
-    wait_until(server, "a later row", || record(server, &id.to_string())["id"] == id.to_string());
+    let id = id.to_string();
+    wait_until(server, "a later row", || record(server, &id)["id"] == id);
 }
 
 #[test]
