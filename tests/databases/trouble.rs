@@ -6,10 +6,11 @@ use crate::follow::{check_verdicts, configure, count, insert, record, source, st
 use crate::office::{KINDS, Kind, Office};
 use crate::support::{TestServer, run};
 
-/// Waits for a round that began after this was asked for.
+/// Waits for a round that begins after this is asked for: it finds one more row.
 fn wait_for_a_round(server: &TestServer, office: &Office, id: u32) {
     insert(office, id, "十号楼的水管漏水，楼道里积水已经三天。", 3);
-    wait_until(server, "a later row", || record(server, &id.to_string())["id"] == id.to_string());
+    let id = id.to_string();
+    wait_until(server, "a later row", || record(server, &id)["id"] == id);
 }
 
 #[test]
@@ -135,4 +136,22 @@ fn a_check_reads_names_with_a_dot_and_queries_that_end_in_a_comment() {
     assert!(text.contains("ON \"main\".\"letters\" ("), "{text}");
     let text = check(["--query", "SELECT * FROM letters -- all of them"]);
     assert!(text.contains("every bh is one row's"), "{text}");
+}
+
+/// The table may be made by somebody else, so that whoever reads need not be allowed to create any.
+#[test]
+fn a_table_of_verdicts_that_is_there_needs_no_right_to_create_one() {
+    let office = Office::open(Kind::Mariadb);
+    office.make_letters();
+    office.run(
+        "CREATE TABLE doppel_verdicts (id VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, \
+         verdict VARCHAR(32) NOT NULL, duplicate_of VARCHAR(256), similarity DOUBLE, relation VARCHAR(16))",
+    );
+    office.run("REVOKE CREATE ON doppel.* FROM office@'127.0.0.1'");
+    insert(&office, 1, "一号路的路灯不亮，晚上行走十分危险。", 60);
+    let server = start(&office, "follow = true\nsweep_s = 0\nwrite_back = { table = \"doppel_verdicts\" }\n");
+    wait_until(&server, "the row", || count(&server) == 1);
+    check_verdicts(&office, &server, 1);
+    wait_until(&server, "that all is well", || source(&server)["status"] == "following");
+    server.stop();
 }
