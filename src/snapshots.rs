@@ -22,8 +22,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use self::stream::SENT_AT_ONCE;
 pub use self::stream::Streamed;
+use self::stream::{LIMITS, SENT_AT_ONCE};
 use crate::config;
 use doppel_engine::Engine;
 use doppel_snapshot::{Error, Label, Listed, Progress, Repository, Sink, StreamWriter, take};
@@ -222,7 +222,7 @@ impl Snapshots {
     pub async fn stream(&self) -> Result<Streamed, Refusal> {
         let taking = self.taking(Destination::Stream).await?;
         let stopped = taking.under_way.stopped.clone();
-        let (sending, say_end, streamed) = stream::stream(stopped.clone());
+        let (sending, say_end, streamed) = stream::stream(stopped.clone(), LIMITS);
         taking.start(move |taking| {
             let mut writer = StreamWriter::new(BufWriter::with_capacity(SENT_AT_ONCE, sending), "the stream");
             let taken = match taking.take(&mut writer) {
@@ -303,7 +303,13 @@ impl Shared {
     /// Where snapshots are kept.
     fn repository(&self, dir: &Path) -> Result<Repository, Error> {
         if self.was_there.load(Ordering::Relaxed) {
-            return Repository::open(dir);
+            return match Repository::is_in(dir) {
+                true => Repository::open(dir),
+                false => Err(Error::Refused(format!(
+                    "{} held snapshots and holds none now: mount its volume, or restart the service to begin anew there",
+                    dir.display()
+                ))),
+            };
         }
         let repository = Repository::open_or_create(dir)?;
         self.was_there.store(true, Ordering::Relaxed);

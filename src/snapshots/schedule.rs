@@ -79,12 +79,17 @@ impl Snapshots {
                 return AGAIN_AFTER;
             }
         }
-        match self.run().map(|run| run.status) {
-            Some(RunStatus::Failed) => AGAIN_AFTER,
-            // Whoever stopped it does not want it half a minute later.
-            Some(RunStatus::Canceled) => every,
-            _ => LOOK_EVERY,
-        }
+        self.run().map_or(LOOK_EVERY, |run| pause_after(run.status, every))
+    }
+}
+
+/// How long to wait before the next look, after one that ended so.
+fn pause_after(status: RunStatus, every: Duration) -> Duration {
+    match status {
+        RunStatus::Failed => AGAIN_AFTER,
+        // Whoever stopped it does not want it half a minute later.
+        RunStatus::Canceled => every,
+        RunStatus::Processing | RunStatus::Succeeded => LOOK_EVERY,
     }
 }
 
@@ -126,6 +131,12 @@ mod tests {
 
     fn at(time: &str) -> jiff::Timestamp {
         time.parse().expect("a time")
+    }
+
+    #[test]
+    fn one_that_somebody_stopped_waits_for_its_next_interval_and_one_that_failed_does_not() {
+        assert_eq!(pause_after(RunStatus::Canceled, DAY), DAY);
+        assert!(pause_after(RunStatus::Failed, DAY) < DAY && pause_after(RunStatus::Succeeded, DAY) < DAY);
     }
 
     const DAY: Duration = Duration::from_secs(86_400);

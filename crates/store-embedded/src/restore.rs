@@ -108,7 +108,7 @@ fn prepare(dir: &Path) -> Result<bool> {
 /// Removes what was written, also where some of it was moved to its place already.
 fn take_back(dir: &Path, folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => clear(dir),
     }
 }
