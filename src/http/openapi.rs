@@ -125,7 +125,7 @@ const LIMITED: &[(&str, &str)] =
 const WITH_BODY: &[(&str, &str)] = &[
     ("408", "the body came too slowly"),
     ("413", "the body is over the limit"),
-    ("415", "the body is of another media type or compressed"),
+    ("415", "the body is of another media type, or compressed in another way than gzip or zstd"),
 ];
 const IN_COLLECTION: &[(&str, &str)] = &[("404", "the collection or the record does not exist")];
 const CHANGING: &[(&str, &str)] =
