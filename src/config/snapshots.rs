@@ -48,15 +48,33 @@ impl Snapshots {
     }
 }
 
-/// Whether a directory is in another one, or is it.
+/// Whether a directory is in another one, or is it; symbolic links are followed as far as there is something.
 pub fn is_within(dir: &Path, other: &Path) -> bool {
-    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    whole(dir).starts_with(whole(other))
+    real(dir).starts_with(real(other))
+}
+
+fn real(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let real = whole.ancestors().find_map(|there| {
+        let rest = whole.strip_prefix(there).ok()?;
+        Some(there.canonicalize().ok()?.join(rest))
+    });
+    real.unwrap_or(whole)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_symbolic_link_leads_where_it_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, link) = (folder.path().join("data"), folder.path().join("link"));
+        std::fs::create_dir(&data).unwrap();
+        std::os::unix::fs::symlink(&data, &link).unwrap();
+        assert!(is_within(&link.join("snapshots"), &data) && is_within(&data.join("new/er"), &link));
+        assert!(!is_within(&folder.path().join("other"), &link));
+    }
 
     #[test]
     fn a_schedule_needs_a_directory_apart_from_the_records() {
