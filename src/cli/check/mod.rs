@@ -20,7 +20,7 @@ use crate::cli::client::Trust;
 use crate::cli::dedup::{SummaryFormat, records};
 use crate::cli::import::ColumnArgs;
 use crate::cli::import::deliver::{Delivery, STOPPED};
-use crate::cli::import::input::{Input, Source};
+use crate::cli::import::input::Input;
 use crate::cli::import::target::{How, Target, To};
 use crate::cli::output::{Output, Outputs};
 use crate::cli::spool::{Spool, form_of};
@@ -205,22 +205,9 @@ fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
 }
 
 fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
-    if args.files.iter().filter(|name| *name == "-").count() > 1 {
-        return Err(usage("standard input (\"-\") is named twice"));
-    }
-    let files = args.files.iter().map(|name| Source::new(name, args.format)).collect::<anyhow::Result<_>>()?;
-    Ok(Input {
-        files,
-        max_line_bytes: config.limits.max_line_bytes,
-        skip_lines: 0,
-        make_ids: args.columns.make_ids,
-        text: args.columns.text(),
-        choice: args.columns.choice()?,
-        nulls: args.nulls.clone(),
-        keep_text: false,
-        needs_ids: args.register,
-        keep_rows: !args.dry_run,
-    })
+    let said = (&args.columns, args.nulls.as_slice());
+    let input = Input::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(Input { needs_ids: args.register, keep_rows: !args.dry_run, ..input })
 }
 
 impl Job<'_> {

@@ -14,11 +14,11 @@ use super::spill::Spill;
 use super::stock::{Kept, Stock};
 use super::{Args, Files, GroupLine, Leave, Lines, survivors};
 use crate::cli::columns::Columns;
-use crate::cli::import::input::{Input, Line, Source};
+use crate::cli::eval;
+use crate::cli::import::input::{Input, Line};
 use crate::cli::import::report::{Refused, Rejects};
 use crate::cli::progress::Progress;
 use crate::cli::warnings::{Warned, Warning};
-use crate::cli::{eval, usage};
 use crate::config::Config;
 use doppel_core::index::groups::Group;
 use doppel_core::record::Row;
@@ -94,22 +94,9 @@ pub(super) fn run(
 }
 
 fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
-    if args.files.iter().filter(|name| *name == "-").count() > 1 {
-        return Err(usage("standard input (\"-\") is named twice"));
-    }
-    let files = args.files.iter().map(|name| Source::new(name, args.format)).collect::<anyhow::Result<_>>()?;
-    Ok(Input {
-        files,
-        max_line_bytes: config.limits.max_line_bytes,
-        skip_lines: 0,
-        make_ids: args.columns.make_ids,
-        text: args.columns.text(),
-        choice: args.columns.choice()?,
-        nulls: args.nulls.clone(),
-        keep_text: args.rejects_with_text,
-        needs_ids: true,
-        keep_rows: args.out.is_some(),
-    })
+    let said = (&args.columns, args.nulls.as_slice());
+    let input = Input::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(Input { keep_text: args.rejects_with_text, keep_rows: args.out.is_some(), ..input })
 }
 
 /// What is noted of lines while they are read.

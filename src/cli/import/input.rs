@@ -11,6 +11,7 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use super::ColumnArgs;
 use super::database::Reader;
 use super::deliver::STOPPED;
 use super::ids::{ContentIds, MakeIds, insert_id};
@@ -125,6 +126,33 @@ pub(in crate::cli) struct Batch {
 }
 
 impl Input {
+    /// The files called `names`, with what was said of them and of their columns. Every row needs an id, and nothing is kept of what came.
+    ///
+    /// # Errors
+    /// Wrong usage.
+    pub(in crate::cli) fn of_files(
+        names: &[String],
+        format: Option<Format>,
+        (columns, nulls): (&ColumnArgs, &[String]),
+        max_line_bytes: usize,
+    ) -> anyhow::Result<Self> {
+        if names.iter().filter(|name| *name == "-").count() > 1 {
+            return Err(usage("standard input (\"-\") is named twice"));
+        }
+        Ok(Self {
+            files: names.iter().map(|name| Source::new(name, format)).collect::<anyhow::Result<_>>()?,
+            max_line_bytes,
+            skip_lines: 0,
+            make_ids: columns.make_ids,
+            text: columns.text(),
+            choice: columns.choice()?,
+            nulls: nulls.to_vec(),
+            keep_text: false,
+            needs_ids: true,
+            keep_rows: false,
+        })
+    }
+
     /// Looks at every file before anything is sent: a typing error in the last must not be found after an hour. Columns of tables are
     /// guessed by their names for a collection with these settings; without settings they keep their names. What they become is said.
     pub(in crate::cli) fn plan(&mut self, settings: Option<&Settings>, say: impl Fn(&str)) -> anyhow::Result<()> {

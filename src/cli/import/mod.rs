@@ -296,22 +296,9 @@ fn outputs(args: &Args, to: &To, config: Option<&Path>) -> Outputs {
 }
 
 fn input(args: &Args, config: &Config) -> anyhow::Result<Input> {
-    if args.files.iter().filter(|name| *name == "-").count() > 1 {
-        return Err(usage("standard input (\"-\") is named twice"));
-    }
-    let files = args.files.iter().map(|name| Source::new(name, args.format)).collect::<anyhow::Result<_>>()?;
-    Ok(Input {
-        files,
-        max_line_bytes: config.limits.max_line_bytes,
-        skip_lines: args.skip_lines,
-        make_ids: args.columns.make_ids,
-        text: args.columns.text(),
-        choice: args.columns.choice()?,
-        nulls: args.nulls.clone(),
-        keep_text: args.rejects_with_text,
-        needs_ids: true,
-        keep_rows: false,
-    })
+    let said = (&args.columns, args.nulls.as_slice());
+    let input = Input::of_files(&args.files, args.format, said, config.limits.max_line_bytes)?;
+    Ok(Input { skip_lines: args.skip_lines, keep_text: args.rejects_with_text, ..input })
 }
 
 /// Sends all batches, until the end, a failure or a signal.
