@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{Engine, READ_AT_ONCE, Result};
 use doppel_core::collection::CollectionName;
 use doppel_core::verdict::VerdictKind;
-use doppel_store::{Seq, StoredRecord};
+use doppel_store::{Arrival, Seq};
 
 /// Most numbers that are walked back through: a tenth of a second on a store of this machine.
 pub const MOST_COUNTED: u64 = 16 << 10;
@@ -67,12 +67,10 @@ impl Engine {
         // No record has number 0.
         while end > stop.max(1) {
             let begin = end.saturating_sub(READ_AT_ONCE as u64).max(stop).max(1);
-            let seqs: Vec<Seq> = (begin..end).map(Seq).collect();
-            let mut records = self.store.records_at(collection, &seqs).await?;
-            records.sort_unstable_by_key(|record| std::cmp::Reverse(record.seq));
+            let arrivals = self.store.arrivals(collection, Seq(begin), Seq(end)).await?;
             // Clocks of several instances differ: one record that seems older ends nothing.
-            let counted = records.iter().filter(|record| intake.count(record, begins)).count();
-            if counted == 0 && !records.is_empty() {
+            let counted = arrivals.iter().rev().filter(|arrival| intake.count(arrival, begins)).count();
+            if counted == 0 && !arrivals.is_empty() {
                 return Ok(intake);
             }
             end = begin;
@@ -84,11 +82,11 @@ impl Engine {
 
 impl Intake {
     /// Counts a record; whether it came in in the time asked about.
-    fn count(&mut self, record: &StoredRecord, begins: &[Timestamp]) -> bool {
-        let Ok(stored) = record.stored_at.parse::<Timestamp>() else { return true };
+    fn count(&mut self, arrival: &Arrival, begins: &[Timestamp]) -> bool {
+        let Ok(stored) = arrival.stored_at.parse::<Timestamp>() else { return true };
         let part = begins.partition_point(|begin| *begin <= stored).checked_sub(1);
         let Some(part) = part.and_then(|part| self.parts.get_mut(part)) else { return false };
-        part.add(record.verdict.kind);
+        part.add(arrival.verdict);
         self.earliest = Some(stored);
         true
     }

@@ -145,15 +145,6 @@ impl Shared {
         Ok(Arc::clone(&self.cache.put(document).state))
     }
 
-    pub(super) async fn count(&self, name: &CollectionName) -> Result<u64> {
-        let number = self.known(name).await?.number;
-        let counted = self.read(self.deadline(), || async {
-            let command = doc! { "count": RECORDS, "query": records_of(number) };
-            Ok(self.database.run_command(command).await?)
-        });
-        Ok(server::whole(&counted.await?, "n").unwrap_or(0) as u64)
-    }
-
     pub(super) async fn usage(&self) -> Result<Usage> {
         let records =
             self.read(self.deadline(), || async { Ok(self.documents(RECORDS).estimated_document_count().await?) });

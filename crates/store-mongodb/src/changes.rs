@@ -117,6 +117,16 @@ impl Shared {
         Ok(Ends::decode(&found)?)
     }
 
+    /// The number of a collection and of its last commit, in the snapshot. One round trip.
+    pub(super) async fn last_commit_in(
+        &self,
+        session: &mut ClientSession,
+        name: &CollectionName,
+    ) -> std::result::Result<(Number, Seq), TxnError> {
+        let Ends { number, last, .. } = self.ends(session, name).await?;
+        Ok((number, last))
+    }
+
     /// Records whose seq is as `which` says, in seq order; at most `limit`, unless that is 0. One round trip.
     async fn records_in(
         &self,

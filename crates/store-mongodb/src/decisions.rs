@@ -31,7 +31,9 @@ impl Decisions for MongoStore {
             let mut work = Deciding { shared: &shared, name: &name, number, pair: &pair, ruling };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
-            done
+            let (decision, last) = done?;
+            shared.counts.committed(number, last, 1, 0);
+            Ok(decision)
         };
         self.detached(deciding).await
     }
@@ -78,7 +80,8 @@ impl Decisions for MongoStore {
             let mut work = Putting { shared: &shared, name: &name, number, decision: &decision };
             let done = shared.transact_queued(number, &mut work).await;
             shared.cache.forget(&name);
-            done
+            shared.counts.committed(number, done?, 1, 0);
+            Ok(())
         };
         self.detached(putting).await
     }
@@ -132,19 +135,21 @@ impl Shared {
         Ok(overruled.map(|registration| registration.id.clone()).collect())
     }
 
-    /// Takes the latch for a change of a decision, notes that as the last one, and logs it.
+    /// Takes the latch for a change of a decision, notes that as the last one, and logs it; the number of
+    /// the commit.
     async fn latch_decisions(
         &self,
         session: &mut ClientSession,
         (name, number): (&CollectionName, Number),
         pair: &RecordPair,
         judgement: Judgement,
-    ) -> std::result::Result<(), TxnError> {
+    ) -> std::result::Result<Seq, TxnError> {
         let last = self.latch(session, name, number).await?.last;
         self.note_decision(session, name, last).await?;
         let kind = LoggedKind::Decided { other: pair.b().clone(), judgement };
         let logged = encode_change(number, &LoggedChange { number: last, id: pair.a().clone(), kind })?;
-        self.insert(session, CHANGES, &[logged]).await
+        self.insert(session, CHANGES, &[logged]).await?;
+        Ok(last)
     }
 
     async fn note_decision(
@@ -189,11 +194,12 @@ struct Deciding<'a> {
 
 #[async_trait]
 impl Work for Deciding<'_> {
-    type Answer = Decision;
+    /// With the number of the commit.
+    type Answer = (Decision, Seq);
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Decision>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<(Decision, Seq)>, TxnError> {
         let Self { shared, name, number, pair, ruling } = self;
-        shared.latch_decisions(session, (name, *number), pair, ruling.judgement).await?;
+        let last = shared.latch_decisions(session, (name, *number), pair, ruling.judgement).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let change = doc! { "$push": { "rulings": encode_ruling(ruling) } };
@@ -204,7 +210,7 @@ impl Work for Deciding<'_> {
             Err(error) => return Err(error.into()),
         };
         check_rulings(decided.rulings.len() - 1)?;
-        Ok(End::Commit(decided))
+        Ok(End::Commit((decided, last)))
     }
 }
 
@@ -218,18 +224,19 @@ struct Putting<'a> {
 
 #[async_trait]
 impl Work for Putting<'_> {
-    type Answer = ();
+    /// The number of the commit.
+    type Answer = Seq;
 
-    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
+    async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<Seq>, TxnError> {
         let Self { shared, name, number, decision: Decision { pair, rulings } } = self;
         let judgement = rulings.last().map_or(Judgement::Withdrawn, |ruling| ruling.judgement);
-        shared.latch_decisions(session, (name, *number), pair, judgement).await?;
+        let last = shared.latch_decisions(session, (name, *number), pair, judgement).await?;
         let key = doc! { "_id": decision_key(*number, pair) };
         let decisions = shared.documents(DECISIONS);
         let rulings: Vec<Document> = rulings.iter().map(encode_ruling).collect();
         let put = decisions.update_one(key, doc! { "$set": { "rulings": rulings } }).upsert(true);
         match put.session(&mut *session).await {
-            Ok(_) => Ok(End::Commit(())),
+            Ok(_) => Ok(End::Commit(last)),
             Err(error) => Err(error.into()),
         }
     }

@@ -5,18 +5,20 @@ use std::time::Instant;
 use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 use mongodb::options::SessionOptions;
+use serde::Deserialize;
 
 use super::Shared;
-use super::documents::{RECORDS, RecordDocument};
+use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
 use super::postings::{Filed, PostingQuery};
 use super::propose::{Hits, Signatures, Texts};
 use super::read::{Buckets, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
+use doppel_core::verdict::VerdictKind;
 use doppel_store::rules::plan::check_live;
 use doppel_store::stages::{Span, Stage};
-use doppel_store::{Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
+use doppel_store::{Arrival, Found, Judge, Query, Result, Seq, StoreError, StoredRecord, Until};
 
 /// How many texts are fetched at a time when any one match will do.
 const FIRST_TEXTS: usize = 16;
@@ -118,6 +120,36 @@ impl Shared {
     pub(super) async fn records_at(&self, name: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
         let seqs: Vec<i64> = seqs.iter().filter_map(|seq| i64::try_from(seq.0).ok()).collect();
         if seqs.is_empty() { Ok(Vec::new()) } else { self.in_order(name, doc! { "$in": seqs }, 0).await }
+    }
+
+    /// Reads nothing of a record but what it answers: a tenth of the record.
+    pub(super) async fn arrivals(&self, name: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
+        #[derive(Deserialize)]
+        struct Found {
+            seq: i64,
+            stored_at: String,
+            verdict: Kind,
+        }
+        #[derive(Deserialize)]
+        struct Kind {
+            kind: VerdictKind,
+        }
+        let number = self.known(name).await?.number;
+        let reading = self.read(self.deadline(), || async {
+            let range = doc! { "$gte": seq_value(first), "$lt": seq_value(end) };
+            let records = self.raw(RECORDS);
+            let asked = records.find(doc! { "_id.c": number, "seq": range }).sort(doc! { "seq": 1 });
+            let wanted = doc! { "_id": 0, "seq": 1, "stored_at": 1, "verdict.kind": 1 };
+            let mut cursor = asked.projection(wanted).await?;
+            let mut found = Vec::new();
+            while cursor.advance().await? {
+                let read: Found =
+                    mongodb::bson::deserialize_from_slice(cursor.current().as_bytes()).map_err(damaged)?;
+                found.push(Arrival { seq: seq_of(read.seq), stored_at: read.stored_at, verdict: read.verdict.kind });
+            }
+            Ok(found)
+        });
+        reading.await
     }
 
     /// Records whose seq is as `which` says, in seq order. At most `limit`, unless that is 0.

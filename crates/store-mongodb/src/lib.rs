@@ -29,6 +29,7 @@ mod admin;
 mod changes;
 mod checkpoints;
 mod commit;
+mod counts;
 mod decisions;
 mod doctor;
 mod documents;
@@ -67,8 +68,8 @@ use self::server::Topology;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::RecordId;
 use doppel_store::{
-    CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq, SnapshotReader, Store,
-    StoreError, StoredRecord, Until, Usage,
+    Arrival, CollectionSpec, CollectionState, Found, Judge, Query, Registered, Registration, Result, Seq,
+    SnapshotReader, Store, StoreError, StoredRecord, Until, Usage,
 };
 
 pub use self::schema::{State, Status};
@@ -134,6 +135,7 @@ struct Shared {
     commits: commit::Commits,
     latch_queues: latch::LatchQueues,
     posting_caches: posting_cache::PostingCaches,
+    counts: counts::Counts,
     last_commits: changes::LastCommitsSender,
     /// The name of this instance among others.
     instance: String,
@@ -165,6 +167,7 @@ impl MongoStore {
                     commits: commit::Commits::default(),
                     latch_queues: latch::LatchQueues::default(),
                     posting_caches: posting_cache::PostingCaches::default(),
+                    counts: counts::Counts::default(),
                     last_commits: changes::LastCommitsSender::default(),
                     instance: (options.clock.unique_id)(),
                     closed: AtomicBool::new(false),
@@ -410,6 +413,10 @@ impl Store for MongoStore {
 
     async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>> {
         self.shared.records_at(collection, seqs).await
+    }
+
+    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
+        self.shared.arrivals(collection, first, end).await
     }
 
     async fn ready(&self) -> Result<()> {

@@ -61,7 +61,7 @@ pub use doppel_core::index::{GenerationId, Seq};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
-use doppel_core::verdict::{Fingerprint, Match, Verdict};
+use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictKind};
 
 /// Names a collection for ever: given when it is created, and never again, not to one created under the same name later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -243,6 +243,17 @@ impl SequencedNotifier {
             let _ = sender.send(());
         }
     }
+}
+
+/// When a record came in, and what it was found to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its seq.
+    pub seq: Seq,
+    /// When its present content was stored, RFC 3339.
+    pub stored_at: String,
+    /// The verdict that it was given.
+    pub verdict: VerdictKind,
 }
 
 /// What a registration does when the id is taken, or when it turns out a duplicate.
@@ -567,6 +578,21 @@ pub trait Store:
     /// # Errors
     /// `UnknownCollection`.
     async fn records_at(&self, collection: &CollectionName, seqs: &[Seq]) -> Result<Vec<StoredRecord>>;
+
+    /// When the records with a seq from `first` on and before `end` came in, and their verdicts, in seq order.
+    ///
+    /// # Errors
+    /// `UnknownCollection`.
+    async fn arrivals(&self, collection: &CollectionName, first: Seq, end: Seq) -> Result<Vec<Arrival>> {
+        let seqs: Vec<Seq> = (first.0..end.0).map(Seq).collect();
+        let records = self.records_at(collection, &seqs).await?;
+        let arrival = |record: StoredRecord| Arrival {
+            seq: record.seq,
+            stored_at: record.stored_at,
+            verdict: record.verdict.kind,
+        };
+        Ok(records.into_iter().map(arrival).collect())
+    }
 
     /// Whether writes would be accepted now; the error says why not.
     ///

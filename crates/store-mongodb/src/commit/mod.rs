@@ -290,6 +290,7 @@ impl Shared {
         let (last, outcomes, times) = self.transact_latched(number, deadline, &mut batch).await?;
         let committed = Instant::now();
         queue.confirm(last);
+        self.counts.committed(number, last, members.len() as u64, outcomes.iter().map(gained).sum());
         self.posting_caches.put(number, batch.into_cache());
         for (member, outcome) in members.iter().zip(&outcomes) {
             member.say_how_long(outcome, times, committed);
@@ -315,6 +316,15 @@ impl Shared {
         self.cache.forget(&registration.collection);
         let known = self.known(&registration.collection).await?;
         check(&known).map(|()| known)
+    }
+}
+
+/// Records that there are more by a change.
+fn gained(outcome: &Result<Changed>) -> i64 {
+    match outcome {
+        Ok(Changed::Registered(registered)) => i64::from(matches!(**registered, Registered::Created(_))),
+        Ok(Changed::Removed(true)) => -1,
+        Ok(Changed::Removed(false)) | Err(_) => 0,
     }
 }
 

@@ -186,6 +186,12 @@ pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
     let found: Vec<_> = found.iter().map(|record| (record.seq, record.id.as_str(), record.row.len() > 2)).collect();
     assert_eq!(found, [(seqs[0], "r0", true), (seqs[4], "r4", true)]);
     assert!(store.records_at(&desk.name, &[]).await.expect("an answer").is_empty());
+    let arrivals = store.arrivals(&desk.name, seqs[1], seqs[5]).await.expect("an answer");
+    let expected = desk.all().await.into_iter().filter(|record| record.seq > seqs[0] && record.seq < seqs[5]);
+    let expected: Vec<_> = expected.map(|record| (record.seq, record.stored_at, record.verdict.kind)).collect();
+    let arrivals: Vec<_> = arrivals.into_iter().map(|found| (found.seq, found.stored_at, found.verdict)).collect();
+    assert_eq!(arrivals, expected);
+    assert_eq!(arrivals.len(), 3);
 }
 
 pub(super) async fn collections_do_not_see_each_other(store: Shared) {
