@@ -441,7 +441,8 @@ impl Texts {
     }
 
     fn fragments(&self, record: &StoredRecord) -> Vec<FieldFragment> {
-        let Ok(Value::Object(row)) = serde_json::from_str(&record.row) else { return Vec::new() };
+        let row = record.content.row().and_then(|row| serde_json::from_str(row).ok());
+        let Some(Value::Object(row)) = row else { return Vec::new() };
         let mut found = Vec::new();
         for field in &self.fields {
             let Some(text) = row.get(field).and_then(Value::as_str) else { continue };

@@ -82,7 +82,7 @@ async fn contents(store: &Arc<dyn Store>) -> Vec<String> {
             assert_eq!(desk.get(record.id.as_str()).await.expect("by id").seq, record.seq);
             let verdict = serde_json::to_string(&record.verdict).expect("JSON");
             let place = (record.seq, record.duplicate_of_seq, &record.stored_at, record.digest);
-            seen.push(format!("{} {place:?} {} {verdict} {found:?}", record.id, record.row));
+            seen.push(format!("{} {place:?} {:?} {verdict} {found:?}", record.id, record.content));
         }
     }
     seen
