@@ -65,7 +65,8 @@ fn work(server: &TestServer) {
         })
         .collect();
     let path = "/v1/collections/bare/records/_bulk";
-    done(&server.send_text("POST", path, "application/x-ndjson", &lines));
+    let bulk = server.send_text("POST", path, "application/x-ndjson", &lines);
+    assert!(bulk.status == 200 && !bulk.text.contains(WITHHELD), "{}", bulk.text);
     done(&server.send("PUT", "/v1/collections/bare/decisions/4/5", &json!({"judgement": "same"})));
     let erase = json!({"collection": "bare", "identity": format!("{WITHHELD}user1"), "dry_run": false});
     let asked = server.send("POST", "/v1/admin/erase", &erase);

@@ -165,7 +165,8 @@ impl TryFrom<String> for KeyedHash {
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
         let hash = bytes.and_then(|bytes| bytes.try_into().ok()).map(Self);
-        hash.filter(|_| digits.iter().all(u8::is_ascii_hexdigit)).ok_or("a keyed hash is 64 hexadecimal digits")
+        hash.filter(|_| digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit))
+            .ok_or("a keyed hash is 64 hexadecimal digits")
     }
 }
 
