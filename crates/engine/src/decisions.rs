@@ -206,7 +206,8 @@ impl Engine {
         let live = self.context(collection).await?;
         if !live.state.settings.keeps_text() {
             // Nothing can be signed again: what was recorded when the later one came stands.
-            return Ok(self.groups.outdate(collection));
+            self.groups.outdate(collection);
+            return Ok(());
         }
         let ready = live.state.others.iter().filter(|other| other.phase == Phase::Ready);
         let beside = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);

@@ -98,7 +98,7 @@ impl Erase {
 impl Erase {
     /// The same request as it is kept until it is done: whose records of a collection that keeps no text are erased is no more written
     /// down than the records say it.
-    pub(crate) fn as_kept(self, context: &Context) -> Result<Self> {
+    pub(crate) fn into_kept(self, context: &Context) -> Result<Self> {
         let which = match self.which {
             Erased::Identity(Some(value)) if !context.state.settings.keeps_text() => {
                 Erased::Identity(Some(context.hash_key()?.identity(&context.normalised(&value)).into()))

@@ -306,7 +306,7 @@ impl Engine {
             Work::Erase(erase) => erase.check(&context.state.settings)?,
         }
         let work = match work {
-            Work::Erase(erase) => Work::Erase(erase.as_kept(&context)?),
+            Work::Erase(erase) => Work::Erase(erase.into_kept(&context)?),
             work => work,
         };
         let asked = TaskState::asked_for(
