@@ -17,6 +17,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
+use doppel_store::content::Content;
 use doppel_store::generations::{Filing, GenerationSpec, Generations as _};
 use doppel_store::{
     Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, Seq, SequencedNotifier, Store, Until,
@@ -131,7 +132,7 @@ impl Bench {
             collection: self.name.clone(),
             generation: GenerationId(1),
             id: id(&text),
-            row: Row::parse(row(number).as_bytes()).expect("a row"),
+            content: Content::from(&Row::parse(row(number).as_bytes()).expect("a row")),
             signed: Arc::new(signed(fingerprint, number)),
             mode: Mode::Put,
             write_once: false,
@@ -393,7 +394,13 @@ async fn run(records: u64) {
     };
     let mut settings = Settings::preset(Preset::Paper);
     settings.channels.retain(|channel| matches!(channel, Channel::Simhash(_)));
-    let spec = CollectionSpec { name: bench.name.clone(), settings, profile: "bench".into(), now: String::new() };
+    let spec = CollectionSpec {
+        name: bench.name.clone(),
+        settings,
+        profile: "bench".into(),
+        hash_key: None,
+        now: String::new(),
+    };
     store.create_collection(spec).await.expect("a collection");
     let empty = store.usage().await.expect("figures").disk_bytes;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The one place that reads the time.
+//! The one place that reads the time, and asks the system for ids and random bytes.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the time is read")]
 
@@ -20,6 +20,12 @@ pub fn unique_id() -> String {
 
 fn id_at(now: SystemTime) -> Uuid {
     if now < SystemTime::UNIX_EPOCH { Uuid::new_v4() } else { Uuid::now_v7() }
+}
+
+/// 256 random bits; `None` where the system has no randomness to give.
+pub fn random() -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).ok().map(|()| bytes)
 }
 
 /// Now, to reckon with dates.

@@ -263,6 +263,7 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Output
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
+        random: crate::clock::random,
     };
     let progress = Progress::new();
     progress.phase("records", Some(2 * set.records.len() as u64));

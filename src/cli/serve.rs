@@ -111,6 +111,7 @@ fn options(config: &Config) -> Options {
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
+        random: crate::clock::random,
     }
 }
 

@@ -348,6 +348,7 @@ pub fn in_words(problem: &Problem, words: &ProblemWords) -> &'static str {
         (_, "search_disabled") => words.search_disabled,
         (_, "search_opening") => words.search_opening,
         (_, "ungrouped") => words.ungrouped,
+        (_, "text_not_kept") => words.text_not_kept,
         (_, "group_too_large") => words.group_too_large,
         (_, "id_taken") => words.id_taken,
         (_, "nothing_to_undo") => words.nothing_to_undo,

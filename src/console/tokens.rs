@@ -9,15 +9,13 @@ use std::sync::OnceLock;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::clock;
 use crate::config::auth::{decode, encode};
 use crate::http::problem::Problem;
 
 /// 256 random bits.
 fn random() -> Result<[u8; 32], Problem> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Problem::internal(format!("no randomness from the system: {error}")))?;
-    Ok(bytes)
+    clock::random().ok_or_else(|| Problem::internal("no randomness from the system"))
 }
 
 /// What names a browser: 256 random bits, 64 hexadecimal digits in its cookie.

@@ -297,6 +297,7 @@ impl From<doppel_engine::Error> for Problem {
             doppel_engine::Error::TooManyKeys => Self::new(StatusCode::CONFLICT, "too_many_keys", detail),
             doppel_engine::Error::RowsTooLarge => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "rows_too_large", detail),
             doppel_engine::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", detail),
+            doppel_engine::Error::TextNotKept(..) => Self::new(StatusCode::CONFLICT, "text_not_kept", detail),
             doppel_engine::Error::Store(error) => error.into(),
             doppel_engine::Error::Crashed => Self::internal(detail),
         }
@@ -321,6 +322,7 @@ impl From<StoreError> for Problem {
                 let detail = "this idempotency key was used for another record; a new record needs a key of its own";
                 Self::new(StatusCode::CONFLICT, "idempotency_key_reused", detail)
             }
+            StoreError::KeepConflict { .. } => Self::at(StatusCode::CONFLICT, "keep_conflict", "/keep", detail),
             StoreError::ProfileConflict(_) => Self::new(StatusCode::CONFLICT, "profile_conflict", detail),
             StoreError::StaleGeneration { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "generation_changed", "the index changed; send it again")

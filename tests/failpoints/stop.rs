@@ -45,6 +45,7 @@ async fn a_line_that_waits_for_its_turn_when_the_service_has_drained_is_not_begu
         now: doppel::clock::now,
         micros: doppel::clock::micros,
         new_id: doppel::clock::unique_id,
+        random: doppel::clock::random,
     };
     let engine = Engine::new(open(folder.path()), options);
     let desk = CollectionName::new("desk").expect("a name");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Asks for a deletion and waits for its end.
 #[track_caller]
-fn erased(desk: &Desk, more: &Value) -> Value {
+pub(crate) fn erased(desk: &Desk, more: &Value) -> Value {
     let name = desk.path.rsplit('/').next().expect("a name");
     let mut body = json!({ "collection": name });
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());

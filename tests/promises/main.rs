@@ -11,6 +11,7 @@ mod support;
 
 mod crash;
 mod families;
+mod kept;
 mod model;
 mod mongodb;
 mod office;

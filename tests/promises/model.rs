@@ -91,7 +91,7 @@ fn show_verdict(verdict: &Verdict) -> String {
 }
 
 fn show_record(record: &StoredRecord) -> String {
-    format!("{} {} {:?} {}", record.id, record.row, record.digest, show_verdict(&record.verdict))
+    format!("{} {:?} {:?} {}", record.id, record.content, record.digest, show_verdict(&record.verdict))
 }
 
 fn show(outcome: &Registered) -> String {

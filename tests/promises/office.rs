@@ -216,8 +216,13 @@ async fn put_in_bulk(uri: &str, database: &str, file: &str) {
     let name = CollectionName::new("c").expect("a name");
     let settings = Settings::preset(Preset::Default);
     let profile = Profile::compile(&settings, None);
-    let spec =
-        CollectionSpec { name: name.clone(), settings, profile: profile.digest().into(), now: doppel::clock::now() };
+    let spec = CollectionSpec {
+        name: name.clone(),
+        settings,
+        profile: profile.digest().into(),
+        hash_key: None,
+        now: doppel::clock::now(),
+    };
     store.create_collection(spec).await.expect("a collection");
     let lines = std::io::BufReader::new(std::fs::File::open(file).expect("a file")).lines();
     let rows = lines.map(|line| {

@@ -5,6 +5,7 @@
 //! changes a signature, and thus names a generation, is decided in one place: [`Settings::profile_source`].
 
 mod channels;
+mod keep;
 pub mod ranges;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::violation::Violation;
 
 pub use channels::*;
+pub use keep::Keep;
 
 /// Most fields of a collection with a role.
 pub const MAX_FIELDS: usize = 128;
@@ -259,6 +261,8 @@ pub enum Preset {
     Default,
     /// The 2015 paper: Simhash alone, every column but the long text whole at weight 2, term frequency, radius 3.
     Paper,
+    /// No text is kept (`keep`): Simhash and sampled shingles, by whose comparison alone a verdict is given.
+    Signatures,
 }
 
 /// Everything a collection is told about its records.
@@ -283,6 +287,8 @@ pub struct Settings {
     /// How long records are kept; for ever unless given. Belongs to the collection, not to a generation of its index: activating
     /// another generation leaves it as it is.
     pub retention: Option<Retention>,
+    /// What is kept of each record. Decided when the collection is made.
+    pub keep: Keep,
 }
 
 /// How long the records of a collection are kept.
@@ -333,6 +339,7 @@ impl Settings {
             text: TextSettings::default(),
             channels: match preset {
                 Preset::Paper => vec![simhash(Weighting::Tf)],
+                Preset::Signatures => vec![simhash(Weighting::TfLen), Channel::Shingle(ShingleParams::default())],
                 // Verification reads the texts themselves, so one shared shingle is enough to propose.
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),
@@ -345,11 +352,12 @@ impl Settings {
                     }),
                 ],
             },
-            verify: (!paper).then(Verify::default),
+            verify: (preset == Preset::Default).then(Verify::default),
             min_features: 4,
             host_aliases: Vec::new(),
             time_zone: "Asia/Shanghai".into(),
             retention: None,
+            keep: if preset == Preset::Signatures { Keep::Signatures } else { Keep::All },
         }
     }
 
@@ -369,7 +377,7 @@ impl Settings {
     /// All that is wrong with these settings; empty when they can be used.
     pub fn validate(&self) -> Vec<Violation> {
         // Destructured so that a new setting does not compile until someone says what is valid.
-        let Self { fields, text, channels, verify, min_features: _, host_aliases, time_zone, retention } = self;
+        let Self { fields, text, channels, verify, min_features: _, host_aliases, time_zone, retention, keep } = self;
         let mut found = Vec::new();
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
@@ -397,14 +405,18 @@ impl Settings {
                 "give an IANA name such as \"Asia/Shanghai\"",
             ));
         }
+        if *keep == Keep::Signatures {
+            keep::validate(self, &mut found);
+        }
         found
     }
 
     /// The part of the settings that changes a signature, in a canonical form. Two settings with equal sources (and equal
-    /// dictionaries) give every record the same signatures. `verify`, `time_zone` and `retention` are left out on
+    /// dictionaries) give every record the same signatures. `verify`, `time_zone`, `retention` and `keep` are left out on
     /// purpose.
     pub fn profile_source(&self) -> serde_json::Value {
-        let Self { fields, text, channels, verify: _, min_features, host_aliases, time_zone: _, retention: _ } = self;
+        let Self { fields, text, channels, verify: _, min_features, host_aliases, time_zone: _, retention: _, keep: _ } =
+            self;
         let mut source =
             serde_json::json!({ "fields": fields, "text": text, "channels": channels, "min_features": min_features });
         // Left out while there are none, as before there could be any.

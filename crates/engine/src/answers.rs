@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::record::{RecordId, ShownRow};
+use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::verdict::{Difference, Match, Verdict};
 use doppel_core::violation::Violation;
 use doppel_store::{GenerationId, Seq};
@@ -89,9 +89,9 @@ pub struct RecordView {
     /// Its place in commit order.
     #[schema(value_type = u64)]
     pub seq: Seq,
-    /// Its content as it came.
-    #[schema(value_type = Object)]
-    pub row: Box<RawValue>,
+    /// Its content as it came; `null` where the collection keeps no text.
+    #[schema(value_type = Option<Object>, required)]
+    pub row: Option<Box<RawValue>>,
     /// The verdict it was given. History: never recomputed.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -100,6 +100,17 @@ pub struct RecordView {
     pub original_gone: bool,
     /// When it was stored or last updated (RFC 3339, UTC).
     pub stored_at: String,
+    /// When the matter was submitted (RFC 3339, UTC), where the collection keeps no text that says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub time: Option<String>,
+}
+
+impl RecordView {
+    /// Reads its row; `None` where that is not kept, or cannot be read.
+    pub fn read(&self) -> Option<Row> {
+        Row::parse(self.row.as_ref()?.get().as_bytes()).ok()
+    }
 }
 
 /// A part of a list.
@@ -132,6 +143,9 @@ pub struct Collection {
     /// than those before, and may miss them. Reindex the collection.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub outdated: bool,
+    /// Whether the texts of records are kept. Where not (`keep` of the settings), no match was verified by them: `jaccard`,
+    /// `containment` and `similarity` are `null` but for equal ones, and what needs texts is refused.
+    pub keeps_text: bool,
     /// When it was created (RFC 3339, UTC).
     pub created_at: String,
 }

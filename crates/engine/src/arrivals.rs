@@ -90,7 +90,7 @@ impl Engine {
                 if is_older(&record) {
                     continue;
                 }
-                let (seq, length) = (record.seq, record.row.len());
+                let (seq, length) = (record.seq, record.content.bytes());
                 looked_up += usize::from(record.verdict.duplicate_of.is_some());
                 let arrival = self.arrival(collection, wanted, record).await?;
                 bytes += arrival.as_ref().map_or(0, |_| length);

@@ -89,7 +89,7 @@ impl Engine {
             let page = self.store.changes(collection, list.next_since, piece).await?;
             (list.next_since, list.more) = (page.next, page.more);
             for change in page.changes {
-                bytes += record_of(&change).map_or(0, |record| record.row.len());
+                bytes += record_of(&change).map_or(0, |record| record.content.bytes());
                 list.items.push(self.change_view(collection, change).await?);
             }
         }

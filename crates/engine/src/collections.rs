@@ -8,16 +8,18 @@ use std::sync::Arc;
 use crate::answers::Collection;
 use crate::context::{self, Context};
 use crate::{DROP_RETRIES, Engine, Error, Result, off_thread};
-use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, profile_digest};
+use doppel_store::content::HashKey;
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, StoreError};
 
 impl Engine {
     /// Creates a collection (`true`) or changes its settings (`false`).
     ///
     /// # Errors
-    /// [`Error::Invalid`] settings; [`Error::Store`] with `ProfileConflict` where they change signatures and there are records;
+    /// [`Error::Invalid`] settings; [`Error::Store`] with `KeepConflict` where they keep something else, with `ProfileConflict` where
+    /// they change signatures and there are records;
     /// [`Error::TaskRunning`] while a reindex or an activation brings other settings.
     pub async fn put_collection(&self, name: &CollectionName, settings: Settings) -> Result<(Collection, bool)> {
         let violations = settings.validate();
@@ -139,6 +141,7 @@ impl Engine {
             records,
             inactive_channels,
             outdated: profile_digest(&state.settings) != state.profile,
+            keeps_text: state.settings.keeps_text(),
             created_at: state.created_at.clone(),
         })
     }
@@ -149,7 +152,11 @@ impl Engine {
             // Compiling reads the dictionary when the collection has words of its own: a third of a second.
             off_thread(move || Ok(Profile::compile(&settings, None).digest().to_owned())).await?
         };
-        Ok(CollectionSpec { name: name.clone(), settings, profile, now: (self.options.now)() })
+        let hash_key = match settings.keep {
+            Keep::All => None,
+            Keep::Signatures => Some(HashKey::new((self.options.random)().ok_or(Error::Crashed)?)),
+        };
+        Ok(CollectionSpec { name: name.clone(), settings, profile, hash_key, now: (self.options.now)() })
     }
 
     /// The collection, compiled.

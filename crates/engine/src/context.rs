@@ -14,7 +14,7 @@ use crate::growth::Growth;
 use crate::read_records::ReadRecords;
 use crate::stages::{Labels, StageHistograms};
 use crate::{Error, Result, off_thread};
-use doppel_core::collection::{CollectionName, SegmenterKind, Settings, TextSettings};
+use doppel_core::collection::{CollectionName, Keep, SegmenterKind, Settings, TextSettings};
 use doppel_core::index::{Ball, Probe};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
@@ -22,7 +22,9 @@ use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::similarity::{Named, Sketches, Verifier};
 use doppel_core::text::Document;
+use doppel_core::text::normalise::Normaliser;
 use doppel_core::violation::Violation;
+use doppel_store::content::{Content, HashKey};
 use doppel_store::generations::Phase;
 use doppel_store::stages::Span;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Store, StoreError, StoredRecord};
@@ -242,9 +244,37 @@ impl Context {
 
     /// Reads and signs a stored record; where it cannot be read, it matches nothing.
     pub(super) fn sign_stored(&self, record: &StoredRecord) -> (Option<Document>, Signed) {
-        match Row::parse(record.row.as_bytes()) {
-            Ok(row) => self.profile.sign_stored(&record.id, &row),
-            Err(_) => (None, Signed::unreadable(self.profile.schemes().len(), record.id.as_str())),
+        match record.content.read() {
+            Some(row) => self.profile.sign_stored(&record.id, &row),
+            None => (None, Signed::unreadable(self.profile.schemes().len(), record.id.as_str())),
+        }
+    }
+
+    /// A value as its records are read: in normal form.
+    pub(super) fn normalised(&self, value: &str) -> String {
+        Normaliser::new(self.state.settings.text.simplify).normalise(value)
+    }
+
+    /// What is kept of a row that was read as `document`. O(bytes).
+    pub(super) fn content(&self, row: &Row, document: &Document) -> Result<Content> {
+        match self.state.settings.keep {
+            Keep::All => Ok(Content::from(row)),
+            Keep::Signatures => Ok(Content::Hashes(Box::new(self.hash_key()?.hashes(row, document)))),
+        }
+    }
+
+    /// What the hashes of contents are keyed by, where no text is kept.
+    pub(super) fn hash_key(&self) -> Result<&HashKey> {
+        let missing = || StoreError::Internal("the key of a collection's hashes is missing".into());
+        self.state.hash_key.as_ref().ok_or_else(|| missing().into())
+    }
+
+    /// Whether one of the petitioner's values of a stored record is `identity`, which is normalised; `None` where the record cannot be
+    /// read.
+    pub(super) fn is_by(&self, record: &StoredRecord, identity: &str) -> Option<bool> {
+        match &record.content {
+            Content::Row(_) => Some(self.profile.read(&record.content.read()?).ok()?.is_by(identity)),
+            Content::Hashes(hashes) => Some(hashes.is_by(&self.hash_key().ok()?.identity(identity))),
         }
     }
 
@@ -258,11 +288,12 @@ impl Context {
         Probe::of(signed, self.state.settings.simhash())
     }
 
-    /// Whether judging needs the candidates' signatures. Decided by the channels alone: `verify` may change while records stay
-    /// as they are.
+    /// Whether judging needs the candidates' signatures. Decided by the channels, and by whether there will be texts to sign again:
+    /// `verify` may change while records stay as they are.
     pub(super) fn needs_signatures(&self) -> bool {
+        let by_key_alone = self.state.settings.keeps_text();
         let mut schemes = self.profile.schemes().iter();
-        schemes.any(|scheme| scheme.name() != "simhash" && !scheme.key_implies_match())
+        schemes.any(|scheme| scheme.name() != "simhash" && !(by_key_alone && scheme.key_implies_match()))
     }
 
     /// Channels that cannot run, and why.
@@ -547,7 +578,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.text.user_words = words.iter().map(|word| (*word).to_owned()).collect();
         let name = CollectionName::new(name).unwrap();
-        let spec = CollectionSpec { name, settings, profile: String::new(), now: String::new() };
+        let spec = CollectionSpec { name, settings, profile: String::new(), hash_key: None, now: String::new() };
         store.create_collection(spec).await.unwrap()
     }
 

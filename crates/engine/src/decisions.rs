@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// Records whether the scores pair two records, in all complete generations. While a decision held, the later one may have been
-    /// registered as it said.
+    /// registered as it said. Where no text is kept, that stays.
     async fn pair_by_score(&self, collection: &CollectionName, one: &RecordId, other: &RecordId) -> Result<()> {
         // One at a time: the pairs of a record are read, changed and written.
         let _turn = self.pairing.lock().await;
@@ -204,6 +204,11 @@ impl Engine {
         let (Some(one), Some(other)) = (one, other) else { return Ok(()) };
         let (earlier, later) = if one.seq < other.seq { (one, other) } else { (other, one) };
         let live = self.context(collection).await?;
+        if !live.state.settings.keeps_text() {
+            // Nothing can be signed again: what was recorded when the later one came stands.
+            self.groups.outdate(collection);
+            return Ok(());
+        }
         let ready = live.state.others.iter().filter(|other| other.phase == Phase::Ready);
         let beside = ready.filter_map(|other| live.seen_from(other.id)).map(Arc::new);
         for context in std::iter::once(Arc::clone(&live)).chain(beside) {

@@ -11,9 +11,10 @@ use crate::context::Context;
 use crate::tasks::{Erase, Erased};
 use crate::{Engine, Error, Result};
 use doppel_core::collection::{CollectionName, MAX_RETENTION_DAYS, Retention, Role, Settings};
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::RecordId;
 use doppel_core::text::normalise::Normaliser;
 use doppel_core::violation::Violation;
+use doppel_store::content::KeyedHash;
 use doppel_store::{CollectionNumber, Seq, StoredRecord};
 
 /// Records read at once: their rows are in memory together.
@@ -50,6 +51,8 @@ pub struct Wanted {
 
 enum Test {
     By(String),
+    /// The same where only hashes are kept.
+    ByHash(KeyedHash),
     StoredBefore(Timestamp),
 }
 
@@ -92,6 +95,20 @@ impl Erase {
     }
 }
 
+impl Erase {
+    /// The same request as it is kept until it is done: whose records of a collection that keeps no text are erased is no more written
+    /// down than the records say it.
+    pub(crate) fn into_kept(self, context: &Context) -> Result<Self> {
+        let which = match self.which {
+            Erased::Identity(Some(value)) if !context.state.settings.keeps_text() => {
+                Erased::Identity(Some(context.hash_key()?.identity(&context.normalised(&value)).into()))
+            }
+            which => which,
+        };
+        Ok(Self { which, ..self })
+    }
+}
+
 impl Erasing {
     /// The result of the task. Names no record that is deleted, and nobody.
     pub fn report(&self, request: &Erase) -> Value {
@@ -116,10 +133,8 @@ impl Wanted {
     fn is(&self, context: &Context, record: &StoredRecord) -> Option<bool> {
         match &self.test {
             Test::StoredBefore(end) => Some(record.stored_at.parse::<Timestamp>().ok()? < *end),
-            Test::By(identity) => {
-                let row = Row::parse(record.row.as_bytes()).ok()?;
-                Some(context.profile.read(&row).ok()?.is_by(identity))
-            }
+            Test::By(identity) => context.is_by(record, identity),
+            Test::ByHash(identity) => Some(record.content.hashes()?.is_by(identity)),
         }
     }
 }
@@ -135,9 +150,11 @@ impl Engine {
             Erased::Identity(None) => {
                 return Err(Error::Conflict("the task does not say whose records; ask again".into()));
             }
-            Erased::Identity(Some(value)) => {
-                Test::By(Normaliser::new(context.state.settings.text.simplify).normalise(value))
+            Erased::Identity(Some(hash)) if !context.state.settings.keeps_text() => {
+                let read = KeyedHash::try_from(hash.clone()).map_err(|why| Error::Conflict(why.into()))?;
+                Test::ByHash(read)
             }
+            Erased::Identity(Some(value)) => Test::By(context.normalised(value)),
             Erased::OlderThanDays(days) => {
                 let now =
                     Timestamp::from_microsecond((self.options.micros)().cast_signed()).map_err(|_| Error::Crashed)?;

@@ -188,8 +188,8 @@ impl Engine {
         let sample = self.store.sample(collection, SAMPLE_RECORDS).await?;
         let (mut counter, mut shown) = (Counter::new(counted.kinds()), Vec::new());
         for seqs in sample.chunks(READ_AT_ONCE) {
-            let rows: Vec<_> =
-                self.store.records_at(collection, seqs).await?.into_iter().map(|record| record.row).collect();
+            let records = self.store.records_at(collection, seqs).await?;
+            let rows: Vec<_> = records.iter().filter_map(|record| record.content.row().cloned()).collect();
             let usual = |row: &&Arc<str>| row.len() <= COUNTED_BYTES;
             shown.extend(rows.iter().step_by(KEYS_OF_ONE_IN).filter(usual).cloned());
             let counted = counted.clone();

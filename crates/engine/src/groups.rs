@@ -23,9 +23,10 @@ use crate::rows::Rows;
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Group, GroupSet};
-use doppel_core::record::{RecordId, Row, ShownRow};
+use doppel_core::record::{RecordId, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_store::changes::{LoggedChange, LoggedKind};
+use doppel_store::content::Content;
 use doppel_store::decisions::RecordPair;
 use doppel_store::{CollectionNumber, GenerationId, Seq, StoreError, StoredRecord};
 
@@ -407,10 +408,18 @@ impl Groups {
     }
 
     fn describe(&mut self, context: &Context, record: &StoredRecord) {
-        let row = Row::parse(record.row.as_bytes()).ok();
-        let document = row.and_then(|row| context.profile.read(&row).ok()).unwrap_or_default();
-        let petitioner = document.identity.map(|identity| city64_bytes(identity.as_bytes()));
-        let time = document.time.or_else(|| record.stored_at.parse().ok());
+        let (petitioner, time) = match &record.content {
+            Content::Row(_) => {
+                let read = record.content.read().and_then(|row| context.profile.read(&row).ok()).unwrap_or_default();
+                (read.identity.map(|identity| city64_bytes(identity.as_bytes())), read.time)
+            }
+            Content::Hashes(hashes) => {
+                let identity: Vec<u8> = hashes.identity.iter().flat_map(|hash| hash.0).collect();
+                let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
+                ((!identity.is_empty()).then(|| city64_bytes(&identity)), time)
+            }
+        };
+        let time = time.or_else(|| record.stored_at.parse().ok());
         self.by_id.insert(record.id.clone(), record.seq);
         self.members.insert(record.seq, Member { id: record.id.clone(), petitioner, time });
     }

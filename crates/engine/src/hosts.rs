@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 use crate::context::Context;
 use crate::{Engine, Result, off_thread};
 use doppel_core::collection::{CollectionName, Role};
-use doppel_core::record::Row;
 use doppel_core::schemes::hash::city64;
 use doppel_core::text::url::host_and_page;
 use doppel_store::{Seq, StoredRecord};
@@ -67,9 +66,9 @@ impl Engine {
     /// Proposes host aliases from the `most` earliest records. O(their bytes); memory: some 40 bytes an address.
     ///
     /// # Errors
-    /// An unknown collection.
+    /// An unknown collection, or one that keeps no text.
     pub async fn host_aliases(&self, collection: &CollectionName, most: usize) -> Result<HostAliases> {
-        let context = self.context(collection).await?;
+        let context = self.context_with_text(collection, "addresses of pages are proposed by their texts").await?;
         let (mut pages, mut last, mut left) = (Pages::default(), Seq(0), most);
         while left > 0 {
             let records = self.store.records(collection, last, PIECE.min(left)).await?;
@@ -90,8 +89,7 @@ impl Engine {
 impl Pages {
     fn add(&mut self, context: &Context, record: &StoredRecord) {
         self.records += 1;
-        let row = Row::parse(record.row.as_bytes()).ok();
-        let Some(document) = row.and_then(|row| context.profile.read(&row).ok()) else { return };
+        let Some(document) = record.content.read().and_then(|row| context.profile.read(&row).ok()) else { return };
         let text = document.joined();
         for address in document.fields.iter().filter(|field| field.role == Role::Url) {
             let Some((host, page)) = host_and_page(&address.text) else { continue };

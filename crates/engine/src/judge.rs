@@ -10,7 +10,6 @@ use crate::read_records::ReadRecord;
 use crate::stages::Noted;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::{Ball, Via};
-use doppel_core::record::Row;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::frequencies::Frequencies;
 use doppel_core::similarity::names::{self, Outline};
@@ -19,6 +18,7 @@ use doppel_core::similarity::{
 };
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
+use doppel_store::content::{Content, ContentHashes};
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Candidate, Judge, Seq, StoredRecord};
 
@@ -111,8 +111,8 @@ impl RecordJudge {
         Self { templates, ..self }
     }
 
-    /// The names of the channels that proposed the candidate and accept it.
-    fn accepting_channels(&self, candidate: &Candidate<'_>, other: &Document) -> Vec<String> {
+    /// The names of the channels that proposed the candidate and accept it. `other` is its text, if that is kept.
+    fn accepting_channels(&self, candidate: &Candidate<'_>, other: Option<&Document>) -> Vec<String> {
         // Signed again at most once, and only where no signature is stored and nothing is verified afterwards.
         let signed_again = OnceCell::new();
         let mut accepting = Vec::new();
@@ -123,19 +123,24 @@ impl RecordJudge {
             }
             if scheme.name() == VIA_URL {
                 // The texts say it in full, and need not be compared.
-                accepting.extend(self.subject.document.shares_address(other).then(|| VIA_URL.to_owned()));
+                let same = other.is_some_and(|other| self.subject.document.shares_address(other));
+                accepting.extend(same.then(|| VIA_URL.to_owned()));
                 continue;
             }
-            let theirs = match (ours, candidate.fingerprint, candidate.signatures.get(position)) {
+            let theirs = match (ours, candidate.fingerprint, candidate.signatures.get(position), other) {
                 // The index holds fingerprints; no signature need be loaded for them.
-                (Signature::Fingerprint(_), Some(fingerprint), _) => Some(Signature::Fingerprint(fingerprint)),
-                (_, _, Some(stored)) if !scheme.key_implies_match() => stored.clone(),
+                (Signature::Fingerprint(_), Some(fingerprint), ..) => Some(Signature::Fingerprint(fingerprint)),
+                (_, _, Some(stored), None) => stored.clone(),
+                (_, _, None, None) => None,
+                (_, _, Some(stored), _) if !scheme.key_implies_match() => stored.clone(),
                 // The index compares 44 bits of a key: enough when the texts are compared next.
                 _ if scheme.key_implies_match() && self.context.state.settings.verify.is_some() => {
                     accepting.push(scheme.name().to_owned());
                     continue;
                 }
-                _ => signed_again.get_or_init(|| self.context.profile.sign(other)).signatures[position].clone(),
+                (_, _, _, Some(other)) => {
+                    signed_again.get_or_init(|| self.context.profile.sign(other)).signatures[position].clone()
+                }
             };
             if theirs.is_some_and(|theirs| scheme.compare(ours, &theirs)) {
                 accepting.push(scheme.name().to_owned());
@@ -275,6 +280,13 @@ struct Measures {
     differs: Vec<Difference>,
 }
 
+impl Measures {
+    /// What equal texts measure.
+    fn of_equal_texts() -> Self {
+        Self { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0), ..Self::default() }
+    }
+}
+
 impl RecordJudge {
     fn judged(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let ruled = self.rulings.of(&candidate.record.id);
@@ -282,22 +294,23 @@ impl RecordJudge {
             return None;
         }
         let confirmed = ruled == Some(true);
+        if let Some(hashes) = candidate.record.content.hashes() {
+            return self.judged_without_text(candidate, hashes, confirmed);
+        }
         let read = match candidate.seq_is_immutable {
             true => self.context.keep(candidate.record)?,
             false => Arc::new(ReadRecord::of(candidate.record, &self.context)?),
         };
         let other = &read.document;
         let exact = read.digest == Some(self.subject.signed.digest);
-        let channels = self.accepting_channels(candidate, other);
+        let channels = self.accepting_channels(candidate, Some(other));
         let same_address = channels.iter().any(|channel| channel == VIA_URL);
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
         let mut template = false;
         let measures = match (&self.context.verifier, exact) {
-            (_, true) => {
-                Measures { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0), ..Measures::default() }
-            }
+            (_, true) => Measures::of_equal_texts(),
             (None, false) => Measures::default(),
             (Some(verifier), false) => {
                 let verified = self.verified(candidate, &read, verifier);
@@ -310,22 +323,60 @@ impl RecordJudge {
                 verified.measures
             }
         };
-        let ours = self.subject.signed.fingerprint();
         let stages = [exact.then_some(VIA_EXACT), confirmed.then_some(VIA_DECISION)];
         Some(Match {
-            id: candidate.record.id.clone(),
-            seq: candidate.record.seq,
+            relation: relation(&self.subject.document, other),
+            time: other.time.map(|time| time.to_string()),
+            template,
+            ..self.found(candidate, stages, channels, measures)
+        })
+    }
+
+    /// As [`RecordJudge::judged`], of a record whose text is not kept: by its digest and by what the channels compare, and nothing is
+    /// verified.
+    fn judged_without_text(&self, candidate: &Candidate<'_>, hashes: &ContentHashes, confirmed: bool) -> Option<Match> {
+        let Candidate { record, .. } = candidate;
+        let is_ours = record.digest_generation == self.context.state.generation;
+        let exact = is_ours && record.digest == self.subject.signed.digest;
+        let channels = self.accepting_channels(candidate, None);
+        if !exact && !confirmed && channels.is_empty() {
+            return None;
+        }
+        let measures = if exact { Measures::of_equal_texts() } else { Measures::default() };
+        let stages = [exact.then_some(VIA_EXACT), confirmed.then_some(VIA_DECISION)];
+        Some(Match {
+            relation: self.relation_by_hash(hashes),
+            time: hashes.time.clone(),
+            ..self.found(candidate, stages, channels, measures)
+        })
+    }
+
+    /// Same or another petitioner, by their hashes; unknown where either record names none.
+    fn relation_by_hash(&self, hashes: &ContentHashes) -> Option<Relation> {
+        let key = self.context.hash_key().ok()?;
+        let ours: Vec<_> = self.subject.document.identity_values().map(|value| key.identity(value)).collect();
+        let known = !ours.is_empty() && !hashes.identity.is_empty();
+        known.then(|| if ours == hashes.identity { Relation::Repeat } else { Relation::Shared })
+    }
+
+    /// A match, but for what only its content says.
+    fn found(
+        &self,
+        candidate: &Candidate<'_>,
+        stages: [Option<&str>; 2],
+        channels: Vec<String>,
+        measures: Measures,
+    ) -> Match {
+        let ours = self.subject.signed.fingerprint();
+        Match {
             via: stages.into_iter().flatten().map(str::to_owned).chain(channels).collect(),
             distance: ours.zip(candidate.fingerprint).map(|(a, b)| a.distance(b)),
             jaccard: measures.jaccard,
             containment: measures.containment,
             similarity: measures.similarity,
-            relation: relation(&self.subject.document, other),
-            time: other.time.map(|time| time.to_string()),
             differs: measures.differs,
-            template,
-            row: None,
-        })
+            ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
+        }
     }
 }
 
@@ -413,12 +464,17 @@ impl FingerprintJudge {
 impl Judge for FingerprintJudge {
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Match> {
         let fingerprint = candidate.fingerprint.filter(|fingerprint| self.ball.contains(*fingerprint))?;
-        let row = Row::parse(candidate.record.row.as_bytes()).ok()?;
-        let other = self.context.profile.read(&row).ok()?;
+        let time = match &candidate.record.content {
+            Content::Row(_) => {
+                let other = self.context.profile.read(&candidate.record.content.read()?).ok()?;
+                other.time.map(|time| time.to_string())
+            }
+            Content::Hashes(hashes) => hashes.time.clone(),
+        };
         Some(Match {
             via: vec!["simhash".into()],
             distance: Some(self.ball.centre.distance(fingerprint)),
-            time: other.time.map(|time| time.to_string()),
+            time,
             ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
         })
     }
@@ -455,7 +511,7 @@ mod tests {
     use super::*;
     use crate::{Engine, IfDuplicate, Options};
     use doppel_core::collection::CollectionName;
-    use doppel_core::record::RecordId;
+    use doppel_core::record::{RecordId, Row};
     use doppel_core::schemes::profile::Digest;
     use doppel_store::GenerationId;
     use doppel_store::model::ModelStore;
@@ -469,6 +525,7 @@ mod tests {
             now: String::new,
             micros: || 1,
             new_id: String::new,
+            random: || Some([7; 32]),
         };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let name = CollectionName::new("letters").unwrap();
@@ -480,7 +537,8 @@ mod tests {
         let subject = context.subject(&row(ours)).unwrap();
         let judge = RecordJudge::new(context, subject, Rulings::default());
         let exact = |text: &str, digest, digest_generation| {
-            let record = StoredRecord { row: text.into(), digest, digest_generation, ..stored.clone() };
+            let content = Content::Row(text.into());
+            let record = StoredRecord { content, digest, digest_generation, ..stored.clone() };
             let via = Via::default().with(Via::EXACT);
             let candidate =
                 Candidate { record: &record, via, fingerprint: None, signatures: &[], seq_is_immutable: false };

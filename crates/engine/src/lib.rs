@@ -24,6 +24,8 @@ pub mod hosts;
 pub mod idempotency;
 pub mod intake;
 mod judge;
+#[cfg(test)]
+mod keep_tests;
 pub mod keys;
 mod lookup;
 mod matcher;
@@ -66,6 +68,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::violation::Violation;
+use doppel_store::content::Content;
 use doppel_store::request::{one_request, uncounted};
 use doppel_store::stages::Stage;
 use doppel_store::{self, GenerationId, Mode, Registered, Seq, SnapshotReader, Store, StoreError, StoredRecord, Usage};
@@ -128,6 +131,8 @@ pub struct Options {
     pub micros: fn() -> u64,
     /// A new id, unique and ascending in time.
     pub new_id: fn() -> String,
+    /// Bytes that nobody can guess: the key of a collection whose contents are hashed. `None` where the system gives none.
+    pub random: fn() -> Option<[u8; 32]>,
 }
 
 /// Why the engine refused.
@@ -177,6 +182,9 @@ pub enum Error {
     /// What was asked for is not possible as things stand.
     #[error("{0}")]
     Conflict(String),
+    /// What was asked for is made of texts, and the collection keeps none.
+    #[error("{1}: collection {0} keeps no text of its records (\"keep\": \"signatures\")")]
+    TextNotKept(CollectionName, &'static str),
     /// The rows asked for are too many bytes for one answer.
     #[error("the rows of this answer are more than {} MiB; name the columns you need (fields=title,time) or lower the limit", PAGE_BYTES >> 20)]
     RowsTooLarge,
@@ -339,7 +347,7 @@ impl Engine {
             collection: collection.clone(),
             generation: context.state.generation,
             id: id.clone(),
-            row: row.clone(),
+            content: context.content(row, &subject.document)?,
             signed: subject.signed.clone(),
             mode,
             write_once: named.write_once,
@@ -381,11 +389,41 @@ impl Engine {
     /// The content of a stored record.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`].
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`].
     pub async fn stored_row(&self, collection: &CollectionName, id: &RecordId) -> Result<Row> {
-        let record = self.stored(collection, id).await?;
-        Row::parse(record.row.as_bytes())
-            .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into())))
+        match self.stored(collection, id).await?.content {
+            Content::Row(row) => Row::parse(row.as_bytes())
+                .map_err(|_| Error::Store(StoreError::Internal("a stored row is damaged".into()))),
+            Content::Hashes(_) => {
+                let needs =
+                    "a stored record cannot be compared or shown by its text; send its row along with the question";
+                Err(Error::TextNotKept(collection.clone(), needs))
+            }
+        }
+    }
+
+    /// Refuses, for the reason `why`, what cannot be done without texts.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::TextNotKept`].
+    pub async fn check_keeps_text(&self, collection: &CollectionName, why: &'static str) -> Result<()> {
+        self.context_with_text(collection, why).await.map(drop)
+    }
+
+    /// The collection, compiled, for what cannot be done without texts.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`]; [`Error::TextNotKept`] with `why` where it keeps none.
+    pub(crate) async fn context_with_text(
+        &self,
+        collection: &CollectionName,
+        why: &'static str,
+    ) -> Result<Arc<Context>> {
+        let context = self.context(collection).await?;
+        match context.state.settings.keeps_text() {
+            true => Ok(context),
+            false => Err(Error::TextNotKept(collection.clone(), why)),
+        }
     }
 
     pub(crate) async fn stored(&self, collection: &CollectionName, id: &RecordId) -> Result<StoredRecord> {
@@ -419,7 +457,7 @@ impl Engine {
                 if items.len() == limit || bytes >= PAGE_BYTES {
                     return Ok(Page { items, next: Some(last) });
                 }
-                bytes += record.row.len();
+                bytes += record.content.bytes();
                 last = record.seq;
                 items.push(self.view(collection, record).await?);
             }

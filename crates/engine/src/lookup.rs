@@ -12,11 +12,14 @@ use crate::{Engine, Error, GENERATION_RETRIES, Result, Side, explain, in_turn};
 use doppel_core::collection::{CollectionName, Radius, SimhashChannel};
 use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
-use doppel_core::text::normalise::Normaliser;
 use doppel_core::verdict::{Fingerprint, Match, sort_best_first};
 use doppel_core::violation::Violation;
+use doppel_store::content::Content;
 use doppel_store::request::one_request;
 use doppel_store::{self, Query, StoreError, Until};
+
+/// Why what is compared in words is refused where no text is kept.
+pub(crate) const WHY_TEXTS: &str = "an explanation is made of texts";
 
 /// Which similar records are asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,8 +124,8 @@ impl Engine {
     /// All records similar to a stored one, best first, as far as `wanted`.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::Invalid`] where its row cannot be read under the
-    /// settings of today.
+    /// [`Error::UnknownCollection`], [`Error::UnknownRecord`]; [`Error::TextNotKept`]; [`Error::Invalid`] where its row cannot be read
+    /// under the settings of today.
     pub async fn similar_to(&self, collection: &CollectionName, id: &RecordId, wanted: Wanted) -> Result<SimilarList> {
         let row = self.stored_row(collection, id).await?;
         let list = self.in_live(|| self.similar_once(collection, row.clone(), Some(id.clone()), &wanted)).await?;
@@ -226,11 +229,15 @@ impl Engine {
     ) -> Result<()> {
         let Some(identity) = identity else { return Ok(()) };
         let context = self.context(collection).await?;
-        let wanted = Normaliser::new(context.state.settings.text.simplify).normalise(identity);
+        let wanted = context.normalised(identity);
         let mut theirs = HashSet::new();
         let seqs = matches.iter().map(|found| found.seq).collect();
         self.each_at(collection, seqs, |record| {
-            if context.keep(&record).is_some_and(|read| read.document.is_by(&wanted)) {
+            let is_by = match &record.content {
+                Content::Row(_) => context.keep(&record).map(|read| read.document.is_by(&wanted)),
+                Content::Hashes(_) => context.is_by(&record, &wanted),
+            };
+            if is_by == Some(true) {
                 theirs.insert(record.seq);
             }
         })
@@ -242,10 +249,10 @@ impl Engine {
     /// What two records share and where they differ.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Side`] with [`Error::UnknownRecord`] or [`Error::Invalid`] for the side that has
-    /// it.
+    /// [`Error::UnknownCollection`]; [`Error::TextNotKept`]; [`Error::Side`] with [`Error::UnknownRecord`] or [`Error::Invalid`] for the
+    /// side that has it.
     pub async fn explain(&self, collection: &CollectionName, a: Side, b: Side) -> Result<Explanation> {
-        let context = self.context(collection).await?;
+        let context = self.context_with_text(collection, WHY_TEXTS).await?;
         let of = |side| move |error| Error::Side(side, Box::new(error));
         let a = self.side(collection, &context, a).await.map_err(of("a"))?;
         let b = self.side(collection, &context, b).await.map_err(of("b"))?;

@@ -9,7 +9,6 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::context::Context;
-use doppel_core::record::Row;
 use doppel_core::schemes::profile::Digest;
 use doppel_core::similarity::{Named, ShingleSet};
 use doppel_core::text::Document;
@@ -33,10 +32,10 @@ pub(super) struct ReadRecord {
 }
 
 impl ReadRecord {
-    /// Reads a record as the live generation does; `None` where it cannot be read. The stored digest may be another generation's,
+    /// Reads a record as the live generation does; `None` where it cannot be read, or no text is kept. The stored digest may be another generation's,
     /// which reads other fields; then the text is digested again. O(length).
     pub(super) fn of(record: &StoredRecord, context: &Context) -> Option<Self> {
-        let document = context.profile.read(&Row::parse(record.row.as_bytes()).ok()?).ok()?;
+        let document = context.profile.read(&record.content.read()?).ok()?;
         let digest = match record.digest_generation == context.state.generation {
             true => Some(record.digest),
             false => (!document.is_empty()).then(|| context.profile.exact_digest(&document)),

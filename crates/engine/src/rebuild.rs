@@ -20,7 +20,6 @@ use crate::matcher::{Case, Matcher};
 use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::{Proposal, Proposals};
-use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
@@ -168,7 +167,7 @@ impl Engine {
 
 /// Adds the words of `records` to `statistics`.
 fn count(profile: &Profile, records: &[StoredRecord], mut statistics: Statistics) -> Statistics {
-    let read = |record: &StoredRecord| profile.read(&Row::parse(record.row.as_bytes()).ok()?).ok();
+    let read = |record: &StoredRecord| profile.read(&record.content.read()?).ok();
     let documents: Vec<Document> = records.par_iter().filter_map(read).collect();
     for document in documents.iter().filter(|document| !document.is_empty()) {
         statistics.observe(&profile.cut(document));

@@ -63,8 +63,8 @@ impl Engine {
         loop {
             // Looked up anew for each piece: another generation may have gone live.
             let context = self.context(collection).await?;
-            if context.is_indexed_anew() {
-                // The generation that is being built has its pairs judged as it goes.
+            // The generation that is being built has its pairs judged as it goes; without texts none is judged by what is common in them.
+            if context.is_indexed_anew() || !context.state.settings.keeps_text() {
                 break;
             }
             let _pairing = self.pairing.lock().await;

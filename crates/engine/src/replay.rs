@@ -19,6 +19,7 @@ use doppel_core::schemes::profile::{Digest, Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::Verdict;
+use doppel_store::content::Content;
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, Found, Seq, StoreError, StoredRecord};
 
 /// Records whose pieces of text are in memory together while they are counted.
@@ -67,7 +68,7 @@ impl Replay {
         let digest = profile.digest().to_owned();
         let state = CollectionState::first(
             CollectionNumber::default(),
-            CollectionSpec { name, settings, profile: digest, now: String::new() },
+            CollectionSpec { name, settings, profile: digest, hash_key: None, now: String::new() },
         );
         let context = Arc::new(Context::alone(Arc::new(state), Arc::new(profile), frequencies, sketch_bytes));
         Ok(Self { matcher: Matcher::new(context) })
@@ -144,7 +145,7 @@ impl Replay {
             let record = StoredRecord {
                 id,
                 seq: proposal.seq,
-                row,
+                content: Content::Row(row),
                 digest,
                 digest_generation: self.matcher.context.state.generation,
                 // No rule looks at the verdict of a candidate.

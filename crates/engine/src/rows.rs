@@ -32,7 +32,7 @@ fn damaged<E>(_: E) -> Error {
 }
 
 impl Engine {
-    /// The rows of those of `ids` that are stored. O(ids) reads.
+    /// The rows of those of `ids` that are stored, `null` where the collection keeps no text. O(ids) reads.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`]; [`Error::RowsTooLarge`] where they are more than 8 MiB.
@@ -48,7 +48,8 @@ impl Engine {
         ids.dedup();
         for id in ids {
             let Some(record) = self.store.record(collection, id).await? else { continue };
-            let row = ShownRow::of(&record.row, columns).map_err(damaged)?;
+            let row = record.content.row().map_or("null", |row| row);
+            let row = ShownRow::of(row, columns).map_err(damaged)?;
             bytes += row.json().len();
             if bytes > PAGE_BYTES && !rows.is_empty() {
                 return Err(Error::RowsTooLarge);
@@ -58,7 +59,7 @@ impl Engine {
         Ok(rows)
     }
 
-    /// What `read` makes of the row of each of `ids` that is stored. One row is in memory at a time, so however long they are. O(ids) reads.
+    /// What `read` makes of the row of each of `ids` that is stored with its text. One row is in memory at a time, so however long they are. O(ids) reads.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
@@ -75,8 +76,8 @@ impl Engine {
                 continue;
             }
             if let Some(record) = self.store.record(collection, id).await? {
-                let row = Row::parse(record.row.as_bytes()).map_err(damaged)?;
-                made.insert(id.clone(), read(&row));
+                let Some(row) = record.content.row() else { continue };
+                made.insert(id.clone(), read(&Row::parse(row.as_bytes()).map_err(damaged)?));
             }
         }
         Ok(made)
@@ -117,7 +118,7 @@ impl Engine {
                 Some(record) => Some(self.view(collection, record).await?),
                 None => None,
             };
-            bytes += view.as_ref().map_or(0, |view| view.row.get().len());
+            bytes += view.as_ref().and_then(|view| view.row.as_ref()).map_or(0, |row| row.get().len());
             if view.is_none() {
                 answer.missing.push(id);
             }

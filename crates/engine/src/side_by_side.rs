@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::context::Context;
 use crate::judge::rounded;
+use crate::lookup::WHY_TEXTS;
 use crate::{Engine, Error, Result, Side, in_turn};
 use doppel_core::collection::{CollectionName, Role, TextFormat};
 use doppel_core::record::{Row, Value};
@@ -45,9 +46,9 @@ impl Engine {
     /// Two records' texts with the passages that both hold, longest passages first. O(length) on a thread of its own.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; [`Error::Side`] with [`Error::UnknownRecord`] for the side that has it.
+    /// [`Error::UnknownCollection`]; [`Error::TextNotKept`]; [`Error::Side`] with [`Error::UnknownRecord`] for the side that has it.
     pub async fn side_by_side(&self, collection: &CollectionName, a: Side, b: Side) -> Result<SideBySide> {
-        let context = self.context(collection).await?;
+        let context = self.context_with_text(collection, WHY_TEXTS).await?;
         let of = |side| move |error| Error::Side(side, Box::new(error));
         let a = self.row_of(collection, a).await.map_err(of("a"))?;
         let b = self.row_of(collection, b).await.map_err(of("b"))?;

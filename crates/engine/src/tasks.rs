@@ -271,11 +271,19 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::UnknownCollection`], [`Error::UnknownGeneration`], [`Error::Invalid`] settings, [`Error::TaskRunning`];
-    /// [`Error::Store`] with `TooManyGenerations` where a reindex has no room, and when the store takes no task now.
+    /// [`Error::TextNotKept`] for a reindex where no text is kept; [`Error::Store`] with `KeepConflict` where it would keep something else,
+    /// with `TooManyGenerations` where it has no room, and when the store takes no task now.
     pub async fn begin_task(&self, collection: &CollectionName, work: Work) -> Result<Task> {
         let context = self.context(collection).await?;
         match &work {
             Work::Reindex(reindex) => {
+                if let Some(settings) = &reindex.settings {
+                    context.state.check_keep(settings)?;
+                }
+                if !context.state.settings.keeps_text() {
+                    let why = "a reindex signs texts again; fill another collection from your own records";
+                    return Err(Error::TextNotKept(collection.clone(), why));
+                }
                 let mut violations = reindex.settings.as_ref().map(|settings| settings.validate()).unwrap_or_default();
                 let retention = reindex.settings.as_ref().and_then(|settings| settings.retention);
                 if retention.is_some_and(|given| Some(given) != context.state.settings.retention) {
@@ -297,6 +305,10 @@ impl Engine {
             Work::Purge(_) => {}
             Work::Erase(erase) => erase.check(&context.state.settings)?,
         }
+        let work = match work {
+            Work::Erase(erase) => Work::Erase(erase.into_kept(&context)?),
+            work => work,
+        };
         let asked = TaskState::asked_for(
             (self.options.new_id)(),
             collection.clone(),

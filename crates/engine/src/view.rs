@@ -3,6 +3,10 @@
 //! A verdict names the record it was given for. When that one is deleted or its text replaced, the name would mislead, so it is
 //! withheld and said to be gone: wherever a stored verdict is shown.
 
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
 use crate::answers::{Outcome, RecordView, Registration};
 use crate::{Engine, Error, Named, Result};
 use doppel_core::collection::CollectionName;
@@ -52,11 +56,13 @@ impl Engine {
 
     /// A record with its verdict.
     pub(super) async fn view(&self, collection: &CollectionName, record: StoredRecord) -> Result<RecordView> {
-        let StoredRecord { id, seq, row, verdict, duplicate_of_seq, stored_at, .. } = record;
+        let StoredRecord { id, seq, content, verdict, duplicate_of_seq, stored_at, .. } = record;
         let (verdict, original_gone) = self.as_it_is_now(collection, verdict, duplicate_of_seq).await?;
         let damaged = |_| Error::Store(StoreError::Internal("a stored row is damaged".into()));
-        let row = serde_json::value::RawValue::from_string(row.as_ref().to_owned()).map_err(damaged)?;
-        Ok(RecordView { id, seq, row, verdict, original_gone, stored_at })
+        let raw = |row: &Arc<str>| RawValue::from_string(row.as_ref().to_owned()).map_err(damaged);
+        let row = content.row().map(raw).transpose()?;
+        let time = content.hashes().and_then(|hashes| hashes.time.clone());
+        Ok(RecordView { id, seq, row, verdict, original_gone, stored_at, time })
     }
 
     /// A stored verdict, its `duplicate_of` withheld when that record is gone; and whether it is.

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::index::{Entry, Index, IndexError, Opened, Progress, Source};
 use crate::service::{Result, SearchError, SearchService};
-use doppel_core::record::Row;
 use doppel_store::changes::{Change, ChangeKind};
 use doppel_store::{CollectionState, Seq, Store, StoreError, StoredRecord};
 
@@ -63,7 +62,7 @@ impl Followed {
     }
 
     fn put(&self, record: &StoredRecord) -> std::result::Result<(), IndexError> {
-        let row = Row::parse(record.row.as_bytes()).ok();
+        let row = record.content.read();
         // Under settings of today a row may be unreadable that was stored under others: it is found by its other marks.
         let extract = row.and_then(|row| self.index.extractor().extract(&row).ok()).unwrap_or_default();
         let (id, seq, verdict) = (record.id.clone(), record.seq, record.verdict.kind);
@@ -221,7 +220,11 @@ impl Follower {
                 page => page?,
             };
             self.read(
-                page.changes.iter().filter_map(|change| change.kind.record()).map(|record| record.row.len()).sum(),
+                page.changes
+                    .iter()
+                    .filter_map(|change| change.kind.record())
+                    .map(|record| record.content.bytes())
+                    .sum(),
             );
             let is_due = !page.more || self.committed.elapsed() >= COMMIT_EVERY;
             after = page.next;
@@ -257,7 +260,7 @@ impl Follower {
         let _turn = service.0.turns.acquire().await;
         loop {
             let records = self.store().records(&followed.state.name, after, self.at_once).await?;
-            self.read(records.iter().map(|record| record.row.len()).sum());
+            self.read(records.iter().map(|record| record.content.bytes()).sum());
             let progress = match records.last() {
                 Some(record) => Progress::Filling { after: record.seq, last },
                 None => Progress::Reached(last),

@@ -162,7 +162,8 @@ impl SearchService {
         let mut tasks = tokio::task::JoinSet::new();
         loop {
             let collections = self.store().collections().await.unwrap_or_default();
-            for state in &collections {
+            // An index is made of words: there is none of a collection that keeps no text.
+            for state in collections.iter().filter(|state| state.settings.keeps_text()) {
                 if !followed.contains_key(&state.name) {
                     followed.insert(state.name.clone(), state.number);
                     let (name, ended) = (state.name.clone(), ended.clone());
@@ -198,7 +199,8 @@ impl SearchService {
     /// Related records of a row, best first, and as of when.
     ///
     /// # Errors
-    /// [`SearchError::UnknownCollection`], [`SearchError::Invalid`], [`SearchError::Opening`], [`SearchError::Index`].
+    /// [`SearchError::UnknownCollection`], [`SearchError::Invalid`], [`SearchError::Opening`], [`SearchError::Index`];
+    /// [`SearchError::Engine`] with `TextNotKept`.
     pub async fn related(
         &self,
         collection: &CollectionName,
@@ -220,7 +222,7 @@ impl SearchService {
     /// Records that have what is asked for.
     ///
     /// # Errors
-    /// [`SearchError::UnknownCollection`], [`SearchError::Opening`], [`SearchError::Index`].
+    /// [`SearchError::UnknownCollection`], [`SearchError::Opening`], [`SearchError::Index`]; [`SearchError::Engine`] with `TextNotKept`.
     pub async fn search(&self, name: &CollectionName, wanted: SearchQuery) -> Result<Found> {
         let known = self.known(name).await?;
         let as_of = self.as_of(&known).await?;
@@ -242,7 +244,7 @@ impl SearchService {
     /// Those of the store.
     pub async fn usage(&self) -> Result<Usage> {
         let mut usage = Usage::default();
-        for state in self.store().collections().await? {
+        for state in self.store().collections().await?.into_iter().filter(|state| state.settings.keeps_text()) {
             let followed =
                 self.0.indexes.read().get(&state.name).filter(|found| found.state.number == state.number).cloned();
             let last = match self.store().last_change(&state.name).await {
@@ -289,6 +291,10 @@ impl SearchService {
     async fn known_now(&self, collection: &CollectionName) -> Result<Known> {
         let state = self.store().collection(collection).await?;
         let state = state.ok_or_else(|| SearchError::UnknownCollection(collection.clone()))?;
+        if !state.settings.keeps_text() {
+            let why = "search and related cases go by the words of texts";
+            return Err(doppel_engine::Error::TextNotKept(collection.clone(), why).into());
+        }
         let found = self.0.indexes.read().get(collection).cloned();
         match found.filter(|found| found.state.number == state.number) {
             Some(found) => Ok(Known::Index(found)),

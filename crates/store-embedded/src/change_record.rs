@@ -132,18 +132,18 @@ impl SharedState {
     }
 
     fn plan<'a>(&self, collection: &Collection, request: &Request<'a>) -> Result<Plan<'a>> {
-        let (live, standby) = {
+        let (live, standby, keep) = {
             let state = collection.sequencer.lock();
             if let Request::Register(registration, _) = request {
                 state.check(registration)?;
             }
-            (state.live, state.standby.clone())
+            (state.live, state.standby.clone(), state.keep)
         };
         let generations = std::iter::once(live).chain(standby.iter().copied());
         let stored = self.stored(collection, request.id(), generations)?;
         match *request {
             Request::Register(registration, judge) => {
-                Ok(match plan(registration, Moment { live, standby: &standby, decided: Seq(0) }, stored)? {
+                Ok(match plan(registration, Moment { live, standby: &standby, keep, decided: Seq(0) }, stored)? {
                     rules::Plan::Create => Plan::Store { registration, judge, replaced: None },
                     rules::Plan::Replace(stored) => {
                         Plan::Store { registration, judge, replaced: Some(stored.removal(live)) }

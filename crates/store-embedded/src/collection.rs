@@ -13,7 +13,7 @@ use super::generation::Generation;
 use super::keyspaces::{Op, Space};
 use super::layout::{self, CollectionEntry, IndexEntry};
 use super::pending::{CommitOutcome, PendingRegistration};
-use doppel_core::collection::CollectionName;
+use doppel_core::collection::{CollectionName, Keep};
 use doppel_store::rules::plan::Moment;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Registration, Result, Seq, StoreError};
 
@@ -66,6 +66,8 @@ pub(super) struct SequencerState {
     pub(super) standby: Vec<GenerationId>,
     /// The number of the next generation.
     pub(super) next_generation: GenerationId,
+    /// What is kept of a record: never changed.
+    pub(super) keep: Keep,
 }
 
 impl Collection {
@@ -83,6 +85,7 @@ impl Collection {
                 live: state.generation,
                 standby: state.standby_ids(),
                 next_generation,
+                keep: state.settings.keep,
                 next_seq,
                 next_position: 0,
                 registrations: HashMap::new(),
@@ -161,6 +164,6 @@ impl SequencerState {
         if self.dropped {
             return Err(StoreError::UnknownCollection(registration.collection.clone()));
         }
-        Moment { live: self.live, standby: &self.standby, decided: Seq(0) }.check(registration)
+        Moment { live: self.live, standby: &self.standby, keep: self.keep, decided: Seq(0) }.check(registration)
     }
 }

@@ -178,7 +178,7 @@ pub(super) fn for_each<T>(items: &[T], mut visit: impl FnMut(&T) -> Result<Contr
 
 /// What a record counts against the budget.
 pub(super) fn bytes_of(record: &StoredRecord) -> usize {
-    record.row.len()
+    record.content.bytes()
 }
 
 /// Runs `work`, which is long, here; the runtime, if it can, moves other work away meanwhile.

@@ -17,6 +17,7 @@
 //! Generations, pairs, decisions, tasks and document frequencies are in `keys`. Values of `records` and `signatures` begin with a
 //! version byte, so that a later version can read what this one wrote without rewriting it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ use doppel_core::schemes::Signature;
 use doppel_core::schemes::encoding::{put_signature, take_signature};
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_core::verdict::{Fingerprint, Verdict};
+use doppel_store::content::Content;
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq, StoreError, StoredRecord};
 
 /// Version of the whole directory. Raised when an older program could misread it.
@@ -38,6 +40,8 @@ pub(super) const FORMAT_WITHOUT_CHANGES: u32 = 2;
 /// when it changes records, so that opening such a directory makes it one of [`FORMAT`].
 pub(super) const FORMAT_RECORDS_ONLY: u32 = 1;
 const RECORD: u8 = 2;
+/// The same with hashes in place of a row. Written only where no text is kept: an earlier program refuses such a collection as a whole.
+const RECORD_WITHOUT_TEXT: u8 = 3;
 /// The layout before: it did not say whose the digest is. Still read.
 const RECORD_BARE_DIGEST: u8 = 1;
 const ENTRY: u8 = 2;
@@ -158,12 +162,20 @@ pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
 }
 
 /// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16
-/// length), verdict as JSON (u32 length), then the row to the end.
+/// length), verdict as JSON (u32 length), then to the end the row; in a record without text ([`RECORD_WITHOUT_TEXT`]) the JSON of its
+/// [`ContentHashes`].
 pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let verdict = serde_json::to_vec(&record.verdict).map_err(|error| StoreError::Internal(error.to_string()))?;
     let (id, time) = (record.id.as_str().as_bytes(), record.stored_at.as_bytes());
-    let mut value = Vec::with_capacity(64 + id.len() + time.len() + verdict.len() + record.row.len());
-    value.push(RECORD);
+    let (version, content) = match &record.content {
+        Content::Row(row) => (RECORD, Cow::Borrowed(row.as_bytes())),
+        Content::Hashes(hashes) => {
+            let hashes = serde_json::to_vec(hashes).map_err(|error| StoreError::Internal(error.to_string()))?;
+            (RECORD_WITHOUT_TEXT, Cow::Owned(hashes))
+        }
+    };
+    let mut value = Vec::with_capacity(64 + id.len() + time.len() + verdict.len() + content.len());
+    value.push(version);
     value.extend_from_slice(&record.digest.0);
     value.extend_from_slice(&record.digest_generation.0.to_le_bytes());
     value.extend_from_slice(&record.duplicate_of_seq.unwrap_or(Seq(0)).0.to_le_bytes());
@@ -173,7 +185,7 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     value.extend_from_slice(time);
     value.extend_from_slice(&(verdict.len() as u32).to_le_bytes());
     value.extend_from_slice(&verdict);
-    value.extend_from_slice(record.row.as_bytes());
+    value.extend_from_slice(&content);
     Ok(value)
 }
 
@@ -181,10 +193,11 @@ pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
 /// would cost more than everything else.
 pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Result<StoredRecord> {
     let mut reader = Reader(bytes, "record");
-    let bare_digest = match reader.u8()? {
-        RECORD => false,
-        RECORD_BARE_DIGEST => true,
-        version => return Err(reader.unknown(version, RECORD)),
+    let (bare_digest, has_text) = match reader.u8()? {
+        RECORD => (false, true),
+        RECORD_WITHOUT_TEXT => (false, false),
+        RECORD_BARE_DIGEST => (true, true),
+        version => return Err(reader.unknown(version, RECORD_WITHOUT_TEXT)),
     };
     let digest = Digest(reader.take(32)?.try_into().map_err(|_| damaged("record"))?);
     // The verdict does not say it: an update since may have been under another generation.
@@ -198,8 +211,11 @@ pub(super) fn decode_record(seq: Seq, bytes: &[u8], with_verdict: bool) -> Resul
     let verdict = reader.take(length)?;
     let verdict =
         if with_verdict { serde_json::from_slice(verdict).map_err(|_| damaged("verdict"))? } else { Verdict::blank() };
-    let row = Arc::from(reader.text(reader.0.len())?);
-    Ok(StoredRecord { id, seq, row, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
+    let content = match has_text {
+        true => Content::Row(Arc::from(reader.text(reader.0.len())?)),
+        false => Content::Hashes(serde_json::from_slice(reader.0).map_err(|_| damaged("record"))?),
+    };
+    Ok(StoredRecord { id, seq, content, digest, digest_generation, verdict, duplicate_of_seq, stored_at })
 }
 
 const HAS_FINGERPRINT: u8 = 1;
@@ -360,6 +376,7 @@ mod tests {
     use super::*;
     use doppel_core::schemes::hash::Md5;
     use doppel_core::schemes::terms::{Term, Terms};
+    use doppel_store::content::{ContentHashes, KeyedHash};
 
     fn entry() -> IndexEntry {
         let key = |channel, key| PostingKey { channel: ChannelPosition(channel), key };
@@ -384,7 +401,7 @@ mod tests {
         StoredRecord {
             id: RecordId::new("编号").expect("a valid id"),
             seq: Seq(5),
-            row: "{\"title\":\"路灯不亮\"}".into(),
+            content: Content::Row("{\"title\":\"路灯不亮\"}".into()),
             digest: Digest([7; 32]),
             digest_generation: GenerationId(4),
             verdict: Verdict { duplicate_of: RecordId::new("first").ok(), ..Verdict::blank() },
@@ -402,7 +419,11 @@ mod tests {
         let decoded = decode_record(Seq(5), &value, true).expect("a record");
         assert_eq!(format!("{decoded:?}"), format!("{:?}", record()));
         let candidate = decode_record(Seq(5), &value, false).expect("a record");
-        assert_eq!((candidate.row, candidate.verdict), (record().row, Verdict::blank()));
+        assert_eq!((candidate.content, candidate.verdict), (record().content, Verdict::blank()));
+        let hashes = ContentHashes { row: KeyedHash([8; 32]), identity: vec![KeyedHash([9; 32])], time: None };
+        let without_text = StoredRecord { content: Content::Hashes(Box::new(hashes)), ..record() };
+        let decoded = decode_record(Seq(5), &encode_record(&without_text).expect("a value"), true).expect("a record");
+        assert_eq!(format!("{decoded:?}"), format!("{without_text:?}"));
     }
 
     #[test]
@@ -425,7 +446,7 @@ mod tests {
             format!("{decoded:?}"),
             format!("{:?}", StoredRecord { digest_generation: GenerationId(0), ..record() })
         );
-        let later = [&[3][..], &value[1..]].concat();
+        let later = [&[4][..], &value[1..]].concat();
         assert!(decode_record(Seq(5), &later, true).is_err(), "a later one is not guessed at");
     }
 
@@ -444,7 +465,7 @@ mod tests {
         assert!((0..value.len()).all(|end| damaged(&value[..end])));
         assert!(damaged(&[&value[..], &[0]].concat()));
         let value = encode_record(&record()).expect("a value");
-        let row = record().row.len();
+        let row = record().content.bytes();
         assert!((0..value.len() - row).all(|end| decode_record(Seq(5), &value[..end], true).is_err()));
     }
 

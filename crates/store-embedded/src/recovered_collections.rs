@@ -38,7 +38,7 @@ pub(super) fn add(disk: &Disk, view: &Arc<Snapshot>, entries: &mut Vec<Collectio
         taken.insert(name.clone());
         // Which rules signed its records is not known either.
         let (settings, profile) = (Settings::default(), String::new());
-        let spec = CollectionSpec { name, settings, profile, now: UNKNOWN_TIME.to_owned() };
+        let spec = CollectionSpec { name, settings, profile, hash_key: None, now: UNKNOWN_TIME.to_owned() };
         let state = CollectionState::first(number, spec);
         entries.push(CollectionEntry { number, next_generation: GenerationId(0), state });
     }
@@ -107,7 +107,8 @@ mod tests {
 
     fn entry(number: CollectionNumber, name: &str) -> CollectionEntry {
         let name = CollectionName::new(name).expect("a name");
-        let spec = CollectionSpec { name, settings: Settings::default(), profile: String::new(), now: String::new() };
+        let (settings, profile, now) = (Settings::default(), String::new(), String::new());
+        let spec = CollectionSpec { name, settings, profile, hash_key: None, now };
         let state = CollectionState::first(number, spec);
         CollectionEntry { number, next_generation: GenerationId(2), state }
     }

@@ -16,7 +16,7 @@ use super::documents::{
 use super::propose::{Signatures, Texts};
 use super::retry::TxnError;
 use super::write::Highest;
-use doppel_core::collection::{CollectionName, Radius};
+use doppel_core::collection::{CollectionName, Keep, Radius};
 use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::record::RecordId;
 use doppel_core::schemes::probes::{self, Probe};
@@ -41,6 +41,8 @@ pub(super) struct Pointer {
     pub(super) generation: GenerationId,
     /// The generations beside the live one, ascending.
     pub(super) others: Vec<GenerationId>,
+    /// What is kept of a record.
+    pub(super) keep: Keep,
     /// The commit that changed a decision last; 0 where none did.
     pub(super) decided: Seq,
     /// The highest commit that is not logged any more; 0 where all are.
@@ -51,12 +53,12 @@ impl Pointer {
     /// What a change must rest on, where decisions about its record were changed since, or none was.
     pub(super) fn moment(&self, is_overruled: bool) -> Moment<'_> {
         let decided = if is_overruled { self.decided } else { Seq(0) };
-        Moment { live: self.generation, standby: &self.others, decided }
+        Moment { live: self.generation, standby: &self.others, keep: self.keep, decided }
     }
 
     /// What of a collection's document it is read from.
     pub(super) fn projection() -> Document {
-        doc! { "number": 1, "generation": 1, "others.id": 1, "decided": 1, "forgotten": 1 }
+        doc! { "number": 1, "generation": 1, "others.id": 1, "settings.keep": 1, "decided": 1, "forgotten": 1 }
     }
 
     pub(super) fn decode(document: &RawDocument) -> doppel_store::Result<Self> {
@@ -72,6 +74,7 @@ impl Pointer {
             number: document.get_i32("number").map_err(damaged)?,
             generation: documents::generation_of(document.get_i32("generation").map_err(damaged)?),
             others,
+            keep: documents::keep_of(document)?,
             decided: seq_of(documents::optional_i64(document, "decided")?.unwrap_or(0)),
             forgotten: seq_of(documents::optional_i64(document, "forgotten")?.unwrap_or(0)),
         })

@@ -19,7 +19,7 @@ use super::read::GenerationKey;
 use super::retry::{End, TxnError, Work};
 use super::write::IndexWrites;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::schemes::statistics::Statistics;
 use doppel_store::changes::{LoggedChange, LoggedKind};
@@ -73,7 +73,7 @@ impl Mending<'_> {
             return Ok(signed);
         }
         let unreadable = || StoreError::Internal(format!("record {} cannot be signed again; put it again", self.id));
-        let row = Row::parse(record.record.row.as_bytes()).map_err(|_| unreadable())?;
+        let row = record.record.content.read().ok_or_else(unreadable)?;
         Ok(profile.sign_stored(self.id, &row).1)
     }
 }

@@ -25,6 +25,7 @@ pub mod changes;
 pub mod checkpoints;
 #[cfg(feature = "testkit")]
 pub mod conformance;
+pub mod content;
 pub mod decisions;
 pub mod frequencies;
 pub mod generations;
@@ -53,12 +54,13 @@ pub use self::keys::Keys;
 pub use self::snapshot::SnapshotReader;
 pub use self::tasks::Tasks;
 
+use self::content::{Content, HashKey};
 use self::generations::GenerationState;
 use self::stages::{Span, Stage};
-use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_core::index::{Ball, IndexFull, Via};
 pub use doppel_core::index::{GenerationId, Seq};
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Fingerprint, Match, Verdict, VerdictKind};
@@ -108,6 +110,9 @@ pub struct CollectionState {
     /// Version of its document frequencies in force; 0: none were counted yet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frequencies: u32,
+    /// What the hashes of its contents are keyed by, where no text is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_key: Option<HashKey>,
     /// The standby generations, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<GenerationState>,
@@ -120,7 +125,7 @@ fn is_zero(version: &u32) -> bool {
 impl CollectionState {
     /// A new collection, with its first generation.
     pub fn first(number: CollectionNumber, spec: CollectionSpec) -> Self {
-        let CollectionSpec { name, settings, profile, now } = spec;
+        let CollectionSpec { name, settings, profile, hash_key, now } = spec;
         Self {
             number,
             name,
@@ -131,6 +136,7 @@ impl CollectionState {
             live_since: None,
             scan_end: Seq(0),
             frequencies: 0,
+            hash_key,
             others: Vec::new(),
         }
     }
@@ -145,6 +151,8 @@ pub struct CollectionSpec {
     pub settings: Settings,
     /// Digest of the profile, in hexadecimal.
     pub profile: String,
+    /// [`CollectionState::hash_key`] of a new one; one that exists keeps its own.
+    pub hash_key: Option<HashKey>,
     /// When (RFC 3339, UTC).
     pub now: String,
 }
@@ -156,8 +164,8 @@ pub struct StoredRecord {
     pub id: RecordId,
     /// Its position in commit order.
     pub seq: Seq,
-    /// Its content as it was received: a JSON object.
-    pub row: Arc<str>,
+    /// Its content.
+    pub content: Content,
     /// Its digest as the generation `digest_generation` read it. Another one may read another text: what the digest is there,
     /// its row says.
     pub digest: Digest,
@@ -181,8 +189,8 @@ pub struct Registration {
     pub generation: GenerationId,
     /// Under which id.
     pub id: RecordId,
-    /// Its content.
-    pub row: Row,
+    /// Its content, as far as the collection keeps it; another than it keeps gives [`StoreError::StaleGeneration`].
+    pub content: Content,
     /// Its signatures.
     pub signed: Arc<Signed>,
     /// Its signatures for each standby generation, ascending; others than there are give [`StoreError::StaleGeneration`].
@@ -401,6 +409,18 @@ pub enum StoreError {
     /// The settings would change the profile of a collection with records.
     #[error("the new settings change signatures, and collection {0} has records; send them to POST /v1/admin/reindex")]
     ProfileConflict(CollectionName),
+    /// The settings would keep more of records, or less, than the collection was made for.
+    #[error(
+        "collection {name} was made with \"keep\": \"{kept}\", which cannot be changed: what was left out cannot be had again, and \
+         what was kept is in backups; make another collection for records that are kept otherwise",
+        kept = keep.name()
+    )]
+    KeepConflict {
+        /// Of which collection.
+        name: CollectionName,
+        /// What it was made with.
+        keep: Keep,
+    },
     /// The caller signed for other generations than there are; read the collection again and repeat.
     #[error("the collection's generations are not those that generation {given} was signed beside; {live} is live")]
     StaleGeneration {
@@ -508,7 +528,8 @@ pub trait Store:
     /// Gives a collection new settings. A new profile is allowed only while it has no records, and starts a new generation.
     ///
     /// # Errors
-    /// `UnknownCollection`; `ProfileConflict` where the profile is another and there are records.
+    /// `UnknownCollection`; `KeepConflict` where they keep something else; `ProfileConflict` where the profile is another and there
+    /// are records.
     async fn update_collection(&self, spec: CollectionSpec) -> Result<Arc<CollectionState>>;
 
     /// The collection, if it exists. Asked on every request: an in-memory answer, shared and not copied.
@@ -538,8 +559,8 @@ pub trait Store:
     /// Looks up and inserts in one atomic step.
     ///
     /// # Errors
-    /// `UnknownCollection`; `StaleGeneration` when the collection has other generations than it is signed for; `IdTaken` where
-    /// it is written once and other content has the id; `IndexFull`.
+    /// `UnknownCollection`; `StaleGeneration` when the collection has other generations than it is signed for, or keeps another kind of
+    /// content; `IdTaken` where it is written once and other content has the id; `IndexFull`.
     async fn register(&self, registration: Registration, judge: Arc<dyn Judge>) -> Result<Registered>;
 
     /// Removes a record everywhere; whether it was there.

@@ -47,6 +47,7 @@ pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Sto
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
+        random: crate::clock::random,
     };
     Ok((Engine::new(Arc::clone(&store), options), store))
 }

@@ -19,6 +19,7 @@ use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};
 use doppel_core::verdict::{Facts, Match, Verdict};
+use doppel_store::content::Content;
 use doppel_store::{Candidate, CollectionSpec, GenerationId, Judge, Mode, Registration, Store};
 use doppel_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
@@ -37,6 +38,7 @@ pub(super) fn measure(setup: &Setup) -> anyhow::Result<Vec<Figure>> {
         name: name.clone(),
         settings: Settings::preset(Preset::Default),
         profile: "bench".into(),
+        hash_key: None,
         now: crate::clock::now(),
     };
     runtime.block_on(store.create_collection(spec))?;
@@ -139,7 +141,7 @@ fn registration(name: &CollectionName, n: u64) -> anyhow::Result<Registration> {
         collection: name.clone(),
         generation: GenerationId(1),
         id: RecordId::new(&format!("b{n}")).map_err(anyhow::Error::msg)?,
-        row: Row::parse(row(n).as_bytes())?,
+        content: Content::from(&Row::parse(row(n).as_bytes())?),
         signed: Arc::new(signed),
         mode: Mode::Put,
         write_once: false,

@@ -134,7 +134,7 @@ impl Examined {
 
     async fn examine_page(&self, page: Page) -> anyhow::Result<Findings> {
         let mut findings = Findings { records: page.records.len() as u64, ..Findings::default() };
-        let rows: Vec<Option<Row>> = page.records.iter().map(|record| Row::parse(record.row.as_bytes()).ok()).collect();
+        let rows: Vec<Option<Row>> = page.records.iter().map(|record| record.content.read()).collect();
         for generation in &self.generations {
             let mut filed = self.filed(generation.id, page.bounds).await?;
             findings.entries += filed.len() as u64;
@@ -203,6 +203,9 @@ impl Generation {
             None => return None,
         };
         match signed {
+            None if record.content.row().is_none() => {
+                (filed.digest_key != record.digest.key()).then_some("what is filed is of another digest")
+            }
             None if self.profile.is_some() => Some("the stored row cannot be read"),
             Some(signed) if record.digest_generation == self.id && record.digest != signed.digest => {
                 Some("the digest is not that of the row")

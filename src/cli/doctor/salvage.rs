@@ -54,6 +54,10 @@ pub(super) fn salvage(runtime: &Runtime, config: &config::Store, folder: &Path) 
                 bail!("{} is there already; name an empty folder", file.display());
             }
             let counted = store.count(&state.name).await?;
+            if !state.settings.keeps_text() {
+                lost.push(format!("{}: {counted} records, of which no text is kept; restore a snapshot", state.name));
+                continue;
+            }
             let done = transfer::to_file(&store, &state.name, outputs.create(&file)?).await?;
             let (records, decisions) = (done.records, done.decisions);
             writeln!(out, "{}: {records} records and {decisions} decisions", file.display())?;

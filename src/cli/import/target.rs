@@ -310,6 +310,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
+        random: crate::clock::random,
     };
     let engine = Engine::new(Arc::new(store), options);
     // Whoever may open the directory needs no key; nobody else can call.

@@ -111,6 +111,11 @@ pub(in crate::cli) async fn to_file(
 async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -> anyhow::Result<End> {
     let mut out = BufWriter::with_capacity(1 << 20, out);
     let Some(state) = store.collection(name).await? else { bail!("there is no collection {name}") };
+    if !state.settings.keeps_text() {
+        bail!(
+            "collection {name} keeps no text (\"keep\": \"signatures\"), so that nothing of it could be imported; take a snapshot"
+        );
+    }
     let header = Header {
         version: VERSION,
         collection: name.clone(),
@@ -150,8 +155,9 @@ async fn write(store: &Arc<dyn Store>, name: &CollectionName, out: impl Write) -
 }
 
 fn line_of(record: StoredRecord) -> anyhow::Result<RecordLine> {
-    let StoredRecord { id, seq, row, verdict, stored_at, digest: _, digest_generation: _, duplicate_of_seq: _ } =
+    let StoredRecord { id, seq, content, verdict, stored_at, digest: _, digest_generation: _, duplicate_of_seq: _ } =
         record;
+    let row = content.row().with_context(|| format!("record {id} has no text that could be imported again"))?;
     let row = RawValue::from_string(row.as_ref().to_owned());
     let row = row.with_context(|| format!("the row of record {id} is damaged; run doppel doctor"))?;
     Ok(RecordLine { id, row, seq, stored_at, verdict: Some(verdict) })

@@ -128,6 +128,7 @@ fn engine(store: &Arc<dyn Store>) -> Engine {
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,
+        random: crate::clock::random,
     };
     Engine::new(Arc::clone(store), options)
 }

@@ -74,6 +74,8 @@ struct Page {
     card: Card,
     verdict: VerdictKind,
     stored_at: String,
+    /// Why its text is not shown.
+    note: Option<&'static str>,
     others: Vec<(String, String)>,
     tabs: Vec<(String, &'static str, bool)>,
     lines: Vec<Line>,
@@ -124,12 +126,12 @@ pub async fn show(
     let (tab, words) = (tab.unwrap_or_default(), visitor.words());
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
     let record = app.engine.record(&collection, &id).await?;
-    let row = Row::parse(record.row.get().as_bytes())?;
+    let row = record.read();
     let case = Case {
         desk: Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader },
         words,
         record: &record,
-        row: &row,
+        row: row.as_ref(),
     };
     let held = case.tab(tab).await?;
     let wanted = form.raw("with").and_then(|with| RecordId::new(with).ok());
@@ -146,7 +148,8 @@ struct Case<'a> {
     desk: Desk<'a>,
     words: &'static Words,
     record: &'a RecordView,
-    row: &'a Row,
+    /// `None` where no text is kept.
+    row: Option<&'a Row>,
 }
 
 impl Case<'_> {
@@ -162,7 +165,7 @@ impl Case<'_> {
     fn page(&self, tab: Tab, held: Held, current: Option<&RecordId>, pair: Option<PairView>) -> Page {
         let Self { desk: Desk { visitor, collection, reader, .. }, words, record, row } = self;
         let place = page::case(collection, &record.id);
-        let facts = reader.facts(row);
+        let facts = reader.facts_of(record);
         let title = if facts.title.is_empty() { words.case.title.to_owned() } else { facts.title.clone() };
         let line = |other: Other| Line {
             href: with_query(&place, &[("tab", tab.value()), ("with", other.id.as_str())]),
@@ -178,12 +181,13 @@ impl Case<'_> {
             card: Card::new(collection, &record.id, facts),
             verdict: record.verdict.kind,
             stored_at: reader.clock.show_text(&record.stored_at),
-            others: reader.others(row),
+            note: record.row.is_none().then_some(words.problem.text_not_kept),
+            others: row.map(|row| reader.others(row)).unwrap_or_default(),
             tabs: Tab::ALL.map(link).to_vec(),
             lines: held.others.into_iter().map(line).collect(),
             has_more: held.has_more,
             none: held.none.unwrap_or(words.case.none),
-            alone: if pair.is_none() { reader.texts(row) } else { Vec::new() },
+            alone: row.filter(|_| pair.is_none()).map(|row| reader.texts(row)).unwrap_or_default(),
             pair,
         }
     }
@@ -196,7 +200,7 @@ impl Case<'_> {
         };
         // The index of words may be turned off, or not there yet: said in the tab's own place.
         held.or_else(|problem| match problem.code() {
-            "search_disabled" | "search_opening" => {
+            "search_disabled" | "search_opening" | "text_not_kept" => {
                 Ok(Held { none: Some(page::in_words(&problem, &self.words.problem)), ..Held::default() })
             }
             _ => Err(problem),
@@ -207,15 +211,31 @@ impl Case<'_> {
     async fn duplicates(&self) -> Result<Held, Problem> {
         let (engine, collection, id) = (&self.desk.app.engine, self.desk.collection, &self.record.id);
         let wanted = Wanted { limit: MOST, templates: true, filter: Filter::default() };
-        let found = engine.similar_to(collection, id, wanted).await?;
-        let mut facts = self.desk.facts(found.similar.iter().map(|found| &found.id)).await?;
-        let mut facts = |id: &RecordId| facts.remove(id).unwrap_or_default();
-        let matching = |found: Match| self.matching(facts(&found.id), found);
-        let mut others: Vec<Other> = found.similar.into_iter().map(matching).collect();
+        let (similar, truncated) = match self.row {
+            Some(_) => {
+                let found = engine.similar_to(collection, id, wanted).await?;
+                (found.similar, found.truncated)
+            }
+            // What it was found to match when it came: without its text it cannot be asked again.
+            None => {
+                let mut similar = self.record.verdict.similar.clone();
+                let ids = similar.iter().map(|found| found.id.clone()).collect();
+                let missing = engine.records_of(collection, ids).await?.missing;
+                similar.retain(|found| !missing.contains(&found.id));
+                (similar, self.record.verdict.truncated)
+            }
+        };
+        let mut facts = self.desk.facts(similar.iter().map(|found| &found.id)).await?;
+        let mut facts = |found: &Match| {
+            let without_text = || self.desk.reader.without_text(&found.id, found.time.as_deref());
+            facts.remove(&found.id).unwrap_or_else(without_text)
+        };
+        let matching = |found: Match| self.matching(facts(&found), found);
+        let mut others: Vec<Other> = similar.into_iter().map(matching).collect();
         for decision in engine.decisions_about(collection, id).await? {
             self.add_decided(&mut others, &decision).await?;
         }
-        Ok(Held { others, has_more: found.truncated, none: None })
+        Ok(Held { others, has_more: truncated, none: None })
     }
 
     fn matching(&self, facts: Facts, found: Match) -> Other {
@@ -244,8 +264,13 @@ impl Case<'_> {
         Ok(())
     }
 
+    fn without_text(&self) -> Held {
+        Held { none: Some(self.words.problem.text_not_kept), ..Held::default() }
+    }
+
     async fn of_petitioner(&self) -> Result<Held, Problem> {
-        let Some(petitioner) = self.desk.reader.of_role(self.row, Role::Identity) else {
+        let Some(row) = self.row else { return Ok(self.without_text()) };
+        let Some(petitioner) = self.desk.reader.of_role(row, Role::Identity) else {
             return Ok(Held { none: Some(self.words.case.no_petitioner), ..Held::default() });
         };
         let params = SearchParams {
@@ -273,7 +298,8 @@ impl Case<'_> {
     }
 
     async fn related(&self) -> Result<Held, Problem> {
-        let related = super::related::related(&self.desk, self.row.clone(), Some(self.record.id.clone()), MOST).await?;
+        let Some(row) = self.row else { return Ok(self.without_text()) };
+        let related = super::related::related(&self.desk, row.clone(), Some(self.record.id.clone()), MOST).await?;
         let terms = self.words.case.terms;
         let others = related.into_iter().map(|related| Other {
             notes: vec![format!("{terms}{}", related.terms.join(" "))],

@@ -137,7 +137,7 @@ async fn page(desk: &Desk<'_>, form: &Form, answer: Option<Answer>, problem: Opt
 /// The fields of the form: those that the latest records have.
 async fn fields(desk: &Desk<'_>) -> Result<Vec<FormField>, Problem> {
     let latest = desk.app.engine.arrivals(desk.collection, &arrivals::Wanted::default(), None, LATEST).await?;
-    let rows = latest.items.iter().filter_map(|arrival| Row::parse(arrival.record.row.get().as_bytes()).ok());
+    let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
     Ok(desk.reader.form_fields(&rows.collect::<Vec<_>>()))
 }
 
@@ -215,7 +215,7 @@ async fn related_cases(
     let words = desk.visitor.words();
     let found = match related(desk, row.clone(), row.id().cloned(), MOST_RELATED).await {
         Ok(found) => found,
-        Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening") => {
+        Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening" | "text_not_kept") => {
             return Ok((Vec::new(), Some(page::in_words(&problem, &words.problem))));
         }
         Err(problem) => return Err(problem),

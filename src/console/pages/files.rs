@@ -25,7 +25,6 @@ use crate::http::observe::arrival;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role, Settings};
-use doppel_core::record::Row;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::arrivals;
 use doppel_sources::tables::Layout;
@@ -162,14 +161,16 @@ pub async fn list(
 /// Takes a file.
 ///
 /// # Errors
-/// 403, 404; those of [`upload::take`].
+/// 403, 404; 409 where the collection keeps no text; those of [`upload::take`].
 pub async fn take(
     visitor: Reading,
     State(app): State<App>,
     InCollection(collection): InCollection,
     request: Request,
 ) -> Result<Response, Problem> {
-    app.engine.collection(&collection).await?;
+    app.engine
+        .check_keeps_text(&collection, "a file is kept until it is worked off; use doppel check or import")
+        .await?;
     if !files::is_upload(&request) {
         let detail = "send a file as multipart/form-data";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "file_missing", detail));
@@ -235,7 +236,7 @@ async fn fields(
     job: &Job,
 ) -> Result<Vec<(String, Role)>, Problem> {
     let latest = app.engine.arrivals(collection, &arrivals::Wanted::default(), None, LATEST).await?;
-    let rows = latest.items.iter().filter_map(|arrival| Row::parse(arrival.record.row.get().as_bytes()).ok());
+    let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
     let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();

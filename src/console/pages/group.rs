@@ -24,7 +24,7 @@ use crate::console::words::{GroupWords, RecordWords, Words};
 use crate::http::extract::InRecord;
 use crate::http::problem::Problem;
 use crate::http::state::App;
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::{PairView, RecordView};
@@ -395,7 +395,7 @@ impl Group<'_> {
     async fn members(&self, skip: usize, limit: usize) -> Result<Vec<Line>, Problem> {
         let Desk { collection, reader, .. } = self.desk;
         let line = |view: RecordView| {
-            let facts = Row::parse(view.row.get().as_bytes()).map(|row| reader.facts(&row)).unwrap_or_default();
+            let facts = reader.facts_of(&view);
             let repeats = view.verdict.duplicate_of.map(|id| (page::case(collection, &id), id.to_string()));
             Line { card: Card::new(collection, &view.id, facts), verdict: view.verdict.kind, repeats }
         };
@@ -420,7 +420,7 @@ impl Group<'_> {
         let first = first.map_or_else(String::new, |time| reader.clock.date(time));
         for skip in (0..shape.members.len()).step_by(READ_AT_ONCE) {
             for view in self.records(skip, READ_AT_ONCE).await? {
-                let facts = Row::parse(view.row.get().as_bytes()).map(|row| reader.facts(&row)).unwrap_or_default();
+                let facts = reader.facts_of(&view);
                 let repeats = view.verdict.duplicate_of.map(|id| id.to_string()).unwrap_or_default();
                 csv.row(&[
                     view.id.as_str(),

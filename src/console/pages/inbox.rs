@@ -19,9 +19,10 @@ use crate::http::extract::InCollection;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
+use doppel_engine::answers::RecordView;
 use doppel_engine::arrivals::{Arrival, Arrivals, Wanted};
 use doppel_store::Seq;
 
@@ -204,8 +205,7 @@ fn line(desk: &Desk<'_>, place: &Place, arrival: &Arrival, is_current: bool) -> 
 }
 
 fn card(desk: &Desk<'_>, arrival: &Arrival) -> Card {
-    let facts = Row::parse(arrival.record.row.get().as_bytes()).map(|row| desk.reader.facts(&row)).unwrap_or_default();
-    Card::new(desk.collection, &arrival.record.id, facts)
+    Card::new(desk.collection, &arrival.record.id, desk.reader.facts_of(&arrival.record))
 }
 
 async fn current(desk: &Desk<'_>, place: &Place, found: &Arrivals, at: usize) -> Result<Option<Current>, Problem> {
@@ -229,7 +229,11 @@ async fn current(desk: &Desk<'_>, place: &Place, found: &Arrivals, at: usize) ->
         verdict: record.verdict.kind,
         position: (words.position)(at + 1, found.items.len()),
         pair,
-        alone: if record.original_gone { words.original_gone } else { words.no_repeat },
+        alone: match record {
+            _ if record.original_gone => words.original_gone,
+            RecordView { row: None, .. } => desk.visitor.words().problem.text_not_kept,
+            _ => words.no_repeat,
+        },
         previous: beside(at.checked_sub(1)),
         next,
     }))

@@ -27,7 +27,7 @@ pub struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// Two stored records. `None` where the other one is gone.
+    /// Two stored records. `None` where the other one is gone, or no text is kept.
     ///
     /// # Errors
     /// 404 where the first is gone.
@@ -42,7 +42,7 @@ impl Desk<'_> {
         self.pair(Side::Stored(id.clone()), other, relation, Some(decide)).await
     }
 
-    /// A row that is not stored beside a record that is. `None` where that is gone.
+    /// A row that is not stored beside a record that is. `None` where that is gone, or its text is not kept.
     ///
     /// # Errors
     /// 422 where the row cannot be read.
@@ -64,7 +64,7 @@ impl Desk<'_> {
     ) -> Result<Option<PairView>, Problem> {
         let (engine, collection) = (&self.app.engine, self.collection);
         let both = match engine.side_by_side(collection, one.clone(), Side::Stored(other.clone())).await {
-            Err(Error::Side("b", _)) => return Ok(None),
+            Err(Error::Side("b", _) | Error::TextNotKept(..)) => return Ok(None),
             both => both?,
         };
         let explained = match engine.explain(collection, one, Side::Stored(other.clone())).await {
@@ -100,6 +100,7 @@ impl Desk<'_> {
     pub async fn card(&self, id: &RecordId) -> Result<Option<Card>, Problem> {
         match self.app.engine.stored_row(self.collection, id).await {
             Err(Error::UnknownRecord(..)) => Ok(None),
+            Err(Error::TextNotKept(..)) => Ok(Some(Card::new(self.collection, id, self.reader.without_text(id, None)))),
             row => Ok(Some(Card::new(self.collection, id, self.reader.facts(&row?)))),
         }
     }

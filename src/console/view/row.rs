@@ -1,8 +1,9 @@
 //! What a record's row says, by the roles of its fields.
 
 use doppel_core::collection::{Field, Role, Settings};
-use doppel_core::record::{Row, Value};
+use doppel_core::record::{RecordId, Row, Value};
 use doppel_core::text::time;
+use doppel_engine::answers::RecordView;
 use jiff::tz::TimeZone;
 
 use crate::console::view::marked::beginning;
@@ -61,6 +62,20 @@ impl RowReader {
     /// Whether some field has this role.
     pub fn has(&self, role: Role) -> bool {
         self.fields.iter().any(|(field, _)| field.role == role)
+    }
+
+    /// What a record says; its id and time where no text is kept.
+    pub fn facts_of(&self, record: &RecordView) -> Facts {
+        match (record.read(), &record.row) {
+            (Some(row), _) => self.facts(&row),
+            (None, None) => self.without_text(&record.id, record.time.as_deref()),
+            (None, Some(_)) => Facts::default(),
+        }
+    }
+
+    /// What is shown of a record of which no text is kept.
+    pub fn without_text(&self, id: &RecordId, time: Option<&str>) -> Facts {
+        Facts { title: id.to_string(), time: time.map(|time| self.time(time)), ..Facts::default() }
     }
 
     /// What a row says.

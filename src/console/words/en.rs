@@ -50,6 +50,7 @@ pub(super) const WORDS: Words = Words {
         conflict: "This is not possible as things stand.",
         search_disabled: "Search is turned off.",
         ungrouped: "This record is in no group.",
+        text_not_kept: "This collection keeps no text of its records; only ids, times and verdicts can be shown.",
         group_too_large: "This group is too large to be called one matter at once; cut it first, or decide pair by pair.",
         id_taken: "Another record has this id. Go back and give this one an id of its own, or none; nothing was stored.",
         nothing_to_undo: "This was taken back before, or is too long ago; take the decisions back one by one.",

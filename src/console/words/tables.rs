@@ -131,6 +131,8 @@ pub struct ProblemWords {
     pub search_disabled: &'static str,
     /// 404: the record is in no group.
     pub ungrouped: &'static str,
+    /// The collection keeps no text.
+    pub text_not_kept: &'static str,
     /// 409: the group is too large to be decided about at once.
     pub group_too_large: &'static str,
     /// 409: another record has the id.

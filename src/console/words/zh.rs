@@ -50,6 +50,7 @@ pub(super) const WORDS: Words = Words {
         conflict: "当前状态下不能执行此操作。",
         search_disabled: "检索功能未启用。",
         ungrouped: "此件不在任何一组中。",
+        text_not_kept: "本数据集不保存信访件正文，只能显示编号、时间和判定结果。",
         group_too_large: "这一组件数过多，不能整组认定；请先断开，或逐件认定。",
         id_taken: "这个编号已有另一件。请返回上一页，换一个编号，或不填；没有登记。",
         nothing_to_undo: "这次操作已经撤销过，或时间过久，不能整体撤销；请逐件撤销认定。",

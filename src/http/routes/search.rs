@@ -117,7 +117,7 @@ pub struct RelatedList {
     params(("collection" = CollectionName, Path), RelatedParams, RowParams),
     request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
-        (status = 409, description = "`search_disabled`: search is turned off")))]
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
 pub async fn related(
     _: Reader,
     State(app): State<App>,
@@ -139,7 +139,7 @@ pub async fn related(
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/related", operation_id = "listRelatedToRecord", tag = "search",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RelatedParams, RowParams),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
-        (status = 409, description = "`search_disabled`: search is turned off")))]
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
 pub async fn related_to(
     _: Reader,
     State(app): State<App>,
@@ -350,7 +350,7 @@ pub struct FoundList {
 #[utoipa::path(get, path = "/v1/collections/{collection}/search", operation_id = "searchRecords", tag = "search",
     params(("collection" = CollectionName, Path), SearchParams, RowParams),
     responses((status = 200, description = "a part of what was found", body = Timed<FoundList>),
-        (status = 409, description = "`search_disabled`: search is turned off")))]
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
 pub async fn search(
     _: Reader,
     State(app): State<App>,
@@ -441,7 +441,8 @@ impl Texts {
     }
 
     fn fragments(&self, record: &StoredRecord) -> Vec<FieldFragment> {
-        let Ok(Value::Object(row)) = serde_json::from_str(&record.row) else { return Vec::new() };
+        let row = record.content.row().and_then(|row| serde_json::from_str(row).ok());
+        let Some(Value::Object(row)) = row else { return Vec::new() };
         let mut found = Vec::new();
         for field in &self.fields {
             let Some(text) = row.get(field).and_then(Value::as_str) else { continue };

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::http::problem::{MOST_VIOLATIONS, Problem};
 use crate::http::routes::expected::expected;
 use doppel_core::collection::ranges::out_of_range;
-use doppel_core::collection::{Channel, Field, Preset, Retention, Settings, TextSettings, Verify};
+use doppel_core::collection::{Channel, Field, Keep, Preset, Retention, Settings, TextSettings, Verify};
 use doppel_core::record::text_of;
 use doppel_core::violation::{Violation, child};
 
@@ -42,6 +42,8 @@ pub struct SettingsInput {
     time_zone: Option<String>,
     /// How long records are kept; `null`, for ever, unless given. No part of a reindex.
     retention: Option<Retention>,
+    /// What is kept of each record. Decided when the collection is made.
+    keep: Option<Keep>,
 }
 
 /// Weights that a field may have, as [`Settings::validate`] has it.
@@ -67,7 +69,7 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
     let preset = match given.remove("preset") {
         None => Preset::Default,
         Some(preset) => serde_json::from_value(preset)
-            .map_err(|_| violation("/preset", "invalid_value", "give \"default\" or \"paper\""))?,
+            .map_err(|_| violation("/preset", "invalid_value", "give \"default\", \"paper\" or \"signatures\""))?,
     };
     let base = serde_json::to_value(Settings::preset(preset)).map_err(|error| Problem::internal(error.to_string()))?;
     let Value::Object(mut merged) = base else { return Err(Problem::internal("settings are not an object")) };
@@ -259,6 +261,7 @@ mod tests {
     fn an_empty_object_is_the_default_and_a_preset_is_a_base() {
         assert_eq!(read(b"{}").unwrap(), Settings::default());
         assert_eq!(read(br#"{"preset":"paper"}"#).unwrap(), Settings::preset(Preset::Paper));
+        assert_eq!(read(br#"{"preset":"signatures"}"#).unwrap(), Settings::preset(Preset::Signatures));
         let mixed = read(br#"{"preset":"paper","min_features":7,"verify":{"jaccard":0.5}}"#).unwrap();
         assert_eq!(mixed.min_features, 7);
         assert_eq!(mixed.channels, Settings::preset(Preset::Paper).channels);
@@ -289,6 +292,10 @@ mod tests {
         refused(r#"{"retention":{"days":0}}"#, 422, "out_of_range", &["/retention/days"]);
         refused(r#"{"retention":{"days":36501}}"#, 422, "out_of_range", &["/retention/days"]);
         refused(r#"{"retention":{"years":3}}"#, 422, "invalid_value", &["/retention/years"]);
+        refused(r#"{"keep":"nothing"}"#, 422, "invalid_value", &["/keep"]);
+        let text = "/channels/1/prefer";
+        refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify", text]);
+        refused(r#"{"preset":"signatures","channels":[{"scheme":"vsm"}]}"#, 422, "needs_text", &["/channels/0/scheme"]);
         refused(r#"{"time_zone":"+25:00"}"#, 422, "unknown_time_zone", &["/time_zone"]);
         refused(r#"{"min_features":4.5}"#, 422, "invalid_value", &["/min_features"]);
         refused("\u{FEFF}{}", 400, "malformed_body", &[""]);

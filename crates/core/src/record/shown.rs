@@ -17,15 +17,16 @@ pub enum Columns {
 /// A row as it is shown: a JSON object, its values as they came.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(value_type = Object))]
+#[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
 pub struct ShownRow(Box<RawValue>);
 
 impl ShownRow {
-    /// Those `columns` of a stored row. O(bytes of the row).
+    /// Those `columns` of a stored row; `null` of `null`, which stands for a row that is not kept. O(bytes of the row).
     ///
     /// # Errors
     /// The text is no JSON object.
     pub fn of(row: &str, columns: &Columns) -> Result<Self, serde_json::Error> {
+        let columns = if row == "null" { &Columns::All } else { columns };
         let Columns::Named(names) = columns else { return RawValue::from_string(row.to_owned()).map(Self) };
         let Entries(entries) = serde_json::from_str(row)?;
         let mut shown = String::from("{");
@@ -74,6 +75,7 @@ mod tests {
         assert_eq!(shown(&["no", "title", "unknown"]), r#"{"title":"路灯\u4e0d亮","no":12345678901234567890.10}"#);
         assert_eq!(shown(&["a\"b", "time"]), r#"{"a\"b":[1, {"c":2}],"time":null}"#);
         assert_eq!(shown(&["unknown"]), "{}");
+        assert_eq!(ShownRow::of("null", &Columns::Named(vec!["title".into()])).unwrap().json(), "null");
         assert!(ShownRow::of("[", &Columns::All).is_err());
     }
 }

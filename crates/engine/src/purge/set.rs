@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::{Found, Superfluous};
 use crate::tasks::{Purge, Survivor};
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::{Digest, Profile};
 use doppel_store::decisions::RecordPair;
 use doppel_store::{Seq, StoredRecord};
@@ -26,8 +26,12 @@ pub(super) struct Member {
 impl Member {
     /// Reads a record as `profile` does. O(length).
     pub(super) fn read(profile: &Profile, record: StoredRecord) -> Self {
-        let row = Row::parse(record.row.as_bytes()).ok();
-        let document = row.and_then(|row| profile.read(&row).ok());
+        if let Some(hashes) = record.content.hashes() {
+            // Signed by the only generation that such a collection has ever had.
+            let time = hashes.time.as_deref().and_then(|time| time.parse().ok());
+            return Self { id: record.id, seq: record.seq, time, digest: Some(record.digest) };
+        }
+        let document = record.content.read().and_then(|row| profile.read(&row).ok());
         let digest = document.as_ref().filter(|document| !document.is_empty());
         let digest = digest.map(|document| profile.exact_digest(document));
         Self { id: record.id, seq: record.seq, time: document.and_then(|document| document.time), digest }

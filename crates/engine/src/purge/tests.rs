@@ -45,6 +45,7 @@ impl Desk {
             now,
             micros: tick,
             new_id: || tick().to_string(),
+            random: || Some([7; 32]),
         };
         let engine = Engine::new(Arc::new(ModelStore::default()), options);
         let desk = Self { engine, name: CollectionName::new("letters").unwrap() };

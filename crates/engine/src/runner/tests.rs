@@ -40,6 +40,7 @@ fn instance(store: Arc<ModelStore>, now: fn() -> String) -> Engine {
         now,
         micros: || jiff::Timestamp::now().as_microsecond().unsigned_abs(),
         new_id,
+        random: || Some([7; 32]),
     };
     Engine::new(store, options)
 }

@@ -27,6 +27,7 @@ fn engine(store: &Arc<ModelStore>) -> Engine {
         now: || "2026-01-01T00:00:00Z".to_owned(),
         micros: || 1_767_225_600_000_000,
         new_id: || "new".to_owned(),
+        random: || Some([7; 32]),
     };
     let store: Arc<dyn Store> = Arc::clone(store) as Arc<dyn Store>;
     Engine::new(store, options)

@@ -30,7 +30,7 @@ fn restored(to: &Path, moment: &Moment, pieces: Vec<Piece>) -> Result<Arc<dyn St
 /// Seq, row and verdict of each record.
 async fn rows(desk: &Desk) -> Vec<(Seq, String, String)> {
     let all = desk.all().await;
-    all.iter().map(|record| (record.seq, record.row.to_string(), format!("{:?}", record.verdict))).collect()
+    all.iter().map(|record| (record.seq, format!("{:?}", record.content), format!("{:?}", record.verdict))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

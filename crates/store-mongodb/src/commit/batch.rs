@@ -170,7 +170,7 @@ impl<'a> Batch<'a> {
                 Plan::Update(registration, old, missing) => {
                     let (number, seq) = (seq, old.record.record.seq);
                     writes.log(number, member.id(), LoggedKind::Updated { seq });
-                    let updated = update(place, registration, old, &mut earlier, &mut writes);
+                    let updated = update(place, registration, old, &mut earlier, &mut writes)?;
                     standby.push(Standby { registration, seq, generations: missing });
                     Ok(Changed::Registered(Box::new(Registered::Updated(updated))))
                 }
@@ -428,9 +428,9 @@ impl Put<'_> {
             Conclusion::Skip(verdict) => return Ok(Registered::Skipped(verdict)),
             Conclusion::Store { verdict, duplicate_of_seq, earlier } => (verdict, duplicate_of_seq, earlier),
         };
-        let Registration { id, signed, row, now, .. } = registration;
+        let Registration { id, signed, content, now, .. } = registration;
         let mut document = doc! { "_id": record_key(place.number, id) };
-        document.extend(record_content(place.generation, signed, row.json(), now));
+        document.extend(record_content(place.generation, signed, content, now)?);
         document.extend(verdict_content(seq, &verdict, duplicate_of_seq)?);
         if let Some(old) = &old {
             earlier.remove(id.as_str(), near);
@@ -455,9 +455,9 @@ fn update(
     old: StoredVersion,
     earlier: &mut Preceding,
     writes: &mut Writes,
-) -> StoredRecord {
-    let Registration { id, row, signed, now, .. } = registration;
-    let content = record_content(place.generation, signed, row.json(), now);
+) -> Result<StoredRecord> {
+    let Registration { id, content, signed, now, .. } = registration;
+    let content = record_content(place.generation, signed, content, now)?;
     let mut change = doc! { "$set": content };
     if signed.fingerprint().is_none() {
         change.insert("$unset", doc! { "fingerprint": "" });
@@ -466,7 +466,7 @@ fn update(
     let record = registration.updated(old.record.record);
     let filed = old.signatures.iter().find(|filed| filed.generation == place.generation);
     earlier.update(record.clone(), filed);
-    record
+    Ok(record)
 }
 
 impl Writes {

@@ -74,7 +74,7 @@ impl Member {
 
     fn bytes(&self) -> usize {
         match &self.change {
-            Change::Register { registration, .. } => registration.row.json().len(),
+            Change::Register { registration, .. } => registration.content.bytes(),
             Change::Remove { .. } => 0,
         }
     }
@@ -307,7 +307,8 @@ impl Shared {
     async fn current(&self, registration: &Registration) -> Result<Arc<Known>> {
         let check = |known: &Known| {
             let standby = known.state.standby_ids();
-            Moment { live: known.state.generation, standby: &standby, decided: Seq(0) }.check(registration)
+            let (live, keep) = (known.state.generation, known.state.settings.keep);
+            Moment { live, standby: &standby, keep, decided: Seq(0) }.check(registration)
         };
         let known = self.known(&registration.collection).await?;
         if check(&known).is_ok() {

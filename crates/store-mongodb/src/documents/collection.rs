@@ -1,9 +1,10 @@
 //! Collections as stored.
 
-use mongodb::bson::{Bson, Document, deserialize_from_bson, doc, serialize_to_bson};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, deserialize_from_bson, doc, serialize_to_bson};
 
-use super::{Number, damaged, generation_of, seq_of, seq_value};
-use doppel_core::collection::{CollectionName, Settings};
+use super::{Number, binary, damaged, generation_of, seq_of, seq_value};
+use doppel_core::collection::{CollectionName, Keep, Settings};
+use doppel_store::content::HashKey;
 use doppel_store::generations::{GenerationState, Phase};
 use doppel_store::{CollectionNumber, CollectionState, GenerationId, Result, Seq};
 
@@ -43,6 +44,7 @@ impl CollectionDocument {
             live_since,
             scan_end,
             frequencies,
+            hash_key,
             others,
         } = state;
         let others = others.iter().map(|other| encode_other(other).map(Bson::from)).collect::<Result<Vec<_>>>()?;
@@ -59,6 +61,9 @@ impl CollectionDocument {
         }
         if *forgotten > Seq(0) {
             document.insert("forgotten", seq_value(*forgotten));
+        }
+        if let Some(key) = hash_key {
+            document.insert("hash_key", binary(key.bytes()));
         }
         if *frequencies > 0 {
             document.insert("frequencies", *frequencies as i32);
@@ -80,6 +85,7 @@ impl CollectionDocument {
             live_since: document.get_str("live_since").ok().map(str::to_owned),
             scan_end: seq_of(document.get_i64("scan_end").unwrap_or(0)),
             frequencies: document.get_i32("frequencies").unwrap_or(0) as u32,
+            hash_key: hash_key_of(document)?,
             others: others.iter().map(decode_other).collect::<Result<_>>()?,
         };
         let highest = state.others.iter().map(|other| other.id).max().unwrap_or(GenerationId(0)).max(state.generation);
@@ -89,6 +95,26 @@ impl CollectionDocument {
         let decided = seq_of(document.get_i64("decided").unwrap_or(0));
         let forgotten = seq_of(document.get_i64("forgotten").unwrap_or(0));
         Ok(Self { number, state, last_generation, commits, decided, forgotten })
+    }
+}
+
+fn hash_key_of(document: &Document) -> Result<Option<HashKey>> {
+    let Some(key) = document.get("hash_key") else { return Ok(None) };
+    let bytes = match key {
+        Bson::Binary(key) => <[u8; 32]>::try_from(key.bytes.as_slice()).ok(),
+        _ => None,
+    };
+    bytes
+        .map(|bytes| Some(HashKey::new(bytes)))
+        .ok_or_else(|| damaged("the key of a collection's hashes cannot be read"))
+}
+
+/// What a collection keeps, of a document of which its settings' `keep` may be all that is shown: everything where it does not say.
+pub(in super::super) fn keep_of(document: &RawDocument) -> Result<Keep> {
+    let Some(RawBsonRef::Document(settings)) = document.get("settings").map_err(damaged)? else { return Ok(Keep::All) };
+    match settings.get("keep").map_err(damaged)? {
+        None => Ok(Keep::All),
+        Some(keep) => deserialize_from_bson(keep.try_into().map_err(damaged)?).map_err(damaged),
     }
 }
 

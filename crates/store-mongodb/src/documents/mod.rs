@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! collections {_id: name, number, generation, last_generation, profile, settings, created_at, live_since?, scan_end, commits,
-//!              decided?, forgotten?, frequencies?, others: [{id, settings, profile, phase, created_at, scan_end}]}
-//! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, verdict, duplicate_of_seq?, stored_at}
+//!              decided?, forgotten?, frequencies?, hash_key?, others: [{id, settings, profile, phase, created_at, scan_end}]}
+//! records     {_id: {c, id}, seq, g, digest, fingerprint?, row, hashes?, verdict, duplicate_of_seq?, stored_at}
 //! signatures  {_id: {c, g, id}, seq, digest, fingerprint?, keys: [Int64], key_counts: [Int32], pages?: [4], pairs?: [Int64],
 //!              signed}
 //! blocks      {c, g, b, p, blockName, n, info: [{hashcode: Int64, textname: id}]}
@@ -17,7 +17,8 @@
 //! ```
 //! `c` is the collection's number, given once and never again, so that nothing of a dropped collection can come back under
 //! its name; `g` is the generation; `b` = block × 65,536 + value; `p` numbers the pages of a bucket from 0. 64-bit values are
-//! Int64 in two's complement. `row` is the client's JSON, byte for byte; `signed` is the encoding of `schemes::encoding`.
+//! Int64 in two's complement. `row` is the client's JSON, byte for byte; where no text is kept it is empty, and
+//! `hashes` {row, identity?, time?} stands for it; `signed` is the encoding of `schemes::encoding`.
 //! `statistics` holds the word frequencies that generations were begun with, in pieces, and the document frequencies of collections
 //! (`f`). Keys compare by the names of their fields, too: every `f` is below every `g`, so that no range of a generation's pieces
 //! meets them, and both are in the range of their collection.
@@ -44,7 +45,7 @@ use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result, Seq, StoreError};
 
 pub(super) use self::change::{changes_between, decode_change, encode_change};
-pub(super) use self::collection::CollectionDocument;
+pub(super) use self::collection::{CollectionDocument, keep_of};
 pub(super) use self::decision::{decision_key, decode_decision, encode_ruling, naming_first, naming_second};
 pub(super) use self::frequencies::{encode_frequencies, frequencies_except, frequencies_key};
 pub(super) use self::pages::{Page, PageDocument, page, page_key, pull_statement, push_statement};
@@ -132,7 +133,11 @@ pub(super) fn generation_key(number: Number, generation: GenerationId) -> Docume
 
 /// A digest as stored.
 pub(super) fn digest_value(digest: &Digest) -> Binary {
-    Binary { subtype: BinarySubtype::Generic, bytes: digest.0.to_vec() }
+    binary(&digest.0)
+}
+
+fn binary(bytes: &[u8]) -> Binary {
+    Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }
 }
 
 pub(super) fn digest_of(raw: &RawDocument) -> Result<Digest> {

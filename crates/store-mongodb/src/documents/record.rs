@@ -6,17 +6,30 @@ use super::{damaged, digest_of, digest_value, fingerprint_of, generation_of, opt
 use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Verdict};
+use doppel_store::content::Content;
 use doppel_store::{GenerationId, Result, Seq, StoredRecord};
 
 /// What of a record changes when it is registered anew, but for seq and verdict.
-pub(in super::super) fn record_content(generation: GenerationId, signed: &Signed, row: &str, now: &str) -> Document {
+pub(in super::super) fn record_content(
+    generation: GenerationId,
+    signed: &Signed,
+    content: &Content,
+    now: &str,
+) -> Result<Document> {
+    let (row, hashes) = match content {
+        Content::Row(row) => (&**row, None),
+        Content::Hashes(hashes) => ("", Some(hashes)),
+    };
     let mut content = doc! {
         "g": generation.0 as i32, "digest": digest_value(&signed.digest), "row": row, "stored_at": now,
     };
+    if let Some(hashes) = hashes {
+        content.insert("hashes", serialize_to_bson(hashes).map_err(damaged)?);
+    }
     if let Some(fingerprint) = signed.fingerprint() {
         content.insert("fingerprint", fingerprint.0 as i64);
     }
-    content
+    Ok(content)
 }
 
 /// A verdict, and the seq of the record it names.
@@ -48,7 +61,12 @@ impl RecordDocument {
         let record = StoredRecord {
             id: RecordId::new(id).map_err(damaged)?,
             seq: seq_of(raw.get_i64("seq").map_err(damaged)?),
-            row: raw.get_str("row").map_err(damaged)?.into(),
+            content: match raw.get("hashes").map_err(damaged)? {
+                Some(RawBsonRef::Document(hashes)) => {
+                    Content::Hashes(mongodb::bson::deserialize_from_slice(hashes.as_bytes()).map_err(damaged)?)
+                }
+                _ => Content::Row(raw.get_str("row").map_err(damaged)?.into()),
+            },
             digest: digest_of(raw)?,
             digest_generation: generation_of(raw.get_i32("g").map_err(damaged)?),
             verdict,

@@ -13,7 +13,7 @@ pub(super) async fn a_record_comes_back_as_it_went_in(store: Shared) {
     let sample = Sample { fingerprint: Some(7), ..Sample::with_keys("编号 1", [1, 2, 3]) };
     let answered = stored(desk.put(&sample).await);
     let record = desk.get("编号 1").await.expect("it is stored");
-    assert_eq!(record.row, *sample.row().json());
+    assert_eq!(record.content, sample.content());
     assert_eq!((record.digest, record.seq), (sample.signed().digest, answered.seq));
     assert_eq!(record.verdict, answered.verdict);
     assert_eq!(record.verdict.kind, VerdictKind::Original);
@@ -48,7 +48,7 @@ pub(super) async fn what_is_written_once_is_never_written_over(store: Shared) {
             assert!(matches!(&refused, Err(StoreError::IdTaken(id)) if id.as_str() == "a"), "{refused:?}");
         }
     }
-    assert_eq!(desk.get("a").await.expect("it is there").row, first.row);
+    assert_eq!(desk.get("a").await.expect("it is there").content, first.content);
     let at_once = (0..8).map(|n| Sample::with_keys("b", [10 + n, 20 + n]));
     let outcomes = futures_util::future::join_all(at_once.map(async |sample| once(&sample, Mode::Put).await)).await;
     let created = outcomes.iter().filter(|outcome| matches!(outcome, Ok(Registered::Created(_)))).count();
@@ -63,7 +63,7 @@ pub(super) async fn other_fields_are_updated_in_place(store: Shared) {
     let noted = sample.noted("by phone");
     let Registered::Updated(updated) = desk.put(&noted).await else { panic!("only the note differs") };
     assert_eq!((updated.seq, &updated.verdict), (first.seq, &first.verdict));
-    assert_eq!(desk.get("a").await.expect("it is there").row, *noted.row().json());
+    assert_eq!(desk.get("a").await.expect("it is there").content, noted.content());
     assert_eq!(desk.store.count(&desk.name).await.expect("a count"), 1);
 }
 
@@ -183,7 +183,8 @@ pub(super) async fn records_are_read_by_their_seqs(store: Shared) {
     assert!(desk.remove("r2").await);
     let asked = [seqs[4], seqs[2], seqs[5].after(1_000), seqs[0], seqs[4], Seq(0)];
     let found = store.records_at(&desk.name, &asked).await.expect("an answer");
-    let found: Vec<_> = found.iter().map(|record| (record.seq, record.id.as_str(), record.row.len() > 2)).collect();
+    let found: Vec<_> =
+        found.iter().map(|record| (record.seq, record.id.as_str(), record.content.bytes() > 2)).collect();
     assert_eq!(found, [(seqs[0], "r0", true), (seqs[4], "r4", true)]);
     assert!(store.records_at(&desk.name, &[]).await.expect("an answer").is_empty());
     let arrivals = store.arrivals(&desk.name, seqs[1], seqs[5]).await.expect("an answer");

@@ -124,7 +124,7 @@ pub(super) async fn changes_show_records_as_they_are_now(store: Shared) {
     else {
         panic!("two created, one updated: {changes:?}")
     };
-    assert_eq!((&a.row, &a_again.row, a.seq), (noted.row().json(), noted.row().json(), a_again.seq));
+    assert_eq!((&a.content, &a_again.content, a.seq), (&noted.content(), &noted.content(), a_again.seq));
     assert_eq!(b.verdict.duplicate_of, Some(id("a")), "with the verdict");
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
                 for change in changes {
                     match change.kind {
                         ChangeKind::Created(record) | ChangeKind::Replaced(record) | ChangeKind::Updated(record) => {
-                            rows.insert(record.id.clone(), (record.seq, record.row));
+                            rows.insert(record.id.clone(), (record.seq, record.content));
                         }
                         ChangeKind::Removed => drop(rows.remove(&change.id)),
                         ChangeKind::Decided { .. } => {}
@@ -179,7 +179,7 @@ pub(super) async fn who_follows_the_changes_beside_writers_ends_with_the_state(s
     }
     done.store(true, Ordering::Release);
     let (followed, seen) = follower.await.expect("the follower does not panic");
-    let all = desk.all().await.into_iter().map(|record| (record.id, (record.seq, record.row))).collect();
+    let all = desk.all().await.into_iter().map(|record| (record.id, (record.seq, record.content))).collect();
     assert_eq!(followed, all);
     assert!(seen > followed.len(), "it followed, and did not only look at the end");
 }

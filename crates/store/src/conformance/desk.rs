@@ -50,6 +50,7 @@ impl Desk {
             name: self.name.clone(),
             settings,
             profile: profile.into(),
+            hash_key: None,
             now: "2026-01-01T00:00:00Z".into(),
         }
     }
@@ -60,7 +61,7 @@ impl Desk {
             collection: self.name.clone(),
             generation: GenerationId(1),
             id: sample.record_id(),
-            row: sample.row(),
+            content: sample.content(),
             signed: sample.signed(),
             mode,
             write_once: false,
@@ -209,7 +210,7 @@ impl Desk {
 
     /// What [`Generations::begin_generation`](crate::Generations::begin_generation) is given.
     pub fn generation_spec(&self, profile: &str) -> GenerationSpec {
-        let CollectionSpec { name, mut settings, profile, now } = self.spec(profile);
+        let CollectionSpec { name, mut settings, profile, hash_key: _, now } = self.spec(profile);
         // To be told from those of the first generation.
         settings.verify = None;
         GenerationSpec { collection: name, settings, profile, statistics: Vec::new(), now }

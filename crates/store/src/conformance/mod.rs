@@ -13,6 +13,7 @@ mod decisions;
 mod desk;
 mod frequencies;
 mod generations;
+mod kept;
 mod keys;
 mod races;
 mod samples;
@@ -61,6 +62,9 @@ checks! {
     basics::unknown_collections_are_refused,
     basics::signatures_are_handed_to_judges_that_ask,
     stages::the_stages_of_a_registration_and_of_a_lookup_are_told_one_after_the_other,
+    kept::what_stays_of_a_record_without_text_comes_back_as_it_went_in,
+    kept::records_without_text_are_told_apart_by_their_hashes,
+    kept::what_a_collection_keeps_is_decided_when_it_is_made,
     races::of_a_family_exactly_one_is_original,
     races::cyclic_triples_name_only_earlier_records,
     races::skippers_of_a_family_leave_exactly_one,

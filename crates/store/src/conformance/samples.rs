@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::id;
+use crate::content::Content;
 use crate::{Candidate, GenerationId, Judge, StoredRecord};
 use doppel_core::collection::{ChannelPosition, SimhashChannel};
 use doppel_core::index::Via;
@@ -66,7 +67,8 @@ impl Sample {
 
     /// The sample that a record holds.
     pub fn of_record(record: &StoredRecord) -> Self {
-        let row: serde_json::Value = serde_json::from_str(&record.row).expect("a stored row is JSON");
+        let row = record.content.row().expect("these samples are kept with their rows");
+        let row: serde_json::Value = serde_json::from_str(row).expect("a stored row is JSON");
         let keys = row["keys"].as_str().unwrap_or_default().split_whitespace();
         Self {
             id: record.id.to_string(),
@@ -93,6 +95,11 @@ impl Sample {
         let fingerprint = self.fingerprint.map_or("none".into(), |bits| Fingerprint(bits).to_string());
         let json = serde_json::json!({"keys": keys.join(" "), "fingerprint": fingerprint, "note": self.note});
         Row::parse(json.to_string().as_bytes()).expect("a sample is a valid row")
+    }
+
+    /// Its content as it is kept.
+    pub fn content(&self) -> Content {
+        Content::from(&self.row())
     }
 
     /// Its signatures.

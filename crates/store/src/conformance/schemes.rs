@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::desk::{Desk, id};
+use crate::content::Content;
 use crate::{
     Candidate, CollectionSpec, Found, GenerationId, Judge, Mode, Query, Registered, Registration, SequencedNotifier,
     Store, Until,
@@ -66,7 +67,13 @@ async fn create(store: &Shared, name: &str, channel: Channel) -> (Desk, Settings
     };
     let desk = Desk::existing(store, name);
     let now = "2026-01-01T00:00:00Z".into();
-    let spec = CollectionSpec { name: desk.name.clone(), settings: settings.clone(), profile: "p1".into(), now };
+    let spec = CollectionSpec {
+        name: desk.name.clone(),
+        settings: settings.clone(),
+        profile: "p1".into(),
+        hash_key: None,
+        now,
+    };
     store.create_collection(spec).await.expect("a new collection");
     (desk, settings)
 }
@@ -76,7 +83,7 @@ async fn put(desk: &Desk, name: &str, row: Row, signed: &Arc<Signed>, judge: Arc
         collection: desk.name.clone(),
         generation: GenerationId(1),
         id: id(name),
-        row,
+        content: Content::from(&row),
         signed: signed.clone(),
         others: Vec::new(),
         confirmed: Vec::new(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Desk, Sample, SampleJudge, Signing, stored};
+use crate::content::Content;
 use crate::generations::Phase;
 use crate::{GenerationId, Mode, Registered, Registration, Store, StoreError, Until};
 use doppel_core::record::Row;
@@ -117,7 +118,8 @@ pub(super) async fn an_update_under_another_generation_is_known_after_going_back
         let state = desk.state().await;
         let json = sample.row().json().replacen('{', &format!("{{\"more\":\"{more}\","), 1);
         let row = Row::parse(json.as_bytes()).expect("a valid row");
-        let registration = Registration { row, ..desk.registration_for(&state, &sample, Mode::Put) };
+        let registration =
+            Registration { content: Content::from(&row), ..desk.registration_for(&state, &sample, Mode::Put) };
         let judge = SampleJudge::within(&sample, state.generation, Signing::of(&state.profile));
         store.register(registration, judge).await.expect("a registration")
     };

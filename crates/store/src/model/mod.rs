@@ -170,7 +170,8 @@ impl Collection {
 
     fn register(&mut self, registration: &Registration, judge: &dyn Judge) -> Result<Registered> {
         let standby = self.state.standby_ids();
-        let now = Moment { live: self.state.generation, standby: &standby, decided: Seq(0) };
+        let keep = self.state.settings.keep;
+        let now = Moment { live: self.state.generation, standby: &standby, keep, decided: Seq(0) };
         match plan(registration, now, self.standing(&registration.id))? {
             Plan::Unchanged(standing) => Ok(Registered::Unchanged(standing.record)),
             Plan::Update(standing, missing) => Ok(Registered::Updated(self.update(registration, standing, &missing))),

@@ -82,6 +82,7 @@ pub fn page(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Content;
     use crate::{GenerationId, decisions::Judgement};
     use doppel_core::record::RecordId;
     use doppel_core::schemes::profile::Digest;
@@ -95,7 +96,7 @@ mod tests {
         StoredRecord {
             id: id(name),
             seq: Seq(seq),
-            row: "{}".into(),
+            content: Content::Row("{}".into()),
             digest: Digest([0; 32]),
             digest_generation: GenerationId(1),
             verdict: Verdict::blank(),

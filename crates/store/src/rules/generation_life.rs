@@ -24,8 +24,10 @@ impl CollectionState {
     /// Begins the generation `id`, a number that none of the collection has had. See [`GenerationState::scan_end`].
     ///
     /// # Errors
-    /// `GenerationBuilding` while one is being built; `TooManyGenerations` when there are [`MAX_GENERATIONS`].
+    /// `KeepConflict` where its settings keep something else; `GenerationBuilding` while one is being built; `TooManyGenerations` when
+    /// there are [`MAX_GENERATIONS`].
     pub fn begin(&self, id: GenerationId, spec: &GenerationSpec, scan_end: Seq) -> Result<(GenerationState, Self)> {
+        self.check_keep(&spec.settings)?;
         if let Some(building) = self.others.iter().find(|other| other.phase == Phase::Building) {
             return Err(StoreError::GenerationBuilding(building.id));
         }
@@ -77,7 +79,7 @@ impl CollectionState {
     /// the generations that are gone with it, which without records are worth nothing.
     ///
     /// # Errors
-    /// `ProfileConflict` where the profile is another and it has records.
+    /// `KeepConflict` where they keep something else; `ProfileConflict` where the profile is another and it has records.
     pub fn with_settings(
         &self,
         spec: CollectionSpec,
@@ -85,6 +87,7 @@ impl CollectionState {
         has_records: bool,
     ) -> Result<(Self, Vec<GenerationId>)> {
         let CollectionSpec { settings, profile, name, .. } = spec;
+        self.check_keep(&settings)?;
         let kept = Self { settings, profile, ..self.clone() };
         if kept.profile == self.profile {
             return Ok((kept, Vec::new()));
@@ -94,6 +97,16 @@ impl CollectionState {
         }
         let gone = std::iter::once(self.generation).chain(self.standby_ids()).collect();
         Ok((Self { generation: next, live_since: None, scan_end: Seq(0), others: Vec::new(), ..kept }, gone))
+    }
+
+    /// Whether `settings` keep of a record what the collection was made to keep, with records or without: what a store has written
+    /// and deleted may still lie in its files.
+    ///
+    /// # Errors
+    /// `KeepConflict` where they do not.
+    pub fn check_keep(&self, settings: &Settings) -> Result<()> {
+        let keep = self.settings.keep;
+        if settings.keep == keep { Ok(()) } else { Err(StoreError::KeepConflict { name: self.name.clone(), keep }) }
     }
 
     /// The generation `id` beside the live one.
@@ -174,7 +187,7 @@ mod tests {
 
     fn spec(profile: &str) -> CollectionSpec {
         let (name, now) = (CollectionName::new("letters").unwrap(), "2026-01-01".to_owned());
-        CollectionSpec { name, settings: Settings::default(), profile: profile.to_owned(), now }
+        CollectionSpec { name, settings: Settings::default(), profile: profile.to_owned(), hash_key: None, now }
     }
 
     /// A collection whose generation 2 is live, with others in these phases from 3 on.
@@ -206,7 +219,7 @@ mod tests {
     #[test]
     fn each_transition_gives_what_is_to_be_shown_or_its_refusal() {
         let begin = |phases: &[Phase]| {
-            let CollectionSpec { name: collection, settings, profile, now } = spec("r");
+            let CollectionSpec { name: collection, settings, profile, now, .. } = spec("r");
             let spec = GenerationSpec { collection, settings, profile, statistics: Vec::new(), now };
             with(phases).begin(GenerationId(7), &spec, Seq(12)).map(|(begun, state)| {
                 assert_eq!(
@@ -252,6 +265,24 @@ mod tests {
         );
         let back = there.activate(GenerationId(2)).unwrap().unwrap();
         assert_eq!(back, CollectionState { live_since: Some("2026-01-01".into()), ..before });
+    }
+
+    #[test]
+    fn what_is_kept_of_a_record_is_never_changed() {
+        let settings = Settings::preset(doppel_core::collection::Preset::Signatures);
+        for state in [with(&[]), CollectionState { settings: settings.clone(), ..with(&[]) }] {
+            let other = if state.settings == settings { Settings::default() } else { settings.clone() };
+            let spec = |settings: &Settings| CollectionSpec { settings: settings.clone(), ..spec("p") };
+            for has_records in [true, false] {
+                let changed = state.with_settings(spec(&other), GenerationId(5), has_records);
+                assert!(matches!(changed, Err(StoreError::KeepConflict { .. })));
+            }
+            assert!(state.with_settings(spec(&state.settings), GenerationId(5), true).is_ok());
+            let (collection, now) = (state.name.clone(), String::new());
+            let begun =
+                GenerationSpec { collection, settings: other, profile: "q".into(), statistics: Vec::new(), now };
+            assert!(matches!(state.begin(GenerationId(7), &begun, Seq(1)), Err(StoreError::KeepConflict { .. })));
+        }
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! What is to be done for a registration, from what stands under its id.
 
-use std::sync::Arc;
-
-use doppel_core::record::Row;
+use doppel_core::collection::Keep;
 use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Verdict;
 
@@ -15,13 +13,16 @@ pub struct Moment<'a> {
     pub live: GenerationId,
     /// The standby generations, ascending.
     pub standby: &'a [GenerationId],
+    /// What is kept of a record.
+    pub keep: Keep,
     /// The commit that changed a decision last; 0 where none did that concerns the registration, or where the store asks for no
     /// [`Registration::decisions_as_of`].
     pub decided: Seq,
 }
 
 impl Moment<'_> {
-    /// Refuses a registration that is signed for other generations, or rests on decisions of before.
+    /// Refuses a registration that is signed for other generations, has more content than the collection keeps, or less, or rests on
+    /// decisions of before.
     ///
     /// # Errors
     /// [`StoreError::StaleGeneration`].
@@ -29,7 +30,9 @@ impl Moment<'_> {
         let signed = registration.others.iter().map(|(id, _)| id).eq(self.standby);
         // Somebody decided meanwhile, and it may be about this record.
         let decided = registration.decisions_as_of.is_some_and(|known| known < self.decided);
-        match signed && !decided {
+        // Another collection had the name, and kept something else.
+        let kept = registration.content.is_kept_by(self.keep);
+        match signed && kept && !decided {
             true => check_live(registration.generation, self.live),
             false => Err(StoreError::StaleGeneration { given: registration.generation, live: self.live }),
         }
@@ -101,13 +104,13 @@ pub enum Plan<T> {
 pub fn plan<T: Standing>(registration: &Registration, now: Moment<'_>, standing: Option<T>) -> Result<Plan<T>> {
     now.check(registration)?;
     let Some(standing) = standing else { return Ok(Plan::Create) };
-    let row = &standing.record().row;
-    if registration.write_once && !registration.is_of(row) {
+    let same = registration.content.is_same(&standing.record().content);
+    if registration.write_once && !same {
         return Err(StoreError::IdTaken(registration.id.clone()));
     }
     Ok(match missing(registration, &standing) {
         None => Plan::Replace(standing),
-        Some(_) if registration.is_of(row) => Plan::Unchanged(standing),
+        Some(_) if same => Plan::Unchanged(standing),
         Some(missing) => Plan::Update(standing, missing),
     })
 }
@@ -128,17 +131,12 @@ fn missing(registration: &Registration, standing: &impl Standing) -> Option<Vec<
 }
 
 impl Registration {
-    /// Whether a row stored under the id has this content, as far as anybody reads it.
-    fn is_of(&self, stored: &str) -> bool {
-        Row::parse(stored.as_bytes()).is_ok_and(|row| row.same_content(&self.row))
-    }
-
     /// The record that it stores.
     pub fn record(&self, seq: Seq, verdict: Verdict, duplicate_of_seq: Option<Seq>) -> StoredRecord {
         StoredRecord {
             id: self.id.clone(),
             seq,
-            row: Arc::clone(self.row.json()),
+            content: self.content.clone(),
             digest: self.signed.digest,
             digest_generation: self.generation,
             verdict,
@@ -155,11 +153,15 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::content::{Content, HashKey};
     use crate::{Mode, SequencedNotifier};
     use doppel_core::collection::CollectionName;
-    use doppel_core::record::RecordId;
+    use doppel_core::record::{RecordId, Row};
     use doppel_core::schemes::profile::Signed;
+    use doppel_core::text::Document;
 
     const SEQ: Seq = Seq(5);
 
@@ -174,7 +176,7 @@ mod tests {
             collection: CollectionName::new("letters").unwrap(),
             generation: GenerationId(2),
             id: RecordId::new("a").unwrap(),
-            row: Row::parse(row.as_bytes()).unwrap(),
+            content: Content::from(&Row::parse(row.as_bytes()).unwrap()),
             signed: signed(live),
             others: vec![(GenerationId(1), signed(first)), (GenerationId(3), signed(third))],
             confirmed: Vec::new(),
@@ -201,8 +203,12 @@ mod tests {
 
     const ROW: &str = r#"{"content":"路灯不亮","user":"张某"}"#;
     const OTHER_USER: &str = r#"{"content":"路灯不亮","user":"李某"}"#;
-    const NOW: Moment<'_> =
-        Moment { live: GenerationId(2), standby: &[GenerationId(1), GenerationId(3)], decided: Seq(7) };
+    const NOW: Moment<'_> = Moment {
+        live: GenerationId(2),
+        standby: &[GenerationId(1), GenerationId(3)],
+        keep: Keep::All,
+        decided: Seq(7),
+    };
 
     /// What stands there: signed as "old" in the generations of which a text is given.
     fn standing(filed: &[(u32, &str)]) -> Option<Stands> {
@@ -280,12 +286,36 @@ mod tests {
     }
 
     #[test]
+    fn a_store_is_never_given_a_row_where_none_is_kept_nor_hashes_where_one_is() {
+        let hashed = |row: &str| {
+            let hashes = HashKey::new([1; 32]).hashes(&Row::parse(row.as_bytes()).unwrap(), &Document::default());
+            let content = Content::Hashes(Box::new(hashes));
+            Registration { content, ..registration(row, ["old"; 3]) }
+        };
+        let bare = Moment { keep: Keep::Signatures, ..NOW };
+        let refused = |registration: &Registration, moment: Moment<'_>| {
+            matches!(plan::<Stands>(registration, moment, None), Err(StoreError::StaleGeneration { .. }))
+        };
+        assert!(refused(&registration(ROW, ["old"; 3]), bare) && refused(&hashed(ROW), NOW));
+        assert!(!refused(&hashed(ROW), bare));
+        let stands = || {
+            let mut stands = standing(&[(1, "old"), (2, "old"), (3, "old")]).unwrap();
+            stands.0.content = hashed(ROW).content;
+            Some(stands)
+        };
+        assert!(matches!(plan(&hashed(ROW), bare, stands()), Ok(Plan::Unchanged(_))));
+        assert!(matches!(plan(&hashed(OTHER_USER), bare, stands()), Ok(Plan::Update(..))));
+        let once = Registration { write_once: true, ..hashed(OTHER_USER) };
+        assert!(matches!(plan(&once, bare, stands()), Err(StoreError::IdTaken(_))));
+    }
+
+    #[test]
     fn an_update_takes_the_content_and_keeps_seq_and_verdict() {
         let Stands(old, _) = standing(&[]).unwrap();
         let new = registration(OTHER_USER, ["old"; 3]).updated(old.clone());
         assert_eq!(
-            (&*new.row, new.stored_at.as_str(), new.digest_generation),
-            (OTHER_USER, "2026-01-02", GenerationId(2))
+            (new.content.row().map(|row| &**row), new.stored_at.as_str(), new.digest_generation),
+            (Some(OTHER_USER), "2026-01-02", GenerationId(2))
         );
         assert_eq!((new.seq, new.verdict, new.duplicate_of_seq), (old.seq, old.verdict, old.duplicate_of_seq));
     }

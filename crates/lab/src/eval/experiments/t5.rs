@@ -22,6 +22,7 @@ use doppel_core::index::Ball;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::{Profile, Signed};
 use doppel_core::verdict::{Facts, Fingerprint, Match, Verdict};
+use doppel_store::content::Content;
 use doppel_store::{
     Candidate, CollectionSpec, GenerationId, Judge, Mode, Query, Registration, SequencedNotifier, Store, StoreError,
     Until,
@@ -167,7 +168,9 @@ impl Contender {
     async fn create(&mut self, settings: &Settings, profile: &Profile, now: &str) -> Result<()> {
         let Self::Store(store, name) = self else { return Ok(()) };
         let (name, settings, profile) = (name.clone(), settings.clone(), profile.digest().to_owned());
-        store.create_collection(CollectionSpec { name, settings, profile, now: now.to_owned() }).await?;
+        store
+            .create_collection(CollectionSpec { name, settings, profile, hash_key: None, now: now.to_owned() })
+            .await?;
         Ok(())
     }
 
@@ -245,7 +248,7 @@ fn register(store: Arc<dyn Store>, name: CollectionName, item: &Item) -> impl Fu
         collection: name,
         generation: GenerationId(1),
         id: item.id.clone(),
-        row: item.row.clone(),
+        content: Content::from(&item.row),
         signed: item.signed.clone(),
         others: Vec::new(),
         confirmed: Vec::new(),

@@ -1,0 +1,173 @@
+//! What a collection keeps of its records: all, or what their texts were signed with and nothing of the texts.
+//!
+//! Where no text is kept, a verdict rests on what is kept: each channel compares two signatures. So only such settings are valid
+//! with [`Keep::Signatures`] as need no text once a record is signed, and whose signatures do not spell it: no hash of a word or of
+//! fewer than [`LEAST_UNITS`] units, which whoever has a dictionary turns back into what it was made of.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Channel, Prefer, Role, Settings, Weighting};
+use crate::violation::Violation;
+
+/// Fewest units (a Han character, or a run of letters or digits) that a kept hash is made of. Of seven thousand characters in use
+/// there are more runs of this length than can be tried.
+const LEAST_UNITS: u32 = 8;
+
+/// What is kept of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Everything, the row as it came.
+    #[default]
+    All,
+    /// No text: id, times, digest, signatures, verdict, and keyed hashes of the row and of the petitioner's values. Needs
+    /// `"verify": null`, no field of role `url`, and channels that compare signatures alone; the preset `signatures` has them.
+    Signatures,
+}
+
+impl Keep {
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Signatures => "signatures",
+        }
+    }
+}
+
+impl Settings {
+    /// Whether the rows of its records are kept.
+    pub fn keeps_text(&self) -> bool {
+        self.keep == Keep::All
+    }
+}
+
+/// What of `settings` needs text that is not kept, or keeps it in another form.
+pub(super) fn validate(settings: &Settings, found: &mut Vec<Violation>) {
+    let mut refuse = |at: String, detail: String| found.push(Violation::new(at, "needs_text", detail));
+    if settings.verify.is_some() {
+        let detail =
+            "verification reads both texts, and with \"keep\": \"signatures\" none is kept; give \"verify\": null";
+        refuse("/verify".into(), detail.into());
+    }
+    for (index, field) in settings.fields.iter().enumerate() {
+        if field.role == Role::Url {
+            let detail = "addresses are compared by their text, which \"keep\": \"signatures\" does not keep; give the field \
+                          another role";
+            refuse(format!("/fields/{index}/role"), detail.into());
+        }
+    }
+    for (index, channel) in settings.channels.iter().enumerate() {
+        if let Some((parameter, why)) = what_needs_text(channel) {
+            refuse(format!("/channels/{index}/{parameter}"), why);
+        }
+    }
+}
+
+/// The parameter of a channel that cannot be without text, and why; `None` where all can.
+#[deny(clippy::wildcard_enum_match_arm, reason = "of every new scheme somebody decides")]
+fn what_needs_text(channel: &Channel) -> Option<(&'static str, String)> {
+    let few = |parameter, least: u32| {
+        let why = format!(
+            "its hashes would be of so little text that they spell it; with \"keep\": \"signatures\" give at least {least}"
+        );
+        Some((parameter, why))
+    };
+    let counted = |what: &str| {
+        format!("{what} is counted over texts, and with \"keep\": \"signatures\" there are none to count; ")
+    };
+    match channel {
+        Channel::Simhash(params) if params.weighting == Weighting::TfIdf => {
+            Some(("weighting", counted("in how many records a word occurs") + "give \"tf\" or \"tf_len\""))
+        }
+        Channel::Shingle(params) if params.prefer == Prefer::Rare => {
+            Some(("prefer", counted("which text is rare") + "give \"any\""))
+        }
+        Channel::IMatch(_) => Some(("scheme", counted("in how many records a word occurs") + "take another scheme")),
+        Channel::Shingle(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
+        Channel::Minhash(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
+        Channel::Segments(params) if params.min_units < LEAST_UNITS => few("min_units", LEAST_UNITS),
+        // A hash is of one minimum of each permutation of its group.
+        Channel::SuperShingle(params)
+            if u32::from(params.units) * (params.perms / params.groups.max(1)) < LEAST_UNITS =>
+        {
+            few("units", LEAST_UNITS)
+        }
+        Channel::MultiMd5(_)
+        | Channel::Tianwang2(_)
+        | Channel::Tianwang3(_)
+        | Channel::Tianwang4(_)
+        | Channel::Tianwang5(_)
+        | Channel::FeatureCode(_)
+        | Channel::Vsm(_)
+        | Channel::Boolean(_)
+        | Channel::Scam(_) => {
+            let why = "its signature lists words or short runs of the text, which \"keep\": \"signatures\" does not keep; take \
+                       simhash, shingle, super_shingle, minhash, segments, md5 or tianwang1";
+            Some(("scheme", why.into()))
+        }
+        Channel::Simhash(_)
+        | Channel::Shingle(_)
+        | Channel::Md5(_)
+        | Channel::SuperShingle(_)
+        | Channel::Minhash(_)
+        | Channel::Segments(_)
+        | Channel::Tianwang1(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::{Field, Preset, Verify};
+    use serde_json::json;
+
+    fn with(channel: serde_json::Value) -> Settings {
+        let channels = vec![serde_json::from_value(channel).unwrap()];
+        Settings { channels, ..Settings::preset(Preset::Signatures) }
+    }
+
+    fn refused(settings: &Settings) -> Vec<String> {
+        settings.validate().into_iter().map(|violation| format!("{} {}", violation.code, violation.pointer)).collect()
+    }
+
+    #[test]
+    fn the_preset_keeps_no_text_and_what_needs_one_is_refused_by_its_place() {
+        let preset = Settings::preset(Preset::Signatures);
+        assert_eq!((preset.validate(), preset.keeps_text()), (vec![], false));
+        let verified = Settings { verify: Some(Verify::default()), ..preset.clone() };
+        assert_eq!(refused(&verified), ["needs_text /verify"]);
+        assert_eq!(refused(&Settings { keep: Keep::All, ..verified }), [""; 0]);
+        let mut linked = preset;
+        linked.fields.insert(0, Field::new("link", Role::Url));
+        assert_eq!(refused(&linked), ["needs_text /fields/0/role"]);
+    }
+
+    #[test]
+    fn only_schemes_that_compare_what_does_not_spell_the_text_are_taken() {
+        let mut taken: Vec<&str> = Vec::new();
+        for name in crate::collection::SCHEMES {
+            let spaced = match *name {
+                "minhash" => json!({"scheme": name, "units": 8}),
+                _ => json!({"scheme": name}),
+            };
+            if refused(&with(spaced)).is_empty() {
+                taken.push(name);
+            }
+        }
+        assert_eq!(taken, ["simhash", "shingle", "md5", "super_shingle", "minhash", "segments", "tianwang1"]);
+        let table = [
+            (json!({"scheme": "simhash", "weighting": "tf_idf"}), "weighting"),
+            (json!({"scheme": "shingle", "prefer": "rare"}), "prefer"),
+            (json!({"scheme": "shingle", "units": 7}), "units"),
+            (json!({"scheme": "minhash"}), "units"),
+            (json!({"scheme": "segments", "min_units": 7}), "min_units"),
+            (json!({"scheme": "super_shingle", "units": 3, "perms": 84, "groups": 42}), "units"),
+            (json!({"scheme": "vsm"}), "scheme"),
+        ];
+        for (channel, parameter) in table {
+            assert_eq!(refused(&with(channel.clone())), [format!("needs_text /channels/0/{parameter}")], "{channel}");
+        }
+    }
+}

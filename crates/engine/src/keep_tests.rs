@@ -1,0 +1,125 @@
+//! A collection that keeps no text finds what one with the same settings finds that keeps all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+
+use crate::groups::Order;
+use crate::lookup::Wanted;
+use crate::testing::id;
+use crate::{Engine, Error, IfDuplicate, Options};
+use doppel_core::collection::{Channel, CollectionName, Keep, Preset, Settings};
+use doppel_core::record::Row;
+use doppel_core::verdict::Match;
+use doppel_store::decisions::Judgement;
+use doppel_store::model::ModelStore;
+
+const CLAUSES: [&str; 6] = [
+    "三号路从学校到桥头的路灯坏了半个月没有人修",
+    "晚上行人看不清台阶，已经有两位老人摔倒受伤",
+    "幸福小区门口的垃圾堆放了三天没有人来清运",
+    "楼下夜市每天营业到凌晨两点，噪音让人无法入睡",
+    "公交车站牌被大风吹倒以后一直没有重新安装",
+    "自来水从上周开始发黄，烧开以后仍然有铁锈的味道",
+];
+
+fn letter(number: u64) -> Row {
+    let at = |by: u64| CLAUSES[((number * by + by) % 6) as usize];
+    let content = match number % 4 {
+        0 => format!("{}。{}。", at(1), at(5)),
+        1 => format!("{}，{}，请有关部门尽快派人处理，附近居民都盼着答复。", at(1), at(5)),
+        2 => format!("您好，{}！{}", at(5), at(3)),
+        _ => at(1).to_owned(),
+    };
+    let row = json!({ "content": content, "user": format!("用户{}", number % 3), "time": "2026-03-01 08:00:00" });
+    Row::parse(row.to_string().as_bytes()).unwrap()
+}
+
+fn engine() -> Engine {
+    static TICKS: AtomicU64 = AtomicU64::new(0);
+    let options = Options {
+        auto_create: false,
+        max_auto_created: usize::MAX,
+        automatic_reindex: true,
+        now: || format!("2026-01-01T00:00:00.{:06}Z", TICKS.fetch_add(1, Ordering::Relaxed)),
+        micros: || 1,
+        new_id: String::new,
+        random: || Some([7; 32]),
+    };
+    Engine::new(Arc::new(ModelStore::default()), options)
+}
+
+fn shown(found: &[Match]) -> Vec<String> {
+    let shown = |found: &Match| {
+        let Match { id, via, distance, similarity, jaccard, containment, relation, time, .. } = found;
+        format!("{id} {via:?} {distance:?} {similarity:?} {jaccard:?} {containment:?} {relation:?} {time:?}")
+    };
+    found.iter().map(shown).collect()
+}
+
+/// What a collection says of the same records, asked in the same order.
+async fn said(settings: Settings) -> Vec<String> {
+    let (engine, name) = (engine(), CollectionName::new("letters").unwrap());
+    let keeps_text = settings.keeps_text();
+    engine.put_collection(&name, settings).await.unwrap();
+    let mut said = Vec::new();
+    for number in 0..48 {
+        let under = id(&format!("r{}", number % 40));
+        let done = engine.register(&name, Some(under), letter(number), IfDuplicate::Keep).await.unwrap();
+        said.push(format!("{:?} {:?} {:?}", done.outcome, done.verdict.kind, done.verdict.duplicate_of));
+        said.extend(shown(&done.verdict.similar));
+    }
+    for number in 0..8 {
+        let wanted = Wanted::matches(20);
+        said.extend(shown(&engine.similar(&name, letter(number + 50), wanted).await.unwrap().similar));
+    }
+    let decided = crate::testing::opinion(Judgement::NotSame, "desk");
+    engine.decide(&name, &id("r1"), &id("r2"), decided).await.unwrap();
+    let (groups, _) = engine.groups(&name, (Order::Size, 30), 2, None, 100).await.unwrap();
+    said.extend(groups.iter().map(|group| format!("{group:?}")));
+    let records = engine.records(&name, doppel_store::Seq(0), 100).await.unwrap().items;
+    assert!(records.iter().all(|record| record.row.is_some() == keeps_text && record.read().is_some() == keeps_text));
+    said
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_finds_with_each_channel_what_one_finds_that_keeps_all() {
+    let mut found = 0;
+    for channel in Channel::all_defaults() {
+        let channel = match channel {
+            Channel::Minhash(params) => Channel::Minhash(doppel_core::collection::MinhashParams { units: 8, ..params }),
+            other => other,
+        };
+        let bare = Settings { channels: vec![channel], ..Settings::preset(Preset::Signatures) };
+        if !bare.validate().is_empty() {
+            continue;
+        }
+        let whole = Settings { keep: Keep::All, ..bare.clone() };
+        let name = bare.channels[0].scheme();
+        assert_eq!(said(bare).await, said(whole).await, "{name}");
+        found += 1;
+    }
+    assert_eq!(found, 7, "as many schemes go without texts");
+    let bare = Settings::preset(Preset::Signatures);
+    assert_eq!(said(bare.clone()).await, said(Settings { keep: Keep::All, ..bare }).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pair_outlives_a_decision_that_is_withdrawn_and_nothing_is_counted_over_texts() {
+    let (engine, name) = (engine(), CollectionName::new("letters").unwrap());
+    engine.put_collection(&name, Settings::preset(Preset::Signatures)).await.unwrap();
+    for number in ["a", "b"] {
+        engine.register(&name, Some(id(number)), letter(0), IfDuplicate::Keep).await.unwrap();
+    }
+    let groups = async || engine.groups(&name, (Order::Size, 30), 2, None, 10).await.unwrap().0.len();
+    let said = |judgement| crate::testing::opinion(judgement, "desk");
+    assert_eq!(groups().await, 1);
+    engine.decide(&name, &id("a"), &id("b"), said(Judgement::NotSame)).await.unwrap();
+    assert_eq!(groups().await, 0);
+    engine.withdraw(&name, &id("a"), &id("b"), said(Judgement::Withdrawn)).await.unwrap();
+    assert_eq!(groups().await, 1, "what was recorded when it came stands");
+    assert!(engine.refresh_frequencies(&name).await.unwrap().is_none());
+    assert!(matches!(engine.stored_row(&name, &id("a")).await, Err(Error::TextNotKept(..))));
+    assert_eq!(groups().await, 1);
+}

@@ -1,0 +1,116 @@
+//! Collections that keep no text: what they answer, and what they refuse and why.
+
+use crate::protection::erased;
+use crate::support::{Desk, expect_problem, ids};
+use serde_json::{Value, json};
+
+fn desk(name: &str) -> Desk {
+    Desk::with(name, &json!({ "preset": "signatures" }))
+}
+
+fn letter(user: &str) -> Value {
+    json!({
+        "title": "桥头路灯不亮",
+        "content": "桥头的路灯坏了半个月，晚上行人看不清台阶，有老人摔倒，请尽快派人修理",
+        "user": user,
+        "time": "2026-03-01 08:00:00",
+    })
+}
+
+#[test]
+fn verdicts_rest_on_signatures_and_answers_say_that_nothing_was_verified() {
+    let desk = desk("bare");
+    let settings = desk.ask("GET", "", &Value::Null);
+    assert_eq!((&settings["keeps_text"], &settings["settings"]["keep"]), (&json!(false), &json!("signatures")));
+    assert_eq!(desk.register("1", &letter("张某某"))["verdict"], "original");
+    let mut longer = letter("王某");
+    longer["content"] = json!(format!("{}。附近居民都希望早点修好", longer["content"].as_str().expect("a text")));
+    let near = desk.register("2", &longer);
+    assert_eq!((&near["verdict"], &near["duplicate_of"]), (&json!("near_duplicate"), &json!("1")), "{near}");
+    let found = &near["similar"][0];
+    for measure in ["jaccard", "containment", "similarity"] {
+        assert_eq!(found[measure], Value::Null, "nothing was verified: {found}");
+    }
+    assert_eq!((&found["relation"], &found["time"]), (&json!("shared"), &json!("2026-03-01T00:00:00Z")), "{found}");
+    assert_eq!(desk.put_again("1", &letter("张某某"), "unchanged")["verdict"], "original");
+    desk.put_again("1", &letter("张某"), "updated");
+    let record = desk.get("1");
+    assert_eq!((&record["row"], &record["time"]), (&Value::Null, &json!("2026-03-01T00:00:00Z")), "{record}");
+    let listed = desk.ask("GET", "/records", &Value::Null);
+    assert!(listed["items"].as_array().is_some_and(|items| items.iter().all(|item| item["row"].is_null())), "{listed}");
+    let check = desk.ask("POST", "/check?include=row", &letter("张某"));
+    assert_eq!((&check["duplicate"], check["match"].get("row")), (&json!(true), Some(&Value::Null)), "{check}");
+    let mine = desk.ask("POST", "/similar?identity=%E5%BC%A0%E6%9F%90", &letter("李某"));
+    assert_eq!(ids(&mine["similar"]), ["1"], "by the hash of who submitted it: {mine}");
+    let groups = desk.ask("GET", "/groups", &Value::Null);
+    assert_eq!((&groups["items"][0]["size"], &groups["items"][0]["petitioners"]), (&json!(2), &json!(2)), "{groups}");
+    let feed = desk.ask("GET", "/changes?since=0", &Value::Null);
+    assert!(!feed.to_string().contains("路灯"), "{feed}");
+}
+
+#[test]
+fn what_needs_texts_is_refused_with_the_reason() {
+    let desk = desk("refusing");
+    desk.register("1", &letter("张某某"));
+    desk.register("2", &letter("王某"));
+    let pair = json!({ "a": { "id": "1" }, "b": { "id": "2" } });
+    let given = json!({ "a": { "row": letter("a") }, "b": { "id": "2" } });
+    for (method, path, body) in [
+        ("POST", "/explain", &pair),
+        ("POST", "/explain", &given),
+        ("GET", "/records/1/similar", &Value::Null),
+        ("GET", "/records/1/related", &Value::Null),
+        ("POST", "/related", &letter("a")),
+        ("GET", "/search?q=%E8%B7%AF%E7%81%AF", &Value::Null),
+    ] {
+        let problem = expect_problem(&desk.send(method, path, body), 409, "text_not_kept");
+        assert!(
+            problem["detail"].as_str().is_some_and(|detail| detail.contains("\"keep\": \"signatures\"")),
+            "{problem}"
+        );
+    }
+    let reindex = |settings: &Value| {
+        let body = json!({ "collection": "refusing", "settings": settings });
+        desk.server.send("POST", "/v1/admin/reindex", &body)
+    };
+    expect_problem(&reindex(&json!({ "preset": "signatures", "min_features": 9 })), 409, "text_not_kept");
+    let hosts = json!({ "collection": "refusing" });
+    expect_problem(&desk.server.send("POST", "/v1/admin/host-aliases", &hosts), 409, "text_not_kept");
+}
+
+#[test]
+fn records_without_text_go_by_petitioner_and_by_age() {
+    let desk = desk("leaving");
+    for (id, user) in [("1", "张某某"), ("2", "王某"), ("3", "张某某")] {
+        desk.register(id, &letter(user));
+    }
+    let counts =
+        |task: &Value| ["looked_at", "found", "deleted", "unreadable"].map(|name| task["result"][name].as_u64());
+    let aged = erased(&desk, &json!({ "older_than_days": 1 }));
+    assert_eq!(counts(&aged), [Some(3), Some(0), Some(0), Some(0)], "{aged}");
+    let named = erased(&desk, &json!({ "identity": " 张某某", "dry_run": false }));
+    assert_eq!(counts(&named), [Some(3), Some(2), Some(2), Some(0)], "{named}");
+    assert_eq!(desk.get("2")["row"], Value::Null);
+}
+
+#[test]
+fn what_is_kept_is_decided_when_a_collection_is_made() {
+    let bare = desk("decided");
+    let whole = Desk::with("undecided", &json!({}));
+    // With records or without.
+    for (desk, other) in [(&bare, json!({})), (&whole, json!({ "preset": "signatures" }))] {
+        let problem = expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict");
+        assert_eq!(problem["errors"][0]["pointer"], "/keep", "{problem}");
+        desk.register("1", &letter("张某某"));
+        expect_problem(&desk.send("PUT", "", &other), 409, "keep_conflict");
+        let name = desk.path.rsplit('/').next().expect("a name");
+        let body = json!({ "collection": name, "settings": other });
+        expect_problem(&desk.server.send("POST", "/v1/admin/reindex", &body), 409, "keep_conflict");
+    }
+    assert_eq!(bare.get("1")["row"], Value::Null);
+    assert_eq!(whole.get("1")["row"], letter("张某某"));
+    bare.ask("PUT", "", &json!({ "preset": "signatures", "retention": { "days": 90 } }));
+    let wrong = Desk::new("wrong").send("PUT", "", &json!({ "preset": "signatures", "verify": {} }));
+    let problem = expect_problem(&wrong, 422, "needs_text");
+    assert_eq!(problem["errors"][0]["pointer"], "/verify", "{problem}");
+}
