@@ -18,4 +18,5 @@ mod support;
 mod follow;
 mod import;
 mod office;
+mod tls;
 mod trouble;
