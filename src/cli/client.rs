@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::{key, usage};
+use crate::http::tls::files::not_plain;
 
 /// Time to connect, with the handshake of TLS.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -120,8 +121,7 @@ pub(super) fn client(url: &Url, key: Option<&str>, trust: &Trust, who: Identific
 /// The certificate that is shown, if one is.
 fn identified(builder: ClientBuilder, trust: &Trust) -> anyhow::Result<ClientBuilder> {
     let (Some(certificate), Some(key)) = (&trust.client_certificate, &trust.client_key) else { return Ok(builder) };
-    let read = |file: &Path| std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
-    let both = [read(certificate)?, b"\n".to_vec(), read(key)?].concat();
+    let both = [pem("--client-certificate", certificate)?, b"\n".to_vec(), pem("--client-key", key)?].concat();
     let identity = Identity::from_pem(&both).map_err(|_| {
         usage(format!(
             "--client-certificate {} and --client-key {} are no certificate and its key in PEM form",
@@ -130,6 +130,15 @@ fn identified(builder: ClientBuilder, trust: &Trust) -> anyhow::Result<ClientBui
         ))
     })?;
     Ok(builder.identity(identity))
+}
+
+/// What is in a file in PEM form.
+fn pem(option: &str, file: &Path) -> anyhow::Result<Vec<u8>> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match not_plain(&text) {
+        Some(remedy) => Err(usage(format!("{option} {} {remedy}", file.display()))),
+        None => Ok(text),
+    }
 }
 
 fn authorization(key: Option<&str>) -> anyhow::Result<HeaderMap> {
@@ -157,7 +166,7 @@ fn trusting(builder: ClientBuilder, url: &Url, trust: &Trust, who: Identificatio
             _ => builder.tls_certs_only([]),
         });
     };
-    let text = std::fs::read(ca).with_context(|| format!("cannot read {}", ca.display()))?;
+    let text = pem("--ca", ca)?;
     match Certificate::from_pem_bundle(&text) {
         Ok(certificates) if !certificates.is_empty() => Ok(builder.tls_certs_only(certificates)),
         _ => Err(usage(format!("--ca {}: holds no certificate in PEM form", ca.display()))),
@@ -231,9 +240,21 @@ impl Service {
     pub(super) fn open(calling: &Calling) -> anyhow::Result<Self> {
         let Calling { to, key_file, trust } = calling;
         let url = parse_url(to).map_err(|reason| usage(format!("--to {to}: {reason}")))?;
-        let key = key(key_file.as_deref())?;
-        let client = client(&url, key.as_deref(), trust, Identification::Required)?;
+        Self::at(&url, key_file.as_deref(), trust)
+    }
+
+    /// The same, where the address is given in another way.
+    ///
+    /// # Errors
+    /// As [`Service::open`].
+    pub(super) fn at(url: &Url, key_file: Option<&Path>, trust: &Trust) -> anyhow::Result<Self> {
+        let client = client(url, key(key_file)?.as_deref(), trust, Identification::Required)?;
         Ok(Self { url: url.as_str().trim_end_matches('/').to_owned(), client, runtime: runtime()? })
+    }
+
+    /// Where its answers are waited for.
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// The URL without a slash at its end.
@@ -271,9 +292,32 @@ impl Service {
             request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
         }
         let (status, text) = self.runtime.block_on(exchange(request)).map_err(|fault| self.unanswered(fault))?;
+        self.answered(status, &text)
+    }
+
+    /// Begins to read what is at `path` and may be as long as it likes; waits for the beginning of the answer for as long as for others.
+    ///
+    /// # Errors
+    /// As [`Service::get`].
+    pub(super) async fn stream(&self, path: &str) -> anyhow::Result<reqwest::Response> {
+        let sent = self.client.get(format!("{}{path}", self.url)).send();
+        let Ok(sent) = tokio::time::timeout(TIMEOUT, sent).await else {
+            return Err(Away(self.url.clone(), "it says nothing".into()).into());
+        };
+        let answer = sent.map_err(|error| self.unanswered(fault(&error)))?;
+        let status = answer.status().as_u16();
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let text = answer.bytes().await.map_err(|error| self.unanswered(fault(&error)))?;
+        self.answered(status, &text).and_then(|_| bail!("{} refuses ({status})", self.url))
+    }
+
+    /// What an answer says, if it is a good one.
+    fn answered(&self, status: u16, text: &[u8]) -> anyhow::Result<Value> {
         let body = match text.is_empty() {
             true => Value::Null,
-            false => serde_json::from_slice(&text)
+            false => serde_json::from_slice(text)
                 .with_context(|| format!("what answers at {} (status {status}) is not doppel", self.url))?,
         };
         match status {

@@ -88,7 +88,10 @@ fn look(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let findings = runtime.block_on(check::check(&source, password.as_deref(), &settings));
-    let findings = findings.with_context(|| format!("cannot read {}", source.url))?;
+    let findings = findings.with_context(|| match source.location() {
+        Ok(location) => format!("cannot read {location}"),
+        Err(_) => format!("cannot read the source {}", source.name),
+    })?;
     super::answer(&said(&findings))?;
     let wrong = findings.iter().any(|finding| finding.weight == Weight::Wrong);
     Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })

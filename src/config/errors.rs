@@ -1,6 +1,7 @@
 //! Says where a mistake in the configuration is, and what was probably meant. Values are not repeated: some are secrets.
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -25,13 +26,17 @@ impl File {
     /// # Errors
     /// When it is not there, or not TOML; says on which line.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
         let found = path.metadata();
-        anyhow::ensure!(found.is_ok(), "the configuration file {} does not exist", path.display());
-        let is_read = found.is_ok_and(|found| found.is_file() && found.len() <= MOST_BYTES);
+        let found = found.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => anyhow::anyhow!("the configuration file {shown} does not exist"),
+            _ => anyhow::anyhow!("the configuration file {shown} cannot be read: {error}"),
+        })?;
+        anyhow::ensure!(!found.is_dir(), "the configuration {shown} is a directory; give the path of the file in it");
+        anyhow::ensure!(found.is_file(), "the configuration {shown} is no file; give the path of a file");
         anyhow::ensure!(
-            is_read,
-            "the configuration {} is no file, or has more than {} KiB",
-            path.display(),
+            found.len() <= MOST_BYTES,
+            "the configuration {shown} has more than {} KiB; give the path of a configuration file (TOML)",
             MOST_BYTES >> 10
         );
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;

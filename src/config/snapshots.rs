@@ -53,11 +53,14 @@ pub fn is_within(dir: &Path, other: &Path) -> bool {
     real(dir).starts_with(real(other))
 }
 
-fn real(path: &Path) -> PathBuf {
+/// The path without symbolic links, as far as there is something; the rest as it is.
+pub fn real(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = whole.ancestors().find_map(|there| {
         let rest = whole.strip_prefix(there).ok()?;
-        Some(there.canonicalize().ok()?.join(rest))
+        let there = there.canonicalize().ok()?;
+        // Joined with nothing it would end in a slash.
+        Some(if rest.as_os_str().is_empty() { there } else { there.join(rest) })
     });
     real.unwrap_or(whole)
 }

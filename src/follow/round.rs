@@ -24,7 +24,7 @@ pub(super) async fn run(
     recent: &mut Recent,
     lease: &mut Lease<'_>,
 ) -> anyhow::Result<()> {
-    let upper = opened.now().await?.earlier(config.delay_s);
+    let upper = lease.asking(opened.now()).await?.earlier(config.delay_s);
     let Some(watermark) = &opened.watermark else { anyhow::bail!("a source that is followed has no watermark") };
     let (at, shape) = (watermark.at, watermark.shape.clone());
     let to = shape.write(upper);
@@ -36,7 +36,7 @@ pub(super) async fn run(
         let bounds = (from.as_ref(), Some(&to));
         let dialect = opened.connection.dialect();
         let select = sql::page(dialect, &opened.origin, opened.order(true), bounds, after.as_ref(), PAGE);
-        let page = lease.beside(opened.page(select)).await?;
+        let page = lease.asking(opened.page(select)).await?;
         let Some(row) = page.rows.last() else { break };
         let mark = row.get(at).cloned().unwrap_or(Cell::Null);
         after = Some(opened.behind(row, Some(shape.same(&mark)), after.as_ref())?);
@@ -54,7 +54,8 @@ pub(super) async fn run(
                 lease.saved.watermark_at = Some(read.0.to_string());
             }
             let reached = highest.map_or(read, |highest| highest.max(read));
-            show_lag(config, reached, opened.now().await?, lease);
+            let now = lease.asking(opened.now()).await?;
+            show_lag(config, reached, now, lease);
         }
         lease.count(&taken);
         lease.keep().await?;
@@ -67,7 +68,8 @@ pub(super) async fn run(
         lease.saved.unwritten = None;
     }
     lease.saved.last_round = Some(crate::clock::now());
-    show_lag(config, upper, opened.now().await?, lease);
+    let now = lease.asking(opened.now()).await?;
+    show_lag(config, upper, now, lease);
     lease.saved.last_error = intake.trouble();
     lease.keep().await
 }
@@ -163,7 +165,7 @@ pub(super) async fn import(opened: &mut Opened, intake: &mut Intake<'_>, lease: 
         let dialect = opened.connection.dialect();
         let after = import.position();
         let select = sql::page(dialect, &opened.origin, opened.order(false), (None, None), after.as_ref(), PAGE);
-        let page = lease.beside(opened.page(select)).await?;
+        let page = lease.asking(opened.page(select)).await?;
         let last = page.rows.last().map(|row| opened.behind(row, None, after.as_ref())).transpose()?;
         let rows = page.rows.iter().map(|cells| (opened.id_text(cells), opened.mapping.row(cells))).collect();
         let taken = lease.beside(intake.take(rows)).await?;

@@ -63,6 +63,8 @@ pub(super) struct Saved {
     pub(super) last_rejected: Option<(String, String)>,
     /// What went wrong last, and when; gone with the next round that goes well.
     pub(super) last_error: Option<(String, String)>,
+    /// Since when the database owes an answer (RFC 3339).
+    pub(super) unanswered_since: Option<String>,
     /// Verdicts that the table of verdicts does not have.
     pub(super) unwritten: Option<Unwritten>,
     pub(super) import: Option<Import>,
@@ -142,6 +144,8 @@ pub enum SourceStatus {
     Idle,
     /// The last round went wrong; it is tried again.
     Failing,
+    /// The database has not answered for a quarter of a minute, and is waited for.
+    Unanswered,
 }
 
 /// How a source stands.
@@ -176,6 +180,9 @@ pub struct SourceState {
     pub last_error: Option<String>,
     /// When.
     pub last_error_at: Option<String>,
+    /// Since when the database owes an answer (RFC 3339, UTC), where it has given none for a quarter of a minute. It is waited for ten
+    /// minutes at most, 30 seconds for a connection; then that is `last_error`.
+    pub unanswered_since: Option<String>,
     /// The last import of all rows.
     pub import: Option<Imported>,
     /// The last comparison of all ids.

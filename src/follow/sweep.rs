@@ -54,7 +54,7 @@ pub(super) async fn run(
     loop {
         let dialect = opened.connection.dialect();
         let select = sql::ids(dialect, &opened.origin, &opened.id, after.as_ref(), IDS);
-        let ids: Vec<Cell> = lease.beside(all(opened, select)).await?.into_iter().flatten().collect();
+        let ids: Vec<Cell> = lease.asking(all(opened, select)).await?.into_iter().flatten().collect();
         for id in &ids {
             swept.rows += 1;
             let text = text_of(id).unwrap_or_default();
@@ -173,12 +173,12 @@ async fn take_skipped(
         return Ok(());
     }
     let now = match opened.watermark {
-        Some(_) => Some(opened.now().await?),
+        Some(_) => Some(lease.asking(opened.now()).await?),
         None => None,
     };
     for ids in std::mem::take(skipped).chunks(LOOKED_AT) {
         let select = sql::with_ids(dialect, &opened.origin, &opened.id, ids);
-        let rows = lease.beside(all_of(opened, select)).await?;
+        let rows = lease.asking(all_of(opened, select)).await?;
         let mut late = Vec::new();
         for cells in rows {
             // The next round reads what is newer; what has no watermark, or one that is far ahead, no round reads.

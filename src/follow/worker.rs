@@ -81,6 +81,8 @@ impl<'a> Lease<'a> {
             return Ok(None);
         }
         lease.saved.holder = holder.to_owned();
+        // Whoever waited does so no more.
+        lease.saved.unanswered_since = None;
         match lease.keep().await {
             Ok(()) => Ok(Some(lease)),
             Err(error) if error.is::<Lost>() => Ok(None),
@@ -126,6 +128,27 @@ impl<'a> Lease<'a> {
                 Err(_) => self.keep().await?,
             }
         }
+    }
+
+    /// As [`Self::beside`], of what the database is asked: while it gives no answer the checkpoint says since when.
+    ///
+    /// # Errors
+    /// As [`Self::beside`].
+    pub(super) async fn asking<T, E: Into<anyhow::Error>>(
+        &mut self,
+        question: impl Future<Output = Result<T, E>>,
+    ) -> anyhow::Result<T> {
+        let mut question = std::pin::pin!(question);
+        let since = crate::clock::now();
+        if let Ok(answer) = tokio::time::timeout(RENEW_EVERY, question.as_mut()).await {
+            return answer.map_err(Into::into);
+        }
+        tracing::warn!(source = self.name, since, "a database does not answer; it is waited for");
+        self.saved.unanswered_since = Some(since);
+        self.keep().await?;
+        let answer = self.beside(question).await;
+        self.saved.unanswered_since = None;
+        answer
     }
 
     /// Begins anew where the checkpoint is about something else than what is read now.
@@ -256,9 +279,9 @@ async fn work(engine: &Engine, entry: &Entry, holder: &str, recent: &mut Recent)
     }
     let password = config.password()?;
     let opening = Opened::open(config, password.as_deref(), &settings, entry.max_row_bytes);
-    let mut opened = lease.beside(opening).await?;
+    let mut opened = lease.asking(opening).await?;
     lease.reads(digest(config, &opened.id)?);
-    let verdicts = lease.beside(async { anyhow::Ok(Verdicts::open(config).await) }).await?;
+    let verdicts = lease.asking(async { anyhow::Ok(Verdicts::open(config).await) }).await?;
     let said = lease.saved.last_error.as_ref().map(|(_, error)| error.clone());
     let mut intake = Intake { engine, collection: &collection, source: &config.name, verdicts };
     if imports {
@@ -361,6 +384,7 @@ pub(super) async fn state(engine: &Engine, entry: &Entry) -> SourceState {
     let imports = saved.import.as_ref().is_some_and(|import| import.shown.finished_at.is_none());
     let status = match (&last_error, imports, config.follow, &saved.last_round) {
         (Some(_), ..) => SourceStatus::Failing,
+        _ if saved.unanswered_since.is_some() => SourceStatus::Unanswered,
         (_, true, ..) => SourceStatus::Importing,
         (_, _, false, _) => SourceStatus::Idle,
         (_, _, true, None) => SourceStatus::Waiting,
@@ -382,6 +406,7 @@ pub(super) async fn state(engine: &Engine, entry: &Entry) -> SourceState {
         last_rejected_code,
         last_error,
         last_error_at,
+        unanswered_since: saved.unanswered_since,
         import: saved.import.map(|import| import.shown),
         sweep: saved.swept,
     }

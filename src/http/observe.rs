@@ -19,8 +19,10 @@ use futures_util::{FutureExt, poll};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use crate::console;
-use crate::http::coding::{expand, shrink};
+use crate::http::coding::expand::{self, Reading};
+use crate::http::coding::shrink;
 use crate::http::problem::{self, Problem};
+use crate::http::routes::bulk;
 use crate::http::state::App;
 use crate::http::{audit, body, linger, origin};
 use crate::traces;
@@ -234,6 +236,8 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
 enum Kind {
     /// A call of the API: has a permit and a deadline, and is answered in JSON.
     Call,
+    /// A call whose body is read line by line, as long as it is.
+    Stream,
     /// A page for people: has a permit and a deadline.
     Page,
     /// A page that takes a file: has a permit, and as long as a file takes to come.
@@ -245,10 +249,22 @@ enum Kind {
 impl Kind {
     fn of(route: Option<&MatchedPath>) -> Self {
         match route.map(MatchedPath::as_str) {
+            Some(bulk::ROUTE) => Self::Stream,
             Some(route) if route.starts_with("/v1/") => Self::Call,
             Some(console::files::ROUTE) => Self::Upload,
             Some(route) if console::is_page(route) => Self::Page,
             _ => Self::Other,
+        }
+    }
+
+    fn is_call(self) -> bool {
+        matches!(self, Self::Call | Self::Stream)
+    }
+
+    fn reading(self) -> Reading {
+        match self {
+            Self::Stream => Reading::Stream,
+            Self::Call | Self::Page | Self::Upload | Self::Other => Reading::Whole,
         }
     }
 }
@@ -287,8 +303,8 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
             None => Ok(response),
         };
     }
-    let request = expand::expanded(request)?;
-    if kind == Kind::Call {
+    let request = expand::expanded(request, kind.reading())?;
+    if kind.is_call() {
         check_accept(request.headers(), request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str))?;
     }
     let deadline = match kind {
@@ -300,10 +316,7 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
         let _counted = InFlight::count();
         let answer = async {
             let response = next.run(request).await;
-            match kind {
-                Kind::Call => shrink::shrunk(response, coding).await,
-                _ => Ok(response),
-            }
+            if kind.is_call() { shrink::shrunk(response, coding).await } else { Ok(response) }
         };
         PERMIT.scope(Cell::new(Some(permit)), answer).await
     });

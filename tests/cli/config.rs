@@ -90,3 +90,15 @@ fn the_root_leads_on_and_the_version_names_its_commit() {
     let is_commit = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     assert!(is_commit || commit == "unknown" || option_env!("GIT_COMMIT") == Some(commit), "{version}");
 }
+
+#[test]
+fn a_configuration_that_is_a_directory_is_called_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_str().expect("a path of text");
+    let ended = run(&["config", "check", "--config", path], &[]);
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        ended.status.code() == Some(1) && text.contains("is a directory; give the path of the file in it"),
+        "{text}"
+    );
+}

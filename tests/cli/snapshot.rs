@@ -182,6 +182,14 @@ fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
     let kept = folder.path().join("kept");
     done(&["create", "--data", path(&data), "--to", path(&kept)]);
     refused(&["restore", path(&kept), "--data", path(&data)], "is not empty");
+    let (link, within) = (folder.path().join("link"), |dir: &Path| dir.join("restored/new"));
+    std::os::unix::fs::symlink(&data, &link).expect("a link");
+    for (to, around) in [(within(&data), &data), (within(&link), &data), (within(&kept), &kept), (kept.clone(), &kept)]
+    {
+        let around = format!("{}; restore into a directory apart", around.display());
+        refused(&["restore", path(&kept), "--data", path(&to)], &around);
+    }
+    assert!(!data.join("restored").exists() && !kept.join("restored").exists());
     refused(&["create", "--data", path(&data), "--to", path(&data.join("kept"))], "would be lost with it");
     refused(&["create", "--data", path(&folder.path().join("nowhere")), "--to", path(&kept)], "there is no directory");
     refused(&["create", "--data", path(&data), "--to", path(folder.path())], "is no repository");
@@ -189,7 +197,7 @@ fn what_cannot_be_done_is_refused_with_what_to_do_and_changes_nothing() {
     refused(&["restore", path(&kept), "--id", "../../x", "--data", "x"], "names no snapshot");
     refused(&["prune", path(&kept), "--keep", "0"], "--keep");
     refused(&["create", "--data", path(&data)], "snapshots.dir");
-    refused(&["create", "--from", "http://127.0.0.1:1"], "cannot be reached");
+    refused(&["create", "--from", "http://127.0.0.1:1"], "does not answer");
     let mongodb = run(
         &["snapshot", "create", "--to", path(&kept)],
         &[("DOPPEL_STORE__KIND", "mongodb"), ("DOPPEL_STORE__URI", "mongodb://127.0.0.1")],

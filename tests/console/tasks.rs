@@ -152,12 +152,19 @@ fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_sai
     decide(&keyed, "a", "b", "same", evil);
     decide(&keyed, "a", "d", "same", evil);
     let page = office.open(QUALITY);
-    assert!(page.html.contains("1 / 1 是相同事项：100%（95% 区间 21–100%）"), "{}", page.html);
-    assert!(page.html.contains("有 1 对经人工认定相同而系统没有找到；相同事项至多找到了 50%"), "{}", page.html);
+    for said in [
+        "有 1 对经人工认定，1 对确为同一事项",
+        "每找到 100 对，约有 100 对是对的",
+        "在 100 对中的 21 到 100 对之间",
+        "有 1 对经人工认定为同一事项，系统却没有找到",
+        "每 100 对同一事项中，系统至多找到 50 对",
+    ] {
+        assert!(page.html.contains(said), "{said}: {}", page.html);
+    }
     assert!(!page.html.contains("alert(1)") && !page.html.contains("<b>\""), "{}", page.html);
     assert!(!page.has_form(&format!("{QUALITY}/try")), "nothing was tried yet");
     let wrong = office.open(&format!("{QUALITY}?jaccard=%22%3E%3Cscript%3E&containment=2&evidence=1"));
-    assert!(wrong.html.contains("阈值不是范围内的数字") && !wrong.html.contains("\"><script>"), "{}", wrong.html);
+    assert!(wrong.html.contains("所填的数不在范围内") && !wrong.html.contains("\"><script>"), "{}", wrong.html);
 
     // The longest letter holds all of the others: only the least evidence refuses it.
     let tried = office.open(&format!("{QUALITY}?jaccard=0.95&containment=1&evidence=1000"));
@@ -165,7 +172,7 @@ fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_sai
     assert!(tried.html.contains("/console/letters/case/c?with=a"), "{}", tried.html);
     assert_eq!(standing(&keyed).len(), 1, "looking changes nothing");
     let told = press(&mut office, &tried, &format!("{QUALITY}/try"));
-    assert!(told.html.contains("正在按这些阈值另建一个版本"), "{}", told.html);
+    assert!(told.html.contains("正在按这些要求另建一个版本"), "{}", told.html);
     idle(&keyed);
     assert_eq!(standing(&keyed), [(1, "live".to_owned()), (2, "ready".to_owned())]);
     let compared = ask(&keyed, "GET", "/v1/collections/letters/generations/2/compare", &Value::Null);

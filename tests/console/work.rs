@@ -44,6 +44,48 @@ fn decisions_by_form_and_by_the_api_are_the_same() {
     assert!(shown.contains("值班员") && shown.contains("电话核实") && shown.contains("认定记录：同一事项"), "{shown}");
 }
 
+/// A verdict is history: what a person decided since is said of the record on every page that lists it, in the same words.
+#[test]
+fn what_was_decided_is_shown_wherever_a_record_is_listed() {
+    let keyed = Keyed::start(&[]);
+    keyed.put("a", LAMPS);
+    keyed.put("b", LAMPS);
+    let mut clerk = keyed.signed_in("desk");
+    let search = format!("/console/letters/search?q={}", encoded("路灯"));
+    let pages = ["/console/letters/inbox?show=all", &search, "/console/letters/case/b", "/console/letters/groups/a"];
+    let beside = ["/console/letters/case/a", "/console/letters/case/a?tab=related"];
+    let begun = Instant::now();
+    let has_both = |html: &str| html.contains("case/a\"") && html.contains("case/b\"");
+    while !has_both(&clerk.open(&search).html) || !clerk.open(beside[1]).html.contains("with=b") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the index of words has not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for page in pages.iter().chain(&beside) {
+        assert!(!clerk.open(page).html.contains("人工认定："), "{page}: nobody has decided");
+    }
+    let decide = |judgement: &str| {
+        let body = json!({"judgement": judgement, "by": "值班员"});
+        let path = "/v1/collections/letters/decisions/a/b";
+        assert_eq!(keyed.server.send_as(keyed.key("intake"), "PUT", path, &body).status, 200);
+    };
+    decide("same");
+    for page in pages {
+        let html = clerk.open(page).html;
+        let badge = html.find("人工认定：同一事项</span>").unwrap_or_else(|| panic!("{page}: {html}"));
+        assert!(html[badge..].contains("登记时：重件（全文相同）"), "{page}: {html}");
+    }
+    for page in beside {
+        assert!(clerk.open(page).html.contains("人工认定：同一事项"), "{page}");
+    }
+    decide("not_same");
+    // They are no group any more.
+    for page in pages[..3].iter().chain(&beside) {
+        let html = clerk.open(page).html;
+        assert!(html.contains("人工认定：不是同一事项"), "{page}: {html}");
+        assert!(!html.contains("人工认定：同一事项"), "{page}: {html}");
+    }
+}
+
 #[test]
 fn undoing_a_changed_mind_brings_back_what_was_said_before() {
     let keyed = Keyed::start(&[]);

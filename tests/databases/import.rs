@@ -198,3 +198,54 @@ fn no_password_is_in_what_is_said() {
         assert_ne!(output.status.code(), Some(0), "{kind:?}: {}", said(&output));
     }
 }
+
+/// A query is one statement, whatever stands in its quotes and comments; of several none is run.
+#[test]
+fn a_query_of_several_statements_is_refused_and_none_of_them_is_run() {
+    for kind in KINDS {
+        let office = Office::open(kind);
+        office.make_letters();
+        office.fill(&sample(5), 60);
+        let server = TestServer::start_in(office.path("data"));
+        let query = |query: &str| import(&office, server.url(), "letters", &["--query", query]);
+        let first = "SELECT bh AS id, content FROM letters";
+        let opens = office.say([
+            "COMMIT; SET SESSION TRANSACTION READ WRITE",
+            "COMMIT; SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+            "PRAGMA query_only = 0",
+        ]);
+        for several in [
+            format!("{first}; {first}"),
+            format!("{first};{opens}; DELETE FROM letters"),
+            format!("{first} WHERE content <> ';'; {opens}; DELETE FROM letters --"),
+            format!("{first} -- '\n; {opens}; DELETE FROM letters -- '"),
+            format!("{first}) a; {opens}; DELETE FROM letters; SELECT * FROM ({first}"),
+        ] {
+            let output = query(&several);
+            assert_eq!(output.status.code(), Some(1), "{kind:?}, {several}: {}", said(&output));
+            assert!(said(&output).contains("the database refuses"), "{kind:?}, {several}: {}", said(&output));
+        }
+        assert_eq!(office.ask("SELECT bh FROM letters").len(), 5, "{kind:?}");
+        assert_eq!(count(&server, "letters"), 0);
+        let one = query("SELECT bh AS id, content, ';' AS \n-- ; a comment;\nmark FROM letters /* ; */ ; ");
+        assert_eq!(one.status.code(), Some(0), "{kind:?}: {}", said(&one));
+        assert_eq!(count(&server, "letters"), 5);
+        assert_eq!(state(&server, "letters")["1"].0["mark"], ";");
+    }
+}
+
+#[test]
+fn the_file_of_an_sqlite_database_is_named_as_it_is_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let named = folder.path().join("来信 2024.db");
+    std::fs::write(&named, "no database at all, but long enough to be looked at as one; and longer still")
+        .expect("written");
+    let from = format!("sqlite:{}", named.display());
+    let data = folder.path().join("data").display().to_string();
+    let importing = ["import", "--to", &data, "--collection", "c", "--from", &from, "--table", "t"];
+    for arguments in [&importing[..], &["source", "check", "--from", &from, "--table", "t", "--id-field", "bh"]] {
+        let output = run(arguments, &[]);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("来信 2024.db") && !said(&output).contains("%E6"), "{}", said(&output));
+    }
+}

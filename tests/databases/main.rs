@@ -18,4 +18,6 @@ mod support;
 mod follow;
 mod import;
 mod office;
+mod outage;
+mod tls;
 mod trouble;

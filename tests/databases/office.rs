@@ -41,11 +41,16 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn open(kind: Kind) -> Self {
+        Self::open_with(kind, None)
+    }
+
+    /// The same; the server shows this certificate and its key, if any.
+    pub(crate) fn open_with(kind: Kind, certificate: Option<&(String, String)>) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let server = match kind {
-            Kind::Mariadb => Server::Mariadb(runtime.block_on(Mariadb::start())),
-            Kind::Postgres => Server::Postgres(runtime.block_on(Postgres::start(PASSWORD))),
+            Kind::Mariadb => Server::Mariadb(runtime.block_on(Mariadb::start_with(certificate))),
+            Kind::Postgres => Server::Postgres(runtime.block_on(Postgres::start_with(PASSWORD, certificate))),
             Kind::Sqlite => Server::Sqlite,
         };
         std::fs::write(folder.path().join("password"), format!("{PASSWORD}\n")).expect("written");
@@ -55,6 +60,18 @@ impl Office {
             office.run("GRANT ALL ON doppel.* TO office@'127.0.0.1'");
         }
         office
+    }
+
+    /// Sends a signal to the server; whether there is one to send it to.
+    pub(crate) fn signal(&self, name: &str) -> bool {
+        match &self.server {
+            Server::Mariadb(server) => server.signal(name).is_some(),
+            Server::Postgres(server) => {
+                server.signal(name);
+                true
+            }
+            Server::Sqlite => false,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

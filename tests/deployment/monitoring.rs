@@ -18,7 +18,7 @@ use crate::support::TestServer;
 const PROMETHEUS_METRICS: [&str; 1] = ["up"];
 const PROMETHEUS_LABELS: [&str; 3] = ["instance", "job", "le"];
 
-/// Longest wait for the first round of a source, on a busy machine.
+/// Longest wait for the first round of a source and the comparison behind it, on a busy machine.
 const A_ROUND: Duration = Duration::from_secs(60);
 
 /// What `/metrics` shows: for each metric the values of each of its labels.
@@ -188,11 +188,15 @@ fn measured() -> Series {
     let begin = Instant::now();
     loop {
         let measured = series(&server.send("GET", "/metrics", &Value::Null).text);
-        let beside = ["doppel_source_last_round_seconds", "doppel_snapshot_last_success_seconds"];
+        let beside = ["doppel_source_sweep_differences", "doppel_snapshot_last_success_seconds"];
         if beside.iter().all(|metric| measured.contains_key(*metric)) {
             return measured;
         }
-        assert!(begin.elapsed() < A_ROUND, "no round of a source, or no look at snapshots: {}", server.log());
+        assert!(
+            begin.elapsed() < A_ROUND,
+            "no comparison of a source's ids, or no look at snapshots: {}",
+            server.log()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }

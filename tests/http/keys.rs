@@ -85,6 +85,33 @@ fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
 }
 
 #[test]
+fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() {
+    const CALLERS: usize = 8;
+    const EACH: usize = 8;
+    // As slow as a disk that syncs.
+    let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
+    let (server, office) = (&keyed.server, keyed.key("office"));
+    let at_once = |change: &(dyn Fn(usize) -> Response + Sync), status: u16| {
+        std::thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let answer = change(caller * EACH + number);
+                        assert_eq!(answer.status, status, "{}", answer.text);
+                    }
+                });
+            }
+        });
+    };
+    let name = |number: usize| format!("key-{number}");
+    at_once(&|number| server.send_as(office, "POST", KEYS, &json!({ "name": name(number), "scopes": ["read"] })), 201);
+    let listed = || server.send_as(office, "GET", KEYS, &Value::Null).json()["items"].as_array().map(Vec::len);
+    assert_eq!(listed(), Some(CALLERS * EACH));
+    at_once(&|number| server.send_as(office, "DELETE", &format!("{KEYS}/{}", name(number)), &Value::Null), 204);
+    assert_eq!(listed(), Some(0));
+}
+
+#[test]
 fn whoever_hangs_up_on_a_change_that_goes_on_is_in_the_audit_log() {
     // Time to hang up while the change is under way.
     let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(400)")]);
@@ -150,6 +177,8 @@ fn what_cannot_be_made_is_refused_by_name() {
         (json!({ "name": "two", "scopes": ["read"], "collections": ["A"] }), "/collections"),
         (json!({ "name": "two", "scopes": ["read"], "expires_at": "yesterday" }), "/expires_at"),
         (json!({ "name": "two", "scopes": ["read"], "expires_at": "2001-01-01T00:00:00Z" }), "/expires_at"),
+        (json!({ "name": "two", "scopes": ["read"], "expires_at": "2999-01-01T00:00:00+25:00" }), "/expires_at"),
+        (json!({ "name": "two", "scopes": ["read"], "expires_at": "2999-01-01T00:00:00-24:00" }), "/expires_at"),
         (json!({ "name": "two", "scopes": ["read"], "expires_in_days": 0 }), "/expires_in_days"),
         (
             json!({ "name": "two", "scopes": ["read"], "expires_in_days": 1, "expires_at": "2999-01-01T00:00:00Z" }),

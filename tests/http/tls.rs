@@ -233,6 +233,13 @@ fn cookies_of_the_desk_are_for_tls_alone() {
     );
 }
 
+/// A key of a curve that is not supported: its scalar is 1.
+fn p521() -> String {
+    let numbers = "MGACAQAwEAYHKoZIzj0CAQYFK4EEACMESTBHAgEBBEI";
+    let scalar = "A".repeat(87);
+    format!("-----BEGIN PRIVATE KEY-----\n{numbers}{scalar}E=\n-----END PRIVATE KEY-----\n")
+}
+
 #[test]
 fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_config_check() {
     let office = Office::new();
@@ -248,6 +255,8 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         ("later.pem", &later.0),
         ("later.key", &later.1),
         ("none.pem", &"no certificate".to_owned()),
+        ("p521.key", &p521()),
+        ("marked.pem", &format!("\u{feff}{}", office.put("marked"))),
         (
             "locked.key",
             &"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n".to_owned(),
@@ -270,6 +279,9 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         ("server.pem", "other.key", "is not that of the certificate"),
         ("expired.pem", "expired.key", "have it renewed"),
         ("later.pem", "later.key", "compare the clocks"),
+        ("server.pem", "p521.key", "p521.key is of a kind that cannot be used"),
+        ("marked.pem", "marked.key", "marked.pem begins with a byte order mark"),
+        ("server.pem", "marked.pem", "marked.pem begins with a byte order mark"),
         ("pipe", "server.key", "is no file"),
         ("vast.pem", "server.key", "has more than"),
     ] {
@@ -285,6 +297,9 @@ fn what_is_wrong_with_the_files_is_said_with_the_remedy_at_the_start_and_by_conf
         }
         assert!(!office.path("data").exists(), "the disk was touched before the refusal");
     }
+    let (status, text) =
+        says(&["healthcheck", "--url", "https://127.0.0.1:1/", "--ca", &office.file("marked.pem")], &[]);
+    assert!(status == Some(2) && text.contains("--ca") && text.contains("begins with a byte order mark"), "{text}");
     let (certificate, key) = (office.file("server.pem"), office.file("server.key"));
     let files = [("DOPPEL_SERVER__TLS__CERTIFICATE", &*certificate), ("DOPPEL_SERVER__TLS__KEY", &*key)];
     assert_eq!(says(&["config", "check"], &files), (Some(0), String::new()));

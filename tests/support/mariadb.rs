@@ -24,13 +24,18 @@ pub struct Mariadb {
 impl Mariadb {
     /// Starts it, or takes the one given.
     pub async fn start() -> Self {
-        if let Ok(url) = std::env::var("DOPPEL_TEST_MYSQL_URL") {
+        Self::start_with(None).await
+    }
+
+    /// Starts it; it shows this certificate and its key (PEM), if any, which needs one of its own.
+    pub async fn start_with(certificate: Option<&(String, String)>) -> Self {
+        if let (Ok(url), None) = (std::env::var("DOPPEL_TEST_MYSQL_URL"), certificate) {
             return Self { url, running: None };
         }
         let program = mariadbd();
         let folder = tempfile::Builder::new().prefix("doppel-mariadb").tempdir().expect("a temporary folder");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-        let child = launch(&program, folder.path(), port);
+        let child = launch(&program, folder.path(), port, certificate);
         let server = Self { url: format!("mysql://root@127.0.0.1:{port}/doppel"), running: Some((child, folder)) };
         server.wait().await;
         server
@@ -48,6 +53,14 @@ impl Mariadb {
             .fetch_all(&mut connection)
             .await
             .expect("the tables are listed")
+    }
+
+    /// Sends a signal to it; `None` for one that somebody else started.
+    pub fn signal(&self, name: &str) -> Option<()> {
+        let (child, _) = self.running.as_ref()?;
+        let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success());
+        Some(())
     }
 
     async fn wait(&self) {
@@ -86,7 +99,7 @@ fn mariadbd() -> String {
 }
 
 /// Makes a data directory in which root needs no password, and starts the server on it.
-fn launch(program: &str, folder: &Path, port: u16) -> Child {
+fn launch(program: &str, folder: &Path, port: u16, certificate: Option<&(String, String)>) -> Child {
     let own = Command::new("id").arg("-un").output().expect("id runs").stdout;
     let user = format!("--user={}", String::from_utf8_lossy(&own).trim());
     let data = format!("--datadir={}", folder.join("data").display());
@@ -102,12 +115,20 @@ fn launch(program: &str, folder: &Path, port: u16) -> Child {
     let init = folder.join("init.sql");
     std::fs::write(&init, "CREATE DATABASE doppel;\n").expect("a file");
     let log = std::fs::File::create(folder.join("log")).expect("a log file");
+    let tls = certificate.map(|(certificate, key)| {
+        [("cert", certificate), ("key", key)].map(|(what, text)| {
+            let file = folder.join(what);
+            std::fs::write(&file, text).expect("a file");
+            format!("--ssl-{what}={}", file.display())
+        })
+    });
     Command::new(program)
         .env(temporary.0, temporary.1)
         .args(["--no-defaults", &user, &data, "--bind-address=127.0.0.1", &format!("--port={port}")])
         .arg(format!("--socket={}", folder.join("socket").display()))
         .arg(format!("--pid-file={}", folder.join("pid").display()))
         .arg(format!("--init-file={}", init.display()))
+        .args(tls.into_iter().flatten())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

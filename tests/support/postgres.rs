@@ -5,7 +5,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "as in the other files of this folder")]
 
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,10 +29,25 @@ pub struct Postgres {
 impl Postgres {
     /// Starts it; `office` has this password.
     pub async fn start(password: &str) -> Self {
+        Self::start_with(password, None).await
+    }
+
+    /// Starts it; it shows this certificate and its key (PEM), if any.
+    pub async fn start_with(password: &str, certificate: Option<&(String, String)>) -> Self {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("doppel-postgres").tempdir().expect("a temporary folder");
         let pwfile = folder.path().join("password");
         std::fs::write(&pwfile, password).expect("a file");
+        let tls = certificate.map(|(certificate, key)| {
+            let settings = [("cert", certificate), ("key", key)].map(|(what, text)| {
+                let file = folder.path().join(what);
+                std::fs::write(&file, text).expect("a file");
+                // It takes no key that others may read.
+                std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("changed");
+                format!("ssl_{what}_file={}", file.display())
+            });
+            settings.into_iter().chain(["ssl=on".into()]).flat_map(|setting| ["-c".into(), setting])
+        });
         if is_root() {
             run(Command::new("chown").args(["-R", "postgres:postgres"]).arg(folder.path()));
         }
@@ -53,6 +70,7 @@ impl Postgres {
             .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-F"])
             .arg("-k")
             .arg(folder.path())
+            .args(tls.into_iter().flatten())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -74,6 +92,16 @@ impl Postgres {
         options.password(&self.password)
     }
 
+    /// Sends a signal to it and to all its processes.
+    pub fn signal(&self, name: &str) {
+        let own = self.child.id().to_string();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+        for process in std::iter::once(&*own).chain(children.split_whitespace()) {
+            // One of a connection may have ended meanwhile.
+            let _ = Command::new("kill").args(["-s", name, process]).stderr(Stdio::null()).status();
+        }
+    }
+
     async fn wait(&self) {
         let start = Instant::now();
         while let Err(error) = PgConnection::connect_with(&self.options()).await {
@@ -86,7 +114,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // It stops its own processes.
+        // It stops its own processes, unless it is stopped itself.
+        self.signal("CONT");
         let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }

@@ -132,6 +132,17 @@ impl Engine {
         Ok(Some(arrival).filter(|arrival| !wanted.undecided || arrival.is_awaited()))
     }
 
+    /// What people hold of a record and the one that it was found to repeat; `None` where nobody decided, it repeats none, or that one is
+    /// gone.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCollection`](crate::Error::UnknownCollection).
+    pub async fn judged(&self, collection: &CollectionName, record: &RecordView) -> Result<Option<Judgement>> {
+        let Some(original) = &record.verdict.duplicate_of else { return Ok(None) };
+        let decision = self.decision_if_any(collection, &record.id, original).await?;
+        Ok(decision.map(|decision| decision.judgement).filter(|judgement| *judgement != Judgement::Withdrawn))
+    }
+
     async fn decision_if_any(
         &self,
         collection: &CollectionName,

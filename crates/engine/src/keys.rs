@@ -8,8 +8,8 @@ use doppel_store::keys::{KeyRing, MOST_KEYS, ManagedKey};
 
 use crate::{Engine, Error, Result};
 
-/// How often a change is begun again because another was faster: keys are changed by people, and once a minute by each instance
-/// that notes their use.
+/// How often a change is begun again because another instance was faster: within one they wait for each other. Of instances that change
+/// keys without a pause each is the faster one now and then.
 const ATTEMPTS: usize = 32;
 /// Seconds after which a change that met so many others may be asked for again.
 const AGAIN_AFTER_S: u32 = 1;
@@ -75,8 +75,10 @@ impl Engine {
         self.change_keys(note).await
     }
 
-    /// Changes what is kept, again where somebody else was faster; `change` says whether there is anything to store.
+    /// Changes what is kept, one change of this process after the other, again where another process was faster; `change` says whether
+    /// there is anything to store.
     async fn change_keys(&self, change: impl Fn(&mut KeyRing) -> Result<bool> + Send + Sync) -> Result<KeyRing> {
+        let _only_one = self.changing_keys.lock().await;
         for _ in 0..ATTEMPTS {
             let mut ring = self.store.key_ring().await?;
             if !change(&mut ring)? {

@@ -233,6 +233,8 @@ pub struct Engine {
     pairing: Arc<tokio::sync::Mutex<()>>,
     /// Held while a person decides who has seen what was decided before.
     deciding: Arc<tokio::sync::Mutex<()>>,
+    /// Held while the keys of callers are changed.
+    changing_keys: Arc<tokio::sync::Mutex<()>>,
     /// Told when a task was asked for or told to stop.
     tasks: Arc<Notify>,
 }
@@ -247,6 +249,7 @@ impl Engine {
             groups: Arc::default(),
             pairing: Arc::default(),
             deciding: Arc::default(),
+            changing_keys: Arc::default(),
             tasks: Arc::default(),
         }
     }

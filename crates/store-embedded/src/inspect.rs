@@ -25,6 +25,11 @@ pub(super) fn identity(dir: &Path) -> Option<Identity> {
     dir.join(VERSION).metadata().ok().map(|file| (file.dev(), file.ino()))
 }
 
+/// Whether a directory holds an embedded store, whole or damaged.
+pub fn is_data_directory(dir: &Path) -> bool {
+    fs::read(dir.join(VERSION)).is_ok_and(|version| version.starts_with(&VERSION_CONTENT[..3]))
+}
+
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const CURRENT: &str = "current";

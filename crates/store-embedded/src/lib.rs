@@ -80,6 +80,7 @@ mod sweep;
 mod tasks;
 mod write_watchdog;
 
+pub use self::inspect::is_data_directory;
 pub use self::options::{EmbeddedOptions, LoadProgress, Opening};
 pub use self::restore::{key_ring_in, restore, without_key_ring};
 pub use self::salvage::recoverable_copy;

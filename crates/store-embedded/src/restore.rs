@@ -4,10 +4,12 @@
 //! directory, synced, and only then moved to its place, the file that makes it one last. Until then no program takes the
 //! directory for a data directory: when this fails all of it is removed, the folder last, and what is left then, or by a process that
 //! was killed, is removed by the next call.
+//!
+//! The directory is for its owner only, as one that the store makes, also where it was there before.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::disk::Disk;
@@ -22,30 +24,34 @@ use doppel_store::keys::KeyRing;
 use doppel_store::snapshot::{Moment, Piece};
 use doppel_store::{Result, StoreError};
 
+/// What the directory may be used for.
+const OWNER_ONLY: u32 = 0o700;
 /// Where it is written first, in the directory.
 const FOLDER: &str = "doppel.restoring";
 
 /// Makes `dir`, which is empty or missing, a data directory with what `pieces` holds: those of one snapshot, of `moment`, in their
-/// order. When this returns everything is on disk.
+/// order. When this returns everything is on disk, and the directory is for its owner only.
 ///
 /// # Errors
-/// The first error of `pieces`; [`StoreError::Internal`] where the directory is not empty or cannot be written, the snapshot is of
-/// another kind of store or a newer format, or its pieces make no data directory. Then the directory is as it was.
+/// The first error of `pieces`; [`StoreError::Internal`] where the directory is not empty, cannot be written or is another user's that
+/// others may read, the snapshot is of another kind of store or a newer format, or its pieces make no data directory. Then the directory
+/// is as it was.
 pub fn restore<E: From<StoreError>>(
     dir: &Path,
     moment: &Moment,
     pieces: impl Iterator<Item = std::result::Result<Piece, E>>,
 ) -> std::result::Result<(), E> {
     check(moment)?;
-    let is_ours = prepare(dir)?;
+    let before = prepare(dir)?;
     let folder = dir.join(FOLDER);
     let restored = fill(&folder, pieces).and_then(|()| publish(dir, &folder).map_err(E::from));
     if restored.is_err() {
         // What cannot be removed is no data directory all the same, and the next call removes it: nothing else was there.
         let _ = take_back(dir, &folder);
-        if is_ours {
-            let _ = fs::remove_dir(dir);
-        }
+        let _ = match before {
+            Before::Missing => fs::remove_dir(dir),
+            Before::Empty(permissions) => fs::set_permissions(dir, permissions),
+        };
     }
     restored
 }
@@ -84,12 +90,18 @@ fn check(moment: &Moment) -> Result<()> {
     Ok(())
 }
 
-/// Makes the directory, or sees that nothing is in it; whether it was made.
-fn prepare(dir: &Path) -> Result<bool> {
+/// What the directory was.
+enum Before {
+    Missing,
+    Empty(Permissions),
+}
+
+/// Makes the directory, or sees that nothing is in it and makes it private.
+fn prepare(dir: &Path) -> Result<Before> {
     let refused =
         |error: io::Error| StoreError::Internal(format!("{} cannot be restored into: {error}", dir.display()));
-    let is_ours = !dir.exists();
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(refused)?;
+    let was_missing = !dir.exists();
+    DirBuilder::new().recursive(true).mode(OWNER_ONLY).create(dir).map_err(refused)?;
     let names = fs::read_dir(dir).map_err(refused)?.map(|entry| Ok(entry?.file_name()));
     let names = names.collect::<io::Result<Vec<_>>>().map_err(refused)?;
     if names.iter().any(|name| name == FOLDER) && !names.iter().any(|name| name == VERSION) {
@@ -101,13 +113,29 @@ fn prepare(dir: &Path) -> Result<bool> {
             other.display()
         )));
     }
-    DirBuilder::new().mode(0o700).create(dir.join(FOLDER)).map_err(refused)?;
-    Ok(is_ours)
+    let permissions = fs::metadata(dir).map_err(refused)?.permissions();
+    make_private(dir, &permissions)?;
+    if let Err(error) = DirBuilder::new().mode(OWNER_ONLY).create(dir.join(FOLDER)) {
+        let _ = fs::set_permissions(dir, permissions);
+        return Err(refused(error));
+    }
+    Ok(if was_missing { Before::Missing } else { Before::Empty(permissions) })
+}
+
+/// Before anything is written: what is in it is readable for whoever may enter.
+fn make_private(dir: &Path, permissions: &Permissions) -> Result<()> {
+    if permissions.mode() & !OWNER_ONLY & 0o777 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(dir, Permissions::from_mode(OWNER_ONLY)).map_err(|error| {
+        let what = format!("{} can be read by others than its owner, and that cannot be changed", dir.display());
+        StoreError::Internal(format!("{what}: {error}; restore as its owner, or into a new directory"))
+    })
 }
 
 /// Removes what was written, also where some of it was moved to its place already.
 fn take_back(dir: &Path, folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
+    match DirBuilder::new().mode(OWNER_ONLY).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => clear(dir),
     }

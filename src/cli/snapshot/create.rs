@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::service::Service;
+use super::service::Asking;
 use super::{on_signal, say, size};
 use crate::cli::client::Trust;
 use crate::cli::output::Outputs;
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn of_service(args: &Args, url: &reqwest::Url) -> anyhow::Result<ExitCode> {
-    let service = Service::open(url, args.key_file.as_deref(), &args.trust)?;
+    let service = Asking::open(url, args.key_file.as_deref(), &args.trust)?;
     let Some(out) = &args.out else {
         service.take(&Progress::new())?;
         return Ok(ExitCode::SUCCESS);

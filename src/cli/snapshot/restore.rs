@@ -1,13 +1,15 @@
 //! `doppel snapshot restore`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{UntilStopped, open, say, size};
 use crate::cli::progress::Progress;
+use crate::cli::usage;
+use crate::config::snapshots::real;
 use crate::config::{self, Flags};
-use doppel_snapshot::{Snapshot as _, SnapshotId};
+use doppel_snapshot::{Repository, Snapshot as _, SnapshotId};
 use doppel_store::keys::KeyRing;
 use doppel_store::snapshot::Piece;
 use doppel_store_embedded as embedded;
@@ -21,7 +23,7 @@ pub(super) struct Args {
     /// Which one of the directory [default: the latest]
     #[arg(long, value_name = "ID")]
     id: Option<SnapshotId>,
-    /// Directory to restore into, empty or missing [default: store.data of the configuration]
+    /// Directory to restore into, empty or missing, for its owner only afterwards [default: store.data of the configuration]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Leave out the keys that were made while the service ran: every caller that has one needs a new one
@@ -36,6 +38,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let from = super::named(args.from.as_deref(), args.config.as_deref())?;
     let flags = Flags { file: args.config.clone(), data: args.data.clone(), ..Flags::default() };
     let data = config::load(&flags)?.config.store.data;
+    refuse_within_another(&data)?;
     let progress = Arc::new(Progress::of_bytes());
     let (shown, mut bytes) = (Arc::clone(&progress), 0);
     let told = move |piece: &Piece| {
@@ -66,6 +69,23 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     say_keys(&keys, args.without_keys);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What stands in a data directory or a repository would be taken for damage of it, and be lost with it.
+fn refuse_within_another(data: &Path) -> anyhow::Result<()> {
+    let real = real(data);
+    let refused = |what: &str, around: &Path| {
+        let (data, around) = (data.display(), around.display());
+        Err(usage(format!("{data} is in {what} {around}; restore into a directory apart from it")))
+    };
+    if let Some(around) = real.ancestors().find(|around| Repository::is_in(around)) {
+        return refused("the directory of snapshots", around);
+    }
+    // The directory itself is not empty then, which is said elsewhere.
+    match real.ancestors().skip(1).find(|around| embedded::is_data_directory(around)) {
+        Some(around) => refused("the data directory", around),
+        None => Ok(()),
+    }
 }
 
 /// A key that was revoked since opens the service again.

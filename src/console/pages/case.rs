@@ -10,6 +10,7 @@ use axum::response::Response;
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, with_query};
 use crate::console::pages::pair::Desk;
+use crate::console::view::Badge;
 use crate::console::view::numbers::percent;
 use crate::console::view::pair::{Card, PairView};
 use crate::console::view::row::{Facts, RowReader};
@@ -22,7 +23,7 @@ use crate::http::routes::search::{FoundRecord, SearchParams, find};
 use crate::http::state::App;
 use doppel_core::collection::Role;
 use doppel_core::record::{RecordId, Row};
-use doppel_core::verdict::{Match, Relation, VerdictKind};
+use doppel_core::verdict::{Match, Relation};
 use doppel_engine::answers::RecordView;
 use doppel_engine::decisions::DecisionView;
 use doppel_engine::{Filter, Wanted};
@@ -72,7 +73,7 @@ struct Page {
     words: &'static CaseWords,
     record: &'static RecordWords,
     card: Card,
-    verdict: VerdictKind,
+    badge: Badge,
     stored_at: String,
     /// Why its text is not shown.
     note: Option<&'static str>,
@@ -140,7 +141,8 @@ pub async fn show(
         Some(other) => case.beside(&held, other).await?,
         None => None,
     };
-    page::html(StatusCode::OK, &case.page(tab, held, current.as_ref(), pair))
+    let badge = case.desk.badge(&record).await?;
+    page::html(StatusCode::OK, &case.page((tab, held), current.as_ref(), pair, badge))
 }
 
 /// A record, and what is needed to find those beside it.
@@ -162,7 +164,7 @@ impl Case<'_> {
         self.desk.stored(&self.record.id, other, relation).await
     }
 
-    fn page(&self, tab: Tab, held: Held, current: Option<&RecordId>, pair: Option<PairView>) -> Page {
+    fn page(&self, (tab, held): (Tab, Held), current: Option<&RecordId>, pair: Option<PairView>, badge: Badge) -> Page {
         let Self { desk: Desk { visitor, collection, reader, .. }, words, record, row } = self;
         let place = page::case(collection, &record.id);
         let facts = reader.facts_of(record);
@@ -179,7 +181,7 @@ impl Case<'_> {
             words: &words.case,
             record: &words.record,
             card: Card::new(collection, &record.id, facts),
-            verdict: record.verdict.kind,
+            badge,
             stored_at: reader.clock.show_text(&record.stored_at),
             note: record.row.is_none().then_some(words.problem.text_not_kept),
             others: row.map(|row| reader.others(row)).unwrap_or_default(),
@@ -197,6 +199,13 @@ impl Case<'_> {
             Tab::Duplicates => return self.duplicates().await,
             Tab::Petitioner => self.of_petitioner().await,
             Tab::Related => self.related().await,
+        };
+        let held = match held {
+            Ok(mut held) => {
+                self.note_decided(&mut held.others).await?;
+                Ok(held)
+            }
+            Err(problem) => Err(problem),
         };
         // The index of words may be turned off, or not there yet: said in the tab's own place.
         held.or_else(|problem| match problem.code() {
@@ -247,13 +256,32 @@ impl Case<'_> {
         Other { id: found.id, facts, notes, relation: found.relation }
     }
 
+    /// Notes the decisions that hold of those that are listed.
+    async fn note_decided(&self, others: &mut [Other]) -> Result<(), Problem> {
+        let decisions = self.desk.app.engine.decisions_about(self.desk.collection, &self.record.id).await?;
+        for (other, note) in decisions.iter().filter_map(|decision| self.decided(decision)) {
+            if let Some(listed) = others.iter_mut().find(|listed| listed.id == *other) {
+                listed.notes.push(note.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The other record of a decision that holds, and what is said of the two.
+    fn decided<'d>(&self, decision: &'d DecisionView) -> Option<(&'d RecordId, &'static str)> {
+        let other = if decision.a == self.record.id { &decision.b } else { &decision.a };
+        let note = match decision.judgement {
+            Judgement::Same => self.words.record.decided_same,
+            Judgement::NotSame => self.words.record.decided_not_same,
+            Judgement::Withdrawn => return None,
+        };
+        Some((other, note))
+    }
+
     /// Notes a decision that holds, and adds the record that it keeps apart.
     async fn add_decided(&self, others: &mut Vec<Other>, decision: &DecisionView) -> Result<(), Problem> {
-        if decision.judgement == Judgement::Withdrawn {
-            return Ok(());
-        }
-        let other = if decision.a == self.record.id { &decision.b } else { &decision.a };
-        let note = (self.words.decide.judgement)(decision.judgement).to_owned();
+        let Some((other, note)) = self.decided(decision) else { return Ok(()) };
+        let note = note.to_owned();
         if let Some(listed) = others.iter_mut().find(|listed| listed.id == *other) {
             listed.notes.push(note);
         } else if others.len() < MOST * 2

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, SeeOther, with_query};
 use crate::console::pages::pair::Desk;
+use crate::console::view::Badge;
 use crate::console::view::chart::{TimeLine, time_line};
 use crate::console::view::csv::Csv;
 use crate::console::view::graph::{self, layout};
@@ -25,7 +26,6 @@ use crate::http::extract::InRecord;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::record::RecordId;
-use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::{PairView, RecordView};
 use doppel_engine::groups::{GroupShape, Likeness, PetitionerShape};
@@ -159,7 +159,7 @@ struct Link {
 /// A member in the list.
 struct Line {
     card: Card,
-    verdict: VerdictKind,
+    badge: Badge,
     repeats: Option<(String, String)>,
 }
 
@@ -394,12 +394,14 @@ impl Group<'_> {
 
     async fn members(&self, skip: usize, limit: usize) -> Result<Vec<Line>, Problem> {
         let Desk { collection, reader, .. } = self.desk;
-        let line = |view: RecordView| {
+        let mut lines = Vec::new();
+        for view in self.records(skip, limit).await? {
             let facts = reader.facts_of(&view);
+            let badge = self.desk.badge(&view).await?;
             let repeats = view.verdict.duplicate_of.map(|id| (page::case(collection, &id), id.to_string()));
-            Line { card: Card::new(collection, &view.id, facts), verdict: view.verdict.kind, repeats }
-        };
-        Ok(self.records(skip, limit).await?.into_iter().map(line).collect())
+            lines.push(Line { card: Card::new(collection, &view.id, facts), badge, repeats });
+        }
+        Ok(lines)
     }
 
     async fn file(&self) -> Result<Csv, Problem> {

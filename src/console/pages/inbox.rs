@@ -10,6 +10,7 @@ use axum::response::Response;
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, with_query};
 use crate::console::pages::pair::Desk;
+use crate::console::view::Badge;
 use crate::console::view::pair::{Card, PairView};
 use crate::console::view::row::RowReader;
 use crate::console::visitor::{Reading, Visitor};
@@ -127,16 +128,15 @@ struct Page {
 struct Line {
     href: String,
     card: Card,
-    verdict: VerdictKind,
+    badge: Badge,
     stored_at: String,
-    holds: Option<&'static str>,
     is_current: bool,
 }
 
 /// The one that is looked at.
 struct Current {
     card: Card,
-    verdict: VerdictKind,
+    badge: Badge,
     position: String,
     pair: Option<PairView>,
     /// Why there is no other record beside it.
@@ -193,15 +193,18 @@ pub async fn show(
 
 fn line(desk: &Desk<'_>, place: &Place, arrival: &Arrival, is_current: bool) -> Line {
     let record = &arrival.record;
-    let decision = arrival.decision.as_ref().filter(|_| arrival.is_decided());
     Line {
         href: place.at(&record.id).href(desk.collection),
         card: card(desk, arrival),
-        verdict: record.verdict.kind,
+        badge: badge(desk, arrival),
         stored_at: desk.reader.clock.show_text(&record.stored_at),
-        holds: decision.map(|decision| (desk.visitor.words().decide.judgement)(decision.judgement)),
         is_current,
     }
+}
+
+fn badge(desk: &Desk<'_>, arrival: &Arrival) -> Badge {
+    let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
+    Badge::new(&desk.visitor.words().record, arrival.record.verdict.kind, decided)
 }
 
 fn card(desk: &Desk<'_>, arrival: &Arrival) -> Card {
@@ -226,7 +229,7 @@ async fn current(desk: &Desk<'_>, place: &Place, found: &Arrivals, at: usize) ->
     Ok(Some(Current {
         text: card.facts.excerpt.clone(),
         card,
-        verdict: record.verdict.kind,
+        badge: badge(desk, arrival),
         position: (words.position)(at + 1, found.items.len()),
         pair,
         alone: match record {

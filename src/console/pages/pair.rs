@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::console::view::Badge;
 use crate::console::view::pair::{Card, DecideBox, PairView, Said};
 use crate::console::view::row::{Facts, RowReader};
 use crate::console::visitor::Visitor;
@@ -10,6 +11,7 @@ use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::Relation;
+use doppel_engine::answers::RecordView;
 use doppel_engine::decisions::DecisionView;
 use doppel_engine::{Error, Side};
 
@@ -80,6 +82,15 @@ impl Desk<'_> {
             Err(Error::UnknownDecision(_)) => Ok(None),
             decision => Ok(Some(decision?)),
         }
+    }
+
+    /// What is said of a stored record.
+    ///
+    /// # Errors
+    /// 404 where the collection is gone.
+    pub async fn badge(&self, record: &RecordView) -> Result<Badge, Problem> {
+        let judged = self.app.engine.judged(self.collection, record).await?;
+        Ok(Badge::new(&self.visitor.words().record, record.verdict.kind, judged))
     }
 
     /// What the rows of those of `ids` say that are stored.

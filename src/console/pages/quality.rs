@@ -109,7 +109,7 @@ pub async fn show(
         missed: found
             .counts
             .recall_at_most()
-            .map(|recall| (words.missed_are)(&count(found.counts.missed.same), &format!("{}%", percent(recall)))),
+            .map(|recall| (words.missed_are)(&count(found.counts.missed.same), &percent(recall).to_string())),
         decided: decided_chart(&found, words),
         bands: found.counts.bands.iter().enumerate().map(|(at, said)| line(band_name(at), said)).collect(),
         sum: line(String::new(), &sum(&found.counts.bands)),
@@ -163,8 +163,13 @@ fn fields(thresholds: Thresholds) -> Fields {
     Fields { jaccard: jaccard.to_string(), containment: containment.to_string(), evidence: evidence.to_string() }
 }
 
+/// The lower edge of a band, in per cent.
+fn edge(at: usize) -> usize {
+    at * 100 / BANDS
+}
+
 fn band_name(at: usize) -> String {
-    format!("{:.1}–{:.1}", at as f64 / BANDS as f64, (at + 1) as f64 / BANDS as f64)
+    format!("{}–{}%", edge(at), edge(at + 1))
 }
 
 fn sum(bands: &[Said]) -> Said {
@@ -173,14 +178,10 @@ fn sum(bands: &[Said]) -> Said {
         .fold(Said::default(), |sum, said| Said { same: sum.same + said.same, not_same: sum.not_same + said.not_same })
 }
 
-fn interval((low, high): (f64, f64)) -> String {
-    format!("{}–{}%", percent(low), percent(high))
-}
-
 fn precision(found: &Said, words: &QualityWords) -> Option<String> {
-    let (share, within) = found.precision()?;
-    let numbers = format!("{} / {}", count(found.same), count(found.total()));
-    Some((words.precision_is)(&numbers, &format!("{}%", percent(share)), &interval(within)))
+    let (share, (least, most)) = found.precision()?;
+    let [of_100, least, most] = [share, least, most].map(|share| percent(share).to_string());
+    Some((words.precision_is)([&count(found.total()), &count(found.same), &of_100, &least, &most]))
 }
 
 fn line(name: String, said: &Said) -> Line {
@@ -189,15 +190,17 @@ fn line(name: String, said: &Said) -> Line {
         name,
         same: count(said.same),
         not_same: count(said.not_same),
-        share: precision.map(|(share, _)| format!("{}%", percent(share))).unwrap_or_default(),
-        interval: precision.map(|(_, within)| interval(within)).unwrap_or_default(),
+        share: precision.map(|(share, _)| percent(share).to_string()).unwrap_or_default(),
+        interval: precision
+            .map(|(_, (least, most))| format!("{}–{}", percent(least), percent(most)))
+            .unwrap_or_default(),
     }
 }
 
 fn chart(title: String, columns: &[Vec<(&'static str, u64)>]) -> Option<Chart> {
     let totals = columns.iter().map(|column| column.iter().map(|(_, number)| number).sum::<u64>());
     let most = totals.max().filter(|most| *most > 0)?;
-    let edge = |at: usize| (at * STACK_WIDTH / BANDS, format!("{:.1}", at as f64 / BANDS as f64));
+    let edge = |at: usize| (at * STACK_WIDTH / BANDS, edge(at).to_string());
     Some(Chart { stacks: stacks(columns), title, most: count(most), edges: (0..BANDS).map(edge).collect() })
 }
 
@@ -224,7 +227,7 @@ impl Tried {
         let pair = |example: &Example| Pair {
             href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
             name: format!("{} · {}", example.later, example.earlier),
-            alike: (words.alike)(&format!("{:.2}", example.similarity)),
+            alike: (words.alike)(&percent(example.similarity).to_string()),
             said: example.said.map(|same| if same { words.same } else { words.not_same }),
         };
         Self {

@@ -8,6 +8,7 @@ use axum::response::Response;
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, with_query};
 use crate::console::pages::pair::Desk;
+use crate::console::view::Badge;
 use crate::console::view::marked::{Mark, Piece, pieces};
 use crate::console::view::numbers::count;
 use crate::console::view::row::{Facts, RowReader};
@@ -22,6 +23,7 @@ use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role};
 use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
+use doppel_engine::Error;
 
 /// The verdicts that can be asked for, as in a query.
 const VERDICTS: [(VerdictKind, &str); 4] = [
@@ -105,7 +107,7 @@ struct Found {
 struct Line {
     href: String,
     id: String,
-    verdict: VerdictKind,
+    badge: Badge,
     facts: Facts,
     same_petitioner: Option<String>,
     fragments: Vec<Fragment>,
@@ -179,17 +181,31 @@ async fn found(desk: &Desk<'_>, asked: &Filled, list: FoundList) -> Result<Found
     let behind = list.as_of.behind;
     let mut facts = desk.facts(list.items.iter().map(|found| &found.id)).await?;
     let mut facts = |id: &RecordId| facts.remove(id).unwrap_or_default();
+    let mut records = Vec::new();
+    for found in list.items {
+        let badge = badge(desk, &found).await?;
+        records.push(line(desk, facts(&found.id), badge, found));
+    }
     Ok(Found {
         total: (words.total)(&count(list.total.count), list.total.exact),
         ignored: (!list.ignored.is_empty()).then(|| (words.ignored)(&list.ignored)),
         behind: (behind > 0).then(|| (words.behind)(&count(behind))),
-        records: list.items.into_iter().map(|found| line(desk, facts(&found.id), found)).collect(),
+        records,
         next: list.next.map(|cursor| asked.href(collection, &cursor)),
         first: (!asked.cursor.is_empty()).then(|| asked.href(collection, "")),
     })
 }
 
-fn line(desk: &Desk<'_>, mut facts: Facts, found: FoundRecord) -> Line {
+async fn badge(desk: &Desk<'_>, found: &FoundRecord) -> Result<Badge, Problem> {
+    match desk.app.engine.record(desk.collection, &found.id).await {
+        Ok(record) => desk.badge(&record).await,
+        // Deleted since the list was made.
+        Err(Error::UnknownRecord(..)) => Ok(Badge::new(&desk.visitor.words().record, found.verdict, None)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn line(desk: &Desk<'_>, mut facts: Facts, badge: Badge, found: FoundRecord) -> Line {
     let (collection, reader) = (desk.collection, desk.reader);
     if let Some(time) = &found.time {
         facts.time = Some(reader.clock.show_text(time));
@@ -201,7 +217,7 @@ fn line(desk: &Desk<'_>, mut facts: Facts, found: FoundRecord) -> Line {
     Line {
         href: page::case(collection, &found.id),
         id: found.id.to_string(),
-        verdict: found.verdict,
+        badge,
         facts,
         same_petitioner,
         fragments: found.fragments.into_iter().map(fragment).collect(),

@@ -10,6 +10,36 @@ pub mod row;
 pub mod time;
 
 use doppel_core::verdict::VerdictKind;
+use doppel_store::decisions::Judgement;
+
+use crate::console::words::RecordWords;
+
+/// What is said of a record wherever it is listed: what a person decided about it and the one that it repeats, and the verdict that it was
+/// given when it came in, which no decision changes.
+#[derive(Clone, Debug)]
+pub struct Badge {
+    /// The class by which what counts is coloured.
+    pub class: &'static str,
+    /// What counts.
+    pub says: &'static str,
+    /// The verdict, where a decision counts.
+    pub registered_as: Option<&'static str>,
+}
+
+impl Badge {
+    /// Of a record with this verdict, about which this was decided and not taken back.
+    pub fn new(words: &RecordWords, kind: VerdictKind, decided: Option<Judgement>) -> Self {
+        let verdict = (words.verdict)(kind);
+        let registered_as = Some(verdict);
+        match decided {
+            Some(Judgement::Same) => Self { class: "repeat", says: words.decided_same, registered_as },
+            Some(Judgement::NotSame) => Self { class: "short", says: words.decided_not_same, registered_as },
+            Some(Judgement::Withdrawn) | None => {
+                Self { class: verdict_class(kind), says: verdict, registered_as: None }
+            }
+        }
+    }
+}
 
 /// The class by which a verdict is coloured. What it says is always written, too.
 pub fn verdict_class(kind: VerdictKind) -> &'static str {

@@ -68,6 +68,9 @@ pub(super) const WORDS: Words = Words {
             VerdictKind::NearDuplicate => "repeat (similar text)",
             VerdictKind::TooShort => "too short",
         },
+        decided_same: "Decided: the same matter",
+        decided_not_same: "Decided: not the same matter",
+        registered_as: "when registered",
         verdict_sentence: |kind| match kind {
             VerdictKind::Original => "A first case: the same matter was not found.",
             VerdictKind::ExactDuplicate => "A repeat: an earlier record has the same text.",
@@ -213,7 +216,7 @@ pub(super) const WORDS: Words = Words {
         terms: "Both have:",
         others: "Other fields",
         more: "There are more; only the first are listed.",
-        verdict: "Verdict when registered",
+        verdict: "Verdict",
     },
     check: CheckWords {
         title: "Check",

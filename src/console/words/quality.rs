@@ -12,13 +12,13 @@ pub struct QualityWords {
     pub none: &'static str,
     /// Heading.
     pub precision: &'static str,
-    /// So many of so many that were found are the same matter: share and interval, in per cent.
-    pub precision_is: fn(&str, &str, &str) -> String,
+    /// Of so many that doppel named and somebody decided about so many were confirmed: of 100, and between which of 100.
+    pub precision_is: fn([&str; 5]) -> String,
     /// Nobody decided about a pair that was found.
     pub no_precision: &'static str,
     /// Heading.
     pub missed: &'static str,
-    /// So many were missed; at most so much was found.
+    /// So many were missed; of 100 at most so many were found.
     pub missed_are: fn(&str, &str) -> String,
     /// What that is a bound of.
     pub missed_hint: &'static str,
@@ -72,7 +72,7 @@ pub struct QualityWords {
     pub staying: &'static str,
     /// No example.
     pub no_example: &'static str,
-    /// A similarity.
+    /// How alike two are, in per cent.
     pub alike: fn(&str) -> String,
     /// Nothing is set yet; how it is.
     pub how_to_set: &'static str,
@@ -84,108 +84,120 @@ pub struct QualityWords {
 
 pub(super) const EN: QualityWords = QualityWords {
     title: "Quality",
-    hint: "What people decided against what was found. Similarity is measured now, by the settings and statistics of today. People \
-           decide mostly about what they are shown: the shares hold of such pairs.",
+    hint: "How far doppel can be relied on: what people decided against the repeats that it named. How alike two letters are is measured now, by \
+           the settings of today. People decide mostly about what they are shown: the numbers hold of such pairs.",
     not_all_decisions: |most| {
         format!("There are more decisions: only the first {most}, in the order of their ids, were read.")
     },
     none: "Nobody has decided about two records that are there.",
-    precision: "Right",
-    precision_is: |numbers, share, interval| {
-        format!("{numbers} decided pairs that were found are the same matter: {share} (95 % interval {interval}).")
-    },
-    no_precision: "Nobody has decided about a pair that was found.",
-    missed: "Missed",
-    missed_are: |missed, recall| {
+    precision: "How often it is right",
+    precision_is: |[decided, confirmed, of_100, least, most]| {
         format!(
-            "{missed} pairs that people called the same were not found. At most {recall} of what is the same matter was found."
+            "People decided about {decided} repeats that doppel had named, and confirmed {confirmed}. So of 100 that it names about {of_100} are \
+             right: since no more were decided, between {least} and {most} of 100."
         )
     },
-    missed_hint: "The number is a lower bound of what was missed, and the share an upper bound of what was found: pairs that nobody \
-                  has looked at are in neither.",
-    by_similarity: "Decided pairs by similarity",
-    band: "Similarity",
+    no_precision: "Nobody has decided about a repeat that doppel named.",
+    missed: "What it missed",
+    missed_are: |missed, of_100| {
+        format!(
+            "People called {missed} pairs the same matter that doppel had not named. Of 100 pairs that are the same matter it named {of_100} \
+             at most."
+        )
+    },
+    missed_hint: "There may be more that were missed, and less that was found: pairs that nobody has looked at are in neither number.",
+    by_similarity: "Decided pairs, by how alike they are",
+    band: "How alike",
     same: "Same matter",
     not_same: "Not the same",
-    share: "Share that is the same",
-    interval: "95 % interval",
-    recorded: "Pairs that were found, by similarity",
+    share: "Right of 100",
+    interval: "Between",
+    recorded: "Pairs that doppel named, by how alike they are",
     recorded_of: |number| format!("{number} pairs, the latest first; whether decided or not."),
     not_all_recorded: |numbers| {
         format!("These are not all: at most 2,000 pairs of the latest {numbers} numbers were read.")
     },
     pairs: "Pairs",
-    no_recorded: "No pair was found among the latest records.",
-    what_if: "What if",
-    what_if_hint: "Try other thresholds on the pairs above. Nothing is changed. Pairs that lower thresholds would add are not known before \
-                   an index is built with them.",
-    unverified: "This collection does not verify; there is no threshold to choose.",
-    jaccard: "Least similarity (0 to 1)",
-    containment: "Least containment (0 to 1)",
-    evidence: "Least evidence (0 to 1000)",
+    no_recorded: "Nothing among the latest records repeats anything.",
+    what_if: "If it were stricter, or less strict",
+    what_if_hint: "How alike must two letters be to count as repeats? Try other numbers on the pairs above: nothing is changed. What less strict \
+                   numbers would add is known only when an index is built with them.",
+    unverified: "In this collection the texts themselves are not compared; there is nothing to choose.",
+    jaccard: "Least likeness of the two (0 to 1)",
+    containment: "or: least share of the shorter text that the longer one holds (0 to 1)",
+    evidence: "and: least amount of uncommon text that both have (0 to 1000)",
     look: "Look what would change",
-    wrong: "A threshold is not a number in its range; those of today are shown.",
+    wrong: "A number is not in its range; those of today are shown.",
     decided_fall: |[fall, of, same, not_same]| {
         format!(
-            "Of {of} decided pairs that were found, {fall} would fall away: {same} the same matter, {not_same} not the same."
+            "Of {of} decided pairs that doppel named, {fall} would be named no more: {same} the same matter, {not_same} not the same."
         )
     },
-    recorded_fall: |fall, of| format!("Of {of} pairs that were found, decided or not, {fall} would fall away."),
-    missed_accepted: |number| {
-        format!("Of the pairs that were missed, {number} more would be accepted if the index proposes them.")
+    recorded_fall: |fall, of| {
+        format!("Of {of} pairs that doppel named, decided or not, {fall} would be named no more.")
     },
-    falling: "Would fall away, the most alike",
-    staying: "Would stay, the least alike",
+    missed_accepted: |number| {
+        format!(
+            "Of the pairs that were missed, {number} would be alike enough; whether they are found an index must show."
+        )
+    },
+    falling: "Named no more, the most alike first",
+    staying: "Still named, the least alike first",
     no_example: "None.",
-    alike: |similarity| format!("similarity {similarity}"),
-    how_to_set: "Thresholds are set by an administrator: in the collection's settings (verify), or by a reindex with them.",
-    try_it: "Build a generation with these thresholds",
+    alike: |percent| format!("{percent} % alike"),
+    how_to_set: "An administrator sets these numbers: in the collection's settings (verify), or by a reindex with them.",
+    try_it: "Build a generation with these numbers",
     try_hint: "It is built beside the index that answers and answers nothing. Under Work it can then be compared, made to answer, or \
                discarded.",
 };
 
 pub(super) const ZH: QualityWords = QualityWords {
     title: "质量",
-    hint: "把人工认定与系统找到的重件相对照。相似度按今天的设置和统计重新计算。人工多半只认定系统提示过的件，所以这些比例只对看过的件成立。",
+    hint: "看系统靠不靠得住：把人工认定与系统找到的重件相对照。相像程度按今天的设置重新计算。人工多半只认定系统提示过的件，所以下面的数只对看过的件成立。",
     not_all_decisions: |most| format!("认定较多，只按编号顺序读了前 {most} 条。"),
     none: "现有信访件之间还没有人工认定。",
-    precision: "找得准不准",
-    precision_is: |numbers, share, interval| {
-        format!("系统找到并经认定的对中，{numbers} 是相同事项：{share}（95% 区间 {interval}）。")
+    precision: "找得对不对",
+    precision_is: |[decided, confirmed, of_100, least, most]| {
+        format!(
+            "系统找到的重件中，有 {decided} 对经人工认定，{confirmed} 对确为同一事项。照此推算，系统每找到 100 对，约有 {of_100} 对是对的；\
+             因为只认定了这么多，实际在 100 对中的 {least} 到 {most} 对之间。"
+        )
     },
-    no_precision: "系统找到的对还没有人认定过。",
-    missed: "漏掉的",
-    missed_are: |missed, recall| format!("有 {missed} 对经人工认定相同而系统没有找到；相同事项至多找到了 {recall}。"),
-    missed_hint: "漏掉的对数是下限，找到的比例是上限：没有人看过的对都不在其中。",
-    by_similarity: "已认定的对，按相似度",
-    band: "相似度",
-    same: "相同事项",
-    not_same: "不是相同事项",
-    share: "相同的比例",
-    interval: "95% 区间",
-    recorded: "系统找到的对，按相似度",
+    no_precision: "系统找到的重件还没有人认定过。",
+    missed: "漏掉了什么",
+    missed_are: |missed, of_100| {
+        format!("有 {missed} 对经人工认定为同一事项，系统却没有找到。每 100 对同一事项中，系统至多找到 {of_100} 对。")
+    },
+    missed_hint: "漏掉的可能更多，找到的可能更少：没有人看过的对都不在其中。",
+    by_similarity: "已认定的对，按相像程度",
+    band: "相像程度",
+    same: "同一事项",
+    not_same: "不是同一事项",
+    share: "每 100 对中对的",
+    interval: "可能在",
+    recorded: "系统找到的对，按相像程度",
     recorded_of: |number| format!("共 {number} 对，从最近的算起，不论是否认定。"),
     not_all_recorded: |numbers| format!("并非全部：最多读最近 {numbers} 个登记号内的 2,000 对。"),
     pairs: "对数",
     no_recorded: "最近的信访件中没有找到重件。",
-    what_if: "如果换阈值",
-    what_if_hint: "用其他阈值试算以上各对，不作任何改动。阈值放低后会新增哪些对，要按新阈值建成索引才能知道。",
-    unverified: "本数据集不作复核，没有阈值可选。",
-    jaccard: "最低相似度（0 到 1）",
-    containment: "最低包含度（0 到 1）",
-    evidence: "最低证据量（0 到 1000）",
+    what_if: "要求严一些或宽一些会怎样",
+    what_if_hint: "两件要有多像才算重件？可以用以上各对试算，不作任何改动。要求放宽后会多找到哪些，要按新要求建成索引才能知道。",
+    unverified: "本数据集不比对原文，没有要求可选。",
+    jaccard: "两件至少有多像（0 到 1）",
+    containment: "或者：短的一件至少有多少在长的一件里（0 到 1）",
+    evidence: "并且：共有的少见文字至少有多少（0 到 1000）",
     look: "看会有什么变化",
-    wrong: "阈值不是范围内的数字，下面显示的是现有阈值。",
+    wrong: "所填的数不在范围内，下面显示的是现在的要求。",
     decided_fall: |[fall, of, same, not_same]| {
-        format!("系统找到并经认定的 {of} 对中，{fall} 对会不再算重件：相同事项 {same} 对，不是相同事项 {not_same} 对。")
+        format!("系统找到并经认定的 {of} 对中，{fall} 对会不再算重件：同一事项 {same} 对，不是同一事项 {not_same} 对。")
     },
     recorded_fall: |fall, of| format!("系统找到的 {of} 对（不论是否认定）中，{fall} 对会不再算重件。"),
-    missed_accepted: |number| format!("漏掉的对中，另有 {number} 对在索引能提出时会被接受。"),
-    falling: "会失去的，最相似的在前",
-    staying: "会保留的，最不相似的在前",
+    missed_accepted: |number| format!("漏掉的对中，有 {number} 对会够得上要求；能不能找到，要建成索引才知道。"),
+    falling: "会不再算重件的，最像的在前",
+    staying: "仍算重件的，最不像的在前",
     no_example: "没有。",
-    alike: |similarity| format!("相似度 {similarity}"),
-    how_to_set: "阈值由管理员设定：修改数据集设置中的 verify，或带新设置重建索引。",
-    try_it: "按这些阈值另建一个版本",
+    alike: |percent| format!("{percent}% 相像"),
+    how_to_set: "这些要求由管理员设定：修改数据集设置中的 verify，或带新设置重建索引。",
+    try_it: "按这些要求另建一个版本",
     try_hint: "与使用中的索引并存，不启用；建成后可在“任务”页比较、启用或删除。",
 };

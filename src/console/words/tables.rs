@@ -157,6 +157,12 @@ pub struct ProblemWords {
 pub struct RecordWords {
     /// A verdict.
     pub verdict: fn(VerdictKind) -> &'static str,
+    /// A person decided that it is the same matter as the one that it repeats.
+    pub decided_same: &'static str,
+    /// A person decided that it is not.
+    pub decided_not_same: &'static str,
+    /// Before the verdict that it was given when it came in.
+    pub registered_as: &'static str,
     /// A verdict, said in a sentence.
     pub verdict_sentence: fn(VerdictKind) -> &'static str,
     /// Who submitted two records.
@@ -374,7 +380,7 @@ pub struct CaseWords {
     pub others: &'static str,
     /// There are more than are shown.
     pub more: &'static str,
-    /// The verdict that it was given when it came in.
+    /// What is decided about it, or the verdict that it was given when it came in.
     pub verdict: &'static str,
 }
 

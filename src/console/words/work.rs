@@ -298,7 +298,7 @@ pub(super) const EN: WorkWords = WorkWords {
     done: |done| match done {
         WorkDone::Rebuilding => "The index is being rebuilt.".into(),
         WorkDone::Trying => {
-            "A generation with these thresholds is being built. It does not answer; compare it when it is done.".into()
+            "A generation with these numbers is being built. It does not answer; compare it when it is done.".into()
         }
         WorkDone::Activating => "The generation is being made to answer.".into(),
         WorkDone::Canceled => "The task is cancelled; it had not begun.".into(),
@@ -431,7 +431,7 @@ pub(super) const ZH: WorkWords = WorkWords {
     back: "返回任务页",
     done: |done| match done {
         WorkDone::Rebuilding => "已开始重建索引。".into(),
-        WorkDone::Trying => "正在按这些阈值另建一个版本，不会启用；建成后可以比较。".into(),
+        WorkDone::Trying => "正在按这些要求另建一个版本，不会启用；建成后可以比较。".into(),
         WorkDone::Activating => "正在切换到此版本。".into(),
         WorkDone::Canceled => "任务已取消，它还没有开始。".into(),
         WorkDone::Stopping => "已通知任务停止。".into(),

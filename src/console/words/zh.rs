@@ -68,6 +68,9 @@ pub(super) const WORDS: Words = Words {
             VerdictKind::NearDuplicate => "重件（内容相近）",
             VerdictKind::TooShort => "文字过短",
         },
+        decided_same: "人工认定：同一事项",
+        decided_not_same: "人工认定：不是同一事项",
+        registered_as: "登记时",
         verdict_sentence: |kind| match kind {
             VerdictKind::Original => "初件：没有找到相同的信访事项。",
             VerdictKind::ExactDuplicate => "重件：已有内容完全相同的信访件。",
@@ -213,7 +216,7 @@ pub(super) const WORDS: Words = Words {
         terms: "共同的词：",
         others: "其他内容",
         more: "件数较多，只列出前面一部分。",
-        verdict: "登记时结论",
+        verdict: "结论",
     },
     check: CheckWords {
         title: "查重",

@@ -41,8 +41,6 @@ const MOST_STEPS: usize = 64;
 const WINDOW_LOG: u32 = 21;
 /// The same of a stream, of which there are few: 8 MiB, as RFC 9659 has it for the web.
 const STREAM_WINDOW_LOG: u32 = 23;
-/// How the path of a stream ends.
-const STREAM: &str = "/_bulk";
 /// The windows of gzip: 32 KiB.
 const GZIP_WINDOW_BITS: u8 = 15;
 
@@ -81,15 +79,27 @@ impl Trouble {
     }
 }
 
-/// The request with its body expanded, as if it had come so.
+/// How a body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// As a whole, within a limit.
+    Whole,
+    /// As it comes, without a limit.
+    Stream,
+}
+
+/// The request with its body, which is read in this way, expanded, as if it had come so.
 ///
 /// # Errors
 /// 415 for a coding that is not taken.
-pub fn expanded(request: Request) -> Result<Request, Problem> {
+pub fn expanded(request: Request, reading: Reading) -> Result<Request, Problem> {
     let Some(coding) = of_body(request.headers())? else { return Ok(request) };
     // A stream is as long as it is.
     let limit = CompressedLimit(Arc::new(AtomicU64::new(u64::MAX)));
-    let window = if request.uri().path().ends_with(STREAM) { STREAM_WINDOW_LOG } else { WINDOW_LOG };
+    let window = match reading {
+        Reading::Whole => WINDOW_LOG,
+        Reading::Stream => STREAM_WINDOW_LOG,
+    };
     let mut request = request.map(|body| Body::new(Expanding::new(body, (coding, window), limit.clone())));
     request.extensions_mut().insert(limit);
     request.headers_mut().remove(header::CONTENT_ENCODING);

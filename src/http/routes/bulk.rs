@@ -43,6 +43,8 @@ use doppel_engine::idempotency::{IdempotencyKey, Under};
 use doppel_engine::{IfDuplicate, Position, Series};
 use doppel_sources::lines::{Line, Lines};
 
+/// The route, as the router matches it.
+pub const ROUTE: &str = "/v1/collections/{collection}/records/_bulk";
 /// Lines under way at once: enough for one sync to serve many, while as many gather for the next.
 const MAX_PENDING: usize = 128;
 /// Bytes of lines under way at once: what keeps 128 lines of 1 MiB from being held together.

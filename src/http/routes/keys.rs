@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -26,6 +27,8 @@ const MOST_COLLECTIONS: usize = 32;
 const MOST_SCOPES: usize = 3;
 /// Longest life that is given in days: a hundred years.
 const MOST_DAYS: u64 = 36_500;
+/// No offset of a time has so many.
+const SECONDS_OF_A_DAY: i32 = 86_400;
 
 /// A key to be made.
 #[derive(Debug, ToSchema)]
@@ -179,10 +182,10 @@ fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
         .or_else(|| input.refuse("scopes", "missing_scopes", "list some of read, write, admin"));
     let collections = collections(&mut input);
     let (now, days) = (crate::clock::timestamp(), input.number("expires_in_days", 1, MOST_DAYS));
-    let at = input.text("expires_at").and_then(|text| match text.parse::<Timestamp>() {
-        Ok(at) if at > now => Some(at),
-        Ok(_) => input.refuse("expires_at", "out_of_range", "give a time that is yet to come"),
-        Err(_) => input.refuse("expires_at", "unreadable_time", "give a time as 2027-01-31T17:00:00+08:00 (RFC 3339)"),
+    let at = input.text("expires_at").and_then(|text| match instant(&text) {
+        Some(at) if at > now => Some(at),
+        Some(_) => input.refuse("expires_at", "out_of_range", "give a time that is yet to come"),
+        None => input.refuse("expires_at", "unreadable_time", "give a time as 2027-01-31T17:00:00+08:00 (RFC 3339)"),
     });
     if days.is_some() && at.is_some() {
         input.refuse::<()>("expires_at", "one_of", "give either expires_in_days or expires_at");
@@ -204,6 +207,12 @@ fn read(body: &[u8]) -> Result<ManagedKey, Problem> {
         expires_at,
         last_used_at: None,
     })
+}
+
+/// A time with its offset, which is less than a day; the parser takes more.
+fn instant(text: &str) -> Option<Timestamp> {
+    let offset = Pieces::parse(text).ok()?.to_numeric_offset()?;
+    text.parse().ok().filter(|_| offset.seconds().abs() < SECONDS_OF_A_DAY)
 }
 
 fn collections(input: &mut Input) -> Option<Vec<CollectionName>> {

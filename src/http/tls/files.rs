@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 
 use super::validity::{self, Validity};
 use crate::config::tls::{ClientCertificates, Tls};
@@ -43,20 +43,30 @@ pub(super) fn load(tls: &Tls, now: Timestamp) -> anyhow::Result<Material> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates("server.tls.certificate", &tls.certificate)?;
     let expires = valid_until(&chain, &tls.certificate, now)?;
-    let key = key(&tls.key)?;
-    let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => anyhow::anyhow!(
+    let key = provider.key_provider.load_private_key(key(&tls.key)?).map_err(|_| {
+        // Its reason would name kinds of which this is one: ECDSA, of another curve.
+        anyhow::anyhow!(
+            "server.tls.key: the key in {} is of a kind that cannot be used; have a certificate made for one that can: RSA of 2048 to \
+             8192 bits, ECDSA on P-256 or P-384 (not P-521), or Ed25519",
+            tls.key.display()
+        )
+    })?;
+    let certified = CertifiedKey::new(chain, key);
+    certified.keys_match().or_else(|error| match error {
+        // A key that does not show its public half cannot be compared.
+        rustls::Error::InconsistentKeys(InconsistentKeys::Unknown) => Ok(()),
+        rustls::Error::InconsistentKeys(_) => Err(anyhow::anyhow!(
             "server.tls.key: the key in {} is not that of the certificate in {}; give both of one pair, the service's own \
              certificate first",
             tls.key.display(),
             tls.certificate.display()
-        ),
-        error => anyhow::anyhow!(
+        )),
+        error => Err(anyhow::anyhow!(
             "server.tls: the certificate in {} and the key in {} cannot be used: {error}; have them made anew (RSA, ECDSA or \
              Ed25519)",
             tls.certificate.display(),
             tls.key.display()
-        ),
+        )),
     })?;
     let clients = clients(tls, &provider)?;
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -78,14 +88,28 @@ fn read(setting: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
             MOST_BYTES >> 10
         );
     }
-    std::fs::read(path).map_err(|error| {
+    let text = std::fs::read(path).map_err(|error| {
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "give the file's path, from the directory that doppel is started in",
             std::io::ErrorKind::PermissionDenied => "let the user that doppel runs as read it",
             _ => "give a file that can be read",
         };
         anyhow::anyhow!("{setting}: {} cannot be read: {error}; {remedy}", path.display())
-    })
+    })?;
+    match not_plain(&text) {
+        Some(remedy) => bail!("{setting}: {} {remedy}", path.display()),
+        None => Ok(text),
+    }
+}
+
+/// What is wrong with a file in which an editor has put a byte order mark, and what to do: the first certificate or key behind the mark
+/// would be passed over in silence.
+pub fn not_plain(text: &[u8]) -> Option<&'static str> {
+    const MARKS: [&[u8]; 3] = [b"\xEF\xBB\xBF", b"\xFF\xFE", b"\xFE\xFF"];
+    MARKS.iter().any(|mark| text.starts_with(mark)).then_some(
+        "begins with a byte order mark, which some editors write; save it as UTF-8 without one (\"UTF-8\", not \"UTF-8 with BOM\" or \
+         \"Unicode\")",
+    )
 }
 
 /// The certificates in a file, at least one.

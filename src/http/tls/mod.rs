@@ -4,7 +4,7 @@
 //! mistake changes nothing, and is said in the log and counted. A handshake holds a place like any connection, and is given up after
 //! [`HANDSHAKE`] at the latest. Who speaks HTTP here hears that this port speaks TLS; nothing that they sent is worked on.
 
-mod files;
+pub mod files;
 mod stream;
 mod validity;
 

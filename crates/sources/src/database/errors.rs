@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use super::certificates::distrust;
+
 /// Why a database did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
@@ -13,6 +15,9 @@ pub enum DatabaseError {
         "the database refuses the user or the password: {0}; the password is read from --password-file or password_file"
     )]
     Denied(String),
+    /// The certificate of the server is not taken, or there is none.
+    #[error("the database is not taken for the one that is meant: {0}")]
+    Untrusted(String),
     /// What was asked for cannot be done there.
     #[error("the database refuses: {0}")]
     Refused(String),
@@ -39,6 +44,9 @@ const DENIED: &str = "28";
 
 impl From<sqlx::Error> for DatabaseError {
     fn from(error: sqlx::Error) -> Self {
+        if let Some(distrust) = distrust(&error) {
+            return distrust;
+        }
         match &error {
             sqlx::Error::Database(refusal) => {
                 let detail = cut(refusal.message());

@@ -5,11 +5,8 @@ use std::path::PathBuf;
 
 use url::Url;
 
+use super::certificates;
 use super::sql::Dialect;
-
-/// What may stand behind the `?` of a URL: certificates and sockets, nothing that hides a password or changes what a session does.
-const PARAMETERS: [&str; 10] =
-    ["sslmode", "ssl-mode", "sslca", "ssl-ca", "sslrootcert", "ssl-root-cert", "sslcert", "sslkey", "socket", "host"];
 
 /// Where a database is. Holds no password, and so can be shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,11 +65,7 @@ impl Location {
         if url.password().is_some() || url.query_pairs().any(|(key, _)| key.to_lowercase().contains("pass")) {
             return Err(LocationError::Password);
         }
-        if let Some((key, _)) = url.query_pairs().find(|(key, _)| !PARAMETERS.contains(&&**key)) {
-            let known = PARAMETERS.join(", ");
-            let key: String = key.chars().take(32).collect();
-            return Err(LocationError::Part(format!("the URL has the parameter {key:?}; there are {known}")));
-        }
+        certificates::check(dialect, &url)?;
         let location = Self { dialect, url };
         if dialect == Dialect::Sqlite && location.file().as_os_str().is_empty() {
             return Err(LocationError::Part("name the file: sqlite:FILE".into()));
@@ -123,7 +116,13 @@ impl Location {
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.url.as_str().split('?').next().unwrap_or_default().fmt(f)
+        match self.dialect {
+            // As it was written: no one knows a Chinese name by its bytes.
+            Dialect::Sqlite => write!(f, "sqlite:{}", self.file().display()),
+            Dialect::MySql | Dialect::Postgres | Dialect::Odbc => {
+                f.write_str(self.url.as_str().split('?').next().unwrap_or_default())
+            }
+        }
     }
 }
 
@@ -159,6 +158,7 @@ mod tests {
         assert_eq!(dialect("kingbase://desk@10.0.0.5/letters"), Ok(Dialect::Postgres));
         assert_eq!(Location::parse("sqlite:data/信件.db").unwrap().file(), PathBuf::from("data/信件.db"));
         assert_eq!(Location::parse("sqlite:///srv/a.db").unwrap().file(), PathBuf::from("/srv/a.db"));
+        assert_eq!(Location::parse("sqlite:data/信件 2.db").unwrap().to_string(), "sqlite:data/信件 2.db");
         assert_eq!(dialect("oracle://desk@10.0.0.5/letters"), Err(LocationError::Unknown));
         assert!(dialect("postgres://h/d?options=-csearch_path=x").is_err());
         assert!(dialect("sqlite:").is_err() && dialect("letters.csv").is_err());

@@ -6,6 +6,8 @@
 //! are read-only, and the database is told so; only [`Access::WriteBack`] may write. Passwords are no part of a [`Location`]'s URL and
 //! of no error. Statements are made in [`sql`], where names and values are quoted.
 
+mod certificates;
+mod drivers;
 mod errors;
 mod location;
 mod mapping;
@@ -15,6 +17,7 @@ mod odbc;
 mod postgres;
 pub mod sql;
 mod sqlite;
+mod statement;
 mod watermark;
 
 use std::time::Duration;
@@ -147,6 +150,7 @@ impl Connection {
 
     async fn connect(location: &Location, password: Option<&str>, access: Access) -> Result<Self> {
         let dialect = location.dialect();
+        certificates::check_files(dialect, location.url())?;
         let driver: Box<dyn Driver> = match dialect {
             Dialect::MySql => Box::new(mysql::MySqlDriver::open(location, password, access).await?),
             Dialect::Postgres => Box::new(postgres::PostgresDriver::open(location, password, access).await?),
@@ -164,11 +168,14 @@ impl Connection {
         self.dialect
     }
 
-    /// The columns that `origin` has.
+    /// The columns that `origin` has. Asked for before its rows: a query of several statements is refused here.
     ///
     /// # Errors
     /// When the database refuses.
     pub async fn columns(&mut self, origin: &Origin) -> Result<Vec<Column>> {
+        if !sql::is_one(self.dialect, origin) {
+            return Err(DatabaseError::other("a query is one SELECT; there are several statements in this one"));
+        }
         within(ANSWER, self.driver.columns(sql::all(self.dialect, origin))).await
     }
 

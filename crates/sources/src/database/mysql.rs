@@ -6,12 +6,9 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::mysql::types::MySqlTime;
 use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlTypeInfo};
-use sqlx::{
-    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, Type,
-    TypeInfo, ValueRef,
-};
+use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, Type, TypeInfo, ValueRef};
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, LOCK_S, Location, Result, same_columns};
+use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, LOCK_S, Location, Result, drivers, same_columns};
 
 /// Seconds that the server waits for somebody who reads slowly: registering is slower than reading, and a read must not break for it.
 const SLOW_READER_S: u32 = 86_400;
@@ -47,12 +44,7 @@ impl MySqlDriver {
 #[async_trait::async_trait]
 impl Driver for MySqlDriver {
     async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
-        let statement = (&mut self.connection).prepare(AssertSqlSafe(select).into_sql_str()).await?;
-        let column = |column: &sqlx::mysql::MySqlColumn| {
-            let declared = column.type_info().name().to_owned();
-            Column { name: column.name().to_owned(), kind: kind(column.type_info()), declared }
-        };
-        Ok(statement.columns().iter().map(column).collect())
+        drivers::columns::<MySql>(&mut self.connection, select, kind).await
     }
 
     fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
@@ -66,8 +58,7 @@ impl Driver for MySqlDriver {
     }
 
     async fn close(self: Box<Self>) {
-        // It ends either way.
-        let _ = self.connection.close().await;
+        drivers::close(self.connection).await;
     }
 }
 

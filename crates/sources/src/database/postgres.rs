@@ -3,13 +3,10 @@
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
-use sqlx::{
-    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo,
-    ValueRef,
-};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgTypeInfo, Postgres};
+use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, TypeInfo, ValueRef};
 
-use super::{Access, Cell, Column, ColumnKind, Driver, LOCK_S, Location, Result, same_columns};
+use super::{Access, Cell, Column, ColumnKind, Driver, LOCK_S, Location, Result, drivers, same_columns};
 
 pub(super) struct PostgresDriver {
     connection: PgConnection,
@@ -40,12 +37,7 @@ impl PostgresDriver {
 #[async_trait::async_trait]
 impl Driver for PostgresDriver {
     async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
-        let statement = (&mut self.connection).prepare(AssertSqlSafe(select).into_sql_str()).await?;
-        let column = |column: &sqlx::postgres::PgColumn| {
-            let declared = column.type_info().name().to_owned();
-            Column { name: column.name().to_owned(), kind: kind(&declared), declared }
-        };
-        Ok(statement.columns().iter().map(column).collect())
+        drivers::columns::<Postgres>(&mut self.connection, select, kind).await
     }
 
     fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
@@ -60,13 +52,12 @@ impl Driver for PostgresDriver {
     }
 
     async fn close(self: Box<Self>) {
-        // It ends either way.
-        let _ = self.connection.close().await;
+        drivers::close(self.connection).await;
     }
 }
 
-fn kind(declared: &str) -> ColumnKind {
-    match declared {
+fn kind(declared: &PgTypeInfo) -> ColumnKind {
+    match declared.name() {
         "INT2" | "INT4" | "INT8" | "OID" | "FLOAT4" | "FLOAT8" => ColumnKind::Number,
         "NUMERIC" => ColumnKind::Decimal,
         "BOOL" => ColumnKind::Boolean,

@@ -4,6 +4,7 @@
 //! it depends on settings. A query that was configured stands in brackets as a table of its own and is the administrator's.
 
 use super::Cell;
+use super::statement::only;
 
 /// How a database writes SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ fn from(dialect: Dialect, origin: &Origin) -> String {
     match origin {
         Origin::Table(named) => table(dialect, named),
         // A line of its own, since the last one of the query may be a comment.
-        Origin::Query(query) => format!("({}\n) doppel_query", query.trim().trim_end_matches(';')),
+        Origin::Query(query) => format!("({}\n) doppel_query", statement(dialect, query)),
     }
 }
 
@@ -102,7 +103,25 @@ fn from(dialect: Dialect, origin: &Origin) -> String {
 pub fn all(dialect: Dialect, origin: &Origin) -> String {
     match origin {
         Origin::Table(named) => format!("SELECT * FROM {}", table(dialect, named)),
-        Origin::Query(query) => query.trim().trim_end_matches(';').to_owned(),
+        Origin::Query(query) => statement(dialect, query).to_owned(),
+    }
+}
+
+/// A query without what ends it.
+fn statement(dialect: Dialect, query: &str) -> &str {
+    match dialect {
+        Dialect::Sqlite | Dialect::Odbc => only(query).unwrap_or(query),
+        // How a quoted text ends depends on settings there.
+        Dialect::MySql | Dialect::Postgres => query.trim().trim_end_matches(';'),
+    }
+}
+
+/// Whether something is read, and no more: one table, or one statement. MySQL and PostgreSQL say so themselves where a statement is
+/// prepared.
+pub(super) fn is_one(dialect: Dialect, origin: &Origin) -> bool {
+    match (dialect, origin) {
+        (Dialect::Sqlite | Dialect::Odbc, Origin::Query(query)) => only(query).is_ok(),
+        _ => true,
     }
 }
 

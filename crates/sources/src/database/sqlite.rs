@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{
-    AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Executor, Row as _, SqlSafeStr, Statement, TypeInfo,
-    ValueRef,
-};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
+use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteTypeInfo};
+use sqlx::{AssertSqlSafe, Column as _, ConnectOptions, Connection as _, Row as _, TypeInfo, ValueRef};
 
-use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, same_columns};
+use super::{Access, Cell, Column, ColumnKind, DatabaseError, Driver, Location, Result, drivers, same_columns};
 
 /// How long to wait for whoever writes the file.
 const BUSY: Duration = Duration::from_secs(30);
+
+/// Has the connection see that another one has changed a table: preparing a statement alone does not.
+const KNOW_COLUMNS: &str = "SELECT 1 FROM sqlite_schema LIMIT 1";
 
 pub(super) struct SqliteDriver {
     connection: SqliteConnection,
@@ -36,17 +36,18 @@ impl SqliteDriver {
 #[async_trait::async_trait]
 impl Driver for SqliteDriver {
     async fn columns(&mut self, select: String) -> Result<Vec<Column>> {
-        let statement = (&mut self.connection).prepare(AssertSqlSafe(select).into_sql_str()).await?;
-        let column = |column: &sqlx::sqlite::SqliteColumn| {
-            let declared = column.type_info().name().to_owned();
-            Column { name: column.name().to_owned(), kind: kind(&declared), declared }
-        };
-        Ok(statement.columns().iter().map(column).collect())
+        drivers::columns::<Sqlite>(&mut self.connection, select, kind).await
     }
 
     fn rows<'a>(&'a mut self, select: String, expected: Option<Vec<String>>) -> BoxStream<'a, Result<Vec<Cell>>> {
-        let rows = sqlx::query(AssertSqlSafe(select)).persistent(false).fetch(&mut self.connection);
-        rows.map(move |row| cells(&row?, expected.as_deref())).boxed()
+        let connection = &mut self.connection;
+        let rows = async move {
+            // Otherwise it is prepared by the columns that this connection knew, and carried out by those that there are.
+            sqlx::query(KNOW_COLUMNS).persistent(false).fetch_optional(&mut *connection).await?;
+            let rows = sqlx::query(AssertSqlSafe(select)).persistent(false).fetch(connection);
+            Ok::<_, DatabaseError>(rows.map(move |row| cells(&row?, expected.as_deref())))
+        };
+        stream::once(rows).try_flatten().boxed()
     }
 
     async fn execute(&mut self, statement: String) -> Result<()> {
@@ -55,13 +56,12 @@ impl Driver for SqliteDriver {
     }
 
     async fn close(self: Box<Self>) {
-        // It ends either way.
-        let _ = self.connection.close().await;
+        drivers::close(self.connection).await;
     }
 }
 
-fn kind(declared: &str) -> ColumnKind {
-    match declared {
+fn kind(declared: &SqliteTypeInfo) -> ColumnKind {
+    match declared.name() {
         "INTEGER" | "REAL" | "NUMERIC" => ColumnKind::Number,
         "BOOLEAN" => ColumnKind::Boolean,
         "BLOB" => ColumnKind::Binary,

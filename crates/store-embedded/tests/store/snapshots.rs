@@ -1,5 +1,7 @@
 //! What is read of a store is one moment, and becomes a store again.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -112,6 +114,26 @@ async fn what_is_no_whole_store_is_not_restored_and_leaves_the_directory_as_it_w
     let error = restored(dir.path(), &moment, whole.clone()).map(drop).expect_err("there is one").to_string();
     assert!(error.contains("is not empty"), "{error}");
     drop(restored(&to, &moment, whole).expect("it is whole"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_restored_directory_is_for_its_owner_only_also_where_it_was_there_before() {
+    let (dir, to) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let mode = || to.path().metadata().expect("it exists").permissions().mode() & 0o777;
+    std::fs::set_permissions(to.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    let store = open(dir.path());
+    stored(Desk::new(&store, "desk").await.put(&sample(1)).await);
+    let mut reader = store.snapshot().await.expect("a reader");
+    let moment = reader.moment().clone();
+    let pieces = pieces(&mut *reader).expect("it can be read");
+    let meanwhile = std::iter::once_with(|| {
+        assert_eq!(mode(), 0o700, "before anything is written");
+        Err(StoreError::Internal("cut off".into()))
+    });
+    restore(to.path(), &moment, pieces.iter().cloned().map(Ok).chain(meanwhile)).expect_err("cut off");
+    assert_eq!(mode(), 0o755, "as it was, since it failed");
+    restore(to.path(), &moment, pieces.into_iter().map(Ok::<_, StoreError>)).expect("restored");
+    assert_eq!(mode(), 0o700);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,0 +1,165 @@
+//! Certificates of database servers: what a URL says of them, checked before anything is asked, and what is said of one that is not
+//! taken.
+//!
+//! A URL that names an authority and no mode in which its certificate is looked at is refused: it would look safe and be not.
+
+use std::path::PathBuf;
+
+use rustls::CertificateError;
+use url::Url;
+
+use super::DatabaseError;
+use super::location::LocationError;
+use super::sql::Dialect;
+
+/// What each dialect calls a parameter, all of its names, the usual one first.
+struct Words {
+    mode: &'static [&'static str],
+    /// Modes, and whether the certificate is looked at.
+    modes: &'static [(&'static str, bool)],
+    authority: &'static [&'static str],
+    /// What else there is.
+    others: &'static [&'static str],
+}
+
+const MODE: &[&str] = &["sslmode", "ssl-mode"];
+const MYSQL: Words = Words {
+    mode: MODE,
+    modes: &[
+        ("DISABLED", false),
+        ("PREFERRED", false),
+        ("REQUIRED", false),
+        ("VERIFY_CA", true),
+        ("VERIFY_IDENTITY", true),
+    ],
+    authority: &["ssl-ca", "sslca"],
+    others: &["sslcert", "ssl-cert", "sslkey", "ssl-key", "socket"],
+};
+const POSTGRES: Words = Words {
+    mode: MODE,
+    modes: &[("disable", false), ("prefer", false), ("require", false), ("verify-ca", true), ("verify-full", true)],
+    authority: &["sslrootcert", "ssl-root-cert", "ssl-ca"],
+    others: &["sslcert", "ssl-cert", "sslkey", "ssl-key", "host"],
+};
+const NONE: Words = Words { mode: &[], modes: &[], authority: &[], others: &[] };
+
+fn words(dialect: Dialect) -> &'static Words {
+    match dialect {
+        Dialect::MySql => &MYSQL,
+        Dialect::Postgres => &POSTGRES,
+        Dialect::Sqlite | Dialect::Odbc => &NONE,
+    }
+}
+
+fn parameter(url: &Url, names: &[&str]) -> Option<String> {
+    url.query_pairs().find(|(key, _)| names.contains(&&**key)).map(|(_, value)| value.into_owned())
+}
+
+/// Looks at what stands behind the `?` of a URL: certificates and sockets, nothing that hides a password or changes what a session does.
+pub(super) fn check(dialect: Dialect, url: &Url) -> Result<(), LocationError> {
+    let Words { mode, modes, authority, others } = words(dialect);
+    let known = || mode.iter().chain(*authority).chain(*others);
+    if let Some((key, _)) = url.query_pairs().find(|(key, _)| !known().any(|name| name == key)) {
+        let key: String = key.chars().take(32).collect();
+        let known = known().copied().collect::<Vec<_>>().join(", ");
+        let there = if known.is_empty() { "there are none".into() } else { format!("there are {known}") };
+        return Err(LocationError::Part(format!("the URL has the parameter {key:?}; {there}")));
+    }
+    let given = parameter(url, mode);
+    let found = given.as_ref().map(|given| modes.iter().find(|(name, _)| name.eq_ignore_ascii_case(given)));
+    if let Some(None) = found {
+        let known: Vec<&str> = modes.iter().map(|(name, _)| *name).collect();
+        return Err(LocationError::Part(format!(
+            "the URL has an unknown {}; give one of {}",
+            mode[0],
+            known.join(", ")
+        )));
+    }
+    let is_looked_at = found.flatten().is_some_and(|(_, is_looked_at)| *is_looked_at);
+    if parameter(url, authority).is_some() && !is_looked_at {
+        let strictest = modes.last().map_or("", |(name, _)| name);
+        return Err(LocationError::Part(format!(
+            "the URL names an authority ({}), but without {}={strictest} no certificate is looked at; add that",
+            authority[0], mode[0]
+        )));
+    }
+    Ok(())
+}
+
+/// Looks at the file of the authority: the driver takes one without a certificate in it for none at all.
+pub(super) fn check_files(dialect: Dialect, url: &Url) -> Result<(), DatabaseError> {
+    let names = words(dialect).authority;
+    let Some(file) = parameter(url, names).map(PathBuf::from) else { return Ok(()) };
+    let wrong = |what: String| DatabaseError::Untrusted(format!("{} {} {what}", names[0], file.display()));
+    let text = std::fs::read(&file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let begin = b"-----BEGIN CERTIFICATE-----";
+    match text.windows(begin.len()).any(|part| part == begin) {
+        true => Ok(()),
+        false => Err(wrong("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)".into())),
+    }
+}
+
+/// Why a connection is not taken for safe, if it is for that.
+pub(super) fn distrust(error: &sqlx::Error) -> Option<DatabaseError> {
+    let inner = match error {
+        sqlx::Error::Io(error) => error.get_ref()?.downcast_ref::<rustls::Error>()?,
+        sqlx::Error::Tls(error) => match error.downcast_ref::<rustls::Error>() {
+            Some(inner) => inner,
+            // The drivers have no type for it.
+            None if error.to_string().contains("does not support TLS") => {
+                let what = "the server does not encrypt connections, and the URL asks for it; turn TLS on there";
+                return Some(DatabaseError::Untrusted(what.into()));
+            }
+            None => return None,
+        },
+        _ => return None,
+    };
+    let what = match inner {
+        rustls::Error::InvalidCertificate(error) => match error {
+            // Two authorities may have one name.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                "its certificate is not of an authority that is trusted here; give the file of that authority's certificate (PEM): \
+                 ssl-ca=FILE for MySQL and MariaDB, sslrootcert=FILE for PostgreSQL"
+                    .into()
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is of another host; write the name that the certificate has into the URL".into()
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired; have it renewed".into()
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "its certificate is not valid yet; compare the clocks of both machines".into()
+            }
+            other => format!("its certificate cannot be taken: {other}"),
+        },
+        other => format!("no encrypted connection comes about: {other}"),
+    };
+    Some(DatabaseError::Untrusted(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Location;
+
+    #[test]
+    fn what_is_said_of_certificates_is_what_the_database_knows_and_leaves_no_authority_unused() {
+        let refused = |text: &str| Location::parse(text).map(drop).unwrap_err().to_string();
+        for fine in [
+            "postgres://h/d?sslmode=verify-full&sslrootcert=ca.pem",
+            "postgres://h/d?sslmode=require",
+            "mysql://h/d?ssl-mode=verify_identity&ssl-ca=ca.pem&sslcert=a.pem&sslkey=a.key",
+            "mysql://h/d?ssl-mode=VERIFY_CA&sslca=ca.pem",
+        ] {
+            assert!(Location::parse(fine).is_ok(), "{fine}");
+        }
+        assert!(
+            refused("mysql://h/d?sslrootcert=ca.pem").contains("\"sslrootcert\"; there are sslmode, ssl-mode, ssl-ca")
+        );
+        assert!(refused("sqlite:a.db?mode=rwc").contains("there are none"));
+        assert!(refused("mysql://h/d?ssl-mode=verify-full").contains("VERIFY_IDENTITY"));
+        assert!(refused("postgres://h/d?sslmode=allow").contains("verify-full"));
+        assert!(refused("postgres://h/d?sslrootcert=ca.pem").contains("sslmode=verify-full"));
+        assert!(refused("mysql://h/d?ssl-mode=REQUIRED&ssl-ca=ca.pem").contains("sslmode=VERIFY_IDENTITY"));
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether a query is one statement, and where it ends, where the database itself does not say so before it runs anything.
+//!
+//! PostgreSQL, MySQL and MariaDB prepare one statement and refuse several; the columns of every query are asked for in that way before
+//! its rows are. SQLite runs one after the other.
+
+/// Several statements, of which only one may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Several;
+
+/// The statement in `query`, without a semicolon and comments behind it. O(length).
+///
+/// # Errors
+/// [`Several`] where anything but comments stands behind a semicolon that is in no quotes and in no comment.
+pub(super) fn only(query: &str) -> Result<&str, Several> {
+    let mut rest = query;
+    while let Some(first) = rest.chars().next() {
+        if first == ';' {
+            let statement = &query[..query.len() - rest.len()];
+            return if is_empty(rest) { Ok(statement.trim()) } else { Err(Several) };
+        }
+        rest = behind(rest).unwrap_or(&rest[first.len_utf8()..]);
+    }
+    Ok(query.trim())
+}
+
+/// Whether nothing stands here that does anything.
+fn is_empty(mut rest: &str) -> bool {
+    while let Some(first) = rest.chars().next() {
+        rest = match behind(rest) {
+            _ if first == ';' || first.is_whitespace() => &rest[first.len_utf8()..],
+            Some(behind) if first == '-' || first == '/' => behind,
+            _ => return false,
+        };
+    }
+    true
+}
+
+/// What stands behind the comment or the quoted text that begins here; `None` where none begins. A quote that is doubled ends one quoted
+/// text and begins the next; what does not end goes on to the end.
+fn behind(rest: &str) -> Option<&str> {
+    let (begin, end) = match rest.as_bytes() {
+        [b'-', b'-', ..] => (2, "\n"),
+        [b'/', b'*', ..] => (2, "*/"),
+        [b'\'', ..] => (1, "'"),
+        [b'"', ..] => (1, "\""),
+        [b'`', ..] => (1, "`"),
+        [b'[', ..] => (1, "]"),
+        _ => return None,
+    };
+    let within = &rest[begin..];
+    Some(within.find(end).map_or("", |at| &within[at + end.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_statement_is_told_from_several_whatever_stands_in_quotes_and_comments() {
+        for (query, statement) in [
+            ("SELECT 1", "SELECT 1"),
+            (" SELECT 1 ; ;\n-- the end; really\n/* ; */ ;", "SELECT 1"),
+            ("SELECT ';', \"a;b\", `c;d`, [e;f] FROM t", "SELECT ';', \"a;b\", `c;d`, [e;f] FROM t"),
+            ("SELECT 'it''s; one' -- ; and\n, 2; -- x", "SELECT 'it''s; one' -- ; and\n, 2"),
+            ("SELECT 1 /* ' ; */ - -2", "SELECT 1 /* ' ; */ - -2"),
+            ("SELECT '未完; ", "SELECT '未完;"),
+            ("", ""),
+        ] {
+            assert_eq!(only(query), Ok(statement), "{query}");
+        }
+        for query in [
+            "SELECT 1; SELECT 2",
+            "SELECT 1;;DELETE FROM t",
+            "SELECT 'a;'; DELETE FROM t --",
+            "SELECT 1 -- '\n; DELETE FROM t -- '",
+            "SELECT 1 /* ' */; DELETE FROM t /* ' */",
+            "SELECT 1; 删",
+            "; SELECT 1",
+        ] {
+            assert_eq!(only(query), Err(Several), "{query}");
+        }
+    }
+}

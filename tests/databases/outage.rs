@@ -1,0 +1,172 @@
+//! What the service promises while a database, or an instance of the service itself, is not there for a time.
+
+use serde_json::{Value, json};
+
+use crate::follow::{configure, count, insert, wait_until};
+use crate::office::{KINDS, Kind, Office, state};
+use crate::support::TestServer;
+
+/// Rows of which a round reads several pages.
+const ROWS: u32 = 1200;
+
+/// A text that shares nothing with those of other ids.
+fn letter(id: u32) -> String {
+    let mut state = id;
+    let next = |_| {
+        // Multiplier and increment of Numerical Recipes; the high bits are the good ones.
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from_u32(0x4e00 + (state >> 16) % 20_000)
+    };
+    (0..16).filter_map(next).collect()
+}
+
+/// Fills the table with letters that have nothing to do with each other.
+fn fill(office: &Office) {
+    let changed = office.ago(3600);
+    for from in (1..=ROWS).step_by(400) {
+        let rows: Vec<String> =
+            (from..from + 400).map(|id| format!("({id}, '来信', '{}', {changed})", letter(id))).collect();
+        office.run(&format!("INSERT INTO letters (bh, title, content, changed) VALUES {}", rows.join(", ")));
+    }
+}
+
+/// Each row is one record, with its content in the field for it, and repeats no other.
+#[track_caller]
+fn check_records(server: &TestServer, rows: impl Iterator<Item = u32>) {
+    let records = state(server, "letters");
+    let mut found = 0;
+    for id in rows {
+        let (row, verdict, _) = records.get(&id.to_string()).unwrap_or_else(|| panic!("row {id} is lost"));
+        assert_eq!((&row["content"], verdict), (&json!(letter(id)), &json!("original")), "row {id}");
+        found += 1;
+    }
+    assert_eq!(records.len(), found);
+}
+
+fn named(server: &TestServer, name: &str) -> Value {
+    let sources = server.send("GET", "/v1/admin/sources", &Value::Null).json();
+    let items = sources["items"].as_array().expect("a list").iter();
+    items.clone().find(|item| item["name"] == name).cloned().unwrap_or_else(|| panic!("{name}: {sources}"))
+}
+
+/// A server that is there and says nothing any more: its process is stopped, connections stay open.
+fn a_server_that_goes_silent_is_told_and_gone_on_with(kind: Kind) {
+    let (office, other) = (Office::open(kind), Office::open(Kind::Sqlite));
+    office.make_letters();
+    other.make_letters();
+    fill(&office);
+    let beside = format!(
+        "follow = true\nsweep_s = 0\n[[source]]\nname = \"beside\"\nurl = {:?}\ntable = \"letters\"\nid = \"bh\"\ncollection = \"beside\"\n\
+         watermark = \"changed\"\ninterval_s = 1\ndelay_s = 2\nfollow = true\n",
+        other.url()
+    );
+    let config = configure(&office, &beside);
+    let server = TestServer::start_with(office.path("data"), &["--config", &config], &[]);
+    let status = || named(&server, "letters")["status"].as_str().unwrap_or_default().to_owned();
+    wait_until(&server, "the first rows", || count(&server) >= 50);
+    if !office.signal("STOP") {
+        println!("the server is somebody else's, and is not stopped");
+        return;
+    }
+    wait_until(&server, "that the silence is told", || status() == "unanswered");
+    assert!(named(&server, "letters")["unanswered_since"].is_string());
+    assert!(count(&server) < u64::from(ROWS), "it was stopped in mid-round");
+    // Others are read meanwhile.
+    insert(&other, 7, "七号院的电梯停运半个月，老人上下楼十分不便。", 3);
+    let beside = || server.send("GET", "/v1/collections/beside/records/7", &Value::Null).status == 200;
+    wait_until(&server, "a row of another source", beside);
+    assert_eq!(named(&server, "beside")["status"], "following");
+    assert!(office.signal("CONT"));
+    wait_until(&server, "all rows", || count(&server) == u64::from(ROWS));
+    wait_until(&server, "that all is well", || status() == "following");
+    assert_eq!(named(&server, "letters")["unanswered_since"], Value::Null);
+    check_records(&server, 1..=ROWS);
+    // Between two rounds: the next connection gets no answer, and is not waited for as long.
+    assert!(office.signal("STOP"));
+    wait_until(&server, "that it fails", || status() == "failing");
+    let told = named(&server, "letters");
+    assert!(told["last_error"].as_str().is_some_and(|error| error.contains("does not answer within")), "{told}");
+    assert!(office.signal("CONT"));
+    insert(&office, ROWS + 1, &letter(ROWS + 1), 3);
+    wait_until(&server, "a row that came since", || count(&server) == u64::from(ROWS) + 1);
+    wait_until(&server, "that all is well", || {
+        status() == "following" && !named(&server, "letters")["last_error"].is_string()
+    });
+    check_records(&server, 1..=ROWS + 1);
+    server.stop();
+}
+
+#[test]
+fn a_mariadb_that_goes_silent_is_told_and_gone_on_with() {
+    a_server_that_goes_silent_is_told_and_gone_on_with(Kind::Mariadb);
+}
+
+#[test]
+fn a_postgres_that_goes_silent_is_told_and_gone_on_with() {
+    a_server_that_goes_silent_is_told_and_gone_on_with(Kind::Postgres);
+}
+
+/// Columns that move in mid-round put no value into the field of another.
+#[test]
+fn a_table_that_is_altered_while_a_round_reads_it_is_read_on_as_it_is_then() {
+    for kind in KINDS {
+        let office = Office::open(kind);
+        office.make_letters();
+        fill(&office);
+        let config = configure(&office, "follow = true\nsweep_s = 0\n");
+        let server = TestServer::start_with(office.path("data"), &["--config", &config], &[]);
+        wait_until(&server, "the first rows", || count(&server) >= 50);
+        office.run("ALTER TABLE letters DROP COLUMN title");
+        office.run(office.say([
+            "ALTER TABLE letters ADD COLUMN note VARCHAR(20) FIRST",
+            "ALTER TABLE letters ADD COLUMN note text",
+            "ALTER TABLE letters ADD COLUMN note TEXT",
+        ]));
+        assert!(count(&server) < u64::from(ROWS), "{kind:?}: it was altered in mid-round");
+        wait_until(&server, "all rows", || count(&server) == u64::from(ROWS));
+        wait_until(&server, "that all is well", || named(&server, "letters")["status"] == "following");
+        check_records(&server, 1..=ROWS);
+        let told = named(&server, "letters");
+        assert_eq!(told["rejected"], 0, "{kind:?}: {told}\n{}", server.log());
+        server.stop();
+    }
+}
+
+/// Of two instances on one MongoDB the one that reads dies in mid-round.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_instance_that_reads_dies_another_takes_over_and_nothing_is_lost_or_doubled() {
+    let mongod = crate::mongod::Shared::start().await;
+    let database = crate::mongod::database("sources");
+    let uri = mongod.uri().to_owned();
+    let stored_in = database.clone();
+    let done = tokio::task::spawn_blocking(move || {
+        let office = Office::open(Kind::Sqlite);
+        office.make_letters();
+        fill(&office);
+        let config = configure(&office, "follow = true\nsweep_s = 0\n");
+        let environment =
+            [("DOPPEL_STORE__KIND", "mongodb"), ("DOPPEL_STORE__URI", &uri), ("DOPPEL_STORE__DATABASE", &stored_in)];
+        let [one, two] = [0, 1]
+            .map(|at| TestServer::start_with(office.path(&format!("data-{at}")), &["--config", &config], &environment));
+        wait_until(&one, "the first rows", || count(&one) >= 50);
+        let reads = |server: &TestServer| {
+            let metrics = server.send("GET", "/metrics", &Value::Null).text;
+            let line = metrics.lines().find(|line| line.starts_with("doppel_source_rows_total")).map(str::to_owned);
+            line.is_some_and(|line| !line.ends_with(" 0"))
+        };
+        let (reader, other) = if reads(&one) { (one, two) } else { (two, one) };
+        assert!(reads(&reader) && !reads(&other), "one reads");
+        reader.kill();
+        assert!(count(&other) < u64::from(ROWS), "it was killed in mid-round");
+        wait_until(&other, "all rows", || count(&other) == u64::from(ROWS));
+        wait_until(&other, "a whole round", || named(&other, "letters")["status"] == "following");
+        assert!(reads(&other));
+        check_records(&other, 1..=ROWS);
+        insert(&office, ROWS + 1, &letter(ROWS + 1), 3);
+        wait_until(&other, "what came since", || count(&other) == u64::from(ROWS) + 1);
+        check_records(&other, 1..=ROWS + 1);
+        other.stop();
+    });
+    done.await.expect("no panic");
+    crate::mongod::drop_database(mongod.uri(), &database).await;
+}
