@@ -15,7 +15,7 @@ pub struct Search {
     /// The folder of the index, of this instance alone. It may be deleted at any time: it is made anew from the records. Empty: the
     /// folder `search` in `store.data`; with MongoDB a temporary one, made anew at each start.
     pub dir: PathBuf,
-    /// How much each thing counts by which related cases are ranked; `doppel eval --related FILE --fit` fits them to judgements.
+    /// How much each thing counts by which related cases are ranked; `doppel eval --exported FILE --fit` fits them to what people decided.
     pub weights: Weights,
 }
 
