@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn of_a_page_what_a_browser_shows_is_read() {
-        let mut settings = Settings::default();
-        settings.fields = vec![Field { format: TextFormat::Html, ..Field::new("page", Role::Text) }];
+        let fields = vec![Field { format: TextFormat::Html, ..Field::new("page", Role::Text) }];
+        let settings = Settings { fields, ..Settings::default() };
         let row =
             Row::parse(r#"{"page": "<p>三号路的<b>路灯</b>&lt;3&gt;</p><script>x</script>"}"#.as_bytes()).unwrap();
         let reader = RowReader::of(&settings);
