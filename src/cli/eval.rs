@@ -39,6 +39,10 @@ Pairs labelled \"same\" should be found, pairs labelled \"template\" (one form a
 JUDGEMENTS (--related) is one judged record a line: 2 the same matter in other words, 1 worth seeing, 0 neither:
   {\"query\": \"r1\", \"id\": \"r9\", \"rel\": 2}
 
+EXPORTED (--exported) is a collection as doppel export writes it. What people decided in it is what ranking is measured by: pairs that
+are the same matter though their texts do not show it. With --fit the weights are fitted on one half of the matters and measured on
+the other, and printed as they stand in the configuration; that takes 15 such pairs in either half.
+
 SET is a folder with records.jsonl, groups.jsonl and, if there are labelled pairs, pairs.jsonl.
 
 Examples:
@@ -50,6 +54,7 @@ Examples:
   doppel eval --records r.jsonl --groups g.jsonl --settings my-settings.json
   doppel eval --records r.jsonl --groups g.jsonl --all --preset paper --svg schemes.svg
   doppel eval --records r.jsonl --groups g.jsonl --related judged.jsonl
+  doppel eval --exported letters.jsonl --fit
 
 With --all every scheme is measured alone, without the exact stage and verification; --preset or --settings say which fields the
 records have and how their text is read. Then some settings of each are tried on half of the records, and the best of them
@@ -65,10 +70,10 @@ pub struct Args {
     #[arg(value_name = "SET", conflicts_with_all = ["records", "groups", "pairs", "all"])]
     pub sets: Vec<PathBuf>,
     /// The records, JSON lines
-    #[arg(long, value_name = "FILE", required_unless_present = "sets", requires = "groups")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["sets", "exported"], requires = "groups")]
     pub records: Option<PathBuf>,
     /// The groups of duplicates, JSON lines
-    #[arg(long, value_name = "FILE", required_unless_present = "sets", requires = "records")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["sets", "exported"], requires = "records")]
     pub groups: Option<PathBuf>,
     /// Labelled pairs, JSON lines
     #[arg(long, value_name = "FILE", requires = "records", conflicts_with = "all")]
@@ -86,13 +91,16 @@ pub struct Args {
     #[arg(long, conflicts_with = "store")]
     pub all: bool,
     /// Judged related records, JSON lines: measures how well those are ranked, and nothing else
-    #[arg(long, value_name = "FILE", requires = "records", conflicts_with_all = ["pairs", "all", "svg", "store"])]
+    #[arg(long, value_name = "FILE", group = "ranking", requires = "records", conflicts_with_all = ["pairs", "all", "svg", "store"])]
     pub related: Option<PathBuf>,
+    /// A collection as doppel export writes it: measures how well related records are ranked by what people decided in it
+    #[arg(long, value_name = "EXPORTED", group = "ranking", conflicts_with_all = ["sets", "records", "groups", "pairs", "all", "svg", "store", "preset", "settings"])]
+    pub exported: Option<PathBuf>,
     /// Weights to rank by, a JSON object; those that are not named keep their defaults
-    #[arg(long, value_name = "FILE", requires = "related")]
+    #[arg(long, value_name = "FILE", requires = "ranking")]
     pub weights: Option<PathBuf>,
     /// Also fit the weights to the judgements, and measure them on queries that were left out of the fitting
-    #[arg(long, requires = "related")]
+    #[arg(long, requires = "ranking")]
     pub fit: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -139,6 +147,9 @@ struct Measured {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let outputs = outputs(&args)?;
     outputs.abandon_on_signal()?;
+    if let Some(exported) = &args.exported {
+        return related::run_exported(&args, exported, &outputs);
+    }
     let settings = read_settings(args.settings.as_deref(), args.preset)?;
     let (Some(records), Some(groups)) = (&args.records, &args.groups) else {
         return run_sets(&args, &settings, &outputs);
@@ -227,7 +238,7 @@ fn write_svg(args: &Args, outputs: &Outputs, draw: impl FnOnce() -> String) -> a
 /// What is read; and whether the chart may be written, before an hour is spent.
 fn outputs(args: &Args) -> anyhow::Result<Outputs> {
     let outputs = Outputs::new();
-    [&args.records, &args.groups, &args.pairs, &args.settings, &args.related, &args.weights]
+    [&args.records, &args.groups, &args.pairs, &args.settings, &args.related, &args.exported, &args.weights]
         .into_iter()
         .flatten()
         .for_each(|file| outputs.reads(file));

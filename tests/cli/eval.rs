@@ -111,6 +111,91 @@ fn related_records_are_measured_by_judgements_beside_plain_rankings_and_weights_
     assert!(code == Some(2) && said.contains("--all"), "{said}");
 }
 
+/// A collection as `doppel export` writes it, in which only the time tells what belongs together: `pairs` pairs decided to be the same
+/// matter in other words, one that its texts show, one refused, one whose decision was withdrawn, and one of a record that is gone.
+fn exported(pairs: usize) -> String {
+    const WORDS: [&str; 24] = [
+        "路灯", "井盖", "噪音", "垃圾", "停水", "停电", "学校", "医院", "公交", "地铁", "施工", "物业", "电梯", "暖气",
+        "积水", "占道", "油烟", "拖欠", "工资", "户口", "社保", "占用", "绿化", "拆迁",
+    ];
+    let mut state = 7_u64;
+    let mut text = || {
+        let mut words = String::new();
+        for _ in 0..9 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            words += WORDS[(state >> 33) as usize % WORDS.len()];
+            words += ",";
+        }
+        words
+    };
+    let mut rows: Vec<(String, Value)> = Vec::new();
+    for matter in 0..pairs {
+        for side in ["x", "y"] {
+            let time = format!("{}-{:02}-01", 1980 + matter / 2, 1 + 6 * (matter % 2));
+            rows.push((format!("{matter}{side}"), serde_json::json!({ "content": text(), "time": time })));
+        }
+    }
+    for (id, text) in ["a", "b", "c"].into_iter().zip(RECORDS.lines()) {
+        rows.push((id.into(), serde_json::from_str(text).expect("a row")));
+    }
+    let settings = serde_json::to_value(doppel_core::collection::Settings::default()).expect("settings");
+    let mut decisions: Vec<(String, String, &str)> =
+        (0..pairs).map(|matter| (format!("{matter}x"), format!("{matter}y"), "same")).collect();
+    let more = [("a", "b", "same"), ("a", "c", "not_same"), ("b", "c", "withdrawn"), ("a", "gone", "same")];
+    decisions.extend(more.map(|(a, b, judgement)| (a.into(), b.into(), judgement)));
+    let header = serde_json::json!({ "doppel_export": { "version": 1, "collection": "letters", "settings": settings,
+        "records": rows.len(), "exported_at": "2026-01-01T00:00:00Z" } });
+    let end = serde_json::json!({ "end": { "records": rows.len(), "decisions": decisions.len() } });
+    let decisions = decisions.into_iter().map(|(a, b, judgement)| {
+        let rulings = serde_json::json!([
+            { "judgement": "not_same", "by": null, "note": null, "at": "2026-01-01T00:00:00Z" },
+            { "judgement": judgement, "by": null, "note": null, "at": "2026-01-02T00:00:00Z" }
+        ]);
+        serde_json::json!({ "decision": { "a": a, "b": b, "rulings": rulings } })
+    });
+    let records = rows.into_iter().map(|(id, row)| serde_json::json!({ "record": { "id": id, "row": row } }));
+    let lines = std::iter::once(header).chain(decisions).chain(records).chain([end]);
+    lines.map(|line| line.to_string() + "\n").collect()
+}
+
+#[test]
+fn what_people_decided_fits_weights_on_one_half_and_measures_them_on_the_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).expect("a file");
+        path.to_str().expect("a plain path").to_owned()
+    };
+    let (many, timeless) = (path("many.jsonl", &exported(40)), path("timeless.json", r#"{"time": 0}"#));
+    let base = ["--exported", &many, "--weights", &timeless];
+    let report = json(&[&base[..], &["--fit"]].concat());
+    let used = serde_json::json!({ "same": 40, "found_by_text": 1, "not_same": 1, "gone": 1 });
+    assert_eq!((&report["decisions"], &report["same"]), (&used, &80.into()), "{report}");
+    let halves = &report["halves"];
+    assert_eq!((&halves["same"], &halves["is_better"]), (&40.into(), &true.into()), "{report}");
+    let mrr = |weights: &str| halves[weights]["mrr"].as_f64().expect("a number");
+    assert!(mrr("fitted") > 2.0 * mrr("given") && halves["weights"]["time"].as_f64() > Some(0.0), "{report}");
+    assert!(report.get("fitted").is_none() && json(&base).get("halves").is_none());
+
+    let table = text(&eval(&[&base[..], &["--fit"]].concat()).stdout);
+    assert!(table.contains("related, on one half") && table.contains("decided: 40 pairs"), "{table}");
+    let section = &table[table.find("[search.weights]\n").expect("a section")..];
+    let config = path("doppel.toml", section);
+    let checked = Command::new(env!("CARGO_BIN_EXE_doppel")).args(["config", "check", "--config", &config]).output();
+    let checked = checked.expect("doppel config runs");
+    assert!(checked.status.success(), "{section}{}", text(&checked.stderr));
+
+    let few = path("few.jsonl", &exported(29));
+    let output = eval(&["--exported", &few, "--fit"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("29 pairs") && said.contains("at least 15"), "{said}");
+    assert!(eval(&["--exported", &few]).status.success(), "measuring takes fewer");
+    let cut = path("cut.jsonl", exported(3).rsplit_once("{\"end").expect("an end").0);
+    let said = text(&eval(&["--exported", &cut]).stderr);
+    assert!(said.contains("ends early"), "{said}");
+    assert_eq!(eval(&["--exported", &many, "--preset", "paper"]).status.code(), Some(2));
+}
+
 #[test]
 fn several_sets_make_one_table_one_object_and_one_chart() {
     let folder = tempfile::tempdir().expect("a folder");

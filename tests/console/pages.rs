@@ -221,6 +221,17 @@ fn text_of_records_is_text_wherever_it_stands() {
     }
 }
 
+#[test]
+fn in_pages_of_html_what_both_show_is_marked() {
+    let desk = Desk::with("html-case", &json!({"fields": [{"name": "page", "role": "text", "format": "html"}]}));
+    desk.register("a", &json!({"page": format!("<p>{LAMPS}</p>")}));
+    desk.register("b", &json!({"page": format!("<h1>转&lt;i&gt;</h1><div>{LAMPS}<!-- 草稿 --></div>")}));
+    let page = Browser::new(&desk.server).get("/console/html-case/case/b?with=a").html;
+    let mark = |id: &str| format!("<mark class=\"shared\" id=\"shared-{id}\">{LAMPS}</mark>");
+    assert!(page.contains(&mark("ours")) && page.contains(&mark("theirs")), "{page}");
+    assert!(page.contains("转&#60;i&#62;") && !page.contains("&#60;div") && !page.contains("草稿"), "{page}");
+}
+
 /// Twelve rows of 900 kB are more than an answer of the API may hold.
 #[test]
 fn long_rows_do_not_keep_a_page_from_being_shown() {

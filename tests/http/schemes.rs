@@ -343,6 +343,16 @@ fn of_a_page_of_html_the_visible_text_is_compared() {
     assert_eq!(desk.register("a", &page("某某日报", LETTER))["verdict"], "original");
     let again = desk.register("b", &page("某某新闻网转载", &LETTER.replace("路灯", "<b>路</b>灯")));
     assert_eq!((&again["verdict"], &again["duplicate_of"]), (&json!("exact_duplicate"), &json!("a")), "{again}");
+    let explained = desk.send("POST", "/explain", &json!({"a": {"id": "a"}, "b": {"id": "b"}})).json();
+    let marked = |side: &str, page: Value| {
+        let (range, page) = (&explained["passages"][0][side][0], page["page"].as_str().unwrap().chars());
+        assert_eq!(range["field"], "page", "{explained}");
+        let (start, end) = (range["start"].as_u64().unwrap() as usize, range["end"].as_u64().unwrap() as usize);
+        page.skip(start).take(end - start).collect::<String>()
+    };
+    assert_eq!(marked("in_a", page("某某日报", LETTER)), LETTER);
+    let bold = LETTER.replace("路灯", "<b>路</b>灯");
+    assert_eq!(marked("in_b", page("某某新闻网转载", &bold)), bold);
     let problem = refused(
         &desk,
         &json!({"fields": [{"name": "t", "role": "text"}, {"name": "l", "role": "url", "format": "html"}]}),

@@ -311,8 +311,8 @@ pub enum DiffKind {
     OnlyB,
 }
 
-/// A range of a field as it came, in Unicode characters. What is between two fields has none, nor has a field of format `html`, whose
-/// visible text is compared.
+/// A range of a field as it came, in Unicode characters. What is between two fields has none. In a field of format `html` it holds
+/// the markup between its characters, too, and character references whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldRange {
     /// The field.

@@ -3,16 +3,15 @@
 use std::ops::Range;
 
 use crate::answers::FieldRange;
-use doppel_core::collection::{Role, Settings, TextFormat};
+use doppel_core::collection::{Role, Settings};
 use doppel_core::record::{Row, Value};
-use doppel_core::text::Document;
 use doppel_core::text::normalise::Normaliser;
+use doppel_core::text::{Document, read_mapped};
 
 /// Most characters whose places are known: each takes 32 bytes. Behind the field before which there would be more, nothing is.
 const MOST_MAPPED: usize = 200_000;
 
-/// Of each character of a document's joined text, where it came from: nowhere, for what stands between two fields and for fields of
-/// format `html`, whose visible text is another one.
+/// Of each character of a document's joined text, where it came from: nowhere, for what stands between two fields.
 pub(super) struct Original {
     fields: Vec<String>,
     from: Vec<Option<(usize, Range<usize>)>>,
@@ -32,9 +31,7 @@ impl Original {
                 original.from.push(None);
             }
             let (normal, made_of) = match row.value(&field.name) {
-                Some(Value::Text(text) | Value::Literal(text)) if field.format != TextFormat::Html => {
-                    normaliser.normalise_mapped(text)
-                }
+                Some(Value::Text(text) | Value::Literal(text)) => read_mapped(normaliser, field.format, text),
                 _ => Default::default(),
             };
             let number = original.fields.len();
@@ -66,7 +63,7 @@ impl Original {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doppel_core::collection::{Field, Preset};
+    use doppel_core::collection::{Field, Preset, TextFormat};
     use doppel_core::text::Reader;
 
     fn original(row: &str) -> (Original, String) {
@@ -80,9 +77,9 @@ mod tests {
     #[test]
     fn ranges_are_those_of_the_fields_as_they_came() {
         let (original, joined) = original(
-            r#"{"title":"  三號路 ","content":"ＬＥＤ  路燈，\n不亮","page":"<b>很黑</b>","link":"http://a.cn"}"#,
+            r#"{"title":"  三號路 ","content":"ＬＥＤ  路燈，\n不亮","page":"<p>晚上<b>很&#40657;</b>,<!-- 草稿 -->请修","link":"http://a.cn"}"#,
         );
-        assert_eq!(joined, "三号路\nled 路灯, 不亮\n很黑");
+        assert_eq!(joined, "三号路\nled 路灯, 不亮\n晚上很黑,请修");
         let at = |text: &str| {
             let start = joined[..joined.find(text).unwrap()].chars().count();
             let ranges = original.ranges(start..start + text.chars().count());
@@ -92,7 +89,8 @@ mod tests {
         assert_eq!(at("led 路灯"), [("content".to_owned(), 0, 7)]);
         assert_eq!(at("灯, 不"), [("content".to_owned(), 6, 10)]);
         assert_eq!(at("路\nled"), [("title".to_owned(), 4, 5), ("content".to_owned(), 0, 3)]);
-        assert_eq!(at("很黑"), [], "what is shown of a page is another text");
+        assert_eq!(at("很黑"), [("page".to_owned(), 8, 17)], "of a page with its markup, but for what is around");
+        assert_eq!(at(",请修"), [("page".to_owned(), 21, 35)]);
         assert!(original.ranges(90..99).is_empty());
     }
 }

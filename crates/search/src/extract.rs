@@ -86,16 +86,18 @@ impl Extractor {
         let mut objects = Vec::new();
         for field in &document.fields {
             let text = cut(&field.text);
-            match field.role {
-                Role::Text => objects.extend(self.words.objects(text)),
-                Role::Whole => {
-                    extract.categories.push(self.category(field.position, text));
-                }
-                _ => continue,
+            if !matches!(field.role, Role::Text | Role::Whole) {
+                continue;
             }
             let times = if self.titles.contains(&field.position) { TITLE_WEIGHT } else { 1 };
             let begin = extract.words.len();
-            self.for_each_word(text, |word| join(&mut extract.words, word));
+            let mut add = |word: &str| join(&mut extract.words, word);
+            if field.role == Role::Text {
+                objects.extend(self.words.read(text, |word, _| short(word, &mut add)));
+            } else {
+                self.for_each_word(text, add);
+                extract.categories.push(self.category(field.position, text));
+            }
             let words = extract.words[begin..].trim_start_matches(SEPARATOR).to_owned();
             (1..times).for_each(|_| join(&mut extract.words, &words));
             join(&mut extract.text, text);
@@ -119,11 +121,7 @@ impl Extractor {
     }
 
     fn for_each_word(&self, text: &str, mut visit: impl FnMut(&str)) {
-        self.words.for_each(text, |word, _| {
-            if word.len() <= LONGEST_TERM {
-                visit(word);
-            }
-        });
+        self.words.for_each(text, |word, _| short(word, &mut visit));
     }
 
     /// `text` as texts of the collection are read.
@@ -146,6 +144,13 @@ impl Extractor {
     /// The hash of an identity as it is given in a question.
     pub(crate) fn identity(&self, text: &str) -> u64 {
         city64_bytes(self.normalise(text).as_bytes())
+    }
+}
+
+/// Passes a word on, unless it is longer than any.
+fn short(word: &str, visit: &mut impl FnMut(&str)) {
+    if word.len() <= LONGEST_TERM {
+        visit(word);
     }
 }
 

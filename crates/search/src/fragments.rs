@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use doppel_core::collection::TextFormat;
 use doppel_core::text::normalise::Normaliser;
+use doppel_core::text::read_mapped;
 
 use crate::extract::cut;
 
@@ -20,13 +22,13 @@ pub struct Fragment {
     pub marked: Vec<Range<usize>>,
 }
 
-/// The fragments of `text` in which any of `wanted`, normalised, stands. `normaliser` is how texts of the collection are read; offsets are
-/// those of the text as it was received.
+/// The fragments of `text` in which any of `wanted`, normalised, stands. `format` and `normaliser` are how the field is read; offsets are
+/// those of the text as it was received, so that fragments of a page hold its markup.
 /// As much of the text is looked at as is indexed. O(characters of the text × of what is wanted).
-pub fn fragments(text: &str, wanted: &[String], normaliser: Normaliser) -> Vec<Fragment> {
+pub fn fragments(text: &str, wanted: &[String], format: TextFormat, normaliser: Normaliser) -> Vec<Fragment> {
     let text = cut(text);
     let length = text.chars().count();
-    let (normal, made_of) = normaliser.normalise_mapped(text);
+    let (normal, made_of) = read_mapped(normaliser, format, text);
     let normal: Vec<(char, Range<usize>)> = normal.chars().zip(made_of).filter(|(c, _)| !c.is_whitespace()).collect();
     let mut marked: Vec<Range<usize>> = Vec::new();
     for wanted in wanted {
@@ -68,7 +70,7 @@ mod tests {
         let wanted: Vec<String> = wanted.iter().map(|wanted| (*wanted).to_owned()).collect();
         let chars: Vec<char> = text.chars().collect();
         let piece = |range: &Range<usize>| chars[range.clone()].iter().collect::<String>();
-        let found = fragments(text, &wanted, Normaliser::new(true));
+        let found = fragments(text, &wanted, TextFormat::Plain, Normaliser::new(true));
         found.iter().map(|found| (piece(&found.at), found.marked.iter().map(piece).collect())).collect()
     }
 
@@ -82,10 +84,22 @@ mod tests {
     }
 
     #[test]
+    fn in_a_page_what_is_shown_is_found_and_markup_is_not() {
+        let wanted = |wanted: &str| {
+            let page = "<div>三号路的路<b>&#28783;</b>坏了</div>";
+            let found = fragments(page, &[wanted.to_owned()], TextFormat::Html, Normaliser::new(true));
+            let marked = found.into_iter().flat_map(|found| found.marked);
+            marked.map(|range| page.chars().skip(range.start).take(range.len()).collect()).collect::<Vec<String>>()
+        };
+        assert_eq!(wanted("路灯"), ["路<b>&#28783;"]);
+        assert!(wanted("div").is_empty());
+    }
+
+    #[test]
     fn fragments_are_few_short_and_do_not_overlap() {
         let far = "。".repeat(100);
         let text = format!("路灯路灯{far}路灯甲路灯{far}路灯{far}路灯");
-        let found = fragments(&text, &["路灯".to_owned()], Normaliser::new(true));
+        let found = fragments(&text, &["路灯".to_owned()], TextFormat::Plain, Normaliser::new(true));
         assert_eq!(found.len(), MOST_FRAGMENTS);
         assert!(found.windows(2).all(|pair| pair[0].at.end < pair[1].at.start));
         assert_eq!(found[0].marked.as_slice(), &[0..4; 1], "what overlaps or touches is one");

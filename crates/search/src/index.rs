@@ -11,14 +11,13 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tantivy::directory::error::{OpenDirectoryError, OpenReadError, OpenWriteError};
-use tantivy::schema::{
-    FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value as _,
-};
+use tantivy::schema::{FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions, Value as _};
 use tantivy::{
     DocAddress, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
 };
@@ -33,7 +32,7 @@ use doppel_core::verdict::VerdictKind;
 use doppel_store::Seq;
 
 /// Version of what is indexed and how. Raised with every change that makes another index of the same records.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 /// Memory of a writer. With the smallest that the library takes (15 MB) some hundred letters are a segment of their own, and merging
 /// segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;
@@ -111,6 +110,8 @@ pub enum Progress {
 struct Stamp {
     source: Source,
     progress: Progress,
+    /// See [`Index::add`].
+    highest: Seq,
 }
 
 /// The fields of a document.
@@ -143,7 +144,7 @@ fn schema() -> (Schema, Fields) {
     };
     let fields = Fields {
         id: builder.add_text_field("id", raw().set_stored()),
-        seq: builder.add_u64_field(SEQ, FAST | STORED),
+        seq: builder.add_u64_field(SEQ, FAST),
         time: builder.add_i64_field(TIME, FAST | INDEXED),
         identity: builder.add_u64_field(IDENTITY, FAST),
         petitioners: builder.add_u64_field("petitioners", INDEXED),
@@ -177,6 +178,8 @@ pub struct Index {
     extractor: Extractor,
     files: Mutex<Files>,
     writer: Mutex<Option<IndexWriter>>,
+    /// The highest seq that was put, also of what is not committed or gone again.
+    highest: AtomicU64,
 }
 
 /// What is open of an index.
@@ -184,6 +187,8 @@ struct Files {
     index: tantivy::Index,
     reader: IndexReader,
     progress: Progress,
+    /// When it was opened.
+    highest: Seq,
 }
 
 /// An opened index.
@@ -201,6 +206,7 @@ impl Index {
     /// [`IndexError::Io`] where the folder cannot be read or written.
     pub fn open(folder: &Path, source: Source, settings: &Settings) -> Result<Opened> {
         let (files, fresh) = open_or_create(folder, &source)?;
+        let highest = AtomicU64::new(files.highest.0);
         let index = Self {
             folder: folder.to_owned(),
             source,
@@ -208,6 +214,7 @@ impl Index {
             extractor: Extractor::new(settings),
             files: Mutex::new(files),
             writer: Mutex::new(None),
+            highest,
         };
         Ok(Opened { index, fresh })
     }
@@ -261,10 +268,24 @@ impl Index {
     /// # Errors
     /// [`IndexError::Io`] where nothing can be written; then nothing more can, before [`Index::reopen`].
     pub fn put(&self, entry: &Entry) -> Result<()> {
+        self.highest.fetch_max(entry.seq.0, Ordering::AcqRel);
         self.write(|writer| {
             writer.delete_term(self.id_term(&entry.id));
             writer.add_document(self.document(entry)).map(drop)
         })
+    }
+
+    /// Adds a record that is in nobody's place: when it was stored there was none with its id, and every change before that is in the index.
+    /// As [`Index::put`], but cheaper: each commit looks for what is to be replaced in every segment. One that may have been put before,
+    /// by its seq, is put.
+    ///
+    /// # Errors
+    /// As [`Index::put`].
+    pub fn add(&self, entry: &Entry) -> Result<()> {
+        if self.highest.fetch_max(entry.seq.0, Ordering::AcqRel) >= entry.seq.0 {
+            return self.put(entry);
+        }
+        self.write(|writer| writer.add_document(self.document(entry)).map(drop))
     }
 
     /// Removes a record.
@@ -284,7 +305,8 @@ impl Index {
     /// # Errors
     /// As [`Index::put`].
     pub fn commit(&self, progress: Progress) -> Result<()> {
-        let stamp = Stamp { source: self.source.clone(), progress };
+        let highest = Seq(self.highest.load(Ordering::Acquire));
+        let stamp = Stamp { source: self.source.clone(), progress, highest };
         let stamp = serde_json::to_string(&stamp).map_err(|error| IndexError::Io(error.to_string()))?;
         self.write(|writer| {
             let mut prepared = writer.prepare_commit()?;
@@ -436,7 +458,7 @@ fn existing(folder: &Path, source: &Source) -> std::result::Result<Files, Unusab
     }
     tokens::register(index.tokenizers());
     let reader = open_reader(&index)?;
-    Ok(Files { index, reader, progress: stamp.progress })
+    Ok(Files { index, reader, progress: stamp.progress, highest: stamp.highest })
 }
 
 /// An empty index in the place of whatever is in the folder. The folder it is in is not made: where that was moved away, nothing is put
@@ -450,7 +472,7 @@ fn create(folder: &Path) -> Result<Files> {
     let index = tantivy::Index::create(UnsyncedDirectory::open(folder)?, schema().0, IndexSettings::default())?;
     tokens::register(index.tokenizers());
     let reader = open_reader(&index)?;
-    Ok(Files { index, reader, progress: Progress::Reached(Seq(0)) })
+    Ok(Files { index, reader, progress: Progress::Reached(Seq(0)), highest: Seq(0) })
 }
 
 fn open_reader(index: &tantivy::Index) -> tantivy::Result<IndexReader> {

@@ -31,6 +31,7 @@ use crate::findings::output::Form;
 use crate::shutdown::{Phase, Shutdown, Signals};
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::record::Row;
+use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_engine::replay::Replay;
 use doppel_sources::{Format, NULLS};
@@ -311,7 +312,7 @@ impl Job<'_> {
                 document.iter().for_each(|document| replay.observe(document, words));
             }
         }
-        let sampled: Vec<Option<String>> = records::sample(spool.len()).map(row).collect::<anyhow::Result<_>>()?;
+        let sampled: Vec<Option<String>> = sample(spool.len()).map(row).collect::<anyhow::Result<_>>()?;
         let sampled: Vec<Arc<str>> = sampled.into_iter().flatten().map(Arc::from).collect();
         let text = replay.count_text(&sampled, spool.len() as u64);
         Ok(match records::statistics(words, text) {

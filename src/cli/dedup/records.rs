@@ -22,7 +22,7 @@ use crate::cli::warnings::{Warned, Warning};
 use crate::config::Config;
 use doppel_core::index::groups::Group;
 use doppel_core::record::Row;
-use doppel_core::schemes::frequencies::SAMPLE_RECORDS;
+use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
@@ -154,12 +154,6 @@ fn count_text(replay: &Replay, stock: &Stock) -> anyhow::Result<Option<Vec<u8>>>
     let rows: Vec<Arc<str>> =
         sample(stock.len()).map(|at| Ok(stock.row(at as u32)?.into())).collect::<anyhow::Result<_>>()?;
     Ok(replay.count_text(&rows, stock.len() as u64))
-}
-
-/// Which of so many records are counted, for how common text is.
-pub(in crate::cli) fn sample(count: usize) -> impl Iterator<Item = usize> {
-    let sampled = count.min(SAMPLE_RECORDS);
-    (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
 }
 
 /// What was counted of a batch, where something was.

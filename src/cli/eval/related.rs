@@ -1,19 +1,22 @@
-//! `doppel eval --related`: how well related records are ranked.
+//! `doppel eval --related` and `--exported`: how well related records are ranked.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use serde::Serialize;
 
 use super::{Args, Format, open};
 use crate::cli::answer;
 use crate::cli::output::Outputs;
+use crate::cli::transfer::{Whole, whole};
 use doppel_core::collection::Settings;
 use doppel_lab::eval::dataset::Dataset;
-use doppel_lab::eval::related::{Judgements, Quality, Report, evaluate};
+use doppel_lab::eval::decided::{self, Used};
+use doppel_lab::eval::related::{Fitted, Halves, Judgements, Quality, Report, evaluate};
 use doppel_search::related::Weights;
 
-/// Measures and prints.
+/// Measures by judgements, and prints.
 ///
 /// # Errors
 /// Judgements or weights that cannot be read, or an index that cannot be made.
@@ -26,35 +29,88 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let name = judgements.display().to_string();
     let judgements = Judgements::read(set, (&name, open(judgements)?))?;
+    measure(args, &judgements, None, (set, settings), outputs)
+}
+
+/// Measures by what people decided in a collection, and prints.
+///
+/// # Errors
+/// A file that is no export, weights that cannot be read, too few decisions, or an index that cannot be made.
+pub(super) fn run_exported(args: &Args, exported: &Path, outputs: &Outputs) -> anyhow::Result<ExitCode> {
+    let Whole { settings, set, decided } = whole(exported)?;
+    let (judgements, used) = decided::judgements(&set, &settings, decided)?;
+    measure(args, &judgements, Some(used), (&set, &settings), outputs)
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Measured {
+    #[serde(flatten)]
+    report: Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<Used>,
+}
+
+fn measure(
+    args: &Args,
+    judgements: &Judgements,
+    decisions: Option<Used>,
+    (set, settings): (&Dataset, &Settings),
+    outputs: &Outputs,
+) -> anyhow::Result<ExitCode> {
     let weights = match &args.weights {
         Some(file) => serde_json::from_reader(open(file)?).with_context(|| format!("reading {}", file.display()))?,
         None => Weights::default(),
     };
     let folder = outputs.scratch(&std::env::temp_dir())?;
-    let report = evaluate(set, &judgements, settings, &weights, &folder.path().join("index"), args.fit)?;
+    let report = evaluate(set, judgements, settings, &weights, &folder.path().join("index"), args.fit)?;
+    let measured = Measured { report, decisions };
     match args.format {
-        Format::Json => answer(&(serde_json::to_string_pretty(&report)? + "\n"))?,
-        Format::Table => answer(&table(&report))?,
+        Format::Json => answer(&(serde_json::to_string_pretty(&measured)? + "\n"))?,
+        Format::Table => answer(&table(&measured))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(report: &Report) -> String {
+fn table(Measured { report, decisions }: &Measured) -> String {
     let mut text = format!(
-        "{} records, {} questions, {} records of the same matter in other words\n\n{:28} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
-        report.records, report.queries, report.same, "", "recall@5", "@10", "@20", "MRR", "nDCG@10"
+        "{} records, {} questions, {} records of the same matter in other words\n",
+        report.records, report.queries, report.same
     );
-    let mut line = |name: &str, quality: &Quality| {
-        let Quality { recall_at_5, recall_at_10, recall_at_20, mrr, ndcg_at_10 } = quality;
-        text +=
-            &format!("{name:28} {recall_at_5:8.3} {recall_at_10:8.3} {recall_at_20:8.3} {mrr:8.3} {ndcg_at_10:8.3}\n");
-    };
-    line("related", &report.quality);
-    line("BM25 of words", &report.words);
-    line("BM25 of character pairs", &report.pairs);
-    if let Some(fitted) = &report.fitted {
-        line("fitted, on others", &fitted.held_out);
-        text += &format!("\nfitted on all: {}\n", serde_json::to_string(&fitted.weights).unwrap_or_default());
+    if let Some(Used { same, found_by_text, not_same, gone }) = decisions {
+        text += &format!(
+            "decided: {same} pairs the same in other words, {found_by_text} the same that their texts show (left out), {not_same} not the same, \
+             {gone} of records that are gone\n"
+        );
+    }
+    text += &format!("\n{:28} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "", "recall@5", "@10", "@20", "MRR", "nDCG@10");
+    text += &line("related", &report.quality);
+    text += &line("BM25 of words", &report.words);
+    text += &line("BM25 of character pairs", &report.pairs);
+    if let Some(Fitted { held_out, weights }) = &report.fitted {
+        text += &line("fitted, on others", held_out);
+        text += &format!("\nfitted on all:\n\n{}", section(weights));
+    }
+    if let Some(Halves { queries, same, given, fitted, weights, is_better }) = &report.halves {
+        text += &line("related, on one half", given);
+        text += &line("fitted on the other half", fitted);
+        let advice = if *is_better { "better" } else { "no better than the weights they began with: keep those" };
+        text += &format!(
+            "\nOn the half that was not fitted on ({queries} questions, {same} records) the fitted weights are {advice}.\n\n{}",
+            section(weights)
+        );
     }
     text
+}
+
+fn line(name: &str, quality: &Quality) -> String {
+    let Quality { recall_at_5, recall_at_10, recall_at_20, mrr, ndcg_at_10 } = quality;
+    format!("{name:28} {recall_at_5:8.3} {recall_at_10:8.3} {recall_at_20:8.3} {mrr:8.3} {ndcg_at_10:8.3}\n")
+}
+
+/// Weights as they stand in the configuration.
+fn section(weights: &Weights) -> String {
+    let weights = serde_json::to_value(weights).unwrap_or_default();
+    let lines = weights.as_object().into_iter().flatten().map(|(name, value)| format!("{name} = {value}\n"));
+    std::iter::once("[search.weights]\n".to_owned()).chain(lines).collect()
 }

@@ -15,6 +15,7 @@
 
 mod export;
 mod restore;
+mod whole;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use doppel_store_embedded::Opening;
 pub(super) use self::export::to_file;
 pub use self::export::{Args, run};
 pub(super) use self::restore::{Restore, restore};
+pub(super) use self::whole::{Whole, whole};
 
 /// Version of the file. Raised when an older program could misread it.
 const VERSION: u32 = 1;

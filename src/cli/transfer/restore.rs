@@ -72,9 +72,7 @@ pub(in crate::cli) fn restore(what: &Restore<'_>, config: config::Store) -> anyh
 }
 
 async fn all(store: &Arc<dyn Store>, name: &CollectionName, input: &mut Input, sum: &mut Sum) -> anyhow::Result<()> {
-    let Some(Line::DoppelExport(header)) = input.next()? else {
-        bail!("{} is not what doppel export writes: its first line is another", input.name);
-    };
+    let header = input.header()?;
     let engine = engine(store);
     prepare(store, &engine, name, &header).await?;
     let progress = progress_of(header.records);
@@ -115,9 +113,6 @@ async fn prepare(
     name: &CollectionName,
     header: &Header,
 ) -> anyhow::Result<()> {
-    if header.version != VERSION {
-        bail!("the file has version {}, this doppel reads version {VERSION}", header.version);
-    }
     match store.collection(name).await? {
         Some(state) if state.settings == header.settings => Ok(()),
         Some(_) => bail!("collection {name} is there with other settings; drop it, or import under another name"),
@@ -230,7 +225,7 @@ async fn register(
 }
 
 /// Lines of an exported file.
-struct Input {
+pub(super) struct Input {
     name: String,
     reader: BufReader<Box<dyn Read + Send>>,
     /// The number of the last line read.
@@ -238,7 +233,7 @@ struct Input {
 }
 
 impl Input {
-    fn open(name: &str) -> anyhow::Result<Self> {
+    pub(super) fn open(name: &str) -> anyhow::Result<Self> {
         let reader: Box<dyn Read + Send> = match name {
             "-" => Box::new(std::io::stdin()),
             name => Box::new(File::open(name).with_context(|| cannot("open", Path::new(name)))?),
@@ -246,7 +241,18 @@ impl Input {
         Ok(Self { name: name.to_owned(), reader: BufReader::with_capacity(1 << 20, reader), line: 0 })
     }
 
-    fn next(&mut self) -> anyhow::Result<Option<Line>> {
+    /// The header, which comes first.
+    pub(super) fn header(&mut self) -> anyhow::Result<Header> {
+        let Some(Line::DoppelExport(header)) = self.next()? else {
+            bail!("{} is not what doppel export writes: its first line is another", self.name);
+        };
+        if header.version != VERSION {
+            bail!("the file has version {}, this doppel reads version {VERSION}", header.version);
+        }
+        Ok(*header)
+    }
+
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<Line>> {
         let mut bytes = Vec::new();
         let limited = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
         if limited.with_context(|| cannot("read", Path::new(&self.name)))? == 0 {

@@ -1,7 +1,10 @@
 //! What a record's row says, by the roles of its fields.
 
-use doppel_core::collection::{Field, Role, Settings};
+use std::borrow::Cow;
+
+use doppel_core::collection::{Field, Role, Settings, TextFormat};
 use doppel_core::record::{RecordId, Row, Value};
+use doppel_core::text::html::visible_text;
 use doppel_core::text::time;
 use doppel_engine::answers::RecordView;
 use jiff::tz::TimeZone;
@@ -85,10 +88,10 @@ impl RowReader {
                 .fields
                 .iter()
                 .filter(move |(field, is_title)| *is_title == title && matches!(field.role, Role::Text | Role::Whole));
-            fields.filter_map(|(field, _)| text(row, &field.name)).find(|text| !text.trim().is_empty())
+            fields.filter_map(|(field, _)| shown(row, field)).find(|text| !text.trim().is_empty())
         };
         let (titled, running) = (content(true), content(false));
-        let title = titled.or(running).map(|text| beginning(text.trim(), TITLE_CHARS));
+        let title = titled.as_ref().or(running.as_ref()).map(|text| beginning(text.trim(), TITLE_CHARS));
         let excerpt = running.or(titled).map(|text| beginning(text.trim(), EXCERPT_CHARS));
         Facts {
             title: title.unwrap_or_default(),
@@ -104,10 +107,10 @@ impl RowReader {
         fields.filter_map(|(field, _)| text(row, &field.name)).map(str::trim).find(|text| !text.is_empty())
     }
 
-    /// The texts of a row by their fields.
+    /// The texts of a row by their fields; of HTML what a browser shows.
     pub fn texts(&self, row: &Row) -> Vec<(String, String)> {
         let fields = self.fields.iter().filter(|(field, _)| matches!(field.role, Role::Text | Role::Whole));
-        let texts = fields.filter_map(|(field, _)| Some((field.name.clone(), text(row, &field.name)?.to_owned())));
+        let texts = fields.filter_map(|(field, _)| Some((field.name.clone(), shown(row, field)?.into_owned())));
         texts.filter(|(_, text)| !text.trim().is_empty()).collect()
     }
 
@@ -157,6 +160,15 @@ impl RowReader {
     }
 }
 
+/// What a person reads of a field.
+fn shown<'r>(row: &'r Row, field: &Field) -> Option<Cow<'r, str>> {
+    let text = text(row, &field.name)?;
+    Some(match field.format {
+        TextFormat::Html => visible_text(text).into(),
+        TextFormat::Plain => text.into(),
+    })
+}
+
 fn text<'r>(row: &'r Row, name: &str) -> Option<&'r str> {
     match row.value(name)? {
         Value::Text(text) | Value::Literal(text) => Some(text),
@@ -179,6 +191,17 @@ mod tests {
         );
         assert_eq!((letter.title.as_str(), letter.excerpt.as_str()), ("路灯", "三号路的路灯不亮"));
         assert_eq!((letter.petitioner.as_deref(), letter.time.as_deref()), (Some("甲"), Some("2024-03-01 09:30")));
+    }
+
+    #[test]
+    fn of_a_page_what_a_browser_shows_is_read() {
+        let fields = vec![Field { format: TextFormat::Html, ..Field::new("page", Role::Text) }];
+        let settings = Settings { fields, ..Settings::default() };
+        let row =
+            Row::parse(r#"{"page": "<p>三号路的<b>路灯</b>&lt;3&gt;</p><script>x</script>"}"#.as_bytes()).unwrap();
+        let reader = RowReader::of(&settings);
+        assert_eq!(reader.facts(&row).title, "三号路的路灯<3>");
+        assert_eq!(reader.texts(&row), [("page".to_owned(), "三号路的路灯<3>".to_owned())]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::http::query::{Parameters, Params, Query};
 use crate::http::routes::rows::RowParams;
 use crate::http::routes::{Timed, window};
 use crate::http::state::App;
-use doppel_core::collection::{CollectionName, Role, Settings};
+use doppel_core::collection::{CollectionName, Role, Settings, TextFormat};
 use doppel_core::record::{RecordId, Row, ShownRow};
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_core::text::normalise::Normaliser;
@@ -428,7 +428,7 @@ fn shown_hits(texts: &Texts, hits: &[Hit], records: Vec<StoredRecord>) -> Vec<Fo
 
 /// Where fragments are looked for.
 struct Texts {
-    fields: Vec<String>,
+    fields: Vec<(String, TextFormat)>,
     normaliser: Normaliser,
     marked: Vec<String>,
 }
@@ -436,7 +436,7 @@ struct Texts {
 impl Texts {
     fn of(settings: &Settings, marked: Vec<String>) -> Self {
         let texts = settings.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
-        let fields = texts.map(|field| field.name.to_string()).collect();
+        let fields = texts.map(|field| (field.name.clone(), field.format)).collect();
         Self { fields, normaliser: Normaliser::new(settings.text.simplify), marked }
     }
 
@@ -444,9 +444,9 @@ impl Texts {
         let row = record.content.row().and_then(|row| serde_json::from_str(row).ok());
         let Some(Value::Object(row)) = row else { return Vec::new() };
         let mut found = Vec::new();
-        for field in &self.fields {
+        for (field, format) in &self.fields {
             let Some(text) = row.get(field).and_then(Value::as_str) else { continue };
-            for fragment in fragments(text, &self.marked, self.normaliser) {
+            for fragment in fragments(text, &self.marked, *format, self.normaliser) {
                 let range = |range: std::ops::Range<usize>| CharRange { start: range.start, end: range.end };
                 let piece = text.chars().skip(fragment.at.start).take(fragment.at.len()).collect();
                 let marked = fragment.marked.into_iter().map(range).collect();

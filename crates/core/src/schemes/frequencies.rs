@@ -22,6 +22,12 @@ pub const RARE_RECORDS: f64 = 1024.0;
 const COMMON_SHARE: f64 = 0.005;
 /// Records counted at most: 8 of them hold what is just not rare, which tells common from rare by a factor of about 1.4.
 pub const SAMPLE_RECORDS: usize = 8_192;
+
+/// Which of so many records of a batch are counted: at most [`SAMPLE_RECORDS`], at even distances.
+pub fn sample(count: usize) -> impl Iterator<Item = usize> {
+    let sampled = count.min(SAMPLE_RECORDS);
+    (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
+}
 /// Records that the built-in list stands for.
 const BUILT_IN_RECORDS: f64 = 1_000.0;
 /// Characters of the shingles by which sampled shingles are told rare from common.

@@ -8,8 +8,13 @@
 //!
 //! Style sheets are not read, so that text hidden by them counts, as does what opens at a click (`details`, `dialog`). Of an element that never ends all is inside. O(length).
 
-use html5gum::emitters::default::DefaultEmitter;
-use html5gum::{StartTag, Token, Tokenizer};
+mod located;
+
+use std::ops::Range;
+
+use html5gum::{DefaultEmitter, Emitter, StartTag, Token, Tokenizer};
+
+use located::{Chars, Pieces};
 
 /// Elements whose content is not shown.
 const HIDDEN: &[&[u8]] =
@@ -110,10 +115,58 @@ const CELLS: &[&[u8]] =
 
 /// The visible text of `html`.
 pub fn visible_text(html: &str) -> String {
+    let mut text = Text::default();
+    read(html, emitter(), |shown| match shown {
+        Shown::Tag(name) => text.pass(name),
+        Shown::Text(content) => text.write(content, |_, _| {}),
+        Shown::Hidden(_) => {}
+    });
+    text.written
+}
+
+/// The visible text of `html`, and of each of its characters which characters of `html` it was made of: of a character reference
+/// all from its `&` to its `;`, of what separates two characters all that stands between them. Ascending. O(length).
+pub fn visible_text_mapped(html: &str) -> (String, Vec<Range<usize>>) {
+    let pieces = Pieces::default();
+    let (mut text, mut made_of) = (Text::default(), Vec::<Range<usize>>::new());
+    let mut chars = Chars::of(html);
+    read(html, pieces.noted_from(html, emitter()), |shown| match shown {
+        Shown::Tag(name) => text.pass(name),
+        Shown::Hidden(bytes) => drop(pieces.take(bytes)),
+        Shown::Text(content) => {
+            let pieces = pieces.take(content.len());
+            let mut sources = located::Sources::of(&pieces);
+            text.write(content, |at, is_behind_gap| {
+                let source = chars.of_bytes(sources.at(html, at));
+                if is_behind_gap {
+                    made_of.push(made_of.last().map_or(0, |last| last.end.min(source.start))..source.start);
+                }
+                made_of.push(source);
+            });
+        }
+    });
+    (text.written, made_of)
+}
+
+fn emitter() -> DefaultEmitter {
     let mut emitter = DefaultEmitter::default();
     // What stands in a script is no markup.
     emitter.naively_switch_states(true);
-    let mut text = Text { written: String::with_capacity(html.len() / 2), gap: None };
+    emitter
+}
+
+/// What stands in HTML.
+enum Shown<'a> {
+    /// A tag of an element that is shown, by its name.
+    Tag(&'a [u8]),
+    /// Text that is shown.
+    Text(&'a str),
+    /// So many bytes of text that is not.
+    Hidden(usize),
+}
+
+/// Calls `each` with all that stands in `html`, in its order.
+fn read(html: &str, emitter: impl Emitter<Token = Token>, mut each: impl FnMut(Shown<'_>)) {
     // The hidden element, and how many of its name are open.
     let mut hidden: Option<(Vec<u8>, u32)> = None;
     for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
@@ -123,7 +176,7 @@ pub fn visible_text(html: &str) -> String {
                 None if HIDDEN.contains(&tag.name.as_slice()) || hides_itself(&tag) => {
                     hidden = Some((tag.name.to_vec(), 1));
                 }
-                None => text.pass(&tag.name),
+                None => each(Shown::Tag(&tag.name)),
             },
             Token::EndTag(tag) => match &mut hidden {
                 Some((name, open)) if *name == *tag.name => {
@@ -133,13 +186,13 @@ pub fn visible_text(html: &str) -> String {
                     }
                 }
                 Some(_) => {}
-                None => text.pass(&tag.name),
+                None => each(Shown::Tag(&tag.name)),
             },
-            Token::String(content) if hidden.is_none() => text.write(&String::from_utf8_lossy(&content.value)),
+            Token::String(content) if hidden.is_some() => each(Shown::Hidden(content.len())),
+            Token::String(content) => each(Shown::Text(&String::from_utf8_lossy(&content.value))),
             _ => {}
         }
     }
-    text.written
 }
 
 /// Whether an element's own attributes hide it.
@@ -157,6 +210,7 @@ fn hides_itself(tag: &StartTag<()>) -> bool {
 }
 
 /// Text under way.
+#[derive(Default)]
 struct Text {
     written: String,
     /// What separates it from the next character: a line end before a space.
@@ -173,14 +227,16 @@ impl Text {
         }
     }
 
-    fn write(&mut self, content: &str) {
-        for c in content.chars() {
+    /// Calls `wrote` with the byte of `content` at which each character stands that is written, and whether a gap was written before it.
+    fn write(&mut self, content: &str, mut wrote: impl FnMut(usize, bool)) {
+        for (at, c) in content.char_indices() {
             if c.is_whitespace() {
                 self.gap = self.gap.or(Some(' '));
                 continue;
             }
             let gap = self.gap.take().filter(|_| !self.written.is_empty());
             self.written.extend(gap.into_iter().chain([c]));
+            wrote(at, gap.is_some());
         }
     }
 }
@@ -222,6 +278,27 @@ mod tests {
     }
 
     #[test]
+    fn each_character_is_made_of_as_little_as_can_be() {
+        let from = |html: &str| {
+            let chars: Vec<char> = html.chars().collect();
+            let (text, made_of) = visible_text_mapped(html);
+            assert_eq!(text, visible_text(html));
+            made_of.into_iter().map(|range| chars[range].iter().collect::<String>()).collect::<Vec<_>>()
+        };
+        assert_eq!(from("路<b>灯</b>\r\n 亮"), ["路", "灯", "</b>\r\n ", "亮"]);
+        assert_eq!(
+            from("<p>&lt;&semi;&#x31;&#65灯&amp路&NotEqualTilde;"),
+            ["&lt;", "&semi;", "&#x31;", "&#65", "灯", "&amp", "路", "&NotEqualTilde;", "&NotEqualTilde;"]
+        );
+        assert_eq!(
+            from("A&B &no;&#;&<3</"),
+            ["A", "&", "B", " ", "&", "n", "o", ";", "&", "#", ";", "&", "<", "3", "<", "/"]
+        );
+        assert_eq!(from("甲<div hidden>&lt;乙</div><!-- 丙 -->丁"), ["甲", "丁"]);
+        assert_eq!(from("<textarea>a</b</textarea>"), ["a", "</b", "</b", "</b"]);
+    }
+
+    #[test]
     fn what_is_no_markup_stays_and_what_never_ends_is_inside() {
         check("3 < 5 且 7>6,A&B 公司", "3 < 5 且 7>6,A&B 公司");
         check("路灯<script>坏了</p>没有人修", "路灯");
@@ -237,6 +314,10 @@ mod tests {
         ) {
             let text = visible_text(&html);
             prop_assert!(text.len() <= html.len() && text.trim() == text);
+            let (mapped, made_of) = visible_text_mapped(&html);
+            prop_assert_eq!((&mapped, mapped.chars().count()), (&text, made_of.len()));
+            prop_assert!(made_of.windows(2).all(|two| two[0] == two[1] || two[0].end <= two[1].start), "{:?}", made_of);
+            prop_assert!(made_of.last().is_none_or(|last| last.end <= html.chars().count()));
             prop_assert!(!text.contains("  ") && !text.contains("\n\n"));
         }
     }

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use crate::collection::{SegmenterKind, StopList, StopWords, TextSettings};
 use crate::violation::Violation;
 
-pub use reader::Reader;
+pub use reader::{Reader, read_mapped};
 
 /// Version of this module's own rules (normal form, what a word and what a unit is). Raise it with every change that gives
 /// some text other words or units, so that a new profile results.

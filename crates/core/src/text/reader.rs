@@ -1,8 +1,10 @@
 //! Rows read under a collection's settings.
 
+use std::ops::Range;
+
 use jiff::tz::TimeZone;
 
-use super::html::visible_text;
+use super::html::{visible_text, visible_text_mapped};
 use super::normalise::Normaliser;
 use super::url::Addresses;
 use super::{Document, DocumentField, time};
@@ -111,6 +113,20 @@ impl Reader {
     }
 }
 
+/// The normal form of a field's value of this format, and of each of its characters which characters of the value it was made of: several
+/// where they combine, and where markup stands between them. Ascending. O(length).
+pub fn read_mapped(normaliser: Normaliser, format: TextFormat, value: &str) -> (String, Vec<Range<usize>>) {
+    if format != TextFormat::Html {
+        return normaliser.normalise_mapped(value);
+    }
+    let (shown, from) = visible_text_mapped(value);
+    let (normal, mut made_of) = normaliser.normalise_mapped(&shown);
+    for range in &mut made_of {
+        *range = from[range.start].start..from[range.end - 1].end;
+    }
+    (normal, made_of)
+}
+
 /// The normal form of `text`, and where its lines end: each line normalised, empty ones left out, joined by a space. That
 /// is the normal form of the whole, for nothing in it reaches across a line break.
 fn lines(normaliser: Normaliser, text: &str) -> (String, Vec<u32>) {
@@ -147,6 +163,40 @@ mod tests {
             let (whole, ends) = lines(normaliser, &text);
             prop_assert_eq!(&whole, &normaliser.normalise(&text), "{:?}", text);
             prop_assert!(ends.iter().all(|end| whole.as_bytes()[*end as usize] == b' '));
+        }
+    }
+
+    /// Pages of text, tags, comments and character references.
+    fn page() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            4 => "[路燈不亮ＬＥＤAb3，。 ]{1,6}",
+            1 => prop::sample::select(vec!["\r\n", "\n  ", "&", "<", "< 3", "&nope;", "&#", "</", "]]>"]).prop_map(str::to_owned),
+            2 => prop::sample::select(vec!["&nbsp;", "&amp;", "&lt;", "&lt", "&#65;", "&#65", "&#x8DEF;", "&semi;", "&hearts;"])
+                .prop_map(str::to_owned),
+            2 => "<(/?(b|p|br|td|div|span))( title=\"[a>&路]{0,3}\")?>",
+            1 => prop::sample::select(vec!["<!-- 草稿 <p> -->", "<!DOCTYPE html>", "<div hidden>乙<div>&lt;</div></div>", "<?php 甲 ?>",
+                "<script>if (a < b) go('<p>');</script>", "<style>p{}</style>"]).prop_map(str::to_owned),
+        ];
+        prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn a_page_cut_where_a_passage_stands_reads_as_the_passage(html in page(), from: prop::sample::Index, to: prop::sample::Index) {
+            let normaliser = Normaliser::new(true);
+            let (normal, made_of) = read_mapped(normaliser, TextFormat::Html, &html);
+            prop_assert_eq!(&normal, &normaliser.normalise(&visible_text(&html)));
+            prop_assert_eq!(normal.chars().count(), made_of.len());
+            if !made_of.is_empty() {
+                let (from, to) = (from.index(made_of.len()), to.index(made_of.len()));
+                let (from, to) = (from.min(to), from.max(to));
+                let passage: String = normal.chars().skip(from).take(to + 1 - from).collect();
+                let cut: String =
+                    html.chars().skip(made_of[from].start).take(made_of[to].end - made_of[from].start).collect();
+                let (read, _) = read_mapped(normaliser, TextFormat::Html, &cut);
+                prop_assert_eq!(read.as_str(), passage.trim(), "{:?} of {:?}", cut, html);
+            }
         }
     }
 

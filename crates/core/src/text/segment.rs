@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use jieba_rs::Jieba;
+use jieba_rs::{Jieba, Tag};
 
 use super::lexicon::dictionary_words;
 use super::normalise::Normaliser;
@@ -18,7 +18,7 @@ use crate::collection::{SegmenterKind, TextSettings};
 pub const DICTIONARY: &str = "jieba-rs 0.11.0 0a3a7d02ea31e6fc";
 
 /// Longest piece of text given to the dictionary segmenter at once: some twenty thousand characters.
-const PIECE_BYTES: usize = 64 << 10;
+pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The dictionary without user words, shared by all collections that add none (some 25 MB).
 static SHARED: LazyLock<Jieba> = LazyLock::new(Jieba::new);
@@ -72,6 +72,15 @@ impl Segmenter {
         }
     }
 
+    /// All that `text` is cut into, with word classes, as long as words are cut as [`objects`](super::objects) are; `None` where they are
+    /// not, or the text is longer than one piece.
+    pub(super) fn tagged<'a>(&'a self, text: &'a str) -> Option<Vec<Tag<'a>>> {
+        match &self.0 {
+            Kind::Jieba { hmm: false, .. } if text.len() <= PIECE_BYTES => Some(self.dictionary().tag(text, false)),
+            _ => None,
+        }
+    }
+
     /// Calls `word` for every word of `text` in order, with its length in characters.
     pub fn for_each_word<'a>(&self, text: &'a str, mut word: impl FnMut(&'a str, u32)) {
         match &self.0 {
@@ -80,7 +89,7 @@ impl Segmenter {
                 let jieba = own.as_deref().unwrap_or(&SHARED);
                 for piece in pieces(text) {
                     for token in jieba.cut(piece, *hmm) {
-                        if token.word.chars().any(is_word_char) {
+                        if is_word(token.word) {
                             word(token.word, (token.end - token.start) as u32);
                         }
                     }
@@ -88,6 +97,11 @@ impl Segmenter {
             }
         }
     }
+}
+
+/// Whether a token is a word.
+pub(super) fn is_word(token: &str) -> bool {
+    token.chars().any(is_word_char)
 }
 
 /// Windows of `run` characters over every maximal run of word characters; a shorter one is a word as it is.

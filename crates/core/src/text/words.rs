@@ -3,8 +3,8 @@
 
 use super::lexicon::{Fate, Lexicon};
 use super::normalise::Normaliser;
-use super::objects::{NamedObject, objects};
-use super::segment::Segmenter;
+use super::objects::{NamedObject, objects, tagged_objects};
+use super::segment::{Segmenter, is_word};
 use crate::collection::TextSettings;
 
 /// Longest value in bytes whose synonyms are replaced: a replacement may be many times as long as the word.
@@ -29,13 +29,30 @@ impl Words {
         objects(self.segmenter.dictionary(), text)
     }
 
+    /// What a normalised text names, and `word` called for its words as by [`Words::for_each`]. The text is cut once where names and words
+    /// are cut alike. O(length).
+    pub fn read<'a>(&'a self, text: &'a str, mut word: impl FnMut(&'a str, u32)) -> Vec<NamedObject> {
+        let Some(tags) = self.segmenter.tagged(text) else {
+            self.for_each(text, word);
+            return self.objects(text);
+        };
+        for tag in tags.iter().filter(|tag| is_word(tag.word)) {
+            self.pass(tag.word, (tag.end - tag.start) as u32, &mut word);
+        }
+        tagged_objects(text, &tags)
+    }
+
     /// Calls `word` for every word of a normalised text in order, with its length in characters. O(length).
     pub fn for_each<'a>(&'a self, text: &'a str, mut word: impl FnMut(&'a str, u32)) {
-        self.segmenter.for_each_word(text, |token, chars| match self.lexicon.fate(token) {
+        self.segmenter.for_each_word(text, |token, chars| self.pass(token, chars, &mut word));
+    }
+
+    fn pass<'a>(&'a self, token: &'a str, chars: u32, word: &mut impl FnMut(&'a str, u32)) {
+        match self.lexicon.fate(token) {
             Fate::Kept => word(token, chars),
             Fate::Dropped => {}
             Fate::Replaced(first) => word(first, first.chars().count() as u32),
-        });
+        }
     }
 
     /// A normalised value with every word that has a synonym replaced by the first of its group and all else as it stands, stop
@@ -77,6 +94,29 @@ mod tests {
             found.push((word, chars));
         });
         assert_eq!(found, [("番茄", 2), ("番茄", 2), ("卖不出去", 4)]);
+    }
+
+    #[test]
+    fn words_and_names_read_at_once_are_those_read_by_themselves() {
+        let text = "柳塘区雁坪路的路灯不亮,砚溪河边的西红柿,车牌粤b·7k3m9,3号楼。";
+        let long = text.repeat((64 << 10) / text.len() + 2);
+        let plain = TextSettings::default();
+        let synonyms = vec![vec!["番茄".into(), "西红柿".into()]];
+        let all = [
+            TextSettings { synonyms, ..plain.clone() },
+            TextSettings { hmm: true, ..plain.clone() },
+            TextSettings { segmenter: SegmenterKind::Chars2, ..plain.clone() },
+            plain,
+        ];
+        for settings in all {
+            let words = Words::new(&settings);
+            for text in [text, &long, ""] {
+                let (mut read, mut alone) = (Vec::new(), Vec::new());
+                let named = words.read(text, |word, chars| read.push((word, chars)));
+                words.for_each(text, |word, chars| alone.push((word, chars)));
+                assert!(read == alone && named == words.objects(text), "{settings:?}");
+            }
+        }
     }
 
     #[test]

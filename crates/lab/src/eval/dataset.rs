@@ -115,6 +115,14 @@ impl Dataset {
     /// When it has no id, or one that is there already.
     pub fn add(&mut self, row: Row) -> Result<(), String> {
         let id = row.id().cloned().ok_or("the record has no id; give every line an \"id\"")?;
+        self.add_as(id, row)
+    }
+
+    /// Adds a record at the end under an id that its row may not name.
+    ///
+    /// # Errors
+    /// When the id is there already.
+    pub fn add_as(&mut self, id: RecordId, row: Row) -> Result<(), String> {
         let position = u32::try_from(self.records.len()).map_err(|_| "more than 2^32 records")?;
         if self.positions.insert(id.clone(), position).is_some() {
             return Err(format!("the id {id} occurs twice; give every record its own"));

@@ -3,6 +3,7 @@
 pub mod all;
 pub mod baselines;
 pub mod dataset;
+pub mod decided;
 pub mod direct;
 pub mod experiments;
 pub mod grid;

@@ -1,7 +1,8 @@
 //! Related records: how well a ranking finds what people judged to concern the same matter.
 //!
 //! Judgements are one line each: a query, a record, and 2 (the same matter in other words), 1 (worth seeing) or 0. What is not judged
-//! counts as 0. Known duplicates of a query are left out of its ranking, and so are made-up copies of any record.
+//! counts as 0. Known duplicates of a query are left out of its ranking, and so are made-up copies of any record. What people decided in a
+//! collection can stand for judgements: see [`decided`](super::decided).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufRead;
@@ -21,7 +22,7 @@ use super::baselines::bm25::{Bm25, Cut};
 use super::dataset::{Dataset, DatasetError, each_line};
 
 /// The same matter: what recall and the reciprocal rank count.
-const SAME: u8 = 2;
+pub(super) const SAME: u8 = 2;
 /// Worth seeing.
 const USEFUL: u8 = 1;
 /// Records of a ranking: those that a query's duplicates take places of included.
@@ -32,7 +33,11 @@ const DEPTH: usize = 10;
 /// What people judged: of each query, by position in the set, its records.
 #[derive(Clone, Debug, Default)]
 pub struct Judgements {
-    queries: BTreeMap<u32, BTreeMap<u32, u8>>,
+    pub(super) queries: BTreeMap<u32, BTreeMap<u32, u8>>,
+    /// Of each query, what is left out of its ranking besides known duplicates.
+    pub(super) left_out: BTreeMap<u32, BTreeSet<u32>>,
+    /// Of each query the matter that it belongs to, where that is known: queries of one matter know each other's answers.
+    pub(super) matters: BTreeMap<u32, u64>,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +81,26 @@ pub struct Report {
     /// With the weights fitted on other queries than those they were measured on; where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted: Option<Fitted>,
+    /// The same where the matters of the queries are known; where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halves: Option<Halves>,
+}
+
+/// Weights learned from one half of the matters, measured on the other.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Halves {
+    /// Queries that were measured.
+    pub queries: usize,
+    /// Records judged 2 for them.
+    pub same: usize,
+    /// With the weights that fitting began with.
+    pub given: Quality,
+    /// With the fitted ones.
+    pub fitted: Quality,
+    /// Fitted on the one half.
+    pub weights: Weights,
+    /// Whether they are better on the other half by more than chance would have it.
+    pub is_better: bool,
 }
 
 /// Weights learned from judgements.
@@ -96,6 +121,17 @@ pub enum RelatedError {
     /// There is nothing to measure by.
     #[error("no record is judged 2 or 1 for any query: nothing can be measured; give a file with such judgements")]
     NothingJudged,
+    /// Too little to fit by.
+    #[error(
+        "people decided of {pairs} pairs that they are one matter though the texts do not show it, {smaller} of them in the smaller half of \
+         the matters: to fit weights by, give at least {LEAST_PAIRS} in either half, or leave --fit out"
+    )]
+    TooFewDecided {
+        /// Pairs in all.
+        pairs: usize,
+        /// In the smaller half.
+        smaller: usize,
+    },
 }
 
 impl Judgements {
@@ -126,7 +162,27 @@ impl Judgements {
     }
 
     fn same(&self) -> usize {
-        self.queries.values().flat_map(BTreeMap::values).filter(|rel| **rel == SAME).count()
+        self.same_of(self.queries.keys())
+    }
+
+    /// Records judged 2 for these queries.
+    fn same_of<'a>(&self, queries: impl IntoIterator<Item = &'a u32>) -> usize {
+        let judged = queries.into_iter().filter_map(|query| self.queries.get(query));
+        judged.flat_map(BTreeMap::values).filter(|rel| **rel == SAME).count()
+    }
+
+    /// The queries in two parts with about as many records judged 2, all of a matter in the same.
+    fn halves(&self) -> [Vec<u32>; 2] {
+        let mut matters: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+        for (query, matter) in &self.matters {
+            matters.entry(*matter).or_default().push(*query);
+        }
+        let mut halves = [Vec::new(), Vec::new()];
+        for queries in matters.into_values() {
+            let [first, second] = [&halves[0], &halves[1]].map(|half| (self.same_of(half), half.len()));
+            halves[usize::from(second < first)].extend(queries);
+        }
+        halves
     }
 }
 
@@ -209,7 +265,8 @@ pub fn evaluate(
         records: measuring.index.len() as usize,
         words,
         pairs,
-        fitted: if fit { Some(measuring.cross_validate(weights)?) } else { None },
+        fitted: if fit && judgements.matters.is_empty() { Some(measuring.cross_validate(weights)?) } else { None },
+        halves: if fit && !judgements.matters.is_empty() { Some(measuring.halves(weights)?) } else { None },
     })
 }
 
@@ -240,6 +297,9 @@ impl<'a> Measuring<'a> {
             for (query, other) in [(pair.0, pair.1), (pair.1, pair.0)] {
                 left_out.entry(query).and_modify(|out| _ = out.insert(other));
             }
+        }
+        for (query, others) in &judgements.left_out {
+            left_out.entry(*query).and_modify(|out| out.extend(others));
         }
         Ok(Self { index, judgements, extracts, positions: &set.positions, left_out })
     }
@@ -298,6 +358,27 @@ impl<'a> Measuring<'a> {
         Ok(Fitted { held_out, weights: self.fit(&all, start)? })
     }
 
+    /// Fits on one half of the matters and measures on the other.
+    fn halves(&self, start: &Weights) -> Result<Halves, RelatedError> {
+        let [fitting, measured] = self.judgements.halves();
+        // Of a pair each is a query.
+        let pairs = [&fitting, &measured].map(|half| self.judgements.same_of(half) / 2);
+        let smaller = pairs[0].min(pairs[1]);
+        if smaller < LEAST_PAIRS {
+            return Err(RelatedError::TooFewDecided { pairs: pairs[0] + pairs[1], smaller });
+        }
+        let weights = self.fit(&fitting, start)?;
+        let (given, fitted) = (self.quality(&measured, start)?, self.quality(&measured, &weights)?);
+        Ok(Halves {
+            queries: measured.len(),
+            same: self.judgements.same_of(&measured),
+            given,
+            fitted,
+            weights,
+            is_better: fitted.objective() > given.objective() + LEAST_GAIN,
+        })
+    }
+
     /// Tries other values for one weight after the other, and keeps what is better by more than chance would have it.
     fn fit(&self, queries: &[u32], start: &Weights) -> Result<Weights, RelatedError> {
         let mut best = *start;
@@ -318,6 +399,8 @@ impl<'a> Measuring<'a> {
     }
 }
 
+/// Fewest pairs decided to be one matter, in either half of the matters, that weights are fitted by: six weights are chosen.
+const LEAST_PAIRS: usize = 15;
 /// Parts of the queries for cross-validation.
 const FOLDS: usize = 5;
 /// Times that all weights are gone through.

@@ -230,3 +230,31 @@ fn whatever_is_put_removed_and_committed_is_what_is_found() {
         }
     }
 }
+
+#[test]
+fn a_record_that_is_added_again_is_there_once_also_after_the_index_was_opened_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let entry = |index: &Index, name: &str, seq: u64| {
+        let extract = index.extractor().extract(&letter("三号路的路灯不亮")).expect("a readable row");
+        Entry { id: id(name), seq: Seq(seq), verdict: VerdictKind::Original, extract }
+    };
+    let add = |index: &Index, name: &str, seq: u64| index.add(&entry(index, name, seq)).expect("a write");
+    let (index, _) = open(folder.path());
+    for (name, seq) in [("a", 1), ("b", 2), ("a", 1), ("b", 2)] {
+        add(&index, name, seq);
+    }
+    commit(&index, 2);
+    assert_eq!(index.len(), 2);
+    // Not committed, so forgotten; then read again.
+    add(&index, "c", 3);
+    index.reopen().expect("it opens");
+    add(&index, "c", 3);
+    add(&index, "d", 4);
+    commit(&index, 4);
+    drop(index);
+    let (index, fresh) = open(folder.path());
+    [("b", 2), ("c", 3), ("e", 5)].into_iter().for_each(|(name, seq)| add(&index, name, seq));
+    index.put(&entry(&index, "a", 6)).expect("a write");
+    commit(&index, 6);
+    assert_eq!((index.len(), fresh), (5, false));
+}

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use jieba_rs::{Jieba, Tag};
 
+use super::segment::PIECE_BYTES;
 use super::shingles::counts;
 use super::units::is_han;
 use crate::verdict::ObjectKind;
@@ -23,7 +24,7 @@ const MAX_NAME_CHARS: usize = 8;
 /// Letters and digits that may begin a name: "a2" of a district, no telephone number.
 const MAX_CODE_CHARS: usize = 3;
 /// Bytes of a text that are looked through: what a letter is about stands near its beginning, and tagging takes memory.
-const MAX_TEXT_BYTES: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = PIECE_BYTES;
 /// Most objects taken of a text: more are a list, not what the letter is about.
 pub const MAX_OBJECTS: usize = 128;
 
@@ -47,6 +48,12 @@ impl NamedObject {
 
 /// The objects that a normalised text names, each once, in order: at most [`MAX_OBJECTS`].
 pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
+    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+    tagged_objects(text, &jieba.tag(text, false))
+}
+
+/// The same of a text that was cut already.
+pub(super) fn tagged_objects(text: &str, tags: &[Tag<'_>]) -> Vec<NamedObject> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut add = |object: NamedObject| {
@@ -54,8 +61,6 @@ pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
             found.push(object);
         }
     };
-    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
-    let tags = jieba.tag(text, false);
     for clause in tags.split(|tag| !tag.word.chars().any(counts)) {
         names(clause, &mut add);
     }

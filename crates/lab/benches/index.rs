@@ -1,0 +1,74 @@
+//! What the search index costs beside signing, in CPU time of all threads: what stands for a record in it, and writing it with the commits
+//! and merges that go with it. Compare the ratios of one run. `cargo bench --bench index -- [RECORDS] [RECORDS BETWEEN COMMITS]`.
+
+#![allow(clippy::disallowed_methods, reason = "a bench makes its own time, files and settings")]
+#![allow(clippy::print_stdout, reason = "a bench reports on the terminal")]
+
+use std::hint::black_box;
+
+use doppel_core::collection::{Preset, Settings};
+use doppel_core::record::{RecordId, Row};
+use doppel_core::schemes::profile::Profile;
+use doppel_core::verdict::VerdictKind;
+use doppel_lab::sample::{Options, Sample};
+use doppel_search::index::{Entry, Index, Opened, Progress, Source};
+use doppel_store::Seq;
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).filter_map(|number| number.parse::<usize>().ok());
+    let records = numbers.next().unwrap_or(20_000);
+    // What arrives between two commits while an import fills two cores.
+    let between = numbers.next().unwrap_or(600);
+    let options = Options { records: records as u64, seed: 7, duplicates: 0.2, forms: 0.0, labels: false };
+    let row = |content: String| Row::parse(serde_json::json!({ "content": content }).to_string().as_bytes());
+    let rows: Vec<Row> = Sample::new(&options).records().map(|record| row(record.content).expect("a row")).collect();
+    let settings = Settings::preset(Preset::Default);
+    let profile = Profile::compile(&settings, None);
+    let folder = std::env::temp_dir().join(format!("doppel-bench-index-{}", std::process::id()));
+    let Opened { index, .. } = Index::open(&folder, Source::of("bench", &settings), &settings).expect("an index");
+
+    let sign = |row: &Row| profile.sign(&profile.read(row).expect("a document")).keys.len();
+    black_box((sign(&rows[0]), index.extractor().extract(&rows[0]).is_ok()));
+    let (signing, _) = cpu(|| rows.iter().map(|row| black_box(sign(row))).sum::<usize>());
+    let (extracting, extracts) =
+        cpu(|| rows.iter().map(|row| index.extractor().extract(row).expect("an extract")).collect::<Vec<_>>());
+    let entries = (1..).map(Seq).zip(extracts).map(|(seq, extract)| Entry {
+        id: RecordId::new(&format!("letter-{}", seq.0)).expect("an id"),
+        seq,
+        verdict: VerdictKind::Original,
+        extract,
+    });
+    let entries: Vec<Entry> = entries.collect();
+    let (writing, ()) = cpu(|| {
+        for piece in entries.chunks(between) {
+            piece.iter().for_each(|entry| index.add(entry).expect("it is written"));
+            index.commit(Progress::Reached(piece[piece.len() - 1].seq)).expect("it is committed");
+        }
+        index.rest();
+    });
+    println!(
+        "{records} records, a commit every {between}, {:.2} kB a record on disk",
+        index.disk_bytes() as f64 / 1e3 / records as f64
+    );
+    for (name, micros) in [("signing", signing), ("extracting", extracting), ("writing", writing)] {
+        let each = micros / records as f64;
+        println!("  {name:12} {each:7.1} µs a record, {:5.2} × signing", micros / signing);
+    }
+    drop(index);
+    std::fs::remove_dir_all(folder).expect("the folder can be removed");
+}
+
+/// What `work` gives, and the CPU time in microseconds that the process took for it.
+fn cpu<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let begun = used();
+    let given = work();
+    (used() - begun, given)
+}
+
+/// CPU time that the process has used, in microseconds (Linux: in ticks of a hundredth of a second).
+fn used() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc is there");
+    let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name in brackets").1.split(' ').collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+    (ticks(11) + ticks(12)) * 1e4
+}

@@ -1,0 +1,206 @@
+//! What people decided in a collection, as judgements of related records.
+//!
+//! A pair that was decided to be the same matter counts as such where its texts do not show it: those are what a ranking is for. Pairs that
+//! comparing texts finds by itself say nothing about a ranking, whether people confirmed them or not: such a duplicate of a query is left out
+//! of its ranking, and so is all else that is known to be its matter and was not judged for it - a duplicate of a record judged the same, the
+//! same as one that is the same. A pair that was decided not to be the same matter is judged 0, also where its texts match. Each record
+//! of a judged pair is a query.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::dataset::Dataset;
+use super::metrics::Pair;
+use super::related::{Judgements, SAME};
+use doppel_core::collection::Settings;
+use doppel_core::index::Seq;
+use doppel_core::index::groups::GroupSet;
+use doppel_core::record::RecordId;
+use doppel_core::schemes::frequencies::sample;
+use doppel_core::schemes::statistics::Statistics;
+use doppel_engine::Error;
+use doppel_engine::replay::{Earlier, Replay};
+
+/// Records compared at once.
+const AT_ONCE: usize = 1_024;
+/// Memory for sketches.
+const SKETCH_BYTES: usize = 64 << 20;
+
+/// What was decided about two records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The one.
+    pub a: RecordId,
+    /// The other.
+    pub b: RecordId,
+    /// Whether they are the same matter.
+    pub same: bool,
+}
+
+/// How decisions were used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Used {
+    /// Pairs decided to be one matter whose texts do not show it: what is looked for.
+    pub same: usize,
+    /// Pairs decided to be one matter that comparing texts finds: they are left out.
+    pub found_by_text: usize,
+    /// Pairs decided not to be one matter.
+    pub not_same: usize,
+    /// Pairs of which a record is gone.
+    pub gone: usize,
+}
+
+/// Judgements of what people decided about records of `set`, and how it was used. O(records) for the duplicates among all records.
+///
+/// # Errors
+/// None that validated settings give rise to.
+pub fn judgements(
+    set: &Dataset,
+    settings: &Settings,
+    decided: impl IntoIterator<Item = Decided>,
+) -> Result<(Judgements, Used), Error> {
+    let mut used = Used::default();
+    let found = duplicates(set, settings)?;
+    let mut judged: BTreeMap<Pair, bool> = BTreeMap::new();
+    for Decided { a, b, same } in decided {
+        match (set.positions.get(&a), set.positions.get(&b)) {
+            (Some(a), Some(b)) if a != b => _ = judged.insert(Pair::new(*a, *b), same),
+            _ => used.gone += 1,
+        }
+    }
+    let mut matters = GroupSet::new();
+    let differ = |pair: &&Pair| judged.get(pair) != Some(&false);
+    let same = judged.iter().filter(|(_, same)| **same).map(|(pair, _)| pair);
+    found.iter().filter(differ).chain(same).for_each(|Pair(a, b)| matters.add_pair(u64::from(*a), u64::from(*b)));
+
+    let mut judgements = Judgements::default();
+    for (pair, same) in &judged {
+        match (same, found.contains(pair)) {
+            (true, true) => used.found_by_text += 1,
+            (true, false) => used.same += 1,
+            (false, _) => used.not_same += 1,
+        }
+        if *same && found.contains(pair) {
+            continue;
+        }
+        for (query, other) in [(pair.0, pair.1), (pair.1, pair.0)] {
+            let rel = if *same { SAME } else { 0 };
+            judgements.queries.entry(query).or_default().insert(other, rel);
+        }
+    }
+    let mut members: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    for Pair(a, b) in found.iter().chain(judged.keys()) {
+        for record in [a, b] {
+            let matter = matters.component_of(u64::from(*record));
+            matter.into_iter().for_each(|matter| _ = members.entry(matter).or_default().insert(*record));
+        }
+    }
+    for (query, judged) in &judgements.queries {
+        // One of which only is known what it is not.
+        let alone = u64::MAX - u64::from(*query);
+        let matter = matters.component_of(u64::from(*query));
+        judgements.matters.insert(*query, matter.unwrap_or(alone));
+        let known = matter.and_then(|matter| members.get(&matter)).into_iter().flatten();
+        let left_out = known.filter(|record| *record != query && !judged.contains_key(record)).copied().collect();
+        judgements.left_out.insert(*query, left_out);
+    }
+    Ok((judgements, used))
+}
+
+/// The pairs of records of `set` that comparing their texts finds, as the service would. All cores.
+fn duplicates(set: &Dataset, settings: &Settings) -> Result<BTreeSet<Pair>, Error> {
+    let mut replay = Replay::new(settings.clone(), None, SKETCH_BYTES)?;
+    let mut statistics = replay.needs_statistics().then(Statistics::default);
+    if let Some(statistics) = &mut statistics {
+        let documents = set.records.iter().filter_map(|(_, row)| replay.read(row).ok());
+        documents.for_each(|document| replay.observe(&document, statistics));
+    }
+    let rows: Vec<Arc<str>> = sample(set.records.len()).map(|at| Arc::clone(set.records[at].1.json())).collect();
+    if let Some(text) = replay.count_text(&rows, set.records.len() as u64) {
+        statistics = Some(statistics.unwrap_or_default().with_text(&text));
+    }
+    if let Some(statistics) = statistics {
+        replay = Replay::new(settings.clone(), Some(Arc::new(statistics)), SKETCH_BYTES)?;
+    }
+    let (mut found, mut positions, mut earlier) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for (piece, begin) in set.records.chunks(AT_ONCE).zip((0_u32..).step_by(AT_ONCE)) {
+        let signed: Vec<_> = piece.par_iter().map(|(_, row)| replay.sign(row)).collect();
+        let mut placed = Vec::with_capacity(piece.len());
+        for (((id, row), position), signed) in piece.iter().zip(begin..).zip(signed) {
+            // What is refused is not registered, and no duplicate of anything.
+            let Ok(subject) = signed else { continue };
+            let signatures = if replay.needs_signatures() { subject.signed().signatures.clone() } else { Vec::new() };
+            let digest = subject.signed().digest;
+            earlier.push(Earlier { id: id.clone(), row: Arc::clone(row.json()), digest, signatures });
+            positions.push(position);
+            placed.push((position, replay.place(Seq(positions.len() as u64), subject)?));
+        }
+        let judged = placed.into_par_iter().map(|(position, placed)| {
+            let at = |seq: Seq| seq.0 as usize - 1;
+            let Ok(found) = replay.judge(placed, |seq| Ok::<_, Infallible>(earlier[at(seq)].clone()));
+            found.matches.into_iter().map(|found| Pair::new(positions[at(found.seq)], position)).collect::<Vec<_>>()
+        });
+        found.extend(judged.collect::<Vec<_>>().into_iter().flatten());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::collection::Preset;
+    use doppel_core::record::Row;
+
+    fn set(texts: &[&str]) -> Dataset {
+        let mut set = Dataset::default();
+        for (number, text) in texts.iter().enumerate() {
+            let row = serde_json::json!({ "content": text }).to_string();
+            set.add_as(RecordId::new(&number.to_string()).unwrap(), Row::parse(row.as_bytes()).unwrap()).unwrap();
+        }
+        set
+    }
+
+    fn decided(a: u32, b: u32, same: bool) -> Decided {
+        let id = |number: u32| RecordId::new(&number.to_string()).unwrap();
+        Decided { a: id(a), b: id(b), same }
+    }
+
+    const LAMPS: &str = "枫叶里小区南门外的路灯连续三晚没有亮,夜间行人看不清台阶,请尽快安排检修";
+
+    #[test]
+    fn only_what_texts_do_not_show_is_looked_for_and_what_is_known_besides_is_left_out() {
+        let again = format!("{LAMPS},谢谢");
+        let set = set(&[
+            LAMPS,
+            &again,
+            "南门那边晚上黑漆漆的,老人差点摔跤,已经好几天了也没人管",
+            "石榴湾小区西门的垃圾堆了一个星期,气味难闻",
+            "晚上回家要打手电,小区外面一盏灯都不亮",
+        ]);
+        let said =
+            [decided(0, 1, true), decided(1, 2, true), decided(2, 4, true), decided(0, 3, false), decided(0, 9, true)];
+        let (judgements, used) = judgements(&set, &Settings::preset(Preset::Default), said).unwrap();
+        assert_eq!(used, Used { same: 2, found_by_text: 1, not_same: 1, gone: 1 });
+        let judged = |query: u32| judgements.queries[&query].iter().map(|(id, rel)| (*id, *rel)).collect::<Vec<_>>();
+        assert_eq!(judged(0), [(3, 0)], "its duplicate is none of the judged");
+        assert_eq!((judged(1), judged(2), judged(3)), (vec![(2, 2)], vec![(1, 2), (4, 2)], vec![(0, 0)]));
+        let left_out = |query: u32| judgements.left_out[&query].iter().copied().collect::<Vec<_>>();
+        assert_eq!((left_out(0), left_out(1), left_out(2)), (vec![1, 2, 4], vec![0, 4], vec![0]));
+        assert!(left_out(3).is_empty());
+        let matters = &judgements.matters;
+        assert!(matters[&0] == matters[&4] && matters[&0] != matters[&3], "{matters:?}");
+    }
+
+    #[test]
+    fn a_pair_that_matches_and_was_refused_stays_in_the_ranking() {
+        let again = format!("{LAMPS},谢谢");
+        let set = set(&[LAMPS, &again]);
+        let (judgements, used) = judgements(&set, &Settings::preset(Preset::Default), [decided(1, 0, false)]).unwrap();
+        assert_eq!(used, Used { not_same: 1, ..Used::default() });
+        assert_eq!(judgements.queries[&0], BTreeMap::from([(1, 0)]));
+        assert!(judgements.left_out.values().all(BTreeSet::is_empty));
+    }
+}
