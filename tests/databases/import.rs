@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::office::{KINDS, Kind, MAPPED, Office, PASSWORD, sample, state};
+use crate::office::{KINDS, Kind, MAPPED, Office, PASSWORD, assert_same, sample, state};
 use crate::support::{TestServer, run, setting};
 
 /// Runs an import of `office` into `to`.
@@ -140,7 +140,7 @@ fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
         assert_eq!(again.status.code(), Some(0), "{kind:?}: {}", said(&again));
         let (whole, cut) = (state(&server, "whole"), state(&server, "cut"));
         assert_eq!(whole.len(), letters.len());
-        assert!(whole == cut, "{kind:?}: they differ");
+        assert_same(&whole, &cut, &format!("{kind:?}"));
         assert!(whole.values().any(|(_, verdict, _)| *verdict == "near_duplicate"), "{kind:?}");
         println!("{kind:?}: killed at {at} of {} rows", letters.len());
     }

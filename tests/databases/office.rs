@@ -196,8 +196,26 @@ pub(crate) fn sample(records: u64) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
+/// Row, verdict and earlier case of each record, by id.
+pub(crate) type State = BTreeMap<String, (Value, Value, Value)>;
+
+/// One in so many verdicts may be another one in a collection that was filled at another pace: what is common in it is counted beside
+/// what comes in, when there is time for that (docs/quality.md). None among some hundred records.
+const OTHER_VERDICTS: usize = 200;
+
+/// The same records with the same rows, and the same verdicts but for a few.
+#[track_caller]
+pub(crate) fn assert_same(whole: &State, cut: &State, what: &str) {
+    assert!(whole.keys().eq(cut.keys()), "{what}: other records");
+    let rows_differ = whole.iter().find(|(id, (row, ..))| cut[*id].0 != *row);
+    assert!(rows_differ.is_none(), "{what}: the row of {:?} differs", rows_differ.map(|(id, _)| id));
+    let others = whole.iter().filter(|(id, of)| cut[*id] != **of).count();
+    println!("{what}: {} records, {others} verdicts differ", whole.len());
+    assert!(others <= whole.len() / OTHER_VERDICTS, "{what}: {others} of {} verdicts differ", whole.len());
+}
+
 /// Of all records of a collection, by id: the row, the verdict and what it repeats.
-pub(crate) fn state(server: &TestServer, collection: &str) -> BTreeMap<String, (Value, Value, Value)> {
+pub(crate) fn state(server: &TestServer, collection: &str) -> State {
     let mut all = BTreeMap::new();
     let mut path = format!("/v1/collections/{collection}/records?limit=1000");
     loop {
