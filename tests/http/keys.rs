@@ -86,8 +86,8 @@ fn a_key_is_made_used_listed_and_revoked_and_outlives_a_restart() {
 
 #[test]
 fn keys_that_are_made_and_revoked_at_the_same_moment_are_all_made_and_revoked() {
-    const CALLERS: usize = 8;
-    const EACH: usize = 8;
+    const CALLERS: usize = 24;
+    const EACH: usize = 3;
     // As slow as a disk that syncs.
     let keyed = Keyed::start(&[("FAILPOINTS", "store::before_append=sleep(5)")]);
     let (server, office) = (&keyed.server, keyed.key("office"));
