@@ -173,6 +173,31 @@ fn the_language_is_chosen_by_the_reader_then_by_the_browser_and_is_chinese_other
 }
 
 #[test]
+fn of_a_collection_that_keeps_no_text_ids_times_and_verdicts_are_shown_and_why_there_is_no_more() {
+    let desk = Desk::with("bare-desk", &json!({"preset": "signatures"}));
+    let letter = |user: &str| json!({"title": "路灯不亮", "content": LAMPS, "user": user, "time": "2024-03-01 09:30"});
+    desk.register("bare-1", &letter("甲"));
+    desk.register("bare-2", &letter("乙"));
+    let mut browser = Browser::new(&desk.server);
+    let why = "不保存信访件正文";
+    for path in
+        ["inbox?show=all", "case/bare-2", "case/bare-2?tab=petitioner", "case/bare-2?tab=related", "groups/bare-1"]
+    {
+        let page = browser.get(&format!("/console/bare-desk/{path}"));
+        assert_eq!(page.status, 200, "{path}: {}", page.html);
+        assert!(page.html.contains("bare-2") || page.html.contains("bare-1"), "{path}: {}", page.html);
+        assert!(path == "groups/bare-1" || page.html.contains(why), "{path}: {}", page.html);
+        assert!(!page.html.contains("路灯"), "{path}: {}", page.html);
+    }
+    let case = browser.get("/console/bare-desk/case/bare-2").html;
+    assert!(case.contains("case/bare-2?tab=duplicates&#38;with=bare-1"), "what it was found to repeat: {case}");
+    assert!(case.contains("2024-03-01 09:30"), "when it was submitted: {case}");
+    let checked = browser.get("/console/bare-desk/check").form("/console/bare-desk/check");
+    let page = browser.post("/console/bare-desk/check", &checked, &[("paste", LAMPS)]);
+    assert!(page.status == 200 && page.html.contains("bare-1"), "{}", page.html);
+}
+
+#[test]
 fn text_of_records_is_text_wherever_it_stands() {
     let evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
     let desk = Desk::with(

@@ -22,7 +22,7 @@ use crate::http::problem::Problem;
 use crate::http::routes::records::{count_failure, count_registration};
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Settings};
-use doppel_core::record::{RecordId, Row};
+use doppel_core::record::Row;
 use doppel_core::verdict::{Match, VerdictKind};
 use doppel_engine::answers::SimilarList;
 use doppel_engine::idempotency::{IdempotencyKey, Under};
@@ -164,18 +164,23 @@ async fn answer(desk: &Desk<'_>, settings: &Settings, row: Row) -> Result<Answer
     let mut found = engine.similar(desk.collection, row.clone(), wanted).await?;
     let verdict = verdict(&found, settings);
     let is_repeat = matches!(verdict, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
-    let best = if is_repeat && !found.similar.is_empty() { Some(found.similar.remove(0)) } else { None };
+    // Without a text to stand beside the letter, the best one is listed with the others.
+    let stands_beside = is_repeat && settings.keeps_text() && !found.similar.is_empty();
+    let best = stands_beside.then(|| found.similar.remove(0));
     let pair = match best {
         Some(best) => desk.given(row.clone(), &best.id, best.relation).await?,
         None => None,
     };
     let (related, no_related) = related_cases(desk, &row, &found.similar, pair.as_ref()).await?;
     let mut facts = desk.facts(found.similar.iter().map(|found| &found.id)).await?;
-    let mut facts = |id: &RecordId| facts.remove(id).unwrap_or_default();
+    let mut facts = |found: &Match| {
+        let without_text = || desk.reader.without_text(&found.id, found.time.as_deref());
+        facts.remove(&found.id).unwrap_or_else(without_text)
+    };
     Ok(Answer {
         verdict,
         pair,
-        similar: found.similar.into_iter().map(|found| similar(desk, facts(&found.id), &found)).collect(),
+        similar: found.similar.into_iter().map(|found| similar(desk, facts(&found), &found)).collect(),
         related,
         no_related,
         warns_of_time: !found.warnings.is_empty(),
