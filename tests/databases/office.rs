@@ -200,7 +200,7 @@ pub(crate) fn sample(records: u64) -> Vec<Value> {
 pub(crate) type State = BTreeMap<String, (Value, Value, Value)>;
 
 /// One in so many verdicts may be another one in a collection that was filled at another pace: what is common in it is counted beside
-/// what comes in, when there is time for that (docs/quality.md). None among some hundred records.
+/// what comes in, when there is time for that (docs/databases.md). None among some hundred records.
 const OTHER_VERDICTS: usize = 200;
 
 /// The same records with the same rows, and the same verdicts but for a few.
