@@ -132,6 +132,7 @@ impl Shared {
         }
         #[derive(Deserialize)]
         struct Kind {
+            #[serde(rename = "verdict")]
             kind: VerdictKind,
         }
         let number = self.known(name).await?.number;
@@ -139,7 +140,7 @@ impl Shared {
             let range = doc! { "$gte": seq_value(first), "$lt": seq_value(end) };
             let records = self.raw(RECORDS);
             let asked = records.find(doc! { "_id.c": number, "seq": range }).sort(doc! { "seq": 1 });
-            let wanted = doc! { "_id": 0, "seq": 1, "stored_at": 1, "verdict.kind": 1 };
+            let wanted = doc! { "_id": 0, "seq": 1, "stored_at": 1, "verdict.verdict": 1 };
             let mut cursor = asked.projection(wanted).await?;
             let mut found = Vec::new();
             while cursor.advance().await? {
