@@ -163,7 +163,7 @@ pub(super) fn decode_seq(bytes: &[u8]) -> Result<Seq> {
 
 /// Version, digest (32 bytes), the generation whose digest it is (u32), seq of `duplicate_of` (0: none), id (u16 length), time (u16
 /// length), verdict as JSON (u32 length), then to the end the row; in a record without text ([`RECORD_WITHOUT_TEXT`]) the JSON of its
-/// [`ContentHashes`].
+/// [`ContentHashes`](doppel_store::content::ContentHashes).
 pub(super) fn encode_record(record: &StoredRecord) -> Result<Vec<u8>> {
     let verdict = serde_json::to_vec(&record.verdict).map_err(|error| StoreError::Internal(error.to_string()))?;
     let (id, time) = (record.id.as_str().as_bytes(), record.stored_at.as_bytes());
