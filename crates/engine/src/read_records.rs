@@ -32,8 +32,8 @@ pub(super) struct ReadRecord {
 }
 
 impl ReadRecord {
-    /// Reads a record as the live generation does; `None` where it cannot be read, or no text is kept. The stored digest may be another generation's,
-    /// which reads other fields; then the text is digested again. O(length).
+    /// Reads a record as the live generation does; `None` where it cannot be read, or no text is kept. The stored digest may be another
+    /// generation's, which reads other fields; then the text is digested again. O(length).
     pub(super) fn of(record: &StoredRecord, context: &Context) -> Option<Self> {
         let document = context.profile.read(&record.content.read()?).ok()?;
         let digest = match record.digest_generation == context.state.generation {

@@ -48,8 +48,7 @@ impl Engine {
         ids.dedup();
         for id in ids {
             let Some(record) = self.store.record(collection, id).await? else { continue };
-            let row = record.content.row().map_or("null", |row| row);
-            let row = ShownRow::of(row, columns).map_err(damaged)?;
+            let row = ShownRow::of(record.content.row().map(|row| &**row), columns).map_err(damaged)?;
             bytes += row.json().len();
             if bytes > PAGE_BYTES && !rows.is_empty() {
                 return Err(Error::RowsTooLarge);
@@ -59,7 +58,8 @@ impl Engine {
         Ok(rows)
     }
 
-    /// What `read` makes of the row of each of `ids` that is stored with its text. One row is in memory at a time, so however long they are. O(ids) reads.
+    /// What `read` makes of the row of each of `ids` that is stored with its text. One row is in memory at a time, so however long they
+    /// are. O(ids) reads.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].

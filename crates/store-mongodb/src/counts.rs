@@ -35,14 +35,12 @@ struct Counted {
     own: VecDeque<Commit>,
 }
 
-impl Counted {
-    /// Carries the count on over own commits that follow it without a gap.
-    fn carry_on(&mut self) {
-        let Some((after, records)) = &mut self.known else { return };
-        for commit in &self.own {
-            if commit.before == *after {
-                (*after, *records) = (commit.last, records.saturating_add_signed(commit.gained));
-            }
+impl Commit {
+    /// What is known behind it: the count carried on where it follows that without a gap.
+    fn carry_on(self, (after, records): (Seq, u64)) -> (Seq, u64) {
+        match self.before == after {
+            true => (self.last, records.saturating_add_signed(self.gained)),
+            false => (after, records),
         }
     }
 }
@@ -63,8 +61,7 @@ impl Counts {
         let mut all = self.0.lock();
         let counted = all.entry(number).or_default();
         if counted.known.is_none_or(|(known, _)| known < after) {
-            counted.known = Some((after, records));
-            counted.carry_on();
+            counted.known = Some(counted.own.iter().fold((after, records), |known, commit| commit.carry_on(known)));
         }
     }
 
@@ -76,8 +73,9 @@ impl Counts {
         if counted.own.len() == REMEMBERED_COMMITS {
             counted.own.pop_front();
         }
-        counted.own.push_back(Commit { before: last.before(drawn), last, gained });
-        counted.carry_on();
+        let commit = Commit { before: last.before(drawn), last, gained };
+        counted.own.push_back(commit);
+        counted.known = counted.known.map(|known| commit.carry_on(known));
     }
 
     /// Forgets a collection that was dropped.

@@ -25,7 +25,6 @@ use doppel_core::collection::Role;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::verdict::{Match, Relation};
 use doppel_engine::answers::RecordView;
-use doppel_engine::decisions::DecisionView;
 use doppel_engine::{Filter, Wanted};
 use doppel_search::query::Order;
 use doppel_store::decisions::Judgement;
@@ -200,20 +199,17 @@ impl Case<'_> {
             Tab::Petitioner => self.of_petitioner().await,
             Tab::Related => self.related().await,
         };
-        let held = match held {
+        match held {
             Ok(mut held) => {
                 self.note_decided(&mut held.others).await?;
                 Ok(held)
             }
-            Err(problem) => Err(problem),
-        };
-        // The index of words may be turned off, or not there yet: said in the tab's own place.
-        held.or_else(|problem| match problem.code() {
-            "search_disabled" | "search_opening" | "text_not_kept" => {
+            // The index of words may be turned off, or not there yet: said in the tab's own place.
+            Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening" | "text_not_kept") => {
                 Ok(Held { none: Some(page::in_words(&problem, &self.words.problem)), ..Held::default() })
             }
-            _ => Err(problem),
-        })
+            Err(problem) => Err(problem),
+        }
     }
 
     /// What matches it by the settings of today, then what a person said is not the same.
@@ -241,8 +237,12 @@ impl Case<'_> {
         };
         let matching = |found: Match| self.matching(facts(&found), found);
         let mut others: Vec<Other> = similar.into_iter().map(matching).collect();
-        for decision in engine.decisions_about(collection, id).await? {
-            self.add_decided(&mut others, &decision).await?;
+        for (other, note) in self.note_decided(&mut others).await? {
+            if others.len() < MOST * 2
+                && let Some(card) = self.desk.card(&other).await?
+            {
+                others.push(Other { id: other, facts: card.facts, notes: vec![note.to_owned()], relation: None });
+            }
         }
         Ok(Held { others, has_more: truncated, none: None })
     }
@@ -256,40 +256,23 @@ impl Case<'_> {
         Other { id: found.id, facts, notes, relation: found.relation }
     }
 
-    /// Notes the decisions that hold of those that are listed.
-    async fn note_decided(&self, others: &mut [Other]) -> Result<(), Problem> {
+    /// Notes the decisions that hold of those that are listed; the other records that such a decision is about, and what it says.
+    async fn note_decided(&self, others: &mut [Other]) -> Result<Vec<(RecordId, &'static str)>, Problem> {
         let decisions = self.desk.app.engine.decisions_about(self.desk.collection, &self.record.id).await?;
-        for (other, note) in decisions.iter().filter_map(|decision| self.decided(decision)) {
-            if let Some(listed) = others.iter_mut().find(|listed| listed.id == *other) {
-                listed.notes.push(note.to_owned());
+        let mut unlisted = Vec::new();
+        for decision in decisions {
+            let note = match decision.judgement {
+                Judgement::Same => self.words.record.decided_same,
+                Judgement::NotSame => self.words.record.decided_not_same,
+                Judgement::Withdrawn => continue,
+            };
+            let other = if decision.a == self.record.id { decision.b } else { decision.a };
+            match others.iter_mut().find(|listed| listed.id == other) {
+                Some(listed) => listed.notes.push(note.to_owned()),
+                None => unlisted.push((other, note)),
             }
         }
-        Ok(())
-    }
-
-    /// The other record of a decision that holds, and what is said of the two.
-    fn decided<'d>(&self, decision: &'d DecisionView) -> Option<(&'d RecordId, &'static str)> {
-        let other = if decision.a == self.record.id { &decision.b } else { &decision.a };
-        let note = match decision.judgement {
-            Judgement::Same => self.words.record.decided_same,
-            Judgement::NotSame => self.words.record.decided_not_same,
-            Judgement::Withdrawn => return None,
-        };
-        Some((other, note))
-    }
-
-    /// Notes a decision that holds, and adds the record that it keeps apart.
-    async fn add_decided(&self, others: &mut Vec<Other>, decision: &DecisionView) -> Result<(), Problem> {
-        let Some((other, note)) = self.decided(decision) else { return Ok(()) };
-        let note = note.to_owned();
-        if let Some(listed) = others.iter_mut().find(|listed| listed.id == *other) {
-            listed.notes.push(note);
-        } else if others.len() < MOST * 2
-            && let Some(card) = self.desk.card(other).await?
-        {
-            others.push(Other { id: other.clone(), facts: card.facts, notes: vec![note], relation: None });
-        }
-        Ok(())
+        Ok(unlisted)
     }
 
     fn without_text(&self) -> Held {

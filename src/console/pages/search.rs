@@ -21,7 +21,6 @@ use crate::http::routes::rows::RowParams;
 use crate::http::routes::search::{FieldFragment, FoundList, FoundRecord, SearchParams, find};
 use crate::http::state::App;
 use doppel_core::collection::{CollectionName, Role};
-use doppel_core::record::RecordId;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 
@@ -179,12 +178,10 @@ fn told(visitor: &Visitor, problem: &Problem) -> String {
 async fn found(desk: &Desk<'_>, asked: &Filled, list: FoundList) -> Result<Found, Problem> {
     let (words, collection) = (&desk.visitor.words().search, desk.collection);
     let behind = list.as_of.behind;
-    let mut facts = desk.facts(list.items.iter().map(|found| &found.id)).await?;
-    let mut facts = |id: &RecordId| facts.remove(id).unwrap_or_default();
     let mut records = Vec::new();
     for found in list.items {
-        let badge = badge(desk, &found).await?;
-        records.push(line(desk, facts(&found.id), badge, found));
+        let (facts, badge) = shown(desk, &found).await?;
+        records.push(line(desk, facts, badge, found));
     }
     Ok(Found {
         total: (words.total)(&count(list.total.count), list.total.exact),
@@ -196,11 +193,14 @@ async fn found(desk: &Desk<'_>, asked: &Filled, list: FoundList) -> Result<Found
     })
 }
 
-async fn badge(desk: &Desk<'_>, found: &FoundRecord) -> Result<Badge, Problem> {
+/// What a record says, and what is said of it.
+async fn shown(desk: &Desk<'_>, found: &FoundRecord) -> Result<(Facts, Badge), Problem> {
     match desk.app.engine.record(desk.collection, &found.id).await {
-        Ok(record) => desk.badge(&record).await,
+        Ok(record) => Ok((desk.reader.facts_of(&record), desk.badge(&record).await?)),
         // Deleted since the list was made.
-        Err(Error::UnknownRecord(..)) => Ok(Badge::new(&desk.visitor.words().record, found.verdict, None)),
+        Err(Error::UnknownRecord(..)) => {
+            Ok((Facts::default(), Badge::new(&desk.visitor.words().record, found.verdict, None)))
+        }
         Err(error) => Err(error.into()),
     }
 }

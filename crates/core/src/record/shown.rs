@@ -14,19 +14,19 @@ pub enum Columns {
     Named(Vec<String>),
 }
 
-/// A row as it is shown: a JSON object, its values as they came.
+/// A row as it is shown: a JSON object, its values as they came; `null` where it is not kept.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
 pub struct ShownRow(Box<RawValue>);
 
 impl ShownRow {
-    /// Those `columns` of a stored row; `null` of `null`, which stands for a row that is not kept. O(bytes of the row).
+    /// Those `columns` of a stored row; `null` of one that is not kept. O(bytes of the row).
     ///
     /// # Errors
     /// The text is no JSON object.
-    pub fn of(row: &str, columns: &Columns) -> Result<Self, serde_json::Error> {
-        let columns = if row == "null" { &Columns::All } else { columns };
+    pub fn of(row: Option<&str>, columns: &Columns) -> Result<Self, serde_json::Error> {
+        let Some(row) = row else { return Ok(Self(RawValue::NULL.to_owned())) };
         let Columns::Named(names) = columns else { return RawValue::from_string(row.to_owned()).map(Self) };
         let Entries(entries) = serde_json::from_str(row)?;
         let mut shown = String::from("{");
@@ -69,13 +69,13 @@ mod tests {
         let row = r#"{ "title" : "路灯\u4e0d亮", "no": 12345678901234567890.10, "a\"b": [1, {"c":2}], "time":null }"#;
         let shown = |names: &[&str]| {
             let columns = Columns::Named(names.iter().map(|&name| name.to_owned()).collect());
-            ShownRow::of(row, &columns).unwrap().json().to_owned()
+            ShownRow::of(Some(row), &columns).unwrap().json().to_owned()
         };
-        assert_eq!(ShownRow::of(row, &Columns::All).unwrap().json(), row);
+        assert_eq!(ShownRow::of(Some(row), &Columns::All).unwrap().json(), row);
         assert_eq!(shown(&["no", "title", "unknown"]), r#"{"title":"路灯\u4e0d亮","no":12345678901234567890.10}"#);
         assert_eq!(shown(&["a\"b", "time"]), r#"{"a\"b":[1, {"c":2}],"time":null}"#);
         assert_eq!(shown(&["unknown"]), "{}");
-        assert_eq!(ShownRow::of("null", &Columns::Named(vec!["title".into()])).unwrap().json(), "null");
-        assert!(ShownRow::of("[", &Columns::All).is_err());
+        assert_eq!(ShownRow::of(None, &Columns::Named(vec!["title".into()])).unwrap().json(), "null");
+        assert!(ShownRow::of(Some("["), &Columns::All).is_err());
     }
 }

@@ -22,12 +22,6 @@ pub const RARE_RECORDS: f64 = 1024.0;
 const COMMON_SHARE: f64 = 0.005;
 /// Records counted at most: 8 of them hold what is just not rare, which tells common from rare by a factor of about 1.4.
 pub const SAMPLE_RECORDS: usize = 8_192;
-
-/// Which of so many records of a batch are counted: at most [`SAMPLE_RECORDS`], at even distances.
-pub fn sample(count: usize) -> impl Iterator<Item = usize> {
-    let sampled = count.min(SAMPLE_RECORDS);
-    (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
-}
 /// Records that the built-in list stands for.
 const BUILT_IN_RECORDS: f64 = 1_000.0;
 /// Characters of the shingles by which sampled shingles are told rare from common.
@@ -43,6 +37,12 @@ const MAX_COUNTED: usize = 1 << 20;
 const LEVELS_PER_BIT: f64 = 24.0;
 /// First byte of [`Counter::encode`].
 const FORMAT: u8 = 2;
+
+/// Which of so many records of a batch are counted: at most [`SAMPLE_RECORDS`], at even distances.
+pub fn sample(count: usize) -> impl Iterator<Item = usize> {
+    let sampled = count.min(SAMPLE_RECORDS);
+    (0..sampled).map(move |number| (number as u64 * count as u64 / sampled as u64) as usize)
+}
 /// Bits of an entry's hash; two entries of a full table meet with a probability of 1 in 10^7.
 const HASH_BITS: u32 = 40;
 const TAG_BITS: u32 = 24;

@@ -104,13 +104,14 @@ pub enum Plan<T> {
 pub fn plan<T: Standing>(registration: &Registration, now: Moment<'_>, standing: Option<T>) -> Result<Plan<T>> {
     now.check(registration)?;
     let Some(standing) = standing else { return Ok(Plan::Create) };
-    let same = registration.content.is_same(&standing.record().content);
-    if registration.write_once && !same {
+    // Asked for only where it matters: it reads both rows.
+    let is_same = || registration.content.is_same(&standing.record().content);
+    if registration.write_once && !is_same() {
         return Err(StoreError::IdTaken(registration.id.clone()));
     }
     Ok(match missing(registration, &standing) {
         None => Plan::Replace(standing),
-        Some(_) if same => Plan::Unchanged(standing),
+        Some(_) if is_same() => Plan::Unchanged(standing),
         Some(missing) => Plan::Update(standing, missing),
     })
 }
