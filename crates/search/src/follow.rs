@@ -1,9 +1,9 @@
 //! Follows the change feed of one collection with its index.
 //!
-//! It reads changes, applies them, commits at most every [`COMMIT_EVERY`] (while many come, [`COMMIT_MANY_EVERY`]) and at the latest when
-//! there is nothing more to read, then waits for the next change. An error of the store is waited out with the index open; after one of
-//! the index its files are looked through, and it is made anew only where they are damaged. When the service stops, what is not committed
-//! is left: the next start reads it again.
+//! It reads changes, applies them, commits at most every [`COMMIT_EVERY`] and at the latest when there is nothing more to read, then
+//! waits for the next change. An error of the store is waited out with the index open; after one of the index its files are looked
+//! through, and it is made anew only where they are damaged. When the service stops, what is not committed is left: the next start
+//! reads it again.
 //!
 //! Bounds: of the changes that are read at once there are at most [`MOST_AT_ONCE`], and as few as [`BYTES_AT_ONCE`] asks for; a writer
 //! is given back after [`REST_AFTER`] without changes.
@@ -31,11 +31,6 @@ const BYTES_AT_ONCE: usize = 8 << 20;
 const FIRST_AT_ONCE: usize = 16;
 /// Time between two commits of a collection while there is more to read. A commit costs some tens of milliseconds.
 const COMMIT_EVERY: Duration = Duration::from_millis(900);
-/// The same while changes come by the hundred. Each commit makes a segment, and merging small ones costs more than making them: of 600
-/// letters a second, committed every second, a half more than every three.
-const COMMIT_MANY_EVERY: Duration = Duration::from_secs(3);
-/// Changes between two commits that are many.
-const MANY: usize = 256;
 /// How long a writer is kept when there is nothing to write.
 const REST_AFTER: Duration = Duration::from_secs(5);
 /// Pauses after errors in a row: the first, and the longest. Looking through an index reads all of it.
@@ -95,14 +90,12 @@ pub(crate) struct Follower {
     /// How many changes are read at once.
     at_once: usize,
     committed: Instant,
-    /// Time between the last commit and the next one, at least.
-    commit_every: Duration,
 }
 
 impl Follower {
     /// For a collection, until it is gone or the service stops.
     pub(crate) fn new(service: SearchService, first: Arc<CollectionState>, stopping: CancellationToken) -> Self {
-        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now(), commit_every: COMMIT_EVERY }
+        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now() }
     }
 
     /// Follows the collection until it is gone, then removes its index; or until the service stops.
@@ -192,7 +185,7 @@ impl Follower {
         }
         // Those that come together are committed together.
         tokio::select! {
-            () = tokio::time::sleep(self.commit_every.saturating_sub(self.committed.elapsed())) => {}
+            () = tokio::time::sleep(COMMIT_EVERY.saturating_sub(self.committed.elapsed())) => {}
             () = self.stopping.cancelled() => {}
         }
         Ok(())
@@ -224,7 +217,6 @@ impl Follower {
         let _turn = service.0.turns.acquire().await;
         let name = &followed.state.name;
         let mut after = followed.index.reached();
-        let mut applied = 0;
         loop {
             let page = match self.store().changes(name, after, self.at_once).await {
                 Err(StoreError::ChangesForgotten { last, .. }) => return self.begin_filling(followed, last).await,
@@ -237,8 +229,7 @@ impl Follower {
                     .map(|record| record.content.bytes())
                     .sum(),
             );
-            let is_due = !page.more || self.committed.elapsed() >= self.commit_every;
-            applied += page.changes.len();
+            let is_due = !page.more || self.committed.elapsed() >= COMMIT_EVERY;
             after = page.next;
             self.write(followed, move |followed| {
                 page.changes.into_iter().try_for_each(|change| followed.apply(change))?;
@@ -247,7 +238,6 @@ impl Follower {
             .await?;
             if is_due {
                 self.committed = Instant::now();
-                self.commit_every = if applied >= MANY { COMMIT_MANY_EVERY } else { COMMIT_EVERY };
                 self.rest_among_many(followed).await;
                 return Ok(());
             }
@@ -278,7 +268,7 @@ impl Follower {
                 Some(record) => Progress::Filling { after: record.seq, last },
                 None => Progress::Reached(last),
             };
-            let is_due = records.is_empty() || self.committed.elapsed() >= COMMIT_MANY_EVERY;
+            let is_due = records.is_empty() || self.committed.elapsed() >= COMMIT_EVERY;
             after = records.last().map_or(after, |record| record.seq);
             self.write(followed, move |followed| {
                 records.iter().try_for_each(|record| followed.put(record))?;
