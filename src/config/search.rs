@@ -27,8 +27,8 @@ impl Default for Search {
 
 impl Search {
     pub(super) fn check(&self) -> Result<(), String> {
-        let Weights { repeats, objects, category, identity, time, days } = self.weights;
-        let weights = [repeats, objects, category, identity, time];
+        let Weights { repeats, coverage, objects, category, identity, time, days } = self.weights;
+        let weights = [repeats, coverage, objects, category, identity, time];
         if weights.iter().any(|weight| !(0.0..=100.0).contains(weight)) || !(1.0..=100_000.0).contains(&days) {
             return Err("search.weights: give each a number from 0 to 100, and days one from 1 to 100000".into());
         }

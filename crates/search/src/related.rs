@@ -46,6 +46,9 @@ const DAY: f32 = 86_400e6;
 pub struct Weights {
     /// How far a term that stands often in the question counts more: 0 is once, large is as often as it stands.
     pub repeats: f32,
+    /// How far a record counts less whose text has less of the question's: what its text scores is multiplied by the share of the
+    /// question's terms that it has, by how rare they are, to this power. 0 is not at all.
+    pub coverage: f32,
     /// A thing that both name, by how rare it is.
     pub objects: f32,
     /// A category that both have, by how rare it is.
@@ -60,7 +63,7 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { repeats: 1.0, objects: 2.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
+        Self { repeats: 1.0, coverage: 0.25, objects: 2.0, category: 0.5, identity: 0.5, time: 1.0, days: 90.0 }
     }
 }
 
@@ -106,6 +109,14 @@ struct BestTerms {
 struct Candidate {
     at: DocAddress,
     score: f32,
+    /// What it has of the question's terms, by how rare they are.
+    covered: f32,
+}
+
+impl Candidate {
+    fn at(at: DocAddress) -> Self {
+        Self { at, score: 0.0, covered: 0.0 }
+    }
 }
 
 impl Index {
@@ -123,12 +134,16 @@ impl Index {
     ) -> Result<Vec<Related>> {
         let searcher = self.searcher();
         let words = best_terms(&searcher, self.fields.words, &asked.words, weights)?;
-        let (finding, ranking) = words.found.split_at(candidate_terms(&words.found));
-        let mut candidates = candidates(&searcher, finding)?;
-        for word in ranking {
+        let mut candidates = candidates(&searcher, &words.found[..candidate_terms(&words.found)])?;
+        for word in &words.found {
             for_each_posting(&searcher, &word.term, &mut candidates, |candidate, count, length| {
                 candidate.score += word.boost * word.scores.score(count, length);
+                candidate.covered += word.boost * word.scores.idf;
             })?;
+        }
+        let all: f32 = words.found.iter().map(|word| word.boost * word.scores.idf).sum();
+        for candidate in &mut candidates {
+            candidate.score *= (candidate.covered / all).powf(weights.coverage);
         }
         let own = words.own + self.add_features(&searcher, asked, &mut candidates, weights)?;
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
@@ -190,7 +205,7 @@ impl Index {
         (asked, weights): (&'a Extract, &Weights),
         related: &mut [(DocAddress, Related)],
     ) -> Result<()> {
-        let mut places: Vec<Candidate> = related.iter().map(|(at, _)| Candidate { at: *at, score: 0.0 }).collect();
+        let mut places: Vec<Candidate> = related.iter().map(|(at, _)| Candidate::at(*at)).collect();
         let mut shared: HashMap<DocAddress, Vec<SharedTerm<'a>>> = HashMap::new();
         let count = searcher.num_docs().max(1) as f32;
         for object in &asked.objects {
@@ -293,7 +308,7 @@ fn candidate_terms(terms: &[Asked]) -> usize {
     fits.count().clamp(FEWEST_CANDIDATE_TERMS, CANDIDATE_TERMS).min(terms.len())
 }
 
-/// The best records by these terms.
+/// The best records by these terms, not scored yet.
 fn candidates(searcher: &Searcher, terms: &[Asked]) -> Result<Vec<Candidate>> {
     let clause = |asked: &Asked| -> (Occur, Box<dyn Query>) {
         let query = TermQuery::new(asked.term.clone(), IndexRecordOption::WithFreqs);
@@ -301,7 +316,7 @@ fn candidates(searcher: &Searcher, terms: &[Asked]) -> Result<Vec<Candidate>> {
     };
     let query = BooleanQuery::new(terms.iter().map(clause).collect());
     let found = searcher.search(&query, &TopDocs::with_limit(CANDIDATES).order_by_score())?;
-    Ok(found.into_iter().map(|(score, at)| Candidate { at, score }).collect())
+    Ok(found.into_iter().map(|(_, at)| Candidate::at(at)).collect())
 }
 
 /// Calls `visit` for each of the candidates that have a term, with how often they have it and how long their field is.

@@ -399,7 +399,7 @@ impl<'a> Measuring<'a> {
     }
 }
 
-/// Fewest pairs decided to be one matter, in either half of the matters, that weights are fitted by: six weights are chosen.
+/// Fewest pairs decided to be one matter, in either half of the matters, that weights are fitted by: seven weights are chosen.
 const LEAST_PAIRS: usize = 15;
 /// Parts of the queries for cross-validation.
 const FOLDS: usize = 5;
@@ -413,6 +413,7 @@ type Choice = (fn(&mut Weights) -> &mut f32, &'static [f32]);
 /// What fitting tries: few round values.
 const CHOICES: &[Choice] = &[
     (|weights| &mut weights.repeats, &[0.0, 1.0, 4.0, 16.0]),
+    (|weights| &mut weights.coverage, &[0.0, 0.25, 0.5, 1.0]),
     (|weights| &mut weights.objects, &[0.0, 0.5, 1.0, 2.0, 4.0]),
     (|weights| &mut weights.category, &[0.0, 0.5, 1.0, 2.0]),
     (|weights| &mut weights.identity, &[0.0, 0.5, 1.0, 2.0]),

@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::{Numbers, commit, id, letter, open, put, row};
 
 /// Text alone, words alone.
-const WORDS: Weights = Weights { repeats: 1e9, objects: 0.0, category: 0.0, identity: 0.0, time: 0.0, days: 1.0 };
+const WORDS: Weights =
+    Weights { repeats: 1e9, coverage: 0.0, objects: 0.0, category: 0.0, identity: 0.0, time: 0.0, days: 1.0 };
 
 #[test]
 fn the_same_matter_in_other_words_comes_before_the_same_form_about_another() {
@@ -52,6 +53,23 @@ fn of_two_that_say_the_same_the_nearer_in_time_and_in_what_it_names_comes_first(
     assert_eq!((found[0].same_petitioner, found[1].same_petitioner), (Some(false), Some(true)));
     let found = index.related(&asked, None, 10, &Weights { identity: 9.0, ..Weights::default() }).expect("an answer");
     assert_eq!(found[0].id, id("far"), "the same petitioner counts where it is told to");
+}
+
+#[test]
+fn a_record_that_has_more_of_the_question_counts_more_the_more_coverage_weighs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (index, _) = open(folder.path());
+    put(&index, "often", 1, &letter("路灯，路灯，路灯，路灯"));
+    put(&index, "both", 2, &letter(&format!("路灯，井盖，{}", "学校，医院，公交，地铁，".repeat(10))));
+    (3..20).for_each(|seq| put(&index, &seq.to_string(), seq, &letter("噪音，垃圾，停水")));
+    commit(&index, 20);
+    let asked = index.extractor().extract(&letter("路灯，井盖")).expect("a row");
+    let first = |coverage: f32| {
+        let found = index.related(&asked, None, 10, &Weights { coverage, ..WORDS }).expect("an answer");
+        assert!(found.iter().all(|found| (0.0..=1.0).contains(&found.score)));
+        found[0].id.to_string()
+    };
+    assert_eq!((first(0.0), first(2.0)), ("often".into(), "both".into()));
 }
 
 #[test]
