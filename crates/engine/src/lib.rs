@@ -237,6 +237,8 @@ pub struct Engine {
     changing_keys: Arc<tokio::sync::Mutex<()>>,
     /// Told when a task was asked for or told to stop.
     tasks: Arc<Notify>,
+    /// Registrations of series.
+    in_series: series::UnderWay,
 }
 
 impl Engine {
@@ -251,6 +253,7 @@ impl Engine {
             deciding: Arc::default(),
             changing_keys: Arc::default(),
             tasks: Arc::default(),
+            in_series: series::UnderWay::default(),
         }
     }
 
@@ -279,7 +282,7 @@ impl Engine {
         row: Row,
         if_duplicate: IfDuplicate,
     ) -> Result<Registration> {
-        self.register_in_series(collection, under, row, if_duplicate, Position::default()).await
+        self.register_at(collection, under.into(), row, if_duplicate, Position::default()).await
     }
 
     /// As [`Engine::register`], with a place in a series: takes its place in commit order after the one before it has taken
@@ -293,9 +296,26 @@ impl Engine {
         under: impl Into<Under>,
         row: Row,
         if_duplicate: IfDuplicate,
+        position: Position,
+    ) -> Result<Registration> {
+        let _counted = self.in_series.begin();
+        self.register_at(collection, under.into(), row, if_duplicate, position).await
+    }
+
+    /// Whether records come in series just now: what can wait should leave them the cores.
+    pub fn is_taking_series(&self) -> bool {
+        self.in_series.count() > 0
+    }
+
+    async fn register_at(
+        &self,
+        collection: &CollectionName,
+        under: Under,
+        row: Row,
+        if_duplicate: IfDuplicate,
         mut position: Position,
     ) -> Result<Registration> {
-        let registering = self.register_after(collection, under.into(), row, if_duplicate, &mut position);
+        let registering = self.register_after(collection, under, row, if_duplicate, &mut position);
         let result = one_request(registering).await;
         position.pass().await;
         result

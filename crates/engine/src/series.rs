@@ -4,6 +4,9 @@
 //! without one. So the order holds by construction, whatever each of them waits for on the way: a dictionary, another
 //! thread, somebody else's change of the same id.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tokio::sync::oneshot;
 
 use doppel_store::SequencedNotifier;
@@ -48,6 +51,32 @@ impl Series {
     }
 }
 
+/// How many registrations of series are under way: whether records come in bulk just now. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnderWay(Arc<AtomicUsize>);
+
+/// Counts one until it is dropped.
+pub(crate) struct Counted(UnderWay);
+
+impl UnderWay {
+    /// One more begins.
+    pub(crate) fn begin(&self) -> Counted {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(self.clone())
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -74,5 +103,15 @@ mod tests {
         let mut series = Series::default();
         drop(series.next_position());
         series.next_position().wait().await;
+    }
+
+    #[test]
+    fn what_is_under_way_is_counted_until_it_ends_however_it_ends() {
+        let under_way = UnderWay::default();
+        let (one, two) = (under_way.begin(), under_way.begin());
+        assert_eq!(under_way.count(), 2);
+        drop(one);
+        assert!(std::panic::catch_unwind(move || panic!("{}", two.0.count())).is_err());
+        assert_eq!(under_way.count(), 0);
     }
 }

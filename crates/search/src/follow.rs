@@ -5,6 +5,9 @@
 //! through, and it is made anew only where they are damaged. When the service stops, what is not committed is left: the next start
 //! reads it again.
 //!
+//! While records come in bulk, the index would take from them as much time as they need themselves: who is more than [`FRESH`] changes
+//! behind then takes [`SHARE_BESIDE_BULK`] of the cores and catches up afterwards.
+//!
 //! Bounds: of the changes that are read at once there are at most [`MOST_AT_ONCE`], and as few as [`BYTES_AT_ONCE`] asks for; a writer
 //! is given back after [`REST_AFTER`] without changes.
 
@@ -33,6 +36,10 @@ const FIRST_AT_ONCE: usize = 16;
 const COMMIT_EVERY: Duration = Duration::from_millis(900);
 /// How long a writer is kept when there is nothing to write.
 const REST_AFTER: Duration = Duration::from_secs(5);
+/// How many changes an index may be behind without stepping back: more than 64 clients make in the time of a commit.
+const FRESH: u64 = 4_096;
+/// The share of all cores that indexing takes while records come in bulk and more than [`FRESH`] of them wait.
+const SHARE_BESIDE_BULK: f64 = 0.125;
 /// Pauses after errors in a row: the first, and the longest. Looking through an index reads all of it.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 
@@ -90,12 +97,20 @@ pub(crate) struct Follower {
     /// How many changes are read at once.
     at_once: usize,
     committed: Instant,
+    beside_bulk: PartTime,
 }
 
 impl Follower {
     /// For a collection, until it is gone or the service stops.
     pub(crate) fn new(service: SearchService, first: Arc<CollectionState>, stopping: CancellationToken) -> Self {
-        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now() }
+        Self {
+            service,
+            first,
+            stopping,
+            at_once: FIRST_AT_ONCE,
+            committed: Instant::now(),
+            beside_bulk: PartTime::default(),
+        }
     }
 
     /// Follows the collection until it is gone, then removes its index; or until the service stops.
@@ -218,6 +233,7 @@ impl Follower {
         let name = &followed.state.name;
         let mut after = followed.index.reached();
         loop {
+            let begun = Instant::now();
             let page = match self.store().changes(name, after, self.at_once).await {
                 Err(StoreError::ChangesForgotten { last, .. }) => return self.begin_filling(followed, last).await,
                 page => page?,
@@ -239,9 +255,10 @@ impl Follower {
             if is_due {
                 self.committed = Instant::now();
                 self.rest_among_many(followed).await;
-                return Ok(());
             }
-            if self.stopping.is_cancelled() {
+            let behind = self.store().last_change(name).await?.0.saturating_sub(after.0);
+            self.step_back(behind, begun.elapsed()).await;
+            if is_due || self.stopping.is_cancelled() {
                 return Ok(());
             }
         }
@@ -262,6 +279,7 @@ impl Follower {
         let service = self.service.clone();
         let _turn = service.0.turns.acquire().await;
         loop {
+            let begun = Instant::now();
             let records = self.store().records(&followed.state.name, after, self.at_once).await?;
             self.read(records.iter().map(|record| record.content.bytes()).sum());
             let progress = match records.last() {
@@ -278,11 +296,26 @@ impl Follower {
             if is_due {
                 self.committed = Instant::now();
                 self.rest_among_many(followed).await;
+            }
+            self.step_back(u64::MAX, begun.elapsed()).await;
+            if is_due || self.stopping.is_cancelled() {
                 return Ok(());
             }
-            if self.stopping.is_cancelled() {
-                return Ok(());
-            }
+        }
+    }
+
+    /// Pauses for work that took so long, `behind` changes before the last one, where records come in bulk; not beyond the time of the
+    /// next commit.
+    async fn step_back(&mut self, behind: u64, worked: Duration) {
+        if behind <= FRESH || !self.service.0.engine.is_taking_series() {
+            self.beside_bulk = PartTime::default();
+            return;
+        }
+        let share = (SHARE_BESIDE_BULK * self.service.0.cores as f64).min(1.0);
+        let pause = self.beside_bulk.pause(worked, share, COMMIT_EVERY.saturating_sub(self.committed.elapsed()));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.stopping.cancelled() => {}
         }
     }
 
@@ -383,5 +416,37 @@ impl Pauses {
             () = stopping.cancelled() => {}
         }
         self.0 = (self.0 * 2).min(PAUSES.1);
+    }
+}
+
+/// Work that leaves room for other work.
+#[derive(Default)]
+struct PartTime {
+    /// How long it has yet to pause for what it did.
+    owed: Duration,
+}
+
+impl PartTime {
+    /// How long to pause after work that took so long, to work for `share` of the time; what is beyond `longest` later.
+    fn pause(&mut self, worked: Duration, share: f64, longest: Duration) -> Duration {
+        self.owed += worked.mul_f64(1.0 / share - 1.0);
+        let pause = self.owed.min(longest);
+        self.owed -= pause;
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn who_works_a_share_of_the_time_pauses_for_the_rest_of_it() {
+        let mut part_time = PartTime::default();
+        assert_eq!(part_time.pause(SECOND, 0.25, SECOND), SECOND);
+        assert_eq!(part_time.pause(Duration::ZERO, 0.25, 10 * SECOND), 2 * SECOND, "what was too long comes later");
+        assert_eq!(part_time.pause(SECOND, 1.0, SECOND), Duration::ZERO);
     }
 }

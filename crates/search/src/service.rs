@@ -119,6 +119,8 @@ pub(crate) struct Shared {
     pub(crate) opened: Notify,
     /// Somebody asks a collection whose index is not open: perhaps nobody follows it yet.
     missed: Notify,
+    /// Cores of the machine.
+    pub(crate) cores: usize,
     /// Who has one may write.
     pub(crate) turns: Semaphore,
     pub(crate) writers: Writers,
@@ -150,6 +152,7 @@ impl SearchService {
             missed: Notify::new(),
             turns: Semaphore::new(WRITERS),
             writers: Writers::new(WRITERS),
+            cores,
             questions: Arc::new(Semaphore::new(cores)),
             waiting: Semaphore::new(MOST_WAITING),
         }))
