@@ -113,37 +113,48 @@ fn each_type_of_sqlite_comes_as_it_is() {
 fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
     for kind in KINDS {
-        let office = Office::open(kind);
-        office.make_letters();
-        office.fill(&letters, 3600);
-        let server = TestServer::start_in(office.path("data"));
-        let arguments = [&["--table", "letters"][..], &MAPPED].concat();
-        let whole = import(&office, server.url(), "whole", &arguments);
-        assert_eq!(whole.status.code(), Some(0), "{kind:?}: {}", said(&whole));
-
-        let mut child = Command::new(env!("CARGO_BIN_EXE_doppel"))
-            .args(["import", "--to", server.url(), "--collection", "cut"])
-            .args(office.from())
-            .args(&arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("doppel starts");
-        while count(&server, "cut") < letters.len() as u64 / 2 && child.try_wait().expect("a child").is_none() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        child.kill().expect("killed");
-        child.wait().expect("ended");
-        let at = count(&server, "cut");
-        let again = import(&office, server.url(), "cut", &arguments);
-        assert_eq!(again.status.code(), Some(0), "{kind:?}: {}", said(&again));
-        let (whole, cut) = (state(&server, "whole"), state(&server, "cut"));
-        assert_eq!(whole.len(), letters.len());
-        assert_same(&whole, &cut, &format!("{kind:?}"));
-        assert!(whole.values().any(|(_, verdict, _)| *verdict == "near_duplicate"), "{kind:?}");
-        println!("{kind:?}: killed at {at} of {} rows", letters.len());
+        killed_and_run_again(&letters, kind, |office| office.from());
     }
+}
+
+/// The same by ODBC.
+#[cfg(feature = "odbc")]
+#[test]
+fn an_import_by_odbc_that_was_killed_and_run_again_ends_as_one_that_was_not() {
+    let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
+    killed_and_run_again(&letters, Kind::Postgres, |office| office.from_url(office.odbc_url()));
+}
+
+fn killed_and_run_again(letters: &[Value], kind: Kind, from: fn(&Office) -> Vec<String>) {
+    let office = Office::open(kind);
+    office.make_letters();
+    office.fill(letters, 3600);
+    let server = TestServer::start_in(office.path("data"));
+    let import = |collection: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doppel"));
+        command.args(["import", "--to", server.url(), "--collection", collection]).args(from(&office));
+        command.args(["--table", "letters"]).args(MAPPED).stdin(Stdio::null());
+        command
+    };
+    let to_the_end = |collection: &str| {
+        let output = import(collection).output().expect("doppel runs");
+        assert_eq!(output.status.code(), Some(0), "{kind:?}: {}", said(&output));
+    };
+    to_the_end("whole");
+
+    let mut child = import("cut").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("doppel starts");
+    while count(&server, "cut") < letters.len() as u64 / 2 && child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let at = count(&server, "cut");
+    to_the_end("cut");
+    let (whole, cut) = (state(&server, "whole"), state(&server, "cut"));
+    assert_eq!(whole.len(), letters.len());
+    assert_same(&whole, &cut, &format!("{kind:?}"));
+    assert!(whole.values().any(|(_, verdict, _)| *verdict == "near_duplicate"), "{kind:?}");
+    println!("{kind:?}: killed at {at} of {} rows", letters.len());
 }
 
 fn count(server: &TestServer, collection: &str) -> u64 {

@@ -91,6 +91,15 @@ impl Office {
         }
     }
 
+    /// The same through an ODBC driver.
+    #[cfg(feature = "odbc")]
+    pub(crate) fn odbc_url(&self) -> String {
+        match &self.server {
+            Server::Postgres(server) => server.odbc_url(),
+            Server::Mariadb(_) | Server::Sqlite => panic!("the tests have a driver of PostgreSQL only"),
+        }
+    }
+
     /// Runs a statement as the administrator.
     pub(crate) fn run(&self, statement: &str) {
         let statement = AssertSqlSafe(statement.to_owned());
@@ -175,7 +184,12 @@ impl Office {
 
     /// The arguments that name the database.
     pub(crate) fn from(&self) -> Vec<String> {
-        let mut arguments = vec!["--from".to_owned(), self.url()];
+        self.from_url(self.url())
+    }
+
+    /// The same, of one of its addresses.
+    pub(crate) fn from_url(&self, url: String) -> Vec<String> {
+        let mut arguments = vec!["--from".to_owned(), url];
         if self.kind != Kind::Sqlite {
             arguments.extend(["--password-file".to_owned(), self.file("password")]);
         }

@@ -18,6 +18,10 @@ use sqlx::{Connection as _, PgConnection};
 /// Longest wait for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Where Debian's package `odbc-postgresql` puts its driver.
+const ODBC_DRIVERS: [&str; 2] =
+    ["/usr/lib/x86_64-linux-gnu/odbc/psqlodbcw.so", "/usr/lib/aarch64-linux-gnu/odbc/psqlodbcw.so"];
+
 /// A server, stopped and swept when dropped. Its user `office` may do everything.
 pub struct Postgres {
     port: u16,
@@ -90,6 +94,14 @@ impl Postgres {
     pub fn options(&self) -> PgConnectOptions {
         let options: PgConnectOptions = self.url().parse().expect("a URL");
         options.password(&self.password)
+    }
+
+    /// The same through Debian's ODBC driver, without the password.
+    pub fn odbc_url(&self) -> String {
+        let driver = ODBC_DRIVERS.into_iter().find(|driver| Path::new(driver).exists());
+        let driver = driver
+            .expect("Debian's ODBC driver of PostgreSQL: as root, apt-get install -y odbc-postgresql unixodbc-dev");
+        format!("odbc:Driver={driver};Server=127.0.0.1;Port={};Database=postgres;UID=office", self.port)
     }
 
     /// Sends a signal to it and to all its processes.

@@ -1,27 +1,17 @@
-//! The ODBC road, tried with Debian's driver of PostgreSQL: `cargo test -p doppel-sources --features odbc --test odbc`.
+//! The ODBC road, tried with Debian's driver of PostgreSQL: `scripts/acceptance odbc`.
 
 #![cfg(feature = "odbc")]
 
 #[path = "../../../tests/support/postgres.rs"]
 mod postgres;
 
-use std::path::Path;
-
 use doppel_sources::database::{Access, Cell, ColumnKind, Connection, DatabaseError, Location, Origin, sql};
 use sqlx::{Connection as _, PgConnection};
 
 const PASSWORD: &str = "geheim-77;}xyzzy";
-const DRIVERS: [&str; 2] =
-    ["/usr/lib/x86_64-linux-gnu/odbc/psqlodbcw.so", "/usr/lib/aarch64-linux-gnu/odbc/psqlodbcw.so"];
 
 fn location(server: &postgres::Postgres) -> Location {
-    let driver = DRIVERS.into_iter().find(|driver| Path::new(driver).exists());
-    let driver =
-        driver.expect("Debian's ODBC driver of PostgreSQL: as root, apt-get install -y odbc-postgresql unixodbc-dev");
-    let port =
-        server.url().rsplit_once(':').and_then(|(_, rest)| rest.split('/').next().map(str::to_owned)).expect("a port");
-    let text = format!("odbc:Driver={driver};Server=127.0.0.1;Port={port};Database=postgres;UID=office");
-    Location::parse(&text).expect("a location")
+    Location::parse(&server.odbc_url()).expect("a location")
 }
 
 /// Values come with every digit, text as it is, and many rows come whole.
