@@ -122,7 +122,7 @@ fn an_import_that_was_killed_and_run_again_ends_as_one_that_was_not() {
 #[test]
 fn an_import_by_odbc_that_was_killed_and_run_again_ends_as_one_that_was_not() {
     let letters = sample(setting("DOPPEL_TEST_DATABASE_ROWS", 120));
-    killed_and_run_again(&letters, Kind::Postgres, |office| office.from_url(office.odbc_url()));
+    killed_and_run_again(&letters, Kind::Postgres, |office| office.named(office.odbc_url()));
 }
 
 fn killed_and_run_again(letters: &[Value], kind: Kind, from: fn(&Office) -> Vec<String>) {

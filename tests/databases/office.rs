@@ -184,11 +184,11 @@ impl Office {
 
     /// The arguments that name the database.
     pub(crate) fn from(&self) -> Vec<String> {
-        self.from_url(self.url())
+        self.named(self.url())
     }
 
     /// The same, of one of its addresses.
-    pub(crate) fn from_url(&self, url: String) -> Vec<String> {
+    pub(crate) fn named(&self, url: String) -> Vec<String> {
         let mut arguments = vec!["--from".to_owned(), url];
         if self.kind != Kind::Sqlite {
             arguments.extend(["--password-file".to_owned(), self.file("password")]);
