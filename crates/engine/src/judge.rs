@@ -22,6 +22,9 @@ use doppel_store::content::{Content, ContentHashes};
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Candidate, Judge, Seq, StoredRecord};
 
+/// From how many candidates on their sketches are fetched together: for fewer it costs more than it saves.
+const FETCHED_TOGETHER: usize = 16;
+
 /// Judges candidates for one record: exact by digest; else accepted by the comparison of a channel that proposed it and,
 /// where the collection verifies, by verification of the texts.
 pub(super) struct RecordJudge {
@@ -411,6 +414,12 @@ impl Judge for RecordJudge {
         };
         self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
         dismissed
+    }
+
+    fn expects(&self, seqs: &[Seq]) {
+        if self.context.verifier.is_some() && seqs.len() >= FETCHED_TOGETHER {
+            self.context.sketches.fetch(self.context.owner, seqs.iter().map(|seq| seq.0));
+        }
     }
 
     fn stored(&self, seq: Seq) {

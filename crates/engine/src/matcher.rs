@@ -73,6 +73,7 @@ impl Case {
     /// Leaves out what need not be read to be ruled out, and remembers the record for those after it.
     pub(super) fn dismiss(&mut self) {
         self.judge.stored(self.seq);
+        self.judge.expects(&self.proposals.items.iter().map(|proposal| proposal.seq).collect::<Vec<_>>());
         self.proposals.items.retain(|proposal| !self.judge.dismisses(proposal.seq, proposal.via));
     }
 

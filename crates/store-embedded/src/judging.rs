@@ -53,6 +53,8 @@ fn judge_all(
     let mut matches = Vec::new();
     // Taken after the proposals, so whatever was published by then is in it.
     let view = disk.view();
+    let stored = items.iter().filter(|item| item.registration.is_none());
+    judge.expects(&stored.map(|item| item.proposal.seq).collect::<Vec<_>>());
     let cut = for_each(items, |item| {
         let (bytes, found) = match &item.registration {
             Some(pending) => judge_pending(pending, &item.proposal, judge),

@@ -143,6 +143,7 @@ impl Hits {
             Proposal { id, seq: None, via, fingerprint: None }
         });
         confirmed_first(&mut ranked.items, decided);
+        judge.expects(&ranked.items.iter().filter_map(|item| item.seq).collect::<Vec<_>>());
         let dismisses =
             |item: &Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
         ranked.items.retain(|item| except.is_none_or(|except| *item.id != *except.as_str()) && !dismisses(item));

@@ -316,6 +316,10 @@ pub trait Judge: Send + Sync {
         false
     }
 
+    /// Told which records [`Judge::dismisses`] will be asked about next, so that what is remembered of them can be fetched together.
+    /// Nothing depends on it.
+    fn expects(&self, _seqs: &[Seq]) {}
+
     /// Called when the record judged for is published under `seq`, in a store that never reuses a seq; before the answer goes
     /// out. Takes microseconds.
     fn stored(&self, _seq: Seq) {}

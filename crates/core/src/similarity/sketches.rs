@@ -14,6 +14,8 @@ const HEAD: usize = 2;
 const NOBODY: u32 = u32::MAX;
 /// An entry takes at most this part of its shard.
 const LARGEST: usize = 16;
+/// Words of a cache line.
+const LINE: usize = 8;
 /// By which part of its length a ring grows.
 const GROWTH: usize = 4;
 
@@ -39,6 +41,10 @@ fn hash(owner: u32, number: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
+}
+
 impl Sketches {
     /// Room for `bytes` of entries; allocated as it fills.
     pub fn new(bytes: usize) -> Self {
@@ -47,7 +53,7 @@ impl Sketches {
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
-        &self.shards[(hash >> 32) as usize % SHARDS]
+        &self.shards[shard_of(hash)]
     }
 
     /// Compares with the sketch of `number`, if it is remembered. O(1) and the comparison.
@@ -56,6 +62,22 @@ impl Sketches {
         let shard = self.shard(hash).read();
         let at = shard.find(hash, owner, number)?;
         Some(with(&shard.ring[at + HEAD..at + shard.length(at)]))
+    }
+
+    /// Has what is remembered of `numbers` at hand when they are compared next. Memory that is far away is asked for all of them at the
+    /// same time, not for one after the other; so do this for as many as will be compared.
+    pub fn fetch(&self, owner: u32, numbers: impl Iterator<Item = u64>) {
+        // All locks first: between two lookups a lock would have the processor wait for what it is loading.
+        let shards: [_; SHARDS] = std::array::from_fn(|at| self.shards[at].read());
+        let mut loaded = 0;
+        for number in numbers {
+            let hash = hash(owner, number);
+            let shard = &shards[shard_of(hash)];
+            let Some(at) = shard.find(hash, owner, number) else { continue };
+            let rest = shard.ring[at..at + shard.length(at)].iter().skip(LINE).step_by(LINE);
+            loaded = rest.fold(loaded, |loaded, word| loaded ^ word);
+        }
+        std::hint::black_box(loaded);
     }
 
     /// Remembers the sketch of `number`, unless it is remembered already. `sketch` is only made when it is not.
@@ -182,6 +204,15 @@ mod tests {
         assert_eq!(sketches.compare(1, 7, <[u64]>::to_vec), Some(words(7)));
         assert_eq!(sketches.compare(2, 7, <[u64]>::to_vec), None);
         assert_eq!(sketches.compare(1, 8, <[u64]>::to_vec), None);
+    }
+
+    #[test]
+    fn fetching_changes_nothing() {
+        let sketches = Sketches::new(1 << 20);
+        (0..100).for_each(|number| sketches.remember(1, number, || words(number)));
+        sketches.fetch(1, 0..200);
+        assert!((0..100).all(|number| sketches.compare(1, number, <[u64]>::to_vec) == Some(words(number))));
+        assert_eq!(sketches.compare(1, 150, |_| ()), None);
     }
 
     #[test]

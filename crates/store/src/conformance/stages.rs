@@ -40,6 +40,10 @@ impl Judge for Listener {
         self.judge.dismisses(seq, via)
     }
 
+    fn expects(&self, seqs: &[Seq]) {
+        self.judge.expects(seqs);
+    }
+
     fn took(&self, stage: Stage, span: Span) {
         self.told.lock().push((stage, span));
     }
