@@ -238,7 +238,7 @@ pub struct Engine {
     /// Told when a task was asked for or told to stop.
     tasks: Arc<Notify>,
     /// Registrations of series.
-    in_series: series::UnderWay,
+    in_series: Arc<series::UnderWay>,
 }
 
 impl Engine {
@@ -253,7 +253,7 @@ impl Engine {
             deciding: Arc::default(),
             changing_keys: Arc::default(),
             tasks: Arc::default(),
-            in_series: series::UnderWay::default(),
+            in_series: Arc::default(),
         }
     }
 

@@ -4,7 +4,6 @@
 //! without one. So the order holds by construction, whatever each of them waits for on the way: a dictionary, another
 //! thread, somebody else's change of the same id.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::oneshot;
@@ -51,18 +50,18 @@ impl Series {
     }
 }
 
-/// How many registrations of series are under way: whether records come in bulk just now. Clones count together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UnderWay(Arc<AtomicUsize>);
+/// How many registrations of series are under way: whether records come in bulk just now.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay(AtomicUsize);
 
 /// Counts one until it is dropped.
-pub(crate) struct Counted(UnderWay);
+pub(crate) struct Counted<'a>(&'a UnderWay);
 
 impl UnderWay {
     /// One more begins.
-    pub(crate) fn begin(&self) -> Counted {
+    pub(crate) fn begin(&self) -> Counted<'_> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(self.clone())
+        Counted(self)
     }
 
     /// How many there are.
@@ -71,7 +70,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for Counted {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -111,7 +110,11 @@ mod tests {
         let (one, two) = (under_way.begin(), under_way.begin());
         assert_eq!(under_way.count(), 2);
         drop(one);
-        assert!(std::panic::catch_unwind(move || panic!("{}", two.0.count())).is_err());
+        let panicking = move || {
+            let held = two;
+            panic!("{} under way", held.0.count());
+        };
+        assert!(std::panic::catch_unwind(panicking).is_err());
         assert_eq!(under_way.count(), 0);
     }
 }

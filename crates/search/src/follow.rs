@@ -256,8 +256,10 @@ impl Follower {
                 self.committed = Instant::now();
                 self.rest_among_many(followed).await;
             }
-            let behind = self.store().last_change(name).await?.0.saturating_sub(after.0);
-            self.step_back(behind, begun.elapsed()).await;
+            // Asked for only while it decides: on MongoDB it is a question to the database.
+            let takes_series = self.service.0.engine.is_taking_series();
+            let is_behind = takes_series && self.store().last_change(name).await?.0 > after.0 + FRESH;
+            self.step_back(is_behind, begun.elapsed()).await;
             if is_due || self.stopping.is_cancelled() {
                 return Ok(());
             }
@@ -297,17 +299,17 @@ impl Follower {
                 self.committed = Instant::now();
                 self.rest_among_many(followed).await;
             }
-            self.step_back(u64::MAX, begun.elapsed()).await;
+            self.step_back(self.service.0.engine.is_taking_series(), begun.elapsed()).await;
             if is_due || self.stopping.is_cancelled() {
                 return Ok(());
             }
         }
     }
 
-    /// Pauses for work that took so long, `behind` changes before the last one, where records come in bulk; not beyond the time of the
-    /// next commit.
-    async fn step_back(&mut self, behind: u64, worked: Duration) {
-        if behind <= FRESH || !self.service.0.engine.is_taking_series() {
+    /// Pauses for work that took so long, where records come in bulk beside an index that `is_behind`; not beyond the time of the next
+    /// commit.
+    async fn step_back(&mut self, is_behind: bool, worked: Duration) {
+        if !is_behind {
             self.beside_bulk = PartTime::default();
             return;
         }
