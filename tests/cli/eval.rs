@@ -71,6 +71,18 @@ fn labelled_pairs_are_counted_by_label_band_and_sign_beside_the_figures_of_one_s
 }
 
 #[test]
+fn settings_that_keep_no_text_are_measured_by_what_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = set(folder.path(), "set", true);
+    let kept = json(&[&set, "--preset", "signatures"]);
+    let report = &kept["sets"][0];
+    assert!(report["recall"] == 1.0 && report["labelled"]["labels"]["unsure"]["found"] == 0, "{kept}");
+    assert!(report["curve"].is_array() && report["records"] == 4, "{kept}");
+    let channels = report["by_channel"].as_object().expect("channels");
+    assert!(channels.keys().all(|channel| channel == "simhash" || channel == "shingle"), "{kept}");
+}
+
+#[test]
 fn related_records_are_measured_by_judgements_beside_plain_rankings_and_weights_are_fitted() {
     const JUDGED: &str = concat!(
         r#"{"query":"a","id":"c","rel":2}"#,

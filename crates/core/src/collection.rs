@@ -339,7 +339,11 @@ impl Settings {
             text: TextSettings::default(),
             channels: match preset {
                 Preset::Paper => vec![simhash(Weighting::Tf)],
-                Preset::Signatures => vec![simhash(Weighting::TfLen), Channel::Shingle(ShingleParams::default())],
+                // Nothing is verified, so a match is a quarter of a larger sample, of text that is rare by the built-in list.
+                Preset::Signatures => {
+                    let sample = ShingleParams { units: 8, keep: [64, 96], t: 0.25, ..ShingleParams::default() };
+                    vec![simhash(Weighting::TfLen), Channel::Shingle(ShingleParams { prefer: Prefer::Rare, ..sample })]
+                }
                 // Verification reads the texts themselves, so one shared shingle is enough to propose.
                 Preset::Default => vec![
                     simhash(Weighting::TfLen),

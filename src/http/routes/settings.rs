@@ -293,8 +293,7 @@ mod tests {
         refused(r#"{"retention":{"days":36501}}"#, 422, "out_of_range", &["/retention/days"]);
         refused(r#"{"retention":{"years":3}}"#, 422, "invalid_value", &["/retention/years"]);
         refused(r#"{"keep":"nothing"}"#, 422, "invalid_value", &["/keep"]);
-        let text = "/channels/1/prefer";
-        refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify", text]);
+        refused(r#"{"keep":"signatures"}"#, 422, "needs_text", &["/verify"]);
         refused(r#"{"preset":"signatures","channels":[{"scheme":"vsm"}]}"#, 422, "needs_text", &["/channels/0/scheme"]);
         refused(r#"{"time_zone":"+25:00"}"#, 422, "unknown_time_zone", &["/time_zone"]);
         refused(r#"{"min_features":4.5}"#, 422, "invalid_value", &["/min_features"]);

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Channel, Prefer, Role, Settings, Weighting};
+use super::{Channel, Role, Settings, Weighting};
 use crate::violation::Violation;
 
 /// Fewest units (a Han character, or a run of letters or digits) that a kept hash is made of. Of seven thousand characters in use
@@ -74,17 +74,15 @@ fn what_needs_text(channel: &Channel) -> Option<(&'static str, String)> {
         );
         Some((parameter, why))
     };
-    let counted = |what: &str| {
-        format!("{what} is counted over texts, and with \"keep\": \"signatures\" there are none to count; ")
+    let counted = |advice: &str| {
+        let why = "in how many records a word occurs is counted over texts, and with \"keep\": \"signatures\" there are none to count; ";
+        why.to_owned() + advice
     };
     match channel {
         Channel::Simhash(params) if params.weighting == Weighting::TfIdf => {
-            Some(("weighting", counted("in how many records a word occurs") + "give \"tf\" or \"tf_len\""))
+            Some(("weighting", counted("give \"tf\" or \"tf_len\"")))
         }
-        Channel::Shingle(params) if params.prefer == Prefer::Rare => {
-            Some(("prefer", counted("which text is rare") + "give \"any\""))
-        }
-        Channel::IMatch(_) => Some(("scheme", counted("in how many records a word occurs") + "take another scheme")),
+        Channel::IMatch(_) => Some(("scheme", counted("take another scheme"))),
         Channel::Shingle(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
         Channel::Minhash(params) if u32::from(params.units) < LEAST_UNITS => few("units", LEAST_UNITS),
         Channel::Segments(params) if params.min_units < LEAST_UNITS => few("min_units", LEAST_UNITS),
@@ -159,7 +157,6 @@ mod tests {
         assert_eq!(taken, ["simhash", "shingle", "md5", "super_shingle", "minhash", "segments", "tianwang1"]);
         let table = [
             (json!({"scheme": "simhash", "weighting": "tf_idf"}), "weighting"),
-            (json!({"scheme": "shingle", "prefer": "rare"}), "prefer"),
             (json!({"scheme": "shingle", "units": 7}), "units"),
             (json!({"scheme": "minhash"}), "units"),
             (json!({"scheme": "segments", "min_units": 7}), "min_units"),

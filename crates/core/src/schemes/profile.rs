@@ -60,7 +60,7 @@ pub struct Profile {
     schemes: Vec<Box<dyn Scheme>>,
     statistics: Option<Arc<Statistics>>,
     /// See [`Profile::wants_text_frequencies`].
-    prefers_rare: bool,
+    counts_text: bool,
     /// What weighs features for [`Profile::features`]: as the `simhash` channel does.
     weigher: Simhash,
 }
@@ -82,7 +82,7 @@ impl Profile {
             weights: settings.fields.iter().map(Field::weight).collect(),
             min_features: settings.min_features.into(),
             reader: Reader::new(settings),
-            prefers_rare: settings.channels.iter().any(prefers_rare),
+            counts_text: settings.keeps_text() && settings.channels.iter().any(prefers_rare),
             words: Words::new(&settings.text),
             schemes,
             statistics,
@@ -112,9 +112,10 @@ impl Profile {
         self.schemes.iter().any(|scheme| scheme.needs_statistics())
     }
 
-    /// Whether a channel goes by how common text is in the collection ([`Statistics::with_text`]).
+    /// Whether a channel goes by how common text is in the collection ([`Statistics::with_text`]). Where no text is kept nothing can
+    /// be counted, and it goes by the built-in list for good.
     pub fn wants_text_frequencies(&self) -> bool {
-        self.prefers_rare
+        self.counts_text
     }
 
     /// Of the keys of a document: how many were laid on text that is common by `frequencies`, see [`Scheme::misplaced_keys`].

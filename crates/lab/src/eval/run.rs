@@ -13,10 +13,10 @@ use crate::eval::metrics::FoundPair;
 use doppel_core::collection::{CollectionName, Settings};
 use doppel_core::index::MAX_CANDIDATES;
 use doppel_core::index::groups::GroupSet;
-use doppel_core::record::RecordId;
+use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::profile::Profile;
 use doppel_core::verdict::VerdictKind;
-use doppel_engine::{Engine, Error, IfDuplicate, Wanted};
+use doppel_engine::{Engine, Error, Filter, IfDuplicate, Wanted};
 
 /// Steps of the curve over the similarity threshold.
 const CURVE_STEPS: u32 = 20;
@@ -85,6 +85,7 @@ pub async fn evaluate(
     mut progress: impl FnMut(usize),
 ) -> Result<Report, Error> {
     let profile = Profile::compile(&settings, None);
+    let keeps_text = settings.keeps_text();
     engine.put_collection(name, settings).await?;
     let (mut verdicts, mut refused) = (BTreeMap::new(), BTreeMap::new());
     let mut registered = Vec::with_capacity(set.records.len());
@@ -93,7 +94,7 @@ pub async fn evaluate(
         match engine.register(name, Some(id.clone()), row.clone(), IfDuplicate::Keep).await {
             Ok(answer) => {
                 *verdicts.entry(word(answer.verdict.kind)).or_insert(0) += 1;
-                registered.push((position, id));
+                registered.push((position, id, row));
             }
             Err(Error::Invalid(violations)) => {
                 let reason = violations.first().map_or("invalid", |violation| violation.code);
@@ -107,8 +108,17 @@ pub async fn evaluate(
     let register_s = begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     let mut found = FoundPairs::new();
-    for (done, (position, id)) in registered.iter().enumerate() {
-        for other in engine.similar_to(name, id, Wanted::matches(MAX_CANDIDATES * 2)).await?.similar {
+    for (done, (position, id, row)) in registered.iter().enumerate() {
+        let wanted = Wanted::matches(MAX_CANDIDATES * 2);
+        let answer = match keeps_text {
+            true => engine.similar_to(name, id, wanted).await?,
+            // What is not kept is sent once more.
+            false => {
+                let filter = Filter { exclude: vec![RecordId::clone(id)], ..wanted.filter };
+                engine.similar(name, Row::clone(row), Wanted { filter, ..wanted }).await?
+            }
+        };
+        for other in answer.similar {
             let pair = Pair::new(*position as u32, set.positions[&other.id]);
             let entry = found.entry(pair).or_insert_with(|| FoundPair { via: [].into(), similarity: other.similarity });
             entry.via.extend(other.via);
