@@ -26,6 +26,7 @@ mod progress;
 pub mod reindex;
 pub mod sample;
 mod scratch;
+mod search_folder;
 pub mod serve;
 pub mod snapshot;
 pub mod source;

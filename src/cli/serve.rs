@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use crate::cli::search_folder::SearchFolder;
 use crate::cli::store;
-use crate::config::{self, Config, Flags, StoreKind};
+use crate::config::{self, Config, Flags};
 use crate::follow;
 use crate::http::follow_keys;
 use crate::http::server;
@@ -22,7 +23,6 @@ use crate::traces::Traces;
 use crate::{notify, observe};
 use doppel_engine::{Engine, Options, runner};
 use doppel_search::service::{self, SearchService};
-use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 /// Options of `doppel serve`.
@@ -174,26 +174,19 @@ fn signals() -> std::io::Result<(Signals, HangUps)> {
     Ok((Signals::without_hang_up()?, HangUps::new()?))
 }
 
-/// What answers searches, and the folder that is removed at the end where it is a temporary one.
-fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchService, Option<TempDir>)>> {
+/// What answers searches, and the folder of its index.
+fn search(config: &Config, engine: &Engine) -> anyhow::Result<Option<(SearchService, SearchFolder)>> {
     if !config.search.enabled {
         return Ok(None);
     }
-    let (folder, temporary) = match (config.search.dir.as_os_str().is_empty(), config.store.kind) {
-        (false, _) => (config.search.dir.clone(), None),
-        (true, StoreKind::Embedded) => (config.store.data.join("search"), None),
-        (true, StoreKind::Mongodb) => {
-            let folder =
-                tempfile::Builder::new().prefix("doppel-search.").tempdir().context("making a folder for search")?;
-            (folder.path().to_owned(), Some(folder))
-        }
-    };
-    if let Err(error) = std::fs::create_dir_all(&folder) {
+    let folder = SearchFolder::of(config)?;
+    if let Err(error) = std::fs::create_dir_all(folder.path()) {
         // Records can be registered all the same.
         tracing::warn!(%error, "search.dir cannot be made; there is no search until it is");
     }
-    let options = service::Options { folder, weights: config.search.weights };
-    Ok(Some((SearchService::new(engine.clone(), options), temporary)))
+    let (weights, changes_kept) = (config.search.weights, config.collections.changes_kept);
+    let options = service::Options { folder: folder.path().to_owned(), weights, changes_kept };
+    Ok(Some((SearchService::new(engine.clone(), options), folder)))
 }
 
 /// Binds, waiting a moment for a predecessor that was killed just now: the kernel takes a while to clear up after it.

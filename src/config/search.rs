@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Search {
-    /// Whether records can be searched and related cases found. The index follows what is stored within a second or two; each record
-    /// takes about 1.5 kB of disk for it, and some of the time of a core.
+    /// Whether records can be searched and related cases found. The index follows what is stored within a second or two, and catches up
+    /// after records that come in bulk; each record takes about 1.5 kB of disk for it, and some of the time of a core.
     pub enabled: bool,
     /// The folder of the index, of this instance alone. It may be deleted at any time: it is made anew from the records. Empty: the
     /// folder `search` in `store.data`; with MongoDB a temporary one, made anew at each start.

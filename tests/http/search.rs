@@ -61,6 +61,22 @@ fn related_cases_are_ranked_with_duplicates_marked() {
 }
 
 #[test]
+fn what_is_removed_or_replaced_is_no_related_case_from_the_next_answer_on() {
+    let desk = desk("related-gone");
+    let related = || desk.ask("GET", "/records/lamps/related", &Value::Null);
+    assert_eq!(ids(&related()["related"])[..2], ["again", "dark"]);
+    assert_eq!(desk.send("DELETE", "/records/dark", &Value::Null).status, 204);
+    desk.ask(
+        "PUT",
+        "/records/again",
+        &letter("咨询图书馆", "图书馆周末几点闭馆，借书证丢了怎样补办？", "2024-03-09", "乙"),
+    );
+    // The index knows of neither yet.
+    let list = related();
+    assert!(!ids(&list["related"]).iter().any(|id| ["again", "dark"].contains(id)), "{list}");
+}
+
+#[test]
 fn a_search_shows_where_the_words_stand_in_the_text_as_it_came() {
     let desk = desk("search");
     // 路灯 -垃圾, newest first.

@@ -6,10 +6,12 @@
 //! reads it again.
 //!
 //! While records come in bulk, the index would take from them as much time as they need themselves: who is more than [`FRESH`] changes
-//! behind then takes [`SHARE_BESIDE_BULK`] of the cores and catches up afterwards.
+//! behind then works [`SHARE_BESIDE_BULK`] of the time of all cores, in spells that each end with a commit, and catches up afterwards;
+//! not where it would fall so far behind that changes are forgotten which it has not read.
 //!
-//! Bounds: of the changes that are read at once there are at most [`MOST_AT_ONCE`], and as few as [`BYTES_AT_ONCE`] asks for; a writer
-//! is given back after [`REST_AFTER`] without changes.
+//! Bounds: of the changes that are read at once there are at most [`MOST_AT_ONCE`], and as few as [`BYTES_AT_ONCE`] asks for once rows
+//! of that length were seen; a writer is given back after [`REST_AFTER`] without changes and merges. Where the store has no room for
+//! anything but registrations, nothing is written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,8 +40,10 @@ const COMMIT_EVERY: Duration = Duration::from_millis(900);
 const REST_AFTER: Duration = Duration::from_secs(5);
 /// How many changes an index may be behind without stepping back: more than 64 clients make in the time of a commit.
 const FRESH: u64 = 4_096;
-/// The share of all cores that indexing takes while records come in bulk and more than [`FRESH`] of them wait.
+/// The most of the time of all cores that indexing a collection takes while records come in bulk and more than [`FRESH`] of them wait.
 const SHARE_BESIDE_BULK: f64 = 0.125;
+/// Of the changes that are kept, the part up to which it may step back: the rest is for catching up.
+const LEFT_OF_KEPT: u64 = 4;
 /// Pauses after errors in a row: the first, and the longest. Looking through an index reads all of it.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 
@@ -73,7 +77,7 @@ impl Followed {
 
     fn entry(&self, record: &StoredRecord) -> Entry {
         let row = record.content.read();
-        // Under settings of today a row may be unreadable that was stored under others: it is found by its other marks.
+        // Under settings of today a row may be unreadable that was stored under others: it is found by its verdict, and without a question.
         let extract = row.and_then(|row| self.index.extractor().extract(&row).ok()).unwrap_or_default();
         let (id, seq, verdict) = (record.id.clone(), record.seq, record.verdict.kind);
         Entry { id, seq, verdict, extract }
@@ -97,20 +101,12 @@ pub(crate) struct Follower {
     /// How many changes are read at once.
     at_once: usize,
     committed: Instant,
-    beside_bulk: PartTime,
 }
 
 impl Follower {
     /// For a collection, until it is gone or the service stops.
     pub(crate) fn new(service: SearchService, first: Arc<CollectionState>, stopping: CancellationToken) -> Self {
-        Self {
-            service,
-            first,
-            stopping,
-            at_once: FIRST_AT_ONCE,
-            committed: Instant::now(),
-            beside_bulk: PartTime::default(),
-        }
+        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now() }
     }
 
     /// Follows the collection until it is gone, then removes its index; or until the service stops.
@@ -179,14 +175,36 @@ impl Follower {
         if followed.is_suspect.load(Ordering::Acquire) {
             self.look_through(followed).await?;
         }
+        let last = self.store().last_change(&followed.state.name).await?;
+        let (begun, spell) = (Instant::now(), self.spell(followed.index.progress(), last));
         if let Progress::Filling { after, last } = followed.index.progress() {
-            self.fill(followed, after, last).await?;
-        } else if self.store().last_change(&followed.state.name).await? != followed.index.reached() {
-            self.catch_up(followed).await?;
+            self.fill(followed, (after, last), spell).await?;
+        } else if last != followed.index.reached() {
+            self.catch_up(followed, spell).await?;
         } else {
             self.wait(followed).await?;
+            return Ok(None);
+        }
+        if spell < COMMIT_EVERY {
+            self.pause(COMMIT_EVERY.saturating_sub(begun.elapsed())).await;
         }
         Ok(None)
+    }
+
+    /// How long to work until the next commit, of each [`COMMIT_EVERY`].
+    fn spell(&self, progress: Progress, last: Seq) -> Duration {
+        let is_taking_series = self.service.0.engine.is_taking_series();
+        match is_taking_series && steps_back(progress, last, self.service.0.options.changes_kept) {
+            true => COMMIT_EVERY.mul_f64((SHARE_BESIDE_BULK * self.service.0.cores as f64).min(1.0)),
+            false => COMMIT_EVERY,
+        }
+    }
+
+    async fn pause(&self, time: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            () = self.stopping.cancelled() => {}
+        }
     }
 
     /// Waits for the next change.
@@ -195,22 +213,19 @@ impl Follower {
         tokio::select! {
             changed = changed => changed?,
             () = followed.suspected.notified() => return Ok(()),
-            () = self.rest_after_a_while(followed) => return Ok(()),
+            () = tokio::time::sleep(REST_AFTER) => {
+                // To its end: a writer that is given back later would take along what is written meanwhile. While segments are merged
+                // that would be long.
+                if followed.index.memory_bytes() > 0 && !followed.index.is_merging() {
+                    self.rest(followed).await;
+                }
+                return Ok(());
+            }
             () = self.stopping.cancelled() => return Ok(()),
         }
         // Those that come together are committed together.
-        tokio::select! {
-            () = tokio::time::sleep(COMMIT_EVERY.saturating_sub(self.committed.elapsed())) => {}
-            () = self.stopping.cancelled() => {}
-        }
+        self.pause(COMMIT_EVERY.saturating_sub(self.committed.elapsed())).await;
         Ok(())
-    }
-
-    async fn rest_after_a_while(&self, followed: &Arc<Followed>) {
-        tokio::time::sleep(REST_AFTER).await;
-        if followed.index.memory_bytes() > 0 {
-            self.rest(followed).await;
-        }
     }
 
     /// Gives the writer back at once where many collections have one.
@@ -227,25 +242,20 @@ impl Follower {
     }
 
     /// Applies the changes there are, up to the next commit.
-    async fn catch_up(&mut self, followed: &Arc<Followed>) -> Result<()> {
+    async fn catch_up(&mut self, followed: &Arc<Followed>, spell: Duration) -> Result<()> {
+        self.store().check_room().await?;
         let service = self.service.clone();
         let _turn = service.0.turns.acquire().await;
-        let name = &followed.state.name;
+        let (name, begun) = (&followed.state.name, Instant::now());
         let mut after = followed.index.reached();
         loop {
-            let begun = Instant::now();
             let page = match self.store().changes(name, after, self.at_once).await {
                 Err(StoreError::ChangesForgotten { last, .. }) => return self.begin_filling(followed, last).await,
                 page => page?,
             };
-            self.read(
-                page.changes
-                    .iter()
-                    .filter_map(|change| change.kind.record())
-                    .map(|record| record.content.bytes())
-                    .sum(),
-            );
-            let is_due = !page.more || self.committed.elapsed() >= COMMIT_EVERY;
+            let records = page.changes.iter().filter_map(|change| change.kind.record());
+            self.adapt_to(records.map(|record| record.content.bytes()).sum());
+            let is_due = !page.more || self.is_due(begun, spell);
             after = page.next;
             self.write(followed, move |followed| {
                 page.changes.into_iter().try_for_each(|change| followed.apply(change))?;
@@ -256,10 +266,6 @@ impl Follower {
                 self.committed = Instant::now();
                 self.rest_among_many(followed).await;
             }
-            // Asked for only while it decides: on MongoDB it is a question to the database.
-            let takes_series = self.service.0.engine.is_taking_series();
-            let is_behind = takes_series && self.store().last_change(name).await?.0 > after.0 + FRESH;
-            self.step_back(is_behind, begun.elapsed()).await;
             if is_due || self.stopping.is_cancelled() {
                 return Ok(());
             }
@@ -277,18 +283,19 @@ impl Follower {
     }
 
     /// Indexes records after `after`, up to the next commit.
-    async fn fill(&mut self, followed: &Arc<Followed>, mut after: Seq, last: Seq) -> Result<()> {
+    async fn fill(&mut self, followed: &Arc<Followed>, (mut after, last): (Seq, Seq), spell: Duration) -> Result<()> {
+        self.store().check_room().await?;
         let service = self.service.clone();
         let _turn = service.0.turns.acquire().await;
+        let begun = Instant::now();
         loop {
-            let begun = Instant::now();
             let records = self.store().records(&followed.state.name, after, self.at_once).await?;
-            self.read(records.iter().map(|record| record.content.bytes()).sum());
+            self.adapt_to(records.iter().map(|record| record.content.bytes()).sum());
             let progress = match records.last() {
                 Some(record) => Progress::Filling { after: record.seq, last },
                 None => Progress::Reached(last),
             };
-            let is_due = records.is_empty() || self.committed.elapsed() >= COMMIT_EVERY;
+            let is_due = records.is_empty() || self.is_due(begun, spell);
             after = records.last().map_or(after, |record| record.seq);
             self.write(followed, move |followed| {
                 records.iter().try_for_each(|record| followed.put(record))?;
@@ -299,30 +306,19 @@ impl Follower {
                 self.committed = Instant::now();
                 self.rest_among_many(followed).await;
             }
-            self.step_back(self.service.0.engine.is_taking_series(), begun.elapsed()).await;
             if is_due || self.stopping.is_cancelled() {
                 return Ok(());
             }
         }
     }
 
-    /// Pauses for work that took so long, where records come in bulk beside an index that `is_behind`; not beyond the time of the next
-    /// commit.
-    async fn step_back(&mut self, is_behind: bool, worked: Duration) {
-        if !is_behind {
-            self.beside_bulk = PartTime::default();
-            return;
-        }
-        let share = (SHARE_BESIDE_BULK * self.service.0.cores as f64).min(1.0);
-        let pause = self.beside_bulk.pause(worked, share, COMMIT_EVERY.saturating_sub(self.committed.elapsed()));
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = self.stopping.cancelled() => {}
-        }
+    /// Whether to commit now: a spell that was begun then is over, or the last commit is long ago.
+    fn is_due(&self, begun: Instant, spell: Duration) -> bool {
+        begun.elapsed() >= spell || (spell == COMMIT_EVERY && self.committed.elapsed() >= COMMIT_EVERY)
     }
 
     /// Reads more or fewer the next time, as these were short or long.
-    fn read(&mut self, bytes: usize) {
+    fn adapt_to(&mut self, bytes: usize) {
         self.at_once = match bytes {
             bytes if bytes > BYTES_AT_ONCE => (self.at_once / 2).max(1),
             bytes if bytes < BYTES_AT_ONCE / 4 => (self.at_once * 2).min(MOST_AT_ONCE),
@@ -421,34 +417,32 @@ impl Pauses {
     }
 }
 
-/// Work that leaves room for other work.
-#[derive(Default)]
-struct PartTime {
-    /// How long it has yet to pause for what it did.
-    owed: Duration,
-}
-
-impl PartTime {
-    /// How long to pause after work that took so long, to work for `share` of the time; what is beyond `longest` later.
-    fn pause(&mut self, worked: Duration, share: f64, longest: Duration) -> Duration {
-        self.owed += worked.mul_f64(1.0 / share - 1.0);
-        let pause = self.owed.min(longest);
-        self.owed -= pause;
-        pause
-    }
+/// Whether an index that has come so far leaves the cores to others while the last change is `last`: far enough behind to be no use
+/// to who waits for a letter, and near enough that nothing is forgotten before it is read, of which `changes_kept` are kept.
+fn steps_back(progress: Progress, last: Seq, changes_kept: u64) -> bool {
+    let (behind, at) = match progress {
+        Progress::Filling { after, last: at } => (last.0.saturating_sub(after.0), at),
+        Progress::Reached(at) => (last.0.saturating_sub(at.0), at),
+    };
+    behind > FRESH && last.0.saturating_sub(at.0) < changes_kept / LEFT_OF_KEPT
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
-
     #[test]
-    fn who_works_a_share_of_the_time_pauses_for_the_rest_of_it() {
-        let mut part_time = PartTime::default();
-        assert_eq!(part_time.pause(SECOND, 0.25, SECOND), SECOND);
-        assert_eq!(part_time.pause(Duration::ZERO, 0.25, 10 * SECOND), 2 * SECOND, "what was too long comes later");
-        assert_eq!(part_time.pause(SECOND, 1.0, SECOND), Duration::ZERO);
+    fn an_index_steps_back_where_it_is_behind_and_nothing_is_forgotten_before_it_is_read() {
+        let kept = 100_000;
+        let reached = |number| Progress::Reached(Seq(number));
+        let filling = |after, last| Progress::Filling { after: Seq(after), last: Seq(last) };
+        let steps_back = |progress, last| steps_back(progress, Seq(last), kept);
+        assert!(!steps_back(reached(10_000), 10_000 + FRESH), "fresh");
+        assert!(steps_back(reached(10_000), 10_001 + FRESH));
+        assert!(!steps_back(reached(10_000), 10_000 + kept / LEFT_OF_KEPT), "changes would be forgotten");
+        assert!(steps_back(filling(0, 200_000), 200_000));
+        assert!(!steps_back(filling(199_000, 200_000), 200_000), "nearly filled");
+        assert!(!steps_back(filling(0, 200_000), 200_000 + kept / LEFT_OF_KEPT), "filling would have to begin again");
+        assert!(!steps_back(reached(20_000), 10_000), "a backup was restored");
     }
 }

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tantivy::directory::error::{OpenDirectoryError, OpenReadError, OpenWriteError};
+use tantivy::merge_policy::{LogMergePolicy, MergePolicy as _};
 use tantivy::schema::{FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions, Value as _};
 use tantivy::{
     DocAddress, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
@@ -36,6 +37,8 @@ const FORMAT: u32 = 5;
 /// Memory of a writer. With the smallest that the library takes (15 MB) some hundred letters are a segment of their own, and merging
 /// segments costs more than making them.
 pub const WRITER_BYTES: usize = 64_000_000;
+/// The share of a segment's documents that may be removed before it is written anew without them.
+const REMOVED_BEFORE_MERGE: f32 = 0.1;
 
 /// Why an index cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -227,6 +230,9 @@ impl Index {
         self.rest();
         let (files, fresh) = open_or_create(&self.folder, &self.source)?;
         *self.files.lock() = files;
+        // On a full volume: files of what could not be committed.
+        self.write(|writer| writer.garbage_collect_files().wait().map(drop))?;
+        self.rest();
         Ok(fresh)
     }
 
@@ -329,6 +335,13 @@ impl Index {
         }
     }
 
+    /// Whether segments are being merged, or are to be: the library begins with that after a commit.
+    pub fn is_merging(&self) -> bool {
+        let index = self.files.lock().index.clone();
+        // Where they cannot be read now, the next write says so.
+        index.searchable_segment_metas().is_ok_and(|segments| !merges().compute_merge_candidates(&segments).is_empty())
+    }
+
     /// Records in it.
     pub fn len(&self) -> u64 {
         self.searcher().num_docs()
@@ -367,7 +380,9 @@ impl Index {
     fn write(&self, work: impl FnOnce(&mut IndexWriter) -> tantivy::Result<()>) -> Result<()> {
         let mut writer = self.writer.lock();
         if writer.is_none() {
-            *writer = Some(self.files.lock().index.writer_with_num_threads(1, WRITER_BYTES)?);
+            let opened: IndexWriter = self.files.lock().index.writer_with_num_threads(1, WRITER_BYTES)?;
+            opened.set_merge_policy(Box::new(merges()));
+            *writer = Some(opened);
         }
         let Some(writer) = writer.as_mut() else { return Ok(()) };
         Ok(work(writer)?)
@@ -400,6 +415,13 @@ impl Drop for Index {
         // A merge that goes on would write beside whoever opens the folder next.
         self.rest();
     }
+}
+
+/// When segments are merged: eight or more of a size, and one by itself of which so much was removed.
+fn merges() -> LogMergePolicy {
+    let mut merges = LogMergePolicy::default();
+    merges.set_del_docs_ratio_before_merge(REMOVED_BEFORE_MERGE);
+    merges
 }
 
 /// The number under which a verdict is indexed.

@@ -142,8 +142,11 @@ impl Index {
             })?;
         }
         let all: f32 = words.found.iter().map(|word| word.boost * word.scores.idf).sum();
-        for candidate in &mut candidates {
-            candidate.score *= (candidate.covered / all).powf(weights.coverage);
+        // A word that every record has weighs nothing.
+        if all > 0.0 {
+            for candidate in &mut candidates {
+                candidate.score *= (candidate.covered / all).powf(weights.coverage);
+            }
         }
         let own = words.own + self.add_features(&searcher, asked, &mut candidates, weights)?;
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));

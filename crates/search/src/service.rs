@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 /// Questions that wait so at the same time: each holds a place among all requests of the service.
 const MOST_WAITING: usize = 16;
-/// How long stopping waits for merges that are under way.
+/// How long stopping waits for what is being written, opened or merged.
 const LAST_MERGES: Duration = Duration::from_secs(10);
 /// Collections that are written at the same time.
 const WRITERS: usize = 4;
@@ -87,6 +87,14 @@ pub struct AsOf {
     pub behind: u64,
 }
 
+impl AsOf {
+    /// As seen before and after an answer: an index that was made anew meanwhile knows less.
+    fn at_most(self, reached: Seq) -> Self {
+        let number = self.number.min(reached);
+        Self { number, behind: self.behind + (self.number.0 - number.0) }
+    }
+}
+
 /// What all indexes take together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -105,6 +113,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// How related records are ranked.
     pub weights: Weights,
+    /// How many of the last changes of a collection stay to be read.
+    pub changes_kept: u64,
 }
 
 /// See the module. Cheap to clone.
@@ -164,9 +174,15 @@ impl SearchService {
         let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
         let mut tasks = tokio::task::JoinSet::new();
         loop {
-            let collections = self.store().collections().await.unwrap_or_default();
+            let collections = match self.store().collections().await {
+                Ok(collections) => Some(collections),
+                Err(error) => {
+                    tracing::debug!(%error, "the collections cannot be listed for search; trying again");
+                    None
+                }
+            };
             // An index is made of words: there is none of a collection that keeps no text.
-            for state in collections.iter().filter(|state| state.settings.keeps_text()) {
+            for state in collections.iter().flatten().filter(|state| state.settings.keeps_text()) {
                 if !followed.contains_key(&state.name) {
                     followed.insert(state.name.clone(), state.number);
                     let (name, ended) = (state.name.clone(), ended.clone());
@@ -178,7 +194,9 @@ impl SearchService {
                     });
                 }
             }
-            self.sweep(collections, followed.values().copied().collect()).await;
+            if let Some(collections) = collections {
+                self.sweep(collections, followed.values().copied().collect()).await;
+            }
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -193,10 +211,15 @@ impl SearchService {
                 }
             }
         }
-        while tasks.join_next().await.is_some() {}
-        let indexes = std::mem::take(&mut *self.0.indexes.write());
-        // What is not merged by then is at the next start.
-        let _ = tokio::time::timeout(LAST_MERGES, self.0.writers.run(move || drop(indexes))).await;
+        // What is not written or merged by then is at the next start.
+        let ending = async {
+            while tasks.join_next().await.is_some() {}
+            let indexes = std::mem::take(&mut *self.0.indexes.write());
+            self.0.writers.run(move || drop(indexes)).await;
+        };
+        if tokio::time::timeout(LAST_MERGES, ending).await.is_err() {
+            tracing::info!("the search index is left in the middle of its work, which is done at the next start");
+        }
     }
 
     /// Related records of a row, best first, and as of when.
@@ -219,7 +242,8 @@ impl SearchService {
             let asked = followed.index.extractor().extract(&row).map_err(SearchError::Invalid)?;
             Ok(followed.index.related(&asked, except.as_ref(), limit, &weights)?)
         });
-        Ok((related.await?, as_of))
+        let related = related.await?;
+        Ok((related, as_of.at_most(followed.index.reached())))
     }
 
     /// Records that have what is asked for.
@@ -230,15 +254,11 @@ impl SearchService {
         let known = self.known(name).await?;
         let as_of = self.as_of(&known).await?;
         let collection = Arc::clone(known.state());
-        let hits = match known {
-            Known::Empty(_) => Hits::default(),
-            Known::Index(followed) => {
-                let found = self
-                    .ask(&followed, move |followed| Ok(followed.index.search(&followed.state.settings, &wanted)?));
-                found.await?
-            }
-        };
-        Ok(Found { hits, as_of, collection })
+        let Known::Index(followed) = known else { return Ok(Found { hits: Hits::default(), as_of, collection }) };
+        let found =
+            self.ask(&followed, move |followed| Ok(followed.index.search(&followed.state.settings, &wanted)?));
+        let hits = found.await?;
+        Ok(Found { hits, as_of: as_of.at_most(followed.index.reached()), collection })
     }
 
     /// What the indexes take, and how far they lag. A read of the store for each collection.
@@ -354,8 +374,8 @@ impl SearchService {
             let numbers: HashSet<String> = numbers.map(|number| format!("{FOLDER_PREFIX}{number}")).collect();
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
-                // Nothing but what is made here, and never while collections cannot be read.
-                if !collections.is_empty() && name.starts_with(FOLDER_PREFIX) && !numbers.contains(&name) {
+                // Nothing but what is made here.
+                if name.starts_with(FOLDER_PREFIX) && !numbers.contains(&name) {
                     let _ = std::fs::remove_dir_all(entry.path());
                 }
             }

@@ -307,6 +307,10 @@ impl Store for EmbeddedStore {
         self.writable(Reserve::Whole).map(drop)
     }
 
+    async fn check_room(&self) -> Result<()> {
+        self.supervisor.space.check(Reserve::Double)
+    }
+
     async fn usage(&self) -> Result<Usage> {
         let shared = self.shared()?;
         let (records, index_bytes) = shared.totals();

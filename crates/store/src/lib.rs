@@ -625,6 +625,14 @@ pub trait Store:
     /// `DiskFull` or `Unavailable`: what a registration would be given now.
     async fn ready(&self) -> Result<()>;
 
+    /// Whether there is room for more than records, such as an index beside them, which leaves to registrations what they need. Cheap.
+    ///
+    /// # Errors
+    /// `DiskFull`, or `Unavailable` where the store's directory is gone. A store on other machines does not know.
+    async fn check_room(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// What it holds. Costs a walk over the indexes' bookkeeping, not over their entries.
     ///
     /// # Errors

@@ -126,11 +126,12 @@ pub async fn related(
     RowBody(row): RowBody,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
-    let service = service(&app)?;
+    // Before anything is looked up.
+    service(&app)?;
     let similar = app.engine.similar(&collection, row.clone(), Wanted::matches(MOST_DUPLICATES)).await?;
     let except = row.id().cloned();
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
-    let mut list = list(service, &collection, row, except, params, &duplicates).await?;
+    let mut list = list(&app, &collection, (row, except), params, &duplicates).await?;
     list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
 }
@@ -147,11 +148,12 @@ pub async fn related_to(
     Params((params, rows)): Params<(RelatedParams, RowParams)>,
 ) -> Result<Json<Timed<RelatedList>>, Problem> {
     let started = Instant::now();
-    let service = service(&app)?;
+    // Before anything is looked up.
+    service(&app)?;
     let similar = app.engine.similar_to(&collection, &id, Wanted::matches(MOST_DUPLICATES)).await?;
     let duplicates = similar.similar.into_iter().map(|found| found.id).collect();
     let row = app.engine.stored_row(&collection, &id).await?;
-    let mut list = list(service, &collection, row, Some(id), params, &duplicates).await?;
+    let mut list = list(&app, &collection, (row, Some(id)), params, &duplicates).await?;
     list.show_rows(&app, &collection, rows).await?;
     Ok(Json(Timed::since(started, list)))
 }
@@ -168,14 +170,21 @@ impl RelatedList {
 }
 
 async fn list(
-    service: &SearchService,
+    app: &App,
     collection: &CollectionName,
-    row: Row,
-    except: Option<RecordId>,
+    (row, except): (Row, Option<RecordId>),
     params: RelatedParams,
     duplicates: &HashSet<RecordId>,
 ) -> Result<RelatedList, Problem> {
-    let (found, as_of) = service.related(collection, row, except, params.limit as usize).await?;
+    let (mut found, as_of) = service(app)?.related(collection, row, except, params.limit as usize).await?;
+    // What was removed or replaced since is not shown as it was.
+    let mut there = HashSet::with_capacity(found.len());
+    for found in found.chunks(SHOWN_AT_ONCE) {
+        let seqs: Vec<Seq> = found.iter().map(|found| found.seq).collect();
+        let records = app.engine.store().records_at(collection, &seqs).await?;
+        there.extend(records.into_iter().map(|record| (record.seq, record.id)));
+    }
+    found.retain(|found| there.contains(&(found.seq, found.id.clone())));
     let related = found.into_iter().map(|found| RelatedRecord {
         duplicate: duplicates.contains(&found.id),
         relation: found.same_petitioner.map(|same| if same { Relation::Repeat } else { Relation::Shared }),
@@ -414,7 +423,10 @@ const SHOWN_AT_ONCE: usize = 8;
 /// What is shown of hits whose records are still there.
 fn shown_hits(texts: &Texts, hits: &[Hit], records: Vec<StoredRecord>) -> Vec<FoundRecord> {
     let records: HashMap<Seq, StoredRecord> = records.into_iter().map(|record| (record.seq, record)).collect();
-    let there = hits.iter().filter_map(|hit| Some((hit, records.get(&hit.seq)?)));
+    let there = hits.iter().filter_map(|hit| {
+        // Another one has its number where the collection was dropped and made again meanwhile.
+        Some((hit, records.get(&hit.seq).filter(|record| record.id == hit.id)?))
+    });
     let shown = there.map(|(hit, record)| FoundRecord {
         id: hit.id.clone(),
         score: hit.score,

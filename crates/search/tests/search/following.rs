@@ -44,7 +44,8 @@ struct Running {
 impl Running {
     fn start(store: &Arc<ModelStore>, folder: &Path) -> Self {
         let engine = engine(store);
-        let options = service::Options { folder: folder.to_owned(), weights: Weights::default() };
+        let options =
+            service::Options { folder: folder.to_owned(), weights: Weights::default(), changes_kept: 1_000_000 };
         let search = SearchService::new(engine.clone(), options);
         let stop = CancellationToken::new();
         let task = tokio::spawn(search.clone().run(stop.clone()));

@@ -162,7 +162,9 @@ async fn a_generation_is_not_built_in_the_room_that_registrations_need() {
     assert!(matches!(filed, Err(StoreError::DiskFull { .. })), "{filed:?}");
     assert!(store.drop_generation(&desk.name, begun.id).await.expect("what was built makes room"));
     assert!(matches!(store.begin_generation(desk.generation_spec("p3")).await, Err(StoreError::DiskFull { .. })));
+    assert!(matches!(store.check_room().await, Err(StoreError::DiskFull { .. })) && store.ready().await.is_ok());
     fail::remove("store::disk_short");
+    store.check_room().await.expect("there is room again");
     let begun = desk.begin("p3").await;
     assert_eq!(store.file(&desk.name, begun.id, vec![filing]).await.expect("there is room again"), 1);
 }

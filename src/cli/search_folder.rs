@@ -1,0 +1,101 @@
+//! Where the index of related cases and search is kept.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use tempfile::TempDir;
+
+use crate::config::{Config, StoreKind};
+
+/// What temporary folders are called; nothing else is ever swept.
+const PREFIX: &str = "doppel-search.";
+/// The file in a temporary folder that is locked as long as its process runs.
+const LOCK: &str = "running";
+/// So old is what is swept: a process that makes its folder now has not locked it yet.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+/// A folder; where it is a temporary one, it is removed when this is dropped.
+pub(super) struct SearchFolder {
+    path: PathBuf,
+    /// In this order: it is removed before the lock is given up.
+    _temporary: Option<(TempDir, File)>,
+}
+
+impl SearchFolder {
+    /// The one that the configuration says.
+    ///
+    /// # Errors
+    /// Where a temporary one cannot be made.
+    pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
+        let configured = |path| Ok(Self { path, _temporary: None });
+        match (config.search.dir.as_os_str().is_empty(), config.store.kind) {
+            (false, _) => configured(config.search.dir.clone()),
+            (true, StoreKind::Embedded) => configured(config.store.data.join("search")),
+            (true, StoreKind::Mongodb) => Self::temporary(&std::env::temp_dir())
+                .context("making a folder for search; search.dir names another one"),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the folder was made here")]
+    fn temporary(parent: &Path) -> io::Result<Self> {
+        sweep(parent);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let lock = File::create_new(folder.path().join(LOCK))?;
+        lock.lock()?;
+        Ok(Self { path: folder.path().to_owned(), _temporary: Some((folder, lock)) })
+    }
+}
+
+/// Removes the temporary folders of processes that were killed.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_left_behind(&entry.path().join(LOCK)) {
+            // Whoever runs as another user leaves it to them.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "compared with the clock of the file system")]
+fn is_left_behind(lock: &Path) -> bool {
+    let Ok(file) = File::open(lock) else { return false };
+    let made = file.metadata().and_then(|file| file.modified());
+    let age = made.ok().and_then(|made| SystemTime::now().duration_since(made).ok());
+    age.is_some_and(|age| age >= LEFT_BEHIND) && file.try_lock().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "files of a test")]
+    fn temporary_folders_of_processes_that_are_gone_are_removed_and_no_others() {
+        let parent = tempfile::tempdir().unwrap();
+        let in_use = SearchFolder::temporary(parent.path()).unwrap();
+        let made = |name: &str, seconds| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            let lock = File::create(folder.join(LOCK)).unwrap();
+            lock.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+            folder
+        };
+        let (killed, begun, foreign) = (made("doppel-search.a", 61), made("doppel-search.b", 0), made("other.c", 61));
+        let unlocked = parent.path().join("doppel-search.d");
+        fs::create_dir(&unlocked).unwrap();
+        File::open(in_use.path().join(LOCK)).unwrap().set_modified(SystemTime::now() - LEFT_BEHIND).unwrap();
+        let another = SearchFolder::temporary(parent.path()).unwrap();
+        assert!(!killed.exists());
+        assert!([in_use.path(), &begun, &foreign, &unlocked, another.path()].iter().all(|folder| folder.exists()));
+        let path = another.path().to_owned();
+        drop(another);
+        assert!(!path.exists());
+    }
+}
