@@ -6,11 +6,12 @@
 //! * [`index`], [`similarity`]: which records could match, and whether they do.
 //! * [`schemes`]: signatures of a text.
 //! * [`text`]: normalising, words, names of things.
-//! * [`verdict`], [`collection`], [`record`], [`violation`]: what comes in, by what settings, what comes out, what is wrong
-//!   with it.
+//! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: what comes in, by what settings, what comes out, in what order,
+//!   what is wrong with it.
 
 pub mod collection;
 pub mod index;
+pub mod numbers;
 pub mod record;
 pub mod schemes;
 pub mod similarity;

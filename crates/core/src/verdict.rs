@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::{GenerationId, Seq};
+use crate::numbers::{GenerationId, Seq};
 use crate::record::{RecordId, ShownRow};
 
 /// A 64-bit Simhash. In text: 16 lower-case hexadecimal digits.

@@ -18,6 +18,7 @@ use arc_swap::ArcSwap;
 use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use parking_lot::Mutex;
 
+use super::directory;
 use super::errors::{io, unavailable};
 use super::failpoints::{fails, point};
 use super::free_space::filled_up;
@@ -108,8 +109,12 @@ impl Disk {
         let view = ArcSwap::from_pointee(db.snapshot());
         let (failed, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
         let manifest = Mutex::new(Manifest::creating());
-        let marks =
-            Marks { dir: dir.to_owned(), identity: inspect::identity(dir), manifest, orderly: AtomicBool::new(false) };
+        let marks = Marks {
+            dir: dir.to_owned(),
+            identity: directory::identity(dir),
+            manifest,
+            orderly: AtomicBool::new(false),
+        };
         let (measured, damages) = (AtomicU64::new(0), options.damages.clone());
         let disk = Self { db, spaces, view, failed, stopping, measured, workers, unannounced, damages, marks };
         disk.check_format(dir, &found)?;

@@ -22,8 +22,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::directory::{self, Identity};
 use super::errors::unavailable;
-use super::inspect::{self, Identity};
 use doppel_store::{Result, StoreError};
 
 /// How long a measured value is used. At 500 MB/s a disk takes 50 MB in this time, well below the reserve.
@@ -89,7 +89,7 @@ impl FreeSpace {
     pub(super) fn measure(&self) {
         self.free.store(free_bytes(&self.dir), Ordering::Relaxed);
         // What is written to files of a directory that was removed or replaced is lost with the process.
-        let now = inspect::identity(&self.dir);
+        let now = directory::identity(&self.dir);
         let gone = match (self.seen.get(), now) {
             (Some(seen), now) => now != Some(*seen),
             (None, Some(now)) => self.seen.set(now).is_err(),

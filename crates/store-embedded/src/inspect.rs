@@ -9,27 +9,18 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::directory::VERSION;
 use super::journal;
 use super::manifest::{self, Manifest, State};
 use super::options::Opening;
 use doppel_store::{Result, StoreError};
-
-/// The engine's own files and folders in a directory.
-pub(super) const VERSION: &str = "version";
-/// Which directory it is, whatever its name: device and inode of its `version`.
-pub(super) type Identity = (u64, u64);
-
-/// Which database directory `dir` names now, if any.
-pub(super) fn identity(dir: &Path) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    dir.join(VERSION).metadata().ok().map(|file| (file.dev(), file.ino()))
-}
 
 /// Whether a directory holds an embedded store, whole or damaged.
 pub fn is_data_directory(dir: &Path) -> bool {
     fs::read(dir.join(VERSION)).is_ok_and(|version| version.starts_with(&VERSION_CONTENT[..3]))
 }
 
+/// The engine's own files and folders in a directory.
 const LOCK: &str = "lock";
 const KEYSPACES: &str = "keyspaces";
 const CURRENT: &str = "current";

@@ -43,6 +43,7 @@ mod collection;
 mod committer;
 mod conclude;
 mod decisions;
+mod directory;
 mod disk;
 mod errors;
 mod exclusive;

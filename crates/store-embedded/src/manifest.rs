@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::inspect::{self, Identity};
+use super::directory::{self, Identity};
 
 /// Its name in the directory.
 pub(super) const NAME: &str = "doppel.manifest";
@@ -128,7 +128,7 @@ pub(super) struct Marks {
 
 impl Marks {
     fn is_replaced(&self) -> bool {
-        inspect::identity(&self.dir) != self.identity
+        directory::identity(&self.dir) != self.identity
     }
 
     /// Says so when another journal was begun.

@@ -12,9 +12,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use super::directory::VERSION;
 use super::disk::Disk;
 use super::failpoints::point;
-use super::inspect::{OF_THE_VOLUME, VERSION};
+use super::inspect::OF_THE_VOLUME;
 use super::keyspaces::{ALL, NAMES, Space};
 use super::layout::{self, FORMAT};
 use super::manifest;

@@ -59,7 +59,7 @@ use self::generations::GenerationState;
 use self::stages::{Span, Stage};
 use doppel_core::collection::{CollectionName, Keep, Settings};
 use doppel_core::index::{Ball, IndexFull, Via};
-pub use doppel_core::index::{GenerationId, Seq};
+pub use doppel_core::numbers::{GenerationId, Seq};
 use doppel_core::record::RecordId;
 use doppel_core::schemes::Signature;
 use doppel_core::schemes::profile::{Digest, Signed};

@@ -3,7 +3,8 @@
 //! Everything is a function of a number, so that nothing need be kept.
 
 use doppel_core::collection::ChannelPosition;
-use doppel_core::index::{Entry, Seq};
+use doppel_core::index::Entry;
+use doppel_core::numbers::Seq;
 use doppel_core::schemes::profile::PostingKey;
 use doppel_core::verdict::Fingerprint;
 

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use doppel_core::collection::Settings;
-use doppel_core::index::Seq;
+use doppel_core::numbers::Seq;
 use doppel_core::record::RecordId;
 use doppel_core::text::words::Words;
 use doppel_core::verdict::VerdictKind;

@@ -42,7 +42,8 @@ pub fn confirmed_first<T: Proposed>(items: &mut Vec<T>, confirmed: impl IntoIter
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doppel_core::index::{Seq, Slot};
+    use doppel_core::index::Slot;
+    use doppel_core::numbers::Seq;
     use doppel_core::verdict::Fingerprint;
 
     fn proposal(seq: u64, via: Via) -> Proposal {
