@@ -101,12 +101,14 @@ pub(crate) struct Follower {
     /// How many changes are read at once.
     at_once: usize,
     committed: Instant,
+    /// How long the last changes and the commit behind them took.
+    committing: Duration,
 }
 
 impl Follower {
     /// For a collection, until it is gone or the service stops.
     pub(crate) fn new(service: SearchService, first: Arc<CollectionState>, stopping: CancellationToken) -> Self {
-        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now() }
+        Self { service, first, stopping, at_once: FIRST_AT_ONCE, committed: Instant::now(), committing: Duration::ZERO }
     }
 
     /// Follows the collection until it is gone, then removes its index; or until the service stops.
@@ -257,13 +259,14 @@ impl Follower {
             self.adapt_to(records.map(|record| record.content.bytes()).sum());
             let is_due = !page.more || self.is_due(begun, spell);
             after = page.next;
+            let writing = Instant::now();
             self.write(followed, move |followed| {
                 page.changes.into_iter().try_for_each(|change| followed.apply(change))?;
                 if is_due { followed.index.commit(Progress::Reached(after)) } else { Ok(()) }
             })
             .await?;
             if is_due {
-                self.committed = Instant::now();
+                (self.committed, self.committing) = (Instant::now(), writing.elapsed());
                 self.rest_among_many(followed).await;
             }
             if is_due || self.stopping.is_cancelled() {
@@ -297,13 +300,14 @@ impl Follower {
             };
             let is_due = records.is_empty() || self.is_due(begun, spell);
             after = records.last().map_or(after, |record| record.seq);
+            let writing = Instant::now();
             self.write(followed, move |followed| {
                 records.iter().try_for_each(|record| followed.put(record))?;
                 if is_due { followed.index.commit(progress) } else { Ok(()) }
             })
             .await?;
             if is_due {
-                self.committed = Instant::now();
+                (self.committed, self.committing) = (Instant::now(), writing.elapsed());
                 self.rest_among_many(followed).await;
             }
             if is_due || self.stopping.is_cancelled() {
@@ -312,9 +316,12 @@ impl Follower {
         }
     }
 
-    /// Whether to commit now: a spell that was begun then is over, or the last commit is long ago.
+    /// Whether to commit now: with that a spell that was begun then is over; or the last commit is long ago.
     fn is_due(&self, begun: Instant, spell: Duration) -> bool {
-        begun.elapsed() >= spell || (spell == COMMIT_EVERY && self.committed.elapsed() >= COMMIT_EVERY)
+        match spell < COMMIT_EVERY {
+            true => begun.elapsed() + self.committing >= spell,
+            false => self.committed.elapsed() >= COMMIT_EVERY,
+        }
     }
 
     /// Reads more or fewer the next time, as these were short or long.
