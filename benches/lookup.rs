@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use doppel::cli::bench::synthetic::{self, KEYS, entry, fingerprint};
 use doppel_core::collection::SimhashChannel;
-use doppel_core::index::{Ball, Entry, GenerationIndex, Probe, Slot};
+use doppel_core::index::{Ball, Entry, GenerationIndex, Lookup, Slot};
 use doppel_core::verdict::Fingerprint;
 
 const LOOKUPS: u64 = 40_000;
@@ -47,13 +47,13 @@ fn measure(records: u64, skewed_percent: u64) {
         let queries = queries(records, skewed_percent, if radius == 3 { LOOKUPS } else { 512 });
         timed(&format!("lookup, radius {radius}"), &queries, |&query| {
             let ball = Ball { centre: query, within: SimhashChannel::first(radius) };
-            black_box(index.propose(&Probe { digest_key: None, ball: Some(ball), keys: &[] }));
+            black_box(index.propose(&Lookup { digest_key: None, ball: Some(ball), keys: &[] }));
         });
     }
     let new: Vec<Entry> = (0..LOOKUPS).map(|n| entry(records + n, skewed_percent, KEYS)).collect();
     timed("lookup, whole record", &new, |entry| {
         let ball = entry.fingerprint.map(|centre| Ball { centre, within: SimhashChannel::first(3) });
-        black_box(index.propose(&Probe { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }));
+        black_box(index.propose(&Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }));
     });
     timed("insert", &new, |e| {
         black_box(index.insert(e.seq, e.digest_key, e.fingerprint, &e.keys).expect("room for it"));

@@ -165,6 +165,12 @@ impl Bench {
         self.store.find(query, Arc::new(Near(Fingerprint(fingerprint))), Until::Exhausted).await.expect("a lookup");
     }
 
+    /// Attempts a transaction since `before`, which [`MongoStore::attempts`] said then.
+    fn print_attempts(&self, before: (u64, u64)) {
+        let after = self.store.attempts();
+        println!("  attempts a transaction: {:.3}", (after.1 - before.1) as f64 / (after.0 - before.0) as f64);
+    }
+
     async fn sizes(&self) {
         let blocks = self.database.collection::<Document>("blocks");
         let sizes = vec![doc! { "$project": { "_id": 0, "s": { "$bsonSize": "$$ROOT" } } }];
@@ -203,7 +209,7 @@ async fn lookups_and_registers(bench: &Bench, records: u64) {
             }
         })
         .await;
-        let (before, attempts_before) = bench.store.attempts();
+        let before = bench.store.attempts();
         let asked = bench.clone();
         measure("register", clients, move |at| {
             let bench = asked.clone();
@@ -211,8 +217,7 @@ async fn lookups_and_registers(bench: &Bench, records: u64) {
             async move { bench.put(format!("new-{clients}-{at}"), number, spread(number), None).await }
         })
         .await;
-        let (after, attempts) = bench.store.attempts();
-        println!("  attempts a registration: {:.3}", (attempts - attempts_before) as f64 / (after - before) as f64);
+        bench.print_attempts(before);
     }
 }
 
@@ -248,7 +253,7 @@ async fn second_generation(bench: &Bench) {
 }
 
 async fn register_in_both(bench: &Bench, name: &str, second: GenerationId, series: u32) {
-    let (before, attempts_before) = bench.store.attempts();
+    let before = bench.store.attempts();
     let asked = bench.clone();
     measure(name, 8, move |at| {
         let bench = asked.clone();
@@ -256,8 +261,7 @@ async fn register_in_both(bench: &Bench, name: &str, second: GenerationId, serie
         async move { bench.put(format!("{series}-{at}"), number, spread(number), Some(second)).await }
     })
     .await;
-    let (after, attempts) = bench.store.attempts();
-    println!("  attempts a transaction: {:.3}", (attempts - attempts_before) as f64 / (after - before) as f64);
+    bench.print_attempts(before);
 }
 
 async fn file_all(bench: Bench, generation: GenerationId, filed: Arc<AtomicU64>) {
@@ -277,7 +281,7 @@ async fn file_all(bench: Bench, generation: GenerationId, filed: Arc<AtomicU64>)
 }
 
 async fn hot_bucket(bench: &Bench) {
-    let (before, attempts_before) = bench.store.attempts();
+    let before = bench.store.attempts();
     let asked = bench.clone();
     measure("register into one hot bucket", 64, move |at| {
         let bench = asked.clone();
@@ -286,8 +290,7 @@ async fn hot_bucket(bench: &Bench) {
         async move { bench.put(format!("hot-{at}"), number, fingerprint, None).await }
     })
     .await;
-    let (after, attempts) = bench.store.attempts();
-    println!("  attempts a registration: {:.3}", (attempts - attempts_before) as f64 / (after - before) as f64);
+    bench.print_attempts(before);
     let single = bench.database.collection::<Document>("single");
     measure("paper: read and push 4 documents, not atomic", 64, move |at| {
         let single = single.clone();
@@ -307,6 +310,18 @@ async fn hot_bucket(bench: &Bench) {
         }
     })
     .await;
+}
+
+/// A burst of records of one matter: all have one fingerprint, each another text.
+async fn hot_family(bench: &Bench) {
+    let before = bench.store.attempts();
+    let asked = bench.clone();
+    measure("register into one family, all alike", 64, move |at| {
+        let bench = asked.clone();
+        async move { bench.put(format!("alike-{at}"), 1 << 49 | at, spread(1 << 49), None).await }
+    })
+    .await;
+    bench.print_attempts(before);
 }
 
 /// The same push and read against pages and against the paper's single document, as a bucket grows.
@@ -414,6 +429,7 @@ async fn run(records: u64) {
     bench.sizes().await;
     lookups_and_registers(&bench, records).await;
     hot_bucket(&bench).await;
+    hot_family(&bench).await;
     second_generation(&bench).await;
     growth(&bench.database).await;
     mongod::drop_database(server.uri(), &name).await;

@@ -15,7 +15,7 @@ use crate::read_records::ReadRecords;
 use crate::stages::{Labels, StageHistograms};
 use crate::{Error, Result, off_thread};
 use doppel_core::collection::{CollectionName, Keep, SegmenterKind, Settings, TextSettings};
-use doppel_core::index::{Ball, Probe};
+use doppel_core::index::{Ball, Lookup};
 use doppel_core::record::{RecordId, Row};
 use doppel_core::schemes::frequencies::Frequencies;
 use doppel_core::schemes::profile::{Profile, Signed};
@@ -284,8 +284,8 @@ impl Context {
     }
 
     /// What the index is asked for a record.
-    pub(super) fn probe<'a>(&self, signed: &'a Signed) -> Probe<'a> {
-        Probe::of(signed, self.state.settings.simhash())
+    pub(super) fn lookup<'a>(&self, signed: &'a Signed) -> Lookup<'a> {
+        Lookup::of(signed, self.state.settings.simhash())
     }
 
     /// Whether judging needs the candidates' signatures. Decided by the channels, and by whether there will be texts to sign again:

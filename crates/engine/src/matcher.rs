@@ -47,7 +47,7 @@ impl Matcher {
 
     /// What the records filed so far propose.
     pub(super) fn propose(&self, signed: &Signed) -> Proposals {
-        self.index.propose(&self.context.probe(signed))
+        self.index.propose(&self.context.lookup(signed))
     }
 
     /// A record with what is proposed for it. What people decided is left out: it is no property of a generation.

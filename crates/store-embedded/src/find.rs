@@ -13,7 +13,7 @@ use super::judging::{blocking, confirmed_proposal, for_each, judge_stored};
 use super::keyspaces::Space;
 use super::layout;
 use super::shared_state::SharedState;
-use doppel_core::index::{Probe, Proposals};
+use doppel_core::index::{Lookup, Proposals};
 use doppel_store::rules::plan::check_live;
 use doppel_store::rules::proposals::confirmed_first;
 use doppel_store::stages::{Span, Stage};
@@ -64,13 +64,13 @@ impl SharedState {
             let shown = collection.shown.load_full();
             let live = &shown.live;
             check_live(query.generation, live.id)?;
-            let probe = Probe {
+            let lookup = Lookup {
                 digest_key: query.digest.map(|digest| digest.key()),
                 ball: query.ball,
                 keys: query.signed.as_ref().map_or(&[], |signed| &signed.keys),
             };
             let view = self.disk.view();
-            let proposals = live.index.propose(&probe);
+            let proposals = live.index.propose(&lookup);
             tries += 1;
             let current = self.disk.is_current(&view) || tries >= TRIES;
             if current && Arc::ptr_eq(&shown, &collection.shown.load()) {

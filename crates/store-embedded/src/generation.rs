@@ -2,7 +2,7 @@
 
 use super::layout::IndexEntry;
 use doppel_core::collection::{Channel, Settings, SimhashChannel};
-use doppel_core::index::{GenerationIndex, IndexFull, Probe, Proposals, Slot};
+use doppel_core::index::{GenerationIndex, IndexFull, Lookup, Proposals, Slot};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::{GenerationId, Seq};
 
@@ -45,7 +45,7 @@ impl Generation {
 
     /// What the index proposes for a record signed so.
     pub(super) fn propose(&self, signed: &Signed) -> Proposals {
-        self.index.propose(&Probe::of(signed, self.simhash))
+        self.index.propose(&Lookup::of(signed, self.simhash))
     }
 
     /// Files a record; its seq is above all filed before.

@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::keyspaces::Op;
     use crate::options::FRESH;
-    use doppel_core::index::{Probe, Slot};
+    use doppel_core::index::{Lookup, Slot};
     use doppel_core::schemes::profile::PostingKey;
 
     fn entry(seq: Seq, keys: u64) -> IndexEntry {
@@ -296,8 +296,8 @@ mod tests {
         for (slot, seq) in (0..).zip(seqs) {
             assert_eq!(index.seq(Slot(slot)), Some(seq));
             let last = entry(seq, if seq < Seq(4) { large } else { 3 }).keys.last().copied();
-            let probe = Probe { digest_key: None, ball: None, keys: last.as_slice() };
-            let found: Vec<Seq> = index.propose(&probe).items.iter().map(|proposal| proposal.seq).collect();
+            let lookup = Lookup { digest_key: None, ball: None, keys: last.as_slice() };
+            let found: Vec<Seq> = index.propose(&lookup).items.iter().map(|proposal| proposal.seq).collect();
             assert_eq!(found, [seq]);
         }
     }

@@ -318,7 +318,7 @@ mod tests {
 
     use super::*;
     use doppel_core::collection::SimhashChannel;
-    use doppel_core::index::{Ball, GenerationIndex, Probe};
+    use doppel_core::index::{Ball, GenerationIndex, Lookup};
 
     fn postings(seqs: &[Seq]) -> Vec<Posting> {
         let postings = seqs.iter().map(|&seq| Posting { id: format!("r{seq}").into(), seq });
@@ -353,7 +353,7 @@ mod tests {
                 if *bits < 2 && buckets.near.len() < 600 { buckets.near.push((format!("r{seq}").into(), fingerprint)); }
             }
             let keys: Vec<PostingKey> = asked.iter().map(|&k| key(k)).collect();
-            let expected = index.propose(&Probe {
+            let expected = index.propose(&Lookup {
                 digest_key: Some(digest(0)), ball: Some(Ball { centre: target, within }), keys: &keys,
             });
             let (exact, lists) = (postings(&exact), lists.iter().map(|list| postings(list)).collect::<Vec<_>>());

@@ -1,5 +1,6 @@
 //! Standby generations: how a whole index is built anew while the collection is in use.
 //!
+//! A *generation* is one complete index of a collection's records, built with one profile (every parameter that changes a signature).
 //! A collection answers from one *live* generation. It may have *standby* generations of the same records: one being
 //! built (reindex), and complete ones kept to go back to. From the return of [`Generations::begin_generation`] on every
 //! registration brings its signatures for all of them, and every removal takes them out of all of them; what was there before

@@ -8,7 +8,7 @@ use super::synthetic::{KEYS, entry, fingerprint, query};
 use super::{ROUNDS, Setup, tell};
 use crate::cli::progress::Progress;
 use doppel_core::collection::SimhashChannel;
-use doppel_core::index::{Ball, Entry, GenerationIndex, Probe};
+use doppel_core::index::{Ball, Entry, GenerationIndex, Lookup};
 use doppel_core::verdict::Fingerprint;
 
 const RADII: [u8; 4] = [3, 7, 11, 15];
@@ -46,8 +46,8 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
             let Some((asked, rounds)) = variants.next() else { break };
             let query = |n| query(n, records, skewed_percent);
             rounds.push(timed(slice, asked, query, |&query| {
-                let probe = Probe { digest_key: None, ball: Some(ball(query, radius)), keys: &[] };
-                drop(black_box(index.propose(&probe)));
+                let lookup = Lookup { digest_key: None, ball: Some(ball(query, radius)), keys: &[] };
+                drop(black_box(index.propose(&lookup)));
             }));
         }
         if let Some((asked, rounds)) = variants.next() {
@@ -55,8 +55,8 @@ fn distribution(setup: &Setup, name: &str, skewed_percent: u64) -> anyhow::Resul
                 |n| Entry { fingerprint: Some(query(n, records, skewed_percent)), ..entry(records + n, 0, KEYS) };
             rounds.push(timed(slice, asked, made, |entry| {
                 let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, 3));
-                let probe = Probe { digest_key: Some(entry.digest_key), ball, keys: &entry.keys };
-                drop(black_box(index.propose(&probe)));
+                let lookup = Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys };
+                drop(black_box(index.propose(&lookup)));
             }));
         }
         if let Some((asked, rounds)) = variants.next() {

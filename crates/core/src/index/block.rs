@@ -1,7 +1,7 @@
 //! The block index: finds every fingerprint within a Hamming radius of 0 to 15.
 //!
 //! A fingerprint falls into four blocks of 16 bits, and is filed in one bucket of each block's 65,536. Two fingerprints
-//! within radius r have some block that differs in few bits (`schemes::probes` has the rule), so looking into the
+//! within radius r have some block that differs in few bits (`probes` has the rule), so looking into the
 //! buckets at those values finds all; what differs there is taken from the radius before the rest is compared.
 //!
 //! Records with the same fingerprint are *twins*: the lowest slot stands for all of them in the buckets (its slot-table
@@ -23,10 +23,10 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 use super::batched_locks::{Together, touch};
 use super::bucket::{Bucket, Shape};
 use super::locks::Locks;
+use super::probes::{Probe, probes};
 use super::run::Remainder;
 use super::slots::SlotTable;
 use super::table::insert_sorted;
-use crate::schemes::probes::{Probe, probes};
 use crate::verdict::Fingerprint;
 
 const BLOCKS: u8 = 4;

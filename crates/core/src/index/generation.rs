@@ -1,4 +1,5 @@
-//! The index of one generation: slots, fingerprints and postings together.
+//! The index of one generation, which is a complete index of a collection built with one profile: slots, fingerprints and
+//! postings together.
 //!
 //! * [`GenerationIndex::insert`] and [`GenerationIndex::remove`] take turns (a mutex sees to it); each holds a lock that
 //!   readers need for microseconds, and only on the part it changes.
@@ -22,7 +23,7 @@ use super::block::{BlockIndex, Tuning};
 use super::posting::{FiledKey, PostingIndex};
 use super::rank::{Hit, Scratch};
 use super::slots::{MAX_SLOTS, SlotTable};
-use super::{Ball, CommonKeys, POSTINGS_PER_KEY, Probe, Proposal, Proposals, Seq, Slot, Via, looked_up, weight};
+use super::{Ball, CommonKeys, Lookup, POSTINGS_PER_KEY, Proposal, Proposals, Seq, Slot, Via, looked_up, weight};
 use crate::schemes::profile::{PostingKey, Signed};
 use crate::verdict::Fingerprint;
 
@@ -130,18 +131,18 @@ impl GenerationIndex {
         true
     }
 
-    /// The records that share something with `probe`, best first, within the limits of [`Proposals`]. Exact proposals agree
+    /// The records that share something with `lookup`, best first, within the limits of [`Proposals`]. Exact proposals agree
     /// in (most of) the digest key; whoever needs certainty compares digests.
-    pub fn propose(&self, probe: &Probe<'_>) -> Proposals {
+    pub fn propose(&self, lookup: &Lookup<'_>) -> Proposals {
         Scratch::with(|scratch| {
-            if let Some(Ball { centre, within }) = probe.ball {
+            if let Some(Ball { centre, within }) = lookup.ball {
                 let end = self.end.load(Ordering::Acquire);
                 let limit = POSTINGS_PER_KEY + 1;
                 self.blocks.search(centre, within.radius.0, &self.slots, end, limit, &mut scratch.near);
                 scratch.take_near(Via::channel(within.position));
             }
-            let digest = probe.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
-            let (keys, cut) = looked_up(probe.keys);
+            let digest = lookup.digest_key.map(|digest| (FiledKey::digest(digest), Via::EXACT));
+            let (keys, cut) = looked_up(lookup.keys);
             let keys = keys.map(|key| (FiledKey::channel(key.key), Via::channel(key.channel)));
             // What comes with a key is the key itself, so that a common one can be asked again.
             let asked = digest.into_iter().chain(keys).map(|(key, via)| (key, (key, via)));

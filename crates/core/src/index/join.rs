@@ -1,7 +1,7 @@
 //! All pairs: every two fingerprints of a batch within a Hamming radius, each reported once.
 //!
 //! Two fingerprints within radius r, cut into r + 1 disjoint pieces, agree in at least one of them: the rule of the blocks
-//! (`schemes::probes`), with as many pieces as need no flipped bits. So the batch is partitioned by each piece in turn, and
+//! (`probes`), with as many pieces as need no flipped bits. So the batch is partitioned by each piece in turn, and
 //! only what falls together is compared. What falls together in numbers is not compared but cut again: those that agree
 //! in a piece are still to be within r in the bits in which they differ at all, so these are cut into pieces anew (`split`).
 //! Popular values of a piece then cost a further cut and no quadratic scan.

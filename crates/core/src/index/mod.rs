@@ -5,27 +5,29 @@
 //! inserts; one writer at a time (the store's sequencer) changes the index.
 //!
 //! ```text
-//! generation   insert, remove, propose: the parts together
-//! rank         adds up what the parts propose, and applies the limits
-//! load         fills an index from stored entries, on all cores
-//! slots        slot → seq, fingerprint, live                 16 bytes a record
-//! block        fingerprint → slots, any radius 0 to 15       40 bytes a record and room to grow
-//!   bucket     one value of one block: a run, or runs by further bits
-//!   run        contiguous fingerprints, scanned
-//! posting      64-bit key → slots                            9 to 12 bytes a key and record
-//!   table      one shard of it
-//! together     several locks at once, to wait for memory once
+//! generation       insert, remove, propose: the parts together
+//! rank             adds up what the parts propose, and applies the limits
+//! load             fills an index from stored entries, on all cores
+//! slots            slot → seq, fingerprint, live                 16 bytes a record
+//! block            fingerprint → slots, any radius 0 to 15       40 bytes a record and room to grow
+//!   bucket         one value of one block: a run, or runs by further bits
+//!   run            contiguous fingerprints, scanned
+//!   probes         which buckets to look into, so that nothing within a radius is missed
+//! posting          64-bit key → slots                            9 to 12 bytes a key and record
+//!   table          one shard of it
+//! locks            many locks, made when first written to
+//! batched_locks    several of them at once, to wait for memory once
 //!
-//! join         all pairs of a batch of fingerprints
-//!   distinct   sorted, equal ones together
-//!   layers     a partition by all cores
-//!   pieces     what to cut, and into what
-//!   split      a partition by one thread, down to what is compared
-//! single_pass  the baseline that it is measured against
-//! groups       what hangs together by pairs, and how; of a generation or of a batch
-//!   bridges    pairs on which a group hangs
-//!   pieces     crowds that one such pair links are two groups
-//!   group      what is said of a group
+//! join             all pairs of a batch of fingerprints
+//!   distinct       sorted, equal ones together
+//!   layers         a partition by all cores
+//!   pieces         what to cut, and into what
+//!   split          a partition by one thread, down to what is compared
+//! single_pass      the baseline that it is measured against
+//! groups           what hangs together by pairs, and how; of a generation or of a batch
+//!   bridges        pairs on which a group hangs
+//!   pieces         crowds that one such pair links are two groups
+//!   group          what is said of a group
 //! ```
 
 mod batched_locks;
@@ -37,6 +39,7 @@ pub mod join;
 mod load;
 mod locks;
 mod posting;
+pub mod probes;
 pub mod rank;
 mod run;
 pub mod single_pass;
@@ -135,7 +138,7 @@ impl Via {
 
 /// What is looked up.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Probe<'a> {
+pub struct Lookup<'a> {
     /// Key of the digest, for the exact stage.
     pub digest_key: Option<u64>,
     /// Fingerprints near one.
@@ -144,7 +147,7 @@ pub struct Probe<'a> {
     pub keys: &'a [PostingKey],
 }
 
-impl<'a> Probe<'a> {
+impl<'a> Lookup<'a> {
     /// What is looked up for a signed record.
     pub fn of(signed: &'a Signed, simhash: Option<SimhashChannel>) -> Self {
         Self { digest_key: Some(signed.digest.key()), ball: Ball::of(signed, simhash), keys: &signed.keys }

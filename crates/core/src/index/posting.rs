@@ -8,7 +8,8 @@
 //! compares full digests, so no answer changes.
 //!
 //! Each shard has its own lock. Readers hold it while they copy the first slots of a key, at most
-//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY), 256. The writer holds it for one insertion into a table; when a table must
+//! [`POSTINGS_PER_KEY`](super::POSTINGS_PER_KEY), 256; how many of a common key's are used, [`CommonKeys`](super::CommonKeys)
+//! decides afterwards. The writer holds it for one insertion into a table; when a table must
 //! grow, the larger one is built beside it while readers go on, and swapped in.
 //!
 //! Cost: 9 to 12 bytes a posting, about one cache miss a key and lookup.

@@ -21,7 +21,7 @@ impl Model {
         self.0.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
     }
 
-    fn propose(&self, probe: &Probe<'_>) -> Proposals {
+    fn propose(&self, lookup: &Lookup<'_>) -> Proposals {
         let (mut truncated, mut hits) = (false, BTreeMap::<u32, (Via, u64)>::new());
         let mut key = |via: Via, near: bool, most: usize, slots: Vec<u32>| {
             truncated |= slots.len() > POSTINGS_PER_KEY;
@@ -34,15 +34,15 @@ impl Model {
         let slots_where = |holds: &dyn Fn(&Entry) -> bool| -> Vec<u32> {
             self.live().filter(|(_, entry)| holds(entry)).map(|(slot, _)| slot).collect()
         };
-        if let Some(digest) = probe.digest_key {
+        if let Some(digest) = lookup.digest_key {
             key(Via::EXACT, false, POSTINGS_PER_KEY, slots_where(&|entry| entry.digest_key == digest));
         }
-        if let Some(ball) = probe.ball {
+        if let Some(ball) = lookup.ball {
             let near = |entry: &Entry| entry.fingerprint.is_some_and(|f| ball.contains(f));
             key(Via::channel(ball.within.position), true, POSTINGS_PER_KEY, slots_where(&near));
         }
         let mut proposing: Vec<(ChannelPosition, Vec<u32>)> = Vec::new();
-        for own in probe.keys {
+        for own in lookup.keys {
             let slots = slots_where(&|entry| entry.keys.contains(own));
             proposing.push((own.channel, slots));
         }
@@ -85,9 +85,9 @@ fn entry(seq: u64, digest_key: u64, fingerprint: Option<u64>, keys: &[u64]) -> E
 }
 
 /// The keys of the exact stage and the channels, and the fingerprint, all at once.
-fn probe(entry: &Entry, radius: u8) -> Probe<'_> {
+fn lookup(entry: &Entry, radius: u8) -> Lookup<'_> {
     let ball = entry.fingerprint.map(|fingerprint| ball(fingerprint, radius));
-    Probe { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }
+    Lookup { digest_key: Some(entry.digest_key), ball, keys: &entry.keys }
 }
 
 fn ball(centre: Fingerprint, radius: u8) -> Ball {
@@ -132,7 +132,7 @@ proptest! {
         let (index, mut model) = (GenerationIndex::with_tuning(TINY), Model::default());
         apply(&index, &mut model, steps);
         for (query, radius) in queries.iter().flat_map(|query| (0..=15).map(move |radius| (query, radius))) {
-            prop_assert_eq!(index.propose(&probe(query, radius)), model.propose(&probe(query, radius)));
+            prop_assert_eq!(index.propose(&lookup(query, radius)), model.propose(&lookup(query, radius)));
         }
     }
 
@@ -141,7 +141,7 @@ proptest! {
         let scan = Tuning { slots_per_probe: usize::MAX / 10_000, ..TINY };
         let (index, mut model) = (GenerationIndex::with_tuning(scan), Model::default());
         apply(&index, &mut model, steps);
-        prop_assert_eq!(index.propose(&probe(&query, radius)), model.propose(&probe(&query, radius)));
+        prop_assert_eq!(index.propose(&lookup(&query, radius)), model.propose(&lookup(&query, radius)));
     }
 
     #[test]
@@ -208,7 +208,7 @@ fn real_limits_split_and_widen_a_popular_bucket_and_nothing_is_lost() {
     for n in (0..5_000).step_by(7) {
         for flips in [0_u64, 1 << 63 | 1 << 20, 0b111, 1 << 47 | 1 << 31 | 1 << 15] {
             let query = ball(Fingerprint(fingerprint(n) ^ flips), 3);
-            let found = index.propose(&Probe { digest_key: None, ball: Some(query), keys: &[] });
+            let found = index.propose(&Lookup { digest_key: None, ball: Some(query), keys: &[] });
             assert!(found.items.iter().any(|item| item.seq == Seq(n + 1)), "{n} with {flips:x}");
         }
     }
@@ -225,7 +225,7 @@ fn a_key_proposes_its_256_earliest_records_and_says_when_there_are_more() {
     for seq in 1..=256 {
         index.insert(Seq(seq), 5, Some(twin), &key).unwrap();
     }
-    let by = |digest_key, ball, keys| index.propose(&Probe { digest_key, ball, keys });
+    let by = |digest_key, ball, keys| index.propose(&Lookup { digest_key, ball, keys });
     let ways: [(Option<u64>, Option<_>, &[PostingKey]); 3] =
         [(Some(5), None, &[]), (None, Some(ball(twin, 3)), &[]), (None, None, &key)];
     for (digest, fingerprint, keys) in ways {
@@ -254,7 +254,7 @@ fn a_common_key_proposes_few_where_the_querys_other_keys_are_rarer() {
         index.insert(Seq(seq), seq, None, &[key(1, 1), key(2, 1), key(1, 100 + seq / 2)]).unwrap();
     }
     let found = |keys: &[PostingKey]| {
-        let found = index.propose(&Probe { digest_key: None, ball: None, keys });
+        let found = index.propose(&Lookup { digest_key: None, ball: None, keys });
         assert!(found.truncated);
         found.items.iter().map(|item| item.seq).collect::<Vec<_>>()
     };
@@ -278,7 +278,7 @@ fn exact_proposals_come_first_and_do_not_count_as_candidates() {
         index.insert(Seq(seq), seq, None, &[key(1_000 + seq / 2)]).unwrap();
     }
     let keys: Vec<PostingKey> = (1_100..=1_250).map(key).chain([key(1)]).collect();
-    let found = index.propose(&Probe { digest_key: Some(9), ball: None, keys: &keys });
+    let found = index.propose(&Lookup { digest_key: Some(9), ball: None, keys: &keys });
     assert!(found.truncated, "300 candidates are more than 256");
     assert_eq!(found.items.len(), 200 + 256);
     assert!(found.items[..200].iter().all(|item| item.via == Via::EXACT.with(Via::channel(ChannelPosition(2)))));
@@ -292,10 +292,10 @@ fn a_hundred_thousand_identical_records_are_one_entry() {
     let entries = (1..=100_000).map(|seq| entry(seq, seq, Some(twin.0), &[]));
     index.load(entries, |_| ()).unwrap();
     assert_eq!(index.blocks.counts(), (4, 1));
-    let found = index.propose(&Probe { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
+    let found = index.propose(&Lookup { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
     assert!(found.truncated && found.items.iter().map(|item| item.seq).eq((1..=256).map(Seq)));
     (0..1_000).for_each(|slot| assert!(index.remove(Slot(slot), u64::from(slot) + 1, Some(twin), &[])));
-    let found = index.propose(&Probe { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
+    let found = index.propose(&Lookup { digest_key: None, ball: Some(ball(twin, 3)), keys: &[] });
     assert!(found.items.iter().map(|item| item.seq).eq((1_001..=1_256).map(Seq)));
 }
 
@@ -304,7 +304,7 @@ fn a_digest_does_not_meet_a_channels_equal_key() {
     let index = GenerationIndex::new();
     index.insert(Seq(1), 77, None, &[]).unwrap();
     let keys = [posting(0, 77)];
-    assert_eq!(index.propose(&Probe { digest_key: None, ball: None, keys: &keys }), Proposals::default());
+    assert_eq!(index.propose(&Lookup { digest_key: None, ball: None, keys: &keys }), Proposals::default());
 }
 
 #[test]
@@ -337,9 +337,9 @@ fn readers_find_what_was_there_before_they_began_and_nothing_removed_before() {
             }
             let query = of(low + (random >> 33) % (high - low));
             let ways = [
-                Probe { digest_key: Some(query.digest_key), ball: None, keys: &[] },
-                Probe { digest_key: None, ball: Some(ball(query.fingerprint.unwrap(), 3)), keys: &[] },
-                Probe { digest_key: None, ball: None, keys: &query.keys },
+                Lookup { digest_key: Some(query.digest_key), ball: None, keys: &[] },
+                Lookup { digest_key: None, ball: Some(ball(query.fingerprint.unwrap(), 3)), keys: &[] },
+                Lookup { digest_key: None, ball: None, keys: &query.keys },
             ];
             for way in ways {
                 let found = index.propose(&way);
@@ -382,7 +382,7 @@ fn a_query_of_very_many_keys_looks_up_the_first_of_every_channel() {
     let index = GenerationIndex::new();
     index.insert(Seq(1), 1, None, &many[share as usize..MAX_KEYS]).unwrap();
     index.insert(Seq(2), 2, None, &many[..1]).unwrap();
-    let found = index.propose(&Probe { digest_key: None, ball: None, keys: &many });
+    let found = index.propose(&Lookup { digest_key: None, ball: None, keys: &many });
     assert!(found.truncated);
     assert_eq!(found.items.iter().map(|item| item.seq).collect::<Vec<_>>(), [Seq(2)]);
 }

@@ -19,7 +19,6 @@ pub mod i_match;
 pub mod md5;
 pub mod minhash;
 pub mod multi_md5;
-pub mod probes;
 pub mod profile;
 pub mod reading;
 mod runs;

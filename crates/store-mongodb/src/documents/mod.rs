@@ -38,8 +38,8 @@ mod task;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, RawBsonRef, RawDocument, doc};
 
+use doppel_core::index::probes;
 use doppel_core::record::RecordId;
-use doppel_core::schemes::probes;
 use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result, Seq, StoreError};

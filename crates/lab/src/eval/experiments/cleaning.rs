@@ -19,7 +19,7 @@ use super::{Error, Progress, Report, Result, Setup};
 use crate::eval::svg::scatter;
 use crate::sample::{Notice, Notices};
 use doppel_core::collection::{Channel, Field, Md5Params, MultiMd5Params, Role, Settings};
-use doppel_core::index::{GenerationIndex, POSTINGS_PER_KEY, Probe, Slot};
+use doppel_core::index::{GenerationIndex, Lookup, POSTINGS_PER_KEY, Slot};
 use doppel_core::numbers::Seq;
 use doppel_core::record::Row;
 use doppel_core::schemes::Signature;
@@ -218,7 +218,7 @@ fn alike(
 ) -> (Vec<usize>, bool) {
     let signature = |at: usize| signed[among[at] as usize].signatures[scheme].as_ref();
     let Some(mine) = signature(own) else { return (vec![own], false) };
-    let proposals = index.propose(&Probe { digest_key: None, ball: None, keys });
+    let proposals = index.propose(&Lookup { digest_key: None, ball: None, keys });
     let others = proposals.items.iter().map(|proposal| proposal.seq.0 as usize - 1).filter(|at| *at != own);
     let matching =
         others.filter(|at| signature(*at).is_some_and(|other| profile.schemes()[scheme].compare(mine, other)));

@@ -17,7 +17,7 @@ use crate::sample::{Options, Sample};
 use doppel_core::collection::{Channel, Settings, SimhashChannel, SimhashParams};
 use doppel_core::index::join::{AllPairs, Distinct, NearPair, join};
 use doppel_core::index::single_pass::{Clusters, single_pass};
-use doppel_core::index::{Ball, GenerationIndex, Probe};
+use doppel_core::index::{Ball, GenerationIndex, Lookup};
 use doppel_core::numbers::Seq;
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Profile;
@@ -125,8 +125,8 @@ fn indexed(prints: &[Fingerprint]) -> Result<(f64, u64)> {
         let mut found = 0;
         for (print, seq) in prints.iter().zip(1..) {
             let ball = Ball { centre: *print, within: SimhashChannel::first(RADIUS) };
-            let probe = Probe { digest_key: None, ball: Some(ball), keys: &[] };
-            found += index.propose(&probe).items.len() as u64;
+            let lookup = Lookup { digest_key: None, ball: Some(ball), keys: &[] };
+            found += index.propose(&lookup).items.len() as u64;
             index.insert(Seq(seq), seq, Some(*print), &[]).map_err(|error| Error::Failed(error.to_string()))?;
         }
         Ok::<_, Error>(found)
