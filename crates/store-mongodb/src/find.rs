@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::Shared;
 use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
 use super::postings::{Filed, PostingQuery};
-use super::propose::{Hits, Signatures, Texts};
+use super::propose::{Hits, Seqs, Signatures, Texts};
 use super::read::{Buckets, GenerationKey};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
@@ -80,7 +80,7 @@ impl Shared {
         (until, began): (Until, Instant),
     ) -> std::result::Result<Found, TxnError> {
         let mut texts = Texts::new();
-        self.learn(session, place, std::slice::from_mut(&mut hits), &mut texts).await?;
+        self.learn(session, place, std::slice::from_mut(&mut hits), (&mut texts, &mut Seqs::new())).await?;
         // What a majority has is never rolled back.
         let ranked = hits.shortlist(confirmed, query.except.as_ref(), (judge, Seq::MAX));
         let proposed = Span::since(began);

@@ -60,6 +60,9 @@ pub(super) struct Ranked {
 /// Records that were read, by id.
 pub(super) type Texts = HashMap<Arc<str>, RecordDocument>;
 
+/// Seqs of records by id, of which nothing else was read; `None` for one that is not there.
+pub(super) type Seqs = HashMap<String, Option<Seq>>;
+
 /// Signatures of records, by id.
 pub(super) type Signatures = HashMap<Arc<str>, Vec<Option<Signature>>>;
 
@@ -120,11 +123,10 @@ impl Hits {
         self.ids.iter().zip(&self.seqs).filter(|(_, seq)| seq.is_none()).map(|(id, _)| id)
     }
 
-    fn learn<'a>(&mut self, seqs: impl Iterator<Item = (&'a str, Seq)>) {
-        for (id, seq) in seqs {
-            if let Some(&at) = self.positions.get(id) {
-                self.seqs[at] = Some(seq);
-            }
+    /// Takes the seqs that are known of those records that came without.
+    fn learn(&mut self, texts: &Texts, seqs: &Seqs) {
+        for (id, own) in self.ids.iter().zip(&mut self.seqs).filter(|(_, seq)| seq.is_none()) {
+            *own = texts.get(id).map(|text| text.record.seq).or_else(|| seqs.get(&**id).copied().flatten());
         }
     }
 
@@ -177,27 +179,25 @@ impl Hits {
 }
 
 impl Shared {
-    /// Learns what ranking needs of records that pages propose, which say no seq. One round trip, and one more for each lookup that a
-    /// limit cuts; none for texts that are there already.
+    /// Learns what ranking needs of records that pages propose, which say no seq. One round trip, and another where a limit cuts some
+    /// lookup; none for what is in `texts` or `seqs` already.
     pub(super) async fn learn(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         all: &mut [Hits],
-        texts: &mut Texts,
+        (texts, seqs): (&mut Texts, &mut Seqs),
     ) -> Result<(), TxnError> {
         let whole = all.iter().filter(|hits| !hits.is_cut());
         self.read_texts(session, place, whole.flat_map(Hits::without_seq).map(|id| &**id), texts).await?;
-        for hits in all {
-            let known: Vec<(Arc<str>, Seq)> =
-                hits.without_seq().filter_map(|id| Some((Arc::clone(id), texts.get(id)?.record.seq))).collect();
-            hits.learn(known.iter().map(|(id, seq)| (&**id, *seq)));
-            if hits.is_cut() {
-                let unknown: Vec<&str> = hits.without_seq().map(|id| &**id).collect();
-                let seqs = self.seqs(session, place.number, &unknown).await?;
-                hits.learn(seqs.iter().map(|(id, seq)| (id.as_str(), *seq)));
-            }
+        let cut = all.iter().filter(|hits| hits.is_cut()).flat_map(Hits::without_seq).map(|id| &**id);
+        let unknown: BTreeSet<&str> = cut.filter(|id| !texts.contains_key(*id) && !seqs.contains_key(*id)).collect();
+        if !unknown.is_empty() {
+            let unknown: Vec<&str> = unknown.into_iter().collect();
+            let mut read = self.seqs(session, place.number, &unknown).await?;
+            seqs.extend(unknown.into_iter().map(|id| (id.to_owned(), read.remove(id))));
         }
+        all.iter_mut().for_each(|hits| hits.learn(texts, seqs));
         Ok(())
     }
 
@@ -359,8 +359,8 @@ mod tests {
             let (exact, lists) = (postings(&exact), lists.iter().map(|list| postings(list)).collect::<Vec<_>>());
             let filed = Filed { digest: &exact, keys: lists.iter().map(Vec::as_slice).collect() };
             let mut hits = Hits::gather(filed, &keys, buckets, within.position);
-            let all: Vec<Arc<str>> = hits.ids.clone();
-            hits.learn(all.iter().map(|id| (&**id, Seq(id[1..].parse().unwrap()))));
+            let seqs: Seqs = hits.ids.iter().map(|id| (id.to_string(), Some(Seq(id[1..].parse().unwrap())))).collect();
+            hits.learn(&Texts::new(), &seqs);
             let ranked = hits.rank();
             let got: Vec<(String, Via)> = ranked.items.iter().map(|item| (item.id.to_string(), item.via)).collect();
             let wanted: Vec<(String, Via)> =

@@ -276,6 +276,10 @@ impl Looking {
         if self.taken.0 != page.bucket {
             self.taken = (page.bucket, 0);
         }
+        // Of a bucket that has given its share, the number of its highest page is left to learn.
+        if self.taken.1 > POSTINGS_PER_KEY {
+            return Ok(());
+        }
         page.walk(|entry| {
             if self.taken.1 <= POSTINGS_PER_KEY && fingerprint.distance(entry.fingerprint) <= radius.0 {
                 self.taken.1 += 1;

@@ -239,7 +239,7 @@ impl<'a> Batch<'a> {
     }
 
     /// What the database holds for those that are to be judged, what each one's buckets hold, in the order of the members, and when it
-    /// was known what is to be judged. Five round trips, whatever the size of the batch, and one for each lookup that a limit cuts.
+    /// was known what is to be judged. Five round trips, whatever the size of the batch, and one more where a limit cuts a lookup.
     async fn look_up(
         &self,
         session: &mut ClientSession,
@@ -273,7 +273,7 @@ impl<'a> Batch<'a> {
         let asked = signed.iter().zip(&buckets).filter_map(|(signed, buckets)| Some(((*signed)?, buckets)));
         let mut hits: Vec<_> = asked.map(|(signed, own)| earlier.hits(signed, own.clone(), simhash)).collect();
         let mut texts = std::mem::take(&mut earlier.texts);
-        self.shared.learn(session, place, &mut hits, &mut texts).await?;
+        self.shared.learn(session, place, &mut hits, (&mut texts, &mut earlier.seqs)).await?;
         let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
             match (&member.change, plan) {
                 (Change::Register { registration, judge }, Plan::Put(..)) => Some((at, registration, judge.as_ref())),
@@ -329,7 +329,7 @@ impl<'a> Batch<'a> {
         let simhash = member.known.state.settings.simhash().unwrap_or_default();
         let mut hits = [earlier.hits(&registration.signed, buckets, simhash)];
         let mut texts = std::mem::take(&mut earlier.texts);
-        self.shared.learn(session, place, &mut hits, &mut texts).await?;
+        self.shared.learn(session, place, &mut hits, (&mut texts, &mut earlier.seqs)).await?;
         let [hits] = hits;
         let ranked = self.ranked(hits, registration, judge.as_ref());
         let order: HashMap<Arc<str>, usize> =

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::documents::{RecordDocument, SignatureDocument};
 use crate::postings::{Answer, Posting};
-use crate::propose::{Hits, Proposal, Signatures, Texts};
+use crate::propose::{Hits, Proposal, Seqs, Signatures, Texts};
 use crate::read::Buckets;
 use crate::write::Highest;
 use doppel_core::collection::SimhashChannel;
@@ -27,6 +27,7 @@ pub(super) struct Preceding {
     /// Of the whole batch: the highest page of each bucket.
     pub(super) highest: Highest,
     pub(super) texts: Texts,
+    pub(super) seqs: Seqs,
     pub(super) signatures: Signatures,
     /// Members that were put, with their fingerprints.
     near: Vec<(Arc<str>, Fingerprint)>,
@@ -102,6 +103,7 @@ impl Preceding {
         self.is_whole &= self.answer.remove(id) && near <= POSTINGS_PER_KEY;
         self.gone.insert(id.into());
         self.texts.remove(id);
+        self.seqs.remove(id);
         self.signatures.remove(id);
     }
 

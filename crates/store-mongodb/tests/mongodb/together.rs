@@ -396,6 +396,33 @@ async fn what_is_taken_away_from_a_list_that_was_cut_is_made_up_for() {
     pair.end().await;
 }
 
+/// A burst about one event: each of its records has more candidates than are judged, so that their order must be known first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_burst_of_one_family_asks_once_for_what_all_of_it_needs() {
+    const FAMILY: u64 = 300;
+    let pair = Pair::start("burst").await;
+    let [desk, _] = pair.desks("burst").await;
+    for number in 0..FAMILY {
+        desk.put(&near(format!("m{number}"), 0xABCD)).await;
+    }
+    let client = pair.client().await;
+    let profile = |level: i32| client.run_command(mongodb::bson::doc! { "profile": level });
+    profile(2).await.expect("commands are noted");
+    let before = pair.stores[0].attempts().0;
+    let burst = (0..40).map(|number| put(near(format!("n{number}"), 0xABCD)));
+    let outcomes = behind_each_other(&desk, &pair.stores[0], burst.collect()).await;
+    let transactions = pair.stores[0].attempts().0 - before;
+    profile(0).await.expect("commands are noted no more");
+    assert!(outcomes.iter().all(|outcome| outcome.duplicate_of.as_deref() == Some("m0")), "{outcomes:?}");
+    let noted = client.collection::<mongodb::bson::Document>("system.profile");
+    let reads =
+        mongodb::bson::doc! { "op": { "$in": ["query", "getmore"] }, "ns": format!("{}.records", pair.database) };
+    let reads = noted.count_documents(reads).await.expect("a count");
+    // What stands under the ids, the order of the candidates, their texts.
+    assert!((1..=3 * transactions).contains(&reads), "{reads} reads of records in {transactions} transactions");
+    pair.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn pages_that_hold_nothing_any_more_go() {
     let pair = Pair::start("empty").await;
