@@ -3,7 +3,7 @@
 //! A store knows nothing of what a checkpoint says. It keeps each as one value with a version, and changes it only for whoever names the
 //! version it has: so of two who bring the same records one learns that it is not alone. A checkpoint goes with its collection.
 //!
-//! How far a *task* (a reindex, a purge) has come is not kept here but in the task: [`Task::checkpoint`](super::Task).
+//! How far a *task* (a reindex, a purge) has come is not kept here but in the task: [`TaskState::checkpoint`](crate::tasks::TaskState::checkpoint).
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
