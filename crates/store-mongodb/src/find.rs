@@ -10,8 +10,8 @@ use serde::Deserialize;
 use super::Shared;
 use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
 use super::postings::{Filed, PostingQuery};
-use super::propose::{Hits, Seqs, Signatures, Texts};
-use super::read::{Buckets, GenerationKey};
+use super::propose::{Hits, Seqs, Signatures, Texts, dismiss};
+use super::read::{BucketQuery, Buckets, GenerationKey, Pointer};
 use super::retry::TxnError;
 use doppel_core::collection::{ChannelPosition, CollectionName, SimhashChannel};
 use doppel_core::record::RecordId;
@@ -47,14 +47,21 @@ impl Shared {
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
         let mut question = PostingQuery::default();
         question.add(query.digest.as_ref(), keys);
-        let pointer = self.pointer(session, &query.collection).await?;
-        let pointer = pointer.filter(|pointer| pointer.number == place.number);
+        let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
+        let SimhashChannel { position, radius } = within.unwrap_or_default();
+        let around = BucketQuery::around(&[centre], radius);
+        let [digests, keyed] = question.finds(place);
+        // Content that was seen before needs no look at the blocks.
+        let pages = if until == Until::FirstMatch { None } else { around.find(place) };
+        let have_pages = pages.is_some();
+        let finds = [Some(Pointer::find(&query.collection)), digests, keyed, pages];
+        let [pointer, digests, keyed, pages] = self.find_those(session, finds).await?;
+        let pointer = Pointer::found(&pointer)?.filter(|pointer| pointer.number == place.number);
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(query.collection.clone()))?;
         check_live(place.generation, pointer.generation)?;
-        let answer = self.filed(session, place, &question).await?;
+        let answer = self.filed(session, place, &question, [digests, keyed]).await?;
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
-            // Content that was seen before needs no look at the blocks.
             let exact = Filed { digest: filed.digest, ..Filed::default() };
             let hits = Hits::gather(exact, &[], Buckets::default(), ChannelPosition::default());
             let found = self.judge_hits(session, place, query, (hits, &[]), judge, (until, began)).await?;
@@ -63,9 +70,8 @@ impl Shared {
             }
         }
         let began = if until == Until::FirstMatch { Instant::now() } else { began };
-        let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
-        let SimhashChannel { position, radius } = within.unwrap_or_default();
-        let buckets = self.buckets(session, place, &[centre], radius).await?.pop().unwrap_or_default();
+        let buckets =
+            self.buckets(session, place, &around, have_pages.then_some(pages)).await?.pop().unwrap_or_default();
         let hits = Hits::gather(filed, keys, buckets, position);
         self.judge_hits(session, place, query, (hits, &query.confirmed), judge, (until, began)).await
     }
@@ -82,7 +88,8 @@ impl Shared {
         let mut texts = Texts::new();
         self.learn(session, place, std::slice::from_mut(&mut hits), (&mut texts, &mut Seqs::new())).await?;
         // What a majority has is never rolled back.
-        let ranked = hits.shortlist(confirmed, query.except.as_ref(), (judge, Seq::MAX));
+        let mut ranked = hits.ranked(confirmed, query.except.as_ref());
+        dismiss(&mut ranked.items, (judge, Seq::MAX));
         let proposed = Span::since(began);
         judge.took(Stage::Propose, proposed);
         let mut signatures = Signatures::new();

@@ -5,16 +5,16 @@
 //! records that wait at the same moment share one (`commit`):
 //!
 //! 1. raise the number of commits in the collection's document: that is the latch, says the generations, and draws the seqs;
-//! 2. read what stands under the ids, the digests and keys, the pages of the buckets, the texts that these propose (`postings`,
-//!    `read`, `propose`): one round trip each, however many records;
+//! 2. read what stands under the ids, the digests and keys, the pages of the buckets (`postings`, `read`): one round trip, or two of a
+//!    large batch; and the texts that these propose (`propose`): one round trip, however many records;
 //! 3. judge each record against these and those before it in the batch;
 //! 4. insert the records with their verdicts, their signatures, and push to the highest page of each bucket, or to the next when that
 //!    was pushed to 128 times; no older page is reopened;
 //! 5. commit. A conflict begins again at 1, an unknown commit is committed again, the deadline ends both (`retry`).
 //!
-//! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup:
-//! the collection 1, digest 1, keys 1 (and 1 more where more than 256 records have any of the keys, on a cluster 1 each), blocks 1,
-//! texts 1.
+//! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup: the collection,
+//! digest, keys and blocks 1 (2 where any one match will do: the blocks only if the digest has none; `finds`), 1 more where more than
+//! 256 records have any of the keys, texts 1. On a cluster each of these alone, and each such key.
 //!
 //! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
 //! fills them.
@@ -36,6 +36,7 @@ mod documents;
 mod filing;
 mod fill;
 mod find;
+mod finds;
 mod frequencies;
 mod generations;
 mod key_ring;

@@ -7,9 +7,10 @@
 //! A cache belongs to whoever has the turn of the collection, and is handed on only after a commit that a majority has confirmed: so it
 //! holds nothing that can be rolled back.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 use parking_lot::Mutex;

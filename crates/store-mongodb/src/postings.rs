@@ -3,18 +3,18 @@
 //! A digest and a key give their [`POSTINGS_PER_KEY`] earliest records and say whether there are more, whatever the length of
 //! their lists: what is read is bounded.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 
 use super::Shared;
-use super::documents::{self, COLLECTIONS, SIGNATURES, damaged, seq_of};
-use super::posting_cache::{Behind, PostingCache};
-use super::read::{GenerationKey, next};
+use super::documents::{self, SIGNATURES, damaged, seq_of};
+use super::finds::Find;
+use super::read::GenerationKey;
 use super::retry::TxnError;
-use super::server::Topology;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::schemes::profile::{Digest, PostingKey};
 use doppel_store::Seq;
@@ -70,6 +70,27 @@ impl PostingQuery {
             None => true,
         });
         answer
+    }
+
+    /// Finds records with any of the digests, and such with any of the keys: one more than [`PostingQuery::most`], if there are more.
+    pub(super) fn finds(&self, place: GenerationKey) -> [Option<Find>; 2] {
+        self.by_field().map(|(field, keys)| {
+            let values: Vec<Bson> = keys.iter().map(ListKey::value).collect();
+            let filter = within(place, doc! { field: { "$in": values } });
+            let find = Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, self.most() + 1);
+            (!keys.is_empty()).then_some(find)
+        })
+    }
+
+    /// Records that are read at once. Where more have any of the digests or keys, each of these is asked for its earliest.
+    fn most(&self) -> usize {
+        (FEW * self.records).min(FEW_IN_ALL)
+    }
+
+    /// What is asked for, by the field that has it.
+    fn by_field(&self) -> [(&'static str, Vec<ListKey>); 2] {
+        let (digests, keys) = self.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
+        [("digest", digests), ("keys", keys)]
     }
 }
 
@@ -134,41 +155,29 @@ impl Answer {
 }
 
 impl Shared {
-    /// Whether several lists are read by one command. Transactions of clusters do not join sharded collections.
-    pub(super) fn joins_lists(&self) -> bool {
-        self.topology == Topology::ReplicaSet && self.options.joins
-    }
-
-    /// What is filed under all digests and keys. Two round trips, and for every [`LISTS`] digests and keys one more where they are
-    /// shared by many; on a cluster one for each of these.
+    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. For every [`LISTS`] digests and
+    /// keys one round trip where they are shared by many; on a cluster one for each of these.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         question: &PostingQuery,
+        found: [Vec<RawDocumentBuf>; 2],
     ) -> Result<Answer, TxnError> {
-        let most = (FEW * question.records).min(FEW_IN_ALL);
-        let (digests, keys): (Vec<ListKey>, Vec<ListKey>) =
-            question.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
         let mut all: HashMap<ListKey, Postings> =
             question.lists.iter().map(|key| (*key, Postings::default())).collect();
-        for (keys, field) in [(digests, "digest"), (keys, "keys")] {
-            let values: Vec<Bson> = keys.iter().map(ListKey::value).collect();
-            let filter = within(place, doc! { field: { "$in": values } });
-            match self.few(session, filter, doc! { "seq": 1, field: 1 }, (keys.len(), most)).await? {
-                Some(found) => {
-                    for item in found {
-                        let posting = posting(&item)?;
-                        for key in stored_list_keys(&item)? {
-                            if let Some(list) = all.get_mut(&key) {
-                                list.push(posting.clone());
-                            }
-                        }
+        for ((field, keys), found) in question.by_field().into_iter().zip(found) {
+            if found.len() > question.most() {
+                let filters = keys.iter().map(|key| (*key, doc! { field: key.value() }));
+                all.extend(self.each_bounded(session, place, filters).await?);
+                continue;
+            }
+            for item in found {
+                let posting = posting(&item)?;
+                for key in stored_list_keys(&item)? {
+                    if let Some(list) = all.get_mut(&key) {
+                        list.push(posting.clone());
                     }
-                }
-                None => {
-                    let filters = keys.iter().map(|key| (*key, doc! { field: key.value() }));
-                    all.extend(self.each_bounded(session, place, filters).await?);
                 }
             }
         }
@@ -177,44 +186,6 @@ impl Shared {
             (key, Arc::new(list))
         });
         Ok(Answer { lists: lists.collect(), others: Vec::new() })
-    }
-
-    /// As [`Shared::filed`], from what a cache holds as far as it goes.
-    pub(super) async fn filed_beside(
-        &self,
-        session: &mut ClientSession,
-        place: GenerationKey,
-        mut question: PostingQuery,
-        (cache, behind): (&PostingCache, &Behind),
-    ) -> Result<Answer, TxnError> {
-        let mut answer = match behind {
-            Behind::Filed(records) => question.answer_from(|key| cache.get(key, records)),
-            Behind::Unknown => Answer::default(),
-        };
-        answer.extend(self.filed(session, place, &question).await?);
-        Ok(answer)
-    }
-
-    /// The signatures that `filter` finds, which asks for so many digests or keys, in no useful order; `None` if they are more than
-    /// `most`.
-    async fn few(
-        &self,
-        session: &mut ClientSession,
-        filter: Document,
-        projection: Document,
-        (asked, most): (usize, usize),
-    ) -> Result<Option<Vec<RawDocumentBuf>>, TxnError> {
-        if asked == 0 {
-            return Ok(Some(Vec::new()));
-        }
-        let signatures = self.in_session(SIGNATURES);
-        let found = signatures.find(filter).projection(projection).limit(most as i64 + 1).batch_size(most as u32 + 1);
-        let mut cursor = found.session(&mut *session).await?;
-        let mut all = Vec::new();
-        while let Some(item) = next(&mut cursor, session).await? {
-            all.push(item);
-        }
-        Ok((all.len() <= most).then_some(all))
     }
 
     /// The earliest records of each digest or key: each list an index range of bounded length, whatever is behind it.
@@ -226,39 +197,18 @@ impl Shared {
     ) -> Result<HashMap<ListKey, Postings>, TxnError> {
         let filters: Vec<(ListKey, Document)> = filters.collect();
         let mut all = HashMap::with_capacity(filters.len());
-        if !self.joins_lists() {
-            for (key, filter) in filters {
-                all.insert(key, self.earliest(session, within(place, filter)).await?);
-            }
-            return Ok(all);
-        }
         for filters in filters.chunks(LISTS) {
-            let lists = filters.iter().enumerate();
-            let lists = lists.map(|(at, (_, filter))| postings(&format!("l{at}"), within(place, filter.clone())));
-            // Joined to one document, whichever it is.
-            let one = [doc! { "$limit": 1 }, doc! { "$project": { "_id": 1 } }];
-            let asked = self.in_session(COLLECTIONS);
-            let asked = asked.aggregate(one.into_iter().chain(lists)).session(&mut *session);
-            let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
-            let found = next(&mut cursor, session).await?.unwrap_or_default();
-            for (at, (key, _)) in filters.iter().enumerate() {
-                all.insert(*key, list(&found, &format!("l{at}"))?);
+            let finds = filters.iter().map(|(_, filter)| {
+                let find = Find::new(SIGNATURES, within(place, filter.clone()), doc! { "seq": 1 }, LIMIT);
+                find.sorted(doc! { "seq": 1 })
+            });
+            let found = self.find_all(session, finds.collect()).await?;
+            for ((key, _), found) in filters.iter().zip(found) {
+                let list = found.iter().map(|found| posting(found));
+                all.insert(*key, list.collect::<doppel_store::Result<_>>()?);
             }
         }
         Ok(all)
-    }
-
-    /// The earliest records whose signatures `filter` finds.
-    async fn earliest(&self, session: &mut ClientSession, filter: Document) -> Result<Postings, TxnError> {
-        let signatures = self.in_session(SIGNATURES);
-        let asked = signatures.find(filter).projection(doc! { "seq": 1 });
-        let asked = asked.sort(doc! { "seq": 1 }).limit(LIMIT as i64).session(&mut *session);
-        let mut cursor = asked.await?;
-        let mut list = Vec::new();
-        while let Some(found) = next(&mut cursor, session).await? {
-            list.push(posting(&found)?);
-        }
-        Ok(list)
     }
 }
 
@@ -316,29 +266,6 @@ fn within(place: GenerationKey, what: Document) -> Document {
     let mut filter = doc! { "_id.c": place.number, "_id.g": place.generation.0 as i32 };
     filter.extend(what);
     filter
-}
-
-/// A stage that joins the earliest records whose signatures `filter` finds, as `name`.
-fn postings(name: &str, filter: Document) -> Document {
-    let stages = vec![
-        doc! { "$match": filter },
-        doc! { "$sort": { "seq": 1 } },
-        doc! { "$limit": LIMIT as i32 },
-        doc! { "$project": { "_id": 0, "i": "$_id.id", "s": "$seq" } },
-    ];
-    doc! { "$lookup": { "from": SIGNATURES, "as": name, "pipeline": stages } }
-}
-
-/// What was joined as `name`; nothing if nothing was.
-fn list(found: &RawDocument, name: &str) -> doppel_store::Result<Postings> {
-    let Some(RawBsonRef::Array(items)) = found.get(name).map_err(damaged)? else { return Ok(Vec::new()) };
-    let items = items.into_iter().map(|item| {
-        let item = item.map_err(damaged)?;
-        let item = item.as_document().ok_or_else(|| damaged("a posting is not a document"))?;
-        let id = item.get_str("i").map_err(damaged)?.into();
-        Ok(Posting { id, seq: seq_of(item.get_i64("s").map_err(damaged)?) })
-    });
-    items.collect()
 }
 
 /// Of a signature.

@@ -3,9 +3,10 @@
 //! A slot stands for "earliest": here records get theirs by sorting on seq. Entries of pages do not carry a seq; it
 //! comes with the record's text, or, where a limit will cut something off, from one more read before.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use mongodb::ClientSession;
 
 use super::Shared;
@@ -130,30 +131,21 @@ impl Hits {
         }
     }
 
-    /// What is to be judged, best first: the records that match by decision before all others, and none that is `except`. Left out is
-    /// what `judge` need not read to rule it out, of records up to the seq `immutable`: see [`Shared::judged`]. A confirmed one that is
-    /// not there is found missing with its text.
-    pub(super) fn shortlist(
-        self,
-        confirmed: &[RecordId],
-        except: Option<&RecordId>,
-        (judge, immutable): (&dyn Judge, Seq),
-    ) -> Ranked {
+    /// What is to be judged, best first: the records that match by decision before all others, and none that is `except`. A confirmed
+    /// one that is not there is found missing with its text.
+    pub(super) fn ranked(&self, confirmed: &[RecordId], except: Option<&RecordId>) -> Ranked {
         let mut ranked = self.rank();
         let decided = confirmed.iter().map(|id| {
             let (id, via) = (Arc::from(id.as_str()), Via::DECISION);
             Proposal { id, seq: None, via, fingerprint: None }
         });
         confirmed_first(&mut ranked.items, decided);
-        judge.expects(&ranked.items.iter().filter_map(|item| item.seq).collect::<Vec<_>>());
-        let dismisses =
-            |item: &Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
-        ranked.items.retain(|item| except.is_none_or(|except| *item.id != *except.as_str()) && !dismisses(item));
+        ranked.items.retain(|item| except.is_none_or(|except| *item.id != *except.as_str()));
         ranked
     }
 
     /// The order of `index::rank`. Records whose seq is unknown are not there (any more).
-    fn rank(self) -> Ranked {
+    fn rank(&self) -> Ranked {
         let mut order: Vec<usize> = (0..self.ids.len()).filter(|&at| self.seqs[at].is_some()).collect();
         order.sort_unstable_by(|&a, &b| self.seqs[a].cmp(&self.seqs[b]).then_with(|| self.ids[a].cmp(&self.ids[b])));
         let mut slots = vec![None; self.ids.len()];
@@ -254,6 +246,15 @@ impl Shared {
     }
 }
 
+/// Takes out of `items` what `judge` need not read to rule it out, of records up to the seq `immutable`: see [`Shared::judged`].
+/// Gives what it took out.
+pub(super) fn dismiss(items: &mut Vec<Proposal>, (judge, immutable): (&dyn Judge, Seq)) -> Vec<Proposal> {
+    judge.expects(&items.iter().filter_map(|item| item.seq).collect::<Vec<_>>());
+    let dismisses =
+        |item: &mut Proposal| item.seq.is_some_and(|seq| seq <= immutable && judge.dismisses(seq, item.via));
+    items.extract_if(.., dismisses).collect()
+}
+
 impl Proposed for Proposal {
     fn is_same(&self, other: &Self) -> bool {
         self.id == other.id
@@ -286,18 +287,22 @@ pub(super) fn judge_together(
     signatures: &Signatures,
     immutable: Seq,
 ) -> Vec<Option<Match>> {
-    let one = |(judge, item): &(&dyn Judge, Proposal)| judge_one(item, texts, signatures, *judge, immutable);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len() / SHORT + 1);
+    on_all_cores(all, SHORT, |(judge, item)| judge_one(item, texts, signatures, *judge, immutable))
+}
+
+/// `one` of each of `all`, in their order. More than `short` of them are announced to the runtime as blocking, and shared among cores.
+pub(super) fn on_all_cores<T: Sync, R: Send>(all: &[T], short: usize, one: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len() / short + 1);
     if threads == 1 {
-        return blocking(all.len() > SHORT, || all.iter().map(one).collect());
+        return blocking(all.len() > short, || all.iter().map(one).collect());
     }
-    let piece = all.len().div_ceil(threads);
+    let (piece, one) = (all.len().div_ceil(threads), &one);
     blocking(true, || {
         std::thread::scope(|scope| {
             let pieces: Vec<_> =
                 all.chunks(piece).map(|piece| scope.spawn(move || piece.iter().map(one).collect::<Vec<_>>())).collect();
             let joined = pieces.into_iter().flat_map(|piece| match piece.join() {
-                Ok(judged) => judged,
+                Ok(done) => done,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
             joined.collect()

@@ -3,9 +3,10 @@
 //! All in the caller's session, so that within a transaction or a snapshot they show one instant. A bucket is read whole, but
 //! gives at most [`POSTINGS_PER_KEY`] records.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use mongodb::{ClientSession, SessionCursor};
 
@@ -13,6 +14,7 @@ use super::Shared;
 use super::documents::{
     self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged, seq_of,
 };
+use super::finds::Find;
 use super::propose::{Signatures, Texts};
 use super::retry::TxnError;
 use super::write::Highest;
@@ -26,6 +28,10 @@ use doppel_store::{GenerationId, Seq};
 
 /// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
 const BATCH: u32 = 1000;
+
+/// Pages that share a command with other finds: with 128 entries of ids of 256 bytes in all of them they stay below the 16 MB of a
+/// document.
+const FEW_PAGES: usize = 256;
 
 /// Names a generation of a collection: what the keys of its documents begin with.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +60,16 @@ impl Pointer {
     pub(super) fn moment(&self, is_overruled: bool) -> Moment<'_> {
         let decided = if is_overruled { self.decided } else { Seq(0) };
         Moment { live: self.generation, standby: &self.others, keep: self.keep, decided }
+    }
+
+    /// Finds it.
+    pub(super) fn find(name: &CollectionName) -> Find {
+        Find::new(COLLECTIONS, doc! { "_id": name.as_str() }, Self::projection(), 1)
+    }
+
+    /// From what that found.
+    pub(super) fn found(found: &[RawDocumentBuf]) -> doppel_store::Result<Option<Self>> {
+        found.first().map(|found| Self::decode(found)).transpose()
     }
 
     /// What of a collection's document it is read from.
@@ -90,19 +106,16 @@ pub(super) struct Buckets {
     pub(super) highest: Highest,
 }
 
-impl Shared {
-    /// The pointer of a collection; `None` when there is no such collection.
-    pub(super) async fn pointer(
-        &self,
-        session: &mut ClientSession,
-        name: &CollectionName,
-    ) -> Result<Option<Pointer>, TxnError> {
-        let asked = self.in_session(COLLECTIONS);
-        let asked = asked.find_one(doc! { "_id": name.as_str() }).projection(Pointer::projection());
-        let found = asked.session(&mut *session).await?;
-        Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
-    }
+/// The buckets that are to be read for fingerprints.
+#[derive(Clone, Debug)]
+pub(super) struct BucketQuery {
+    fingerprints: Vec<Option<Fingerprint>>,
+    radius: Radius,
+    /// By bucket, and the position of a fingerprint that it is read for.
+    probed: Vec<(BucketNumber, usize)>,
+}
 
+impl Shared {
     /// The highest page of each bucket of `fingerprints` that has one. One round trip if there is any, and for each bucket one index
     /// entry and one page, however many it has.
     pub(super) async fn highest_pages(
@@ -134,39 +147,30 @@ impl Shared {
         Ok(found)
     }
 
-    /// Reads for each fingerprint the buckets that may hold others within `radius`, and those that it belongs to itself. One
-    /// round trip (more where they hold more than 16 MB). O(entries in the buckets).
+    /// What the buckets hold for each fingerprint, in the order of these; `found` is what [`BucketQuery::find`] found, if it was
+    /// asked. One round trip where it was not, or did not find all (more where the pages take more than 16 MB). O(entries in the
+    /// buckets).
     pub(super) async fn buckets(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        fingerprints: &[Option<Fingerprint>],
-        radius: Radius,
+        around: &BucketQuery,
+        found: Option<Vec<RawDocumentBuf>>,
     ) -> Result<Vec<Buckets>, TxnError> {
-        let mut looking: Vec<Looking> = fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint)).collect();
-        let mut probed: Vec<(BucketNumber, usize)> = Vec::new();
-        for (at, fingerprint) in fingerprints.iter().enumerate() {
-            let numbers = fingerprint.iter().flat_map(|fingerprint| probed_buckets(*fingerprint, radius));
-            probed.extend(numbers.map(|number| (number, at)));
-        }
-        probed.sort_unstable();
-        probed.dedup();
-        let mut numbers: Vec<BucketNumber> = probed.iter().map(|(number, _)| *number).collect();
-        numbers.dedup();
-        if !numbers.is_empty() {
-            let filter = doc! { "c": place.number, "g": place.generation.0 as i32, "b": { "$in": numbers } };
+        let mut pages = found.filter(|pages| pages.len() <= FEW_PAGES);
+        if pages.is_none()
+            && let Some(filter) = around.filter(place)
+        {
             let blocks = self.in_session(BLOCKS);
             let asked = blocks.find(filter).projection(PageDocument::projection()).batch_size(BATCH);
-            let mut cursor = asked.sort(doc! { "b": 1, "p": 1 }).session(&mut *session).await?;
-            while cursor.advance(session).await? {
-                let page = PageDocument::decode(cursor.current())?;
-                let first = probed.partition_point(|(number, _)| *number < page.bucket);
-                for (_, at) in probed[first..].iter().take_while(|(number, _)| *number == page.bucket) {
-                    looking[*at].read(&page, radius)?;
-                }
+            let mut cursor = asked.session(&mut *session).await?;
+            let mut all = Vec::new();
+            while let Some(page) = next(&mut cursor, session).await? {
+                all.push(page);
             }
+            pages = Some(all);
         }
-        Ok(looking.into_iter().map(|looking| looking.found).collect())
+        Ok(around.read(&pages.unwrap_or_default())?)
     }
 
     /// The seqs of records. One round trip.
@@ -244,6 +248,49 @@ impl Shared {
     pub(super) async fn stored(&self, number: Number, id: &RecordId) -> Result<Option<RecordDocument>, TxnError> {
         let found = self.raw(RECORDS).find_one(doc! { "_id": documents::record_key(number, id) }).await?;
         Ok(found.map(|found| RecordDocument::decode(&found)).transpose()?)
+    }
+}
+
+impl BucketQuery {
+    /// For each fingerprint the buckets that may hold others within `radius`, and those that it belongs to itself.
+    pub(super) fn around(fingerprints: &[Option<Fingerprint>], radius: Radius) -> Self {
+        let mut probed: Vec<(BucketNumber, usize)> = Vec::new();
+        for (at, fingerprint) in fingerprints.iter().enumerate() {
+            let numbers = fingerprint.iter().flat_map(|fingerprint| probed_buckets(*fingerprint, radius));
+            probed.extend(numbers.map(|number| (number, at)));
+        }
+        probed.sort_unstable();
+        probed.dedup();
+        Self { fingerprints: fingerprints.to_vec(), radius, probed }
+    }
+
+    /// The filter of their pages; `None` if there are no buckets.
+    fn filter(&self, place: GenerationKey) -> Option<Document> {
+        let mut numbers: Vec<BucketNumber> = self.probed.iter().map(|(number, _)| *number).collect();
+        numbers.dedup();
+        let among = doc! { "c": place.number, "g": place.generation.0 as i32, "b": { "$in": &numbers } };
+        (!numbers.is_empty()).then_some(among)
+    }
+
+    /// Finds their pages, one more than [`FEW_PAGES`] if there are more.
+    pub(super) fn find(&self, place: GenerationKey) -> Option<Find> {
+        self.filter(place).map(|filter| Find::new(BLOCKS, filter, PageDocument::projection(), FEW_PAGES + 1))
+    }
+
+    /// What the buckets hold for each fingerprint, in the order of these, from their pages. O(entries in the buckets).
+    fn read(&self, pages: &[RawDocumentBuf]) -> doppel_store::Result<Vec<Buckets>> {
+        let looking = self.fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint));
+        let mut looking: Vec<Looking> = looking.collect();
+        let pages = pages.iter().map(|page| PageDocument::decode(page));
+        let mut pages = pages.collect::<doppel_store::Result<Vec<_>>>()?;
+        pages.sort_unstable_by_key(|page| (page.bucket, page.page));
+        for page in &pages {
+            let first = self.probed.partition_point(|(number, _)| *number < page.bucket);
+            for (_, at) in self.probed[first..].iter().take_while(|(number, _)| *number == page.bucket) {
+                looking[*at].read(page, self.radius)?;
+            }
+        }
+        Ok(looking.into_iter().map(|looking| looking.found).collect())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The commands by which a transaction changes the index.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, doc};
 

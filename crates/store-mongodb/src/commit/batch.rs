@@ -1,7 +1,8 @@
 //! The transaction of a batch:
 //!
 //! 1. take the latch of the collection, which says the generations and draws a seq for each member (`latch`);
-//! 2. read what stands under the ids, and what is filed under the digests, keys and blocks of those to be judged;
+//! 2. read what stands under the ids, and what is filed under the digests, keys and blocks of those to be judged: a small batch at
+//!    once, as if all were to be judged;
 //! 3. go through the members in the order of their arrival: plan, propose, judge and conclude each against what was read and the
 //!    members before it (`plan`, `preceding`);
 //! 4. write each document once: records with their verdicts, signatures, pages;
@@ -10,27 +11,29 @@
 //!
 //! Where a member takes away what a list needs that was read only in part, the batch ends before the next one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use hashbrown::HashMap;
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::plan::{Plan, StoredVersion};
 use super::preceding::Preceding;
 use super::{Change, Changed, Member};
 use crate::Shared;
 use crate::documents::{
-    CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_content, record_key,
-    signature_key, verdict_content,
+    CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, damaged, encode_change, record_content,
+    record_key, signature_key, verdict_content,
 };
+use crate::finds::Find;
 use crate::latch::Latched;
 use crate::posting_cache::{Behind, CacheUpdate, PostingCache};
-use crate::postings::{ListKey, PostingQuery, list_keys};
-use crate::propose::{Hits, Ranked, judge_together};
-use crate::read::{Buckets, GenerationKey, Pointer, among, next};
+use crate::postings::{Answer, ListKey, PostingQuery, list_keys};
+use crate::propose::{Hits, Ranked, dismiss, judge_together, on_all_cores};
+use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
 use crate::retry::{End, TxnError, Work};
 use crate::write::IndexWrites;
 use doppel_core::collection::{CollectionName, SimhashChannel};
@@ -38,9 +41,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::profile::Signed;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::rules::conclude::{Conclusion, conclude};
-use doppel_store::{
-    GenerationId, Judge, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord,
-};
+use doppel_store::{GenerationId, Registered, Registration, Result as StoreResult, Seq, StoreError, StoredRecord};
 
 type Result<T> = std::result::Result<T, TxnError>;
 
@@ -54,6 +55,20 @@ pub(super) struct Batch<'a> {
     cache: PostingCache,
     /// What the cache becomes with the commit.
     update: Option<CacheUpdate>,
+}
+
+/// Members of a batch that is read at once. What is read in vain for some of them, which turn out to be there already, costs less than
+/// another round trip.
+const SMALL: usize = 16;
+
+/// Members for which one thread is enough.
+const FEW: usize = 4;
+
+/// What is filed beside members.
+struct Filed {
+    answer: Answer,
+    /// For each member.
+    buckets: Vec<Buckets>,
 }
 
 /// When the stages of a batch ended.
@@ -138,15 +153,24 @@ impl<'a> Batch<'a> {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         }
         let place = GenerationKey { number: pointer.number, generation: pointer.generation };
-        let mut old = self.old(session, place, &pointer.others).await?;
+        let behind = self.shared.behind(session, place, &self.cache, (first.before(1), pointer.forgotten)).await?;
+        let signed = self.members.iter().map(|member| member.registration().map(|registration| &*registration.signed));
+        let is_small = self.members.len() <= SMALL;
+        let asked = signed.map(|signed| signed.filter(|_| is_small)).collect::<Vec<_>>();
+        let ids: Vec<&str> = self.members.iter().map(|member| member.id().as_str()).collect();
+        let (old, mut filed) = self.read(session, place, (&ids, &asked), &behind).await?;
+        let mut old = self.old(session, place, &pointer.others, &old).await?;
         let overruled = self.overruled(session, pointer).await?;
         let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
         for member in self.members {
             let now = pointer.moment(overruled.contains(member.id()));
             plans.push(Plan::of(member, now, old.remove(member.id().as_str())));
         }
-        let behind = self.shared.behind(session, place, &self.cache, (first.before(1), pointer.forgotten)).await?;
-        let (mut earlier, buckets, proposed) = self.look_up(session, place, &plans, &behind).await?;
+        let signed: Vec<Option<&Signed>> = plans.iter().map(Plan::to_be_judged).collect();
+        if !is_small {
+            (_, filed) = self.read(session, place, (&[], &signed), &behind).await?;
+        }
+        let (mut earlier, buckets, proposed) = self.look_up(session, place, (&plans, &signed), filed).await?;
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
         let (mut writes, mut standby) = (Writes::default(), Vec::new());
         let mut outcomes = Vec::with_capacity(plans.len());
@@ -203,23 +227,53 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// What stands under the ids. One round trip, and one more where there is something.
+    /// Which of `ids` are there, and what is filed beside those that are signed so. One round trip, two where these are many, and
+    /// more where keys are shared by many.
+    async fn read(
+        &self,
+        session: &mut ClientSession,
+        place: GenerationKey,
+        (ids, signed): (&[&str], &[Option<&Signed>]),
+        behind: &Behind,
+    ) -> Result<(Vec<RawDocumentBuf>, Filed)> {
+        let mut question = PostingQuery::default();
+        signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
+        let mut answer = match behind {
+            Behind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
+            Behind::Unknown => Answer::default(),
+        };
+        let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
+        let around = BucketQuery::around(&fingerprints, self.simhash().radius);
+        let [digests, keys] = question.finds(place);
+        let there = Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, ids.len());
+        let pages = if signed.len() <= SMALL { around.find(place) } else { None };
+        let have_pages = pages.is_some();
+        let finds = [(!ids.is_empty()).then_some(there), digests, keys, pages];
+        let [there, digests, keys, pages] = self.shared.find_those(session, finds).await?;
+        answer.extend(self.shared.filed(session, place, &question, [digests, keys]).await?);
+        let buckets = self.shared.buckets(session, place, &around, have_pages.then_some(pages)).await?;
+        Ok((there, Filed { answer, buckets }))
+    }
+
+    /// What stands under the ids, of which so many are `there`. Two round trips where there are any.
     async fn old(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         others: &[GenerationId],
+        there: &[RawDocumentBuf],
     ) -> Result<HashMap<String, StoredVersion>> {
-        let ids: Vec<&str> = self.members.iter().map(|member| member.id().as_str()).collect();
-        let records = self.shared.in_session(RECORDS);
-        let mut cursor = records.find(among(place.number, &ids)).session(&mut *session).await?;
         let mut found = HashMap::new();
+        if there.is_empty() {
+            return Ok(found);
+        }
+        let keys = there.iter().map(|record| record.get("_id").map_err(damaged));
+        let keys = keys.map(|key| key?.and_then(|key| Bson::try_from(key).ok()).ok_or_else(|| damaged("no _id")));
+        let records = doc! { "_id": { "$in": keys.collect::<StoreResult<Vec<_>>>()? } };
+        let mut cursor = self.shared.in_session(RECORDS).find(records).session(&mut *session).await?;
         while cursor.advance(session).await? {
             let record = RecordDocument::decode(cursor.current())?;
             found.insert(record.record.id.as_str().to_owned(), StoredVersion { record, signatures: Vec::new() });
-        }
-        if found.is_empty() {
-            return Ok(found);
         }
         let keys = found.values().flat_map(|old| {
             let generations = std::iter::once(&place.generation).chain(others);
@@ -239,39 +293,21 @@ impl<'a> Batch<'a> {
     }
 
     /// What the database holds for those that are to be judged, what each one's buckets hold, in the order of the members, and when it
-    /// was known what is to be judged. Five round trips, whatever the size of the batch, and one more where a limit cuts a lookup.
+    /// was known what is to be judged. Two round trips, whatever the size of the batch, and one more where a limit cuts a lookup or
+    /// signatures are compared.
     async fn look_up(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        plans: &[Plan<'_>],
-        behind: &Behind,
+        (plans, signed): (&[Plan<'_>], &[Option<&Signed>]),
+        Filed { answer, buckets }: Filed,
     ) -> Result<(Preceding, Vec<Buckets>, Instant)> {
-        let signed: Vec<Option<&Signed>> = plans
-            .iter()
-            .map(|plan| match plan {
-                Plan::Put(registration, _) => Some(&*registration.signed),
-                _ => None,
-            })
-            .collect();
-        let mut question = PostingQuery::default();
-        signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
-        let nothing = || {
-            let buckets = plans.iter().map(|_| Buckets::default()).collect();
-            Ok((Preceding::of(Default::default()), buckets, Instant::now()))
-        };
-        let Some(simhash) = self.simhash() else { return nothing() };
-        if signed.iter().all(Option::is_none) {
-            return nothing();
-        }
-        let answer = self.shared.filed_beside(session, place, question, (&self.cache, behind)).await?;
-        let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
-        let buckets = self.shared.buckets(session, place, &fingerprints, simhash.radius).await?;
+        let simhash = self.simhash();
         let mut earlier = Preceding::of(answer);
         buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
         // All texts that will be compared, but for what the members themselves change in that.
-        let asked = signed.iter().zip(&buckets).filter_map(|(signed, buckets)| Some(((*signed)?, buckets)));
-        let mut hits: Vec<_> = asked.map(|(signed, own)| earlier.hits(signed, own.clone(), simhash)).collect();
+        let asked: Vec<_> = signed.iter().zip(&buckets).filter_map(|(signed, own)| Some(((*signed)?, own))).collect();
+        let mut hits = on_all_cores(&asked, FEW, |(signed, own)| earlier.hits(signed, (*own).clone(), simhash));
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, (&mut texts, &mut earlier.seqs)).await?;
         let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
@@ -280,11 +316,17 @@ impl<'a> Batch<'a> {
                 _ => None,
             }
         });
+        let proposals: Vec<_> = hits.into_iter().zip(judges).collect();
+        let sifted = on_all_cores(&proposals, FEW, |(hits, (_, registration, judge))| {
+            let mut items = ranked(hits, registration).items;
+            let dismissed = dismiss(&mut items, (*judge, self.confirmed));
+            (items, dismissed)
+        });
         let (mut members, mut asked) = (Vec::new(), Vec::new());
-        for (hits, (at, registration, judge)) in hits.into_iter().zip(judges) {
-            let ranked = self.ranked(hits, registration, judge);
-            members.extend(ranked.items.iter().map(|_| at));
-            asked.extend(ranked.items.into_iter().map(|item| (judge, item)));
+        for ((items, dismissed), (_, (at, _, judge))) in sifted.into_iter().zip(&proposals) {
+            dismissed.iter().for_each(|item| earlier.note(*at, item, None));
+            members.extend(items.iter().map(|_| *at));
+            asked.extend(items.into_iter().map(|item| (*judge, item)));
         }
         let proposed = Instant::now();
         let ids = || asked.iter().map(|(_, item)| &*item.id);
@@ -302,15 +344,10 @@ impl<'a> Batch<'a> {
         Ok((earlier, buckets, proposed))
     }
 
-    /// What is to be judged for a registration, best first.
-    fn ranked(&self, hits: Hits, registration: &Registration, judge: &dyn Judge) -> Ranked {
-        hits.shortlist(&registration.confirmed, Some(&registration.id), (judge, self.confirmed))
-    }
-
-    /// The `simhash` channel, as the registrations know it; with `None` there are none.
-    fn simhash(&self) -> Option<SimhashChannel> {
-        let found = self.members.iter().find(|member| member.registration().is_some());
-        found.map(|member| member.known.state.settings.simhash().unwrap_or_default())
+    /// The `simhash` channel, as the members know it.
+    fn simhash(&self) -> SimhashChannel {
+        let known = self.members.first().and_then(|member| member.known.state.settings.simhash());
+        known.unwrap_or_default()
     }
 
     /// What becomes of a member, from what it matches.
@@ -331,12 +368,13 @@ impl<'a> Batch<'a> {
         let mut texts = std::mem::take(&mut earlier.texts);
         self.shared.learn(session, place, &mut hits, (&mut texts, &mut earlier.seqs)).await?;
         let [hits] = hits;
-        let ranked = self.ranked(hits, registration, judge.as_ref());
+        let ranked = ranked(&hits, registration);
         let order: HashMap<Arc<str>, usize> =
             ranked.items.iter().enumerate().map(|(at, item)| (item.id.clone(), at)).collect();
-        let (mut matches, others) = earlier.part(at, ranked.items, &texts);
+        let (mut matches, mut others) = earlier.part(at, ranked.items, &texts);
         let known = (&mut texts, &mut earlier.signatures);
         let compared = (judge.as_ref(), self.confirmed);
+        dismiss(&mut others, compared);
         matches.extend(self.shared.judged(session, place, &others, known, compared).await?);
         matches.sort_by_key(|found| order.get(found.id.as_str()));
         earlier.texts = texts;
@@ -467,6 +505,11 @@ fn update(
     let filed = old.signatures.iter().find(|filed| filed.generation == place.generation);
     earlier.update(record.clone(), filed);
     Ok(record)
+}
+
+/// What is to be judged for a registration, best first.
+fn ranked(hits: &Hits, registration: &Registration) -> Ranked {
+    hits.ranked(&registration.confirmed, Some(&registration.id))
 }
 
 impl Writes {

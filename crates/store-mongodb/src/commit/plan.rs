@@ -2,6 +2,7 @@
 
 use super::{Change, Member};
 use crate::documents::{RecordDocument, SignatureDocument};
+use doppel_core::schemes::profile::Signed;
 use doppel_store::rules::plan::{self as rules, FiledDigest, FiledText, Moment, Standing};
 use doppel_store::{GenerationId, Registered, Registration, Result, StoredRecord};
 
@@ -35,6 +36,14 @@ impl<'a> Plan<'a> {
                 Some(old) if only.is_none_or(|seq| seq == old.record.record.seq) => Self::Remove(old),
                 _ => Self::Settled(Ok(super::Changed::Removed(false))),
             },
+        }
+    }
+
+    /// What a record is signed with that is to be judged.
+    pub(super) fn to_be_judged(&self) -> Option<&'a Signed> {
+        match self {
+            Self::Put(registration, _) => Some(&registration.signed),
+            Self::Settled(_) | Self::Update(..) | Self::Remove(_) => None,
         }
     }
 

@@ -3,7 +3,6 @@
 //! The lists that the database gave are continued by the members as they are concluded, so that each is judged as if those before it
 //! had been committed. Members come after everything that is stored, hence at the ends of the lists.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::documents::{RecordDocument, SignatureDocument};
@@ -16,6 +15,7 @@ use doppel_core::index::{POSTINGS_PER_KEY, Via};
 use doppel_core::schemes::profile::Signed;
 use doppel_core::verdict::{Fingerprint, Match};
 use doppel_store::{Registration, StoredRecord};
+use hashbrown::{HashMap, HashSet};
 
 /// What was made of records, by id, and what had proposed them.
 type JudgedRecords = HashMap<Arc<str>, (Via, Option<Match>)>;

@@ -423,6 +423,34 @@ async fn a_burst_of_one_family_asks_once_for_what_all_of_it_needs() {
     pair.end().await;
 }
 
+/// The latch; ids, digests, keys and blocks; candidates; two inserts and an update; the commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_registration_alone_takes_seven_round_trips() {
+    const MOST: u64 = 7;
+    let pair = Pair::start("alone").await;
+    let [desk, _] = pair.desks("alone").await;
+    desk.put(&near("first", 0xABCD)).await;
+    let client = pair.client().await;
+    let profile = |level: i32| client.run_command(mongodb::bson::doc! { "profile": level });
+    let noted = client.collection::<mongodb::bson::Document>("system.profile");
+    for (id, fingerprint, candidates) in [("alike", 0xABCD, 1), ("other", spread(7), 0)] {
+        profile(2).await.expect("commands are noted");
+        let outcome = desk.put(&near(id, fingerprint)).await;
+        profile(0).await.expect("commands are noted no more");
+        assert!(matches!(outcome, Registered::Created(_)));
+        // Each of the statements of an update is noted, and the update itself; a commit is a command of another database.
+        let collections = ["collections", "records", "signatures", "blocks", "changes", "decisions", "waiting"];
+        let of = collections.map(|name| format!("{}.{name}", pair.database));
+        let asked = mongodb::bson::doc! {
+            "ns": { "$in": of.to_vec() }, "command.txnNumber": { "$exists": true }, "op": { "$ne": "update" },
+        };
+        let commands = noted.count_documents(asked).await.expect("a count");
+        assert_eq!(commands + 2, MOST - 1 + candidates, "{id}: with the update and the commit");
+        noted.drop().await.expect("it is dropped");
+    }
+    pair.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn pages_that_hold_nothing_any_more_go() {
     let pair = Pair::start("empty").await;
