@@ -227,8 +227,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Which of `ids` are there, and what is filed beside those that are signed so. One round trip, two where these are many, and
-    /// more where keys are shared by many.
+    /// Which of `ids` are there, and what is filed beside those that are signed so. One round trip for a small batch, one for each kind
+    /// of thing for a large one, and more where keys are shared by many.
     async fn read(
         &self,
         session: &mut ClientSession,
@@ -246,10 +246,14 @@ impl<'a> Batch<'a> {
         let around = BucketQuery::around(&fingerprints, self.simhash().radius);
         let [digests, keys] = question.finds(place);
         let there = Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, ids.len());
-        let pages = if signed.len() <= SMALL { around.find(place) } else { None };
+        let is_small = signed.len() <= SMALL;
+        let pages = if is_small { around.find(place) } else { None };
         let have_pages = pages.is_some();
         let finds = [(!ids.is_empty()).then_some(there), digests, keys, pages];
-        let [there, digests, keys, pages] = self.shared.find_those(session, finds).await?;
+        let [there, digests, keys, pages] = match is_small {
+            true => self.shared.find_those(session, finds).await?,
+            false => self.shared.find_apart(session, finds).await?,
+        };
         answer.extend(self.shared.filed(session, place, &question, [digests, keys]).await?);
         let buckets = self.shared.buckets(session, place, &around, have_pages.then_some(pages)).await?;
         Ok((there, Filed { answer, buckets }))
