@@ -144,7 +144,7 @@ impl Shared {
         pair: &RecordPair,
         judgement: Judgement,
     ) -> std::result::Result<Seq, TxnError> {
-        let last = self.latch(session, name, number).await?.last;
+        let last = self.latch(session, name, number).await?.commits;
         self.note_decision(session, name, last).await?;
         let kind = LoggedKind::Decided { other: pair.b().clone(), judgement };
         let logged = encode_change(number, &LoggedChange { number: last, id: pair.a().clone(), kind })?;

@@ -12,7 +12,6 @@ use mongodb::bson::doc;
 
 use super::Shared;
 use super::documents::{self, SIGNATURES};
-use super::latch::Latched;
 use super::read::{GenerationKey, next, signatures_among};
 use super::retry::{End, TxnError, Work};
 use super::write::IndexWrites;
@@ -49,7 +48,7 @@ impl Work for FilingBatch<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<u64>, TxnError> {
         let Self { shared, name, place, .. } = *self;
-        let Latched { pointer, .. } = shared.latch(session, name, place.number).await?;
+        let pointer = shared.latch(session, name, place.number).await?;
         if !pointer.others.contains(&place.generation) {
             let (collection, generation) = (name.clone(), place.generation);
             return Err(StoreError::UnknownGeneration { collection, generation }.into());

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, watch};
 
 use super::Shared;
-use super::documents::{COLLECTIONS, Number, WAITING, damaged, seq_of};
+use super::documents::{COLLECTIONS, Number, WAITING};
 use super::read::Pointer;
 use super::retry::{Deadline, TxnError, Work};
 use doppel_core::collection::CollectionName;
@@ -36,14 +36,6 @@ const ATTEMPTS_BEFORE_NOTE: u32 = 2;
 const NOTE_HOLDS_MS: i64 = 6_000;
 /// Longest time that another instance is let go first.
 const MAX_YIELD: Duration = Duration::from_millis(100);
-
-/// What a transaction learns that has taken the latch.
-#[derive(Debug)]
-pub(super) struct Latched {
-    pub(super) pointer: Pointer,
-    /// The last number drawn, and the number of this commit.
-    pub(super) last: Seq,
-}
 
 /// The transactions of one collection, as this process knows them.
 #[derive(Default)]
@@ -102,24 +94,20 @@ impl LatchQueues {
 }
 
 impl Shared {
-    /// Takes the latch and draws `draw` numbers, at least one; `None` when there is no such collection. One round trip.
+    /// Takes the latch and draws `draw` numbers, at least one: the last one drawn, which is the number of this commit, is the
+    /// pointer's. `None` when there is no such collection. One round trip.
     pub(super) async fn take_latch(
         &self,
         session: &mut ClientSession,
         name: &CollectionName,
         draw: usize,
-    ) -> std::result::Result<Option<Latched>, TxnError> {
+    ) -> std::result::Result<Option<Pointer>, TxnError> {
         let change = doc! { "$inc": { "commits": draw.max(1) as i64 } };
-        let mut wanted = Pointer::projection();
-        wanted.insert("commits", 1);
         let collections = self.raw(COLLECTIONS);
-        let taken = collections.find_one_and_update(doc! { "_id": name.as_str() }, change).projection(wanted);
+        let taken =
+            collections.find_one_and_update(doc! { "_id": name.as_str() }, change).projection(Pointer::projection());
         let found = taken.return_document(ReturnDocument::After).session(&mut *session).await?;
-        let latched = found.map(|found| {
-            let last = seq_of(found.get_i64("commits").map_err(damaged)?);
-            Ok(Latched { pointer: Pointer::decode(&found)?, last })
-        });
-        latched.transpose().map_err(|error: StoreError| error.into())
+        Ok(found.map(|found| Pointer::decode(&found)).transpose()?)
     }
 
     /// As [`Shared::take_latch`], for a change that draws nothing.
@@ -131,9 +119,9 @@ impl Shared {
         session: &mut ClientSession,
         name: &CollectionName,
         number: Number,
-    ) -> std::result::Result<Latched, TxnError> {
+    ) -> std::result::Result<Pointer, TxnError> {
         let latched = self.take_latch(session, name, 1).await?;
-        let latched = latched.filter(|latched| latched.pointer.number == number);
+        let latched = latched.filter(|latched| latched.number == number);
         latched.ok_or_else(|| StoreError::UnknownCollection(name.clone()).into())
     }
 

@@ -66,10 +66,20 @@ pub(super) enum Behind {
     Unknown,
 }
 
+/// Lists of a generation as they stood after a commit.
+#[derive(Debug)]
+pub(super) struct ListsAsOf {
+    pub(super) generation: GenerationId,
+    pub(super) as_of: Seq,
+    pub(super) lists: ListsByKey,
+}
+
 /// What a cache becomes once a batch is committed.
 #[derive(Debug)]
 pub(super) struct CacheUpdate {
     pub(super) generation: GenerationId,
+    /// The number of the commit before it.
+    pub(super) before: Seq,
     /// The number of the commit.
     pub(super) commit: Seq,
     pub(super) behind: Behind,
@@ -129,9 +139,15 @@ impl PostingCache {
         Some(list)
     }
 
-    /// Makes it that of after the commit.
-    pub(super) fn update(&mut self, update: CacheUpdate) {
-        let CacheUpdate { generation, commit, behind, answer, taken_from } = update;
+    /// Whether a list is kept.
+    pub(super) fn has(&self, key: &ListKey) -> bool {
+        self.recent.lists.contains_key(key) || self.earlier.lists.contains_key(key)
+    }
+
+    /// Makes it that of after the commit, with what was `read` beside it, if that is of the instant before or after.
+    pub(super) fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
+        let CacheUpdate { generation, before, commit, behind, answer, taken_from } = update;
+        let mut read = read.filter(|read| read.generation == generation);
         match behind {
             Behind::Filed(records) if self.generation == generation => {
                 for (key, postings) in &records.0 {
@@ -140,19 +156,30 @@ impl PostingCache {
             }
             _ => *self = Self { generation, ..Self::default() },
         }
+        if let Some(read) = read.take_if(|read| read.as_of == before) {
+            self.keep(read.lists);
+        }
         self.as_of = commit;
         let (lists, others) = answer.into_parts();
         others.iter().for_each(|(key, posting)| self.add(key, posting));
-        for (key, list) in lists {
-            self.earlier.remove(&key);
-            self.recent.insert(key, list);
-        }
+        self.keep(lists);
         for key in &taken_from {
             self.recent.remove(key);
             self.earlier.remove(key);
         }
+        if let Some(read) = read.filter(|read| read.as_of == commit) {
+            self.keep(read.lists);
+        }
         if self.recent.bytes > MOST_RECENT {
             self.earlier = std::mem::take(&mut self.recent);
+        }
+    }
+
+    /// Keeps lists, in place of those that it has.
+    fn keep(&mut self, lists: ListsByKey) {
+        for (key, list) in lists {
+            self.earlier.remove(&key);
+            self.recent.insert(key, list);
         }
     }
 
@@ -311,17 +338,31 @@ mod tests {
                 }
                 // The database says the rest.
                 answer.extend(question.answer_from(|key| Some(list_of(&stored, key))));
-                let mut taken_from = Vec::new();
+                let (mut taken_from, stored_before) = (Vec::new(), stored.clone());
                 if kind == 5 && let Some((seq, gone)) = stored.pop_first() {
                     answer.remove(&posting_of(seq).id);
                     taken_from.extend(stands_on(&gone));
                 }
+                let before = last;
+                // All lists, read beside the batch: at the instant before it, after it, or earlier.
+                let read_all = |stored: &Stored, as_of: Seq| {
+                    let keys = stored.values().flat_map(stands_on).chain([ListKey::Key(3)]);
+                    ListsAsOf { generation, as_of, lists: keys.map(|key| (key, list_of(stored, &key))).collect() }
+                };
+                let mut read = match kind {
+                    1 => Some(ListsAsOf { generation, as_of: before.before(1), lists: ListsByKey::from([(ListKey::Key(1), Arc::default())]) }),
+                    2 | 5 => Some(read_all(&stored_before, before)),
+                    _ => None,
+                };
                 for (digest, keys) in records {
                     last = last.next();
                     answer.add(&posting_of(last), &digest, &keys);
                     stored.insert(last, (digest, keys));
                 }
-                cache.update(CacheUpdate { generation, commit: last, behind, answer, taken_from });
+                if kind == 3 {
+                    read = Some(read_all(&stored, last));
+                }
+                cache.update(CacheUpdate { generation, before, commit: last, behind, answer, taken_from }, read);
                 for (key, list) in cache.recent.lists.iter().chain(&cache.earlier.lists) {
                     prop_assert_eq!(list, &list_of(&stored, key));
                 }
@@ -341,7 +382,8 @@ mod tests {
             let answer = question.answer_from(|_| Some(Arc::clone(&full)));
             let behind = Behind::Filed(FiledByOthers::default());
             let (generation, commit) = (GenerationId::default(), Seq(250));
-            cache.update(CacheUpdate { generation, commit, behind, answer, taken_from: Vec::new() });
+            let before = Seq(249);
+            cache.update(CacheUpdate { generation, before, commit, behind, answer, taken_from: Vec::new() }, None);
         };
         let mut cache = PostingCache::default();
         let (first, many) = (ListKey::Key(0), (MOST_RECENT / list_bytes(&full)) as i64 + 1);

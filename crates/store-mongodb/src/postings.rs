@@ -72,6 +72,11 @@ impl PostingQuery {
         answer
     }
 
+    /// Takes out what `is_known`.
+    pub(super) fn leave_out(&mut self, is_known: impl Fn(&ListKey) -> bool) {
+        self.lists.retain(|key| !is_known(key));
+    }
+
     /// Finds records with any of the digests, and such with any of the keys: one more than [`PostingQuery::most`], if there are more.
     pub(super) fn finds(&self, place: GenerationKey) -> [Option<Find>; 2] {
         self.by_field().map(|(field, keys)| {
@@ -117,6 +122,11 @@ impl Answer {
         let list = |key: ListKey| self.lists.get(&key).map_or(&[][..], |list| list.as_slice());
         let digest = digest.map_or(&[][..], |digest| list(ListKey::Digest(digest.0)));
         Filed { digest, keys: looked_up(keys).0.map(|key| list(ListKey::Key(key.key as i64))).collect() }
+    }
+
+    /// Whether a list was asked for.
+    pub(super) fn has(&self, key: &ListKey) -> bool {
+        self.lists.contains_key(key)
     }
 
     /// Adds a record that comes after all others.

@@ -53,6 +53,8 @@ pub(super) struct Pointer {
     pub(super) decided: Seq,
     /// The highest commit that is not logged any more; 0 where all are.
     pub(super) forgotten: Seq,
+    /// The number of the last commit, the last number drawn.
+    pub(super) commits: Seq,
 }
 
 impl Pointer {
@@ -74,7 +76,9 @@ impl Pointer {
 
     /// What of a collection's document it is read from.
     pub(super) fn projection() -> Document {
-        doc! { "number": 1, "generation": 1, "others.id": 1, "settings.keep": 1, "decided": 1, "forgotten": 1 }
+        doc! {
+            "number": 1, "generation": 1, "others.id": 1, "settings.keep": 1, "decided": 1, "forgotten": 1, "commits": 1,
+        }
     }
 
     pub(super) fn decode(document: &RawDocument) -> doppel_store::Result<Self> {
@@ -93,6 +97,7 @@ impl Pointer {
             keep: documents::keep_of(document)?,
             decided: seq_of(documents::optional_i64(document, "decided")?.unwrap_or(0)),
             forgotten: seq_of(documents::optional_i64(document, "forgotten")?.unwrap_or(0)),
+            commits: seq_of(document.get_i64("commits").map_err(damaged)?),
         })
     }
 }

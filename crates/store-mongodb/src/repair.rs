@@ -14,7 +14,6 @@ use super::documents::{
     self, CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
     signature_key,
 };
-use super::latch::Latched;
 use super::read::GenerationKey;
 use super::retry::{End, TxnError, Work};
 use super::write::IndexWrites;
@@ -98,7 +97,7 @@ impl Work for Mending<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> std::result::Result<End<()>, TxnError> {
         let (shared, place, id) = (self.shared, self.examined.place, self.id);
-        let Latched { last, .. } = shared.latch(session, self.name, place.number).await?;
+        let last = shared.latch(session, self.name, place.number).await?.commits;
         let (record, signature) = shared.both(session, place, id).await?;
         // What a reindex has not filed yet is no business of the doctor's.
         let record = record.filter(|_| signature.is_some() || !self.examined.is_building);

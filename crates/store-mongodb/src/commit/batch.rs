@@ -19,18 +19,19 @@ use async_trait::async_trait;
 use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::plan::{Plan, StoredVersion};
 use super::preceding::Preceding;
-use super::{Change, Changed, Member};
+use super::{Change, Changed, Member, ahead};
 use crate::Shared;
 use crate::documents::{
     CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, damaged, encode_change, record_content,
     record_key, signature_key, verdict_content,
 };
 use crate::finds::Find;
-use crate::latch::Latched;
-use crate::posting_cache::{Behind, CacheUpdate, PostingCache};
+use crate::posting_cache::{Behind, CacheUpdate, ListsAsOf, PostingCache};
 use crate::postings::{Answer, ListKey, PostingQuery, list_keys};
 use crate::propose::{Hits, Ranked, dismiss, judge_together, on_all_cores};
 use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
@@ -55,11 +56,13 @@ pub(super) struct Batch<'a> {
     cache: PostingCache,
     /// What the cache becomes with the commit.
     update: Option<CacheUpdate>,
+    /// Where to say what is to be read for the next batch, until that is said.
+    ask_ahead: Mutex<Option<oneshot::Sender<ahead::Asked>>>,
 }
 
 /// Members of a batch that is read at once. What is read in vain for some of them, which turn out to be there already, costs less than
 /// another round trip.
-const SMALL: usize = 16;
+pub(super) const SMALL: usize = 16;
 
 /// Members for which one thread is enough.
 const FEW: usize = 4;
@@ -112,12 +115,12 @@ impl Work for Batch<'_> {
 
     async fn attempt(&mut self, session: &mut ClientSession) -> Result<End<Self::Answer>> {
         let drawn = self.members.len();
-        let Some(latched) = self.shared.take_latch(session, self.name, drawn).await? else {
+        let Some(pointer) = self.shared.take_latch(session, self.name, drawn).await? else {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         };
-        let (outcomes, update, times) = self.go(session, &latched, latched.last.next().before(drawn as u64)).await?;
+        let (outcomes, update, times) = self.go(session, &pointer, pointer.commits.next().before(drawn as u64)).await?;
         self.update = Some(update);
-        Ok(End::Commit((latched.last, outcomes, times)))
+        Ok(End::Commit((pointer.commits, outcomes, times)))
     }
 }
 
@@ -128,15 +131,16 @@ impl<'a> Batch<'a> {
         members: &'a [Arc<Member>],
         confirmed: Seq,
         cache: PostingCache,
+        ask_ahead: oneshot::Sender<ahead::Asked>,
     ) -> Self {
-        Self { shared, name, members, confirmed, cache, update: None }
+        Self { shared, name, members, confirmed, cache, update: None, ask_ahead: Mutex::new(Some(ask_ahead)) }
     }
 
-    /// The cache, once the batch is committed.
-    pub(super) fn into_cache(self) -> PostingCache {
+    /// The cache, once the batch is committed; with what was read meanwhile for the next one.
+    pub(super) fn into_cache(self, read_ahead: Option<ListsAsOf>) -> PostingCache {
         let mut cache = self.cache;
         if let Some(update) = self.update {
-            cache.update(update);
+            cache.update(update, read_ahead);
         }
         cache
     }
@@ -144,11 +148,10 @@ impl<'a> Batch<'a> {
     async fn go(
         &self,
         session: &mut ClientSession,
-        latched: &Latched,
+        pointer: &Pointer,
         first: Seq,
     ) -> Result<(Vec<StoreResult<Changed>>, CacheUpdate, Times)> {
         let at_latch = Instant::now();
-        let pointer = &latched.pointer;
         if self.members.iter().any(|member| member.known.number != pointer.number) {
             return Err(StoreError::UnknownCollection(self.name.clone()).into());
         }
@@ -209,11 +212,24 @@ impl<'a> Batch<'a> {
             outcomes.push(outcome);
         }
         let times = Times { latched: at_latch, proposed, judged: Instant::now() };
+        self.read_ahead(place, &earlier.answer);
         self.file_standby(session, place, standby, &mut writes).await?;
-        let (generation, commit) = (place.generation, latched.last);
+        let (generation, before, commit) = (place.generation, first.before(1), pointer.commits);
         let (answer, taken_from) = (earlier.answer, std::mem::take(&mut writes.taken_from));
-        self.write(session, place, latched, writes).await?;
-        Ok((outcomes, CacheUpdate { generation, commit, behind, answer, taken_from }, times))
+        self.write(session, place, pointer, writes).await?;
+        Ok((outcomes, CacheUpdate { generation, before, commit, behind, answer, taken_from }, times))
+    }
+
+    /// Says what those will ask for who wait, as far as it will not be in the cache.
+    fn read_ahead(&self, place: GenerationKey, answer: &Answer) {
+        let Some(ask) = self.ask_ahead.lock().take() else { return };
+        let waiting = self.shared.commits.waiting(place.number);
+        if waiting.len() >= ahead::WORTHWHILE {
+            let mut question = ahead::question(&waiting);
+            question.leave_out(|key| self.cache.has(key) || answer.has(key));
+            // Where nobody reads ahead any more, nothing is asked.
+            let _ = ask.send((place, question));
+        }
     }
 
     /// Those whose record people have decided about since they were begun. One round trip if anything was decided since.
@@ -415,10 +431,9 @@ impl<'a> Batch<'a> {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        Latched { pointer, last }: &Latched,
+        pointer: &Pointer,
         writes: Writes,
     ) -> Result<()> {
-        let last = *last;
         let shared = self.shared;
         let Writes { new_records, changed_records, removed_records, .. } = &writes;
         if !new_records.is_empty() {
@@ -442,7 +457,7 @@ impl<'a> Batch<'a> {
             shared.insert(session, CHANGES, &logged).await?;
         }
         if !writes.removed.is_empty() && pointer.decided > Seq(0) {
-            shared.forget_decisions(session, (self.name, place.number), &writes.removed, last).await?;
+            shared.forget_decisions(session, (self.name, place.number), &writes.removed, pointer.commits).await?;
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! Group commit: registrations and removals of a collection that wait at the same moment share a transaction.
 //!
 //! Most of what a change costs is the transaction around it, and transactions of one collection exclude each other (see `latch`). So
-//! one of them runs at a time; what arrives meanwhile joins the next, in the order of arrival. `batch` is the transaction. A member
+//! one of them runs at a time; what arrives meanwhile joins the next, in the order of arrival. `batch` is the transaction; what the
+//! next will ask for is read while it is written (`ahead`). A member
 //! that cannot be written, or whose judge panics, fails alone: the others are tried again without it.
 
+mod ahead;
 mod batch;
 mod plan;
 mod preceding;
@@ -15,6 +17,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use self::ahead::Ahead;
 use self::batch::{Batch, Times};
 use super::Shared;
 use super::admin::Known;
@@ -135,6 +138,13 @@ impl Commits {
         let Some(waiting) = all.get_mut(&number) else { return false };
         let at = waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.member, member));
         at.and_then(|at| waiting.remove(at)).is_some()
+    }
+
+    /// The changes that wait, as many as a transaction takes.
+    fn waiting(&self, number: Number) -> Vec<Arc<Member>> {
+        let all = self.0.lock();
+        let waiting = all.get(&number).into_iter().flatten().take(MAX_BATCH_MEMBERS);
+        waiting.map(|waiting| Arc::clone(&waiting.member)).collect()
     }
 
     /// The changes of the next transaction, no two of them of one record; with `None` nobody commits any more.
@@ -286,12 +296,13 @@ impl Shared {
         let deadline = latest.unwrap_or_else(|| self.deadline());
         let number = members.first().map_or(0, |member| member.known.number);
         let queue = self.latch_queues.of(number);
-        let mut batch = Batch::new(&self, name, &members, queue.confirmed(), self.posting_caches.take(number));
+        let (ask, ahead) = Ahead::start(&self, name);
+        let mut batch = Batch::new(&self, name, &members, queue.confirmed(), self.posting_caches.take(number), ask);
         let (last, outcomes, times) = self.transact_latched(number, deadline, &mut batch).await?;
         let committed = Instant::now();
         queue.confirm(last);
         self.counts.committed(number, last, members.len() as u64, outcomes.iter().map(gained).sum());
-        self.posting_caches.put(number, batch.into_cache());
+        self.posting_caches.put(number, batch.into_cache(ahead.lists().await));
         for (member, outcome) in members.iter().zip(&outcomes) {
             member.say_how_long(outcome, times, committed);
             if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)

@@ -1,0 +1,77 @@
+//! Reading ahead: the lists of those who wait are read while the batch before them is written.
+//!
+//! Writing and committing a large batch takes about as long as all that comes before, and meanwhile nothing is asked. What is read
+//! then, in a snapshot, goes to the posting cache if it is of the instant just before or just after that batch; if not, or if it comes
+//! too late, it is dropped: nothing depends on it.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::{Member, Shared};
+use crate::posting_cache::ListsAsOf;
+use crate::postings::PostingQuery;
+use crate::read::{GenerationKey, Pointer};
+use crate::retry::TxnError;
+use doppel_core::collection::CollectionName;
+use doppel_store::StoreError;
+
+/// So many must wait: for fewer a round trip is read by one command with everything else.
+pub(super) const WORTHWHILE: usize = super::batch::SMALL + 1;
+
+/// What is to be read.
+pub(super) type Asked = (GenerationKey, PostingQuery);
+
+/// Lists that are being read, once it is known which.
+pub(super) struct Ahead(JoinHandle<Option<ListsAsOf>>);
+
+impl Ahead {
+    /// Begins with what the sender says; with nothing, if it is dropped.
+    pub(super) fn start(shared: &Arc<Shared>, name: &CollectionName) -> (oneshot::Sender<Asked>, Self) {
+        let (shared, name) = (Arc::clone(shared), name.clone());
+        let (ask, asked) = oneshot::channel();
+        let reading = tokio::spawn(async move {
+            let (place, question) = asked.await.ok()?;
+            let read = shared.lists_as_of(&name, place, &question);
+            // Whoever wants it has given up by then.
+            tokio::time::timeout(shared.options.deadline, read).await.ok()?.ok()
+        });
+        (ask, Self(reading))
+    }
+
+    /// The lists, if they are there.
+    pub(super) async fn lists(self) -> Option<ListsAsOf> {
+        if self.0.is_finished() { self.0.await.ok().flatten() } else { None }
+    }
+}
+
+/// What those ask for who wait.
+pub(super) fn question(waiting: &[Arc<Member>]) -> PostingQuery {
+    let mut question = PostingQuery::default();
+    for registration in waiting.iter().filter_map(|member| member.registration()) {
+        question.add(Some(&registration.signed.digest), &registration.signed.keys);
+    }
+    question
+}
+
+impl Shared {
+    /// What is filed under all digests and keys at one instant, and which that is. Four round trips, and more where keys are shared by
+    /// many.
+    async fn lists_as_of(
+        &self,
+        name: &CollectionName,
+        place: GenerationKey,
+        question: &PostingQuery,
+    ) -> Result<ListsAsOf, TxnError> {
+        let mut session = self.snapshot().await?;
+        let session = &mut session;
+        let [digests, keys] = question.finds(place);
+        let [pointer, digests, keys] = self.find_apart(session, [Some(Pointer::find(name)), digests, keys]).await?;
+        let pointer = Pointer::found(&pointer)?.filter(|pointer| pointer.number == place.number);
+        let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
+        let answer = self.filed(session, place, question, [digests, keys]).await?;
+        let (lists, _) = answer.into_parts();
+        Ok(ListsAsOf { generation: place.generation, as_of: pointer.commits, lists })
+    }
+}
