@@ -50,16 +50,21 @@ impl Shared {
         let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
         let SimhashChannel { position, radius } = within.unwrap_or_default();
         let around = BucketQuery::around(&[centre], radius);
-        let [digests, keyed] = question.finds(place);
-        // Content that was seen before needs no look at the blocks.
-        let pages = if until == Until::FirstMatch { None } else { around.find(place) };
-        let have_pages = pages.is_some();
-        let finds = [Some(Pointer::find(&query.collection)), digests, keyed, pages];
-        let [pointer, digests, keyed, pages] = self.find_those(session, finds).await?;
-        let pointer = Pointer::found(&pointer)?.filter(|pointer| pointer.number == place.number);
+        let mut finds = question.finds(place);
+        let lists = finds.len();
+        finds.push(Pointer::find(&query.collection));
+        if until != Until::FirstMatch {
+            // Content that was seen before needs no look at the blocks.
+            finds.extend(around.find(place));
+        }
+        let mut found = self.find_all(session, finds).await?;
+        let mut others = found.split_off(lists).into_iter();
+        let pointer = Pointer::found(&others.next().unwrap_or_default())?;
+        let pages = others.next();
+        let pointer = pointer.filter(|pointer| pointer.number == place.number);
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(query.collection.clone()))?;
         check_live(place.generation, pointer.generation)?;
-        let answer = self.filed(session, place, &question, [digests, keyed]).await?;
+        let answer = self.filed(session, place, &question, found).await?;
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             let exact = Filed { digest: filed.digest, ..Filed::default() };
@@ -70,8 +75,7 @@ impl Shared {
             }
         }
         let began = if until == Until::FirstMatch { Instant::now() } else { began };
-        let buckets =
-            self.buckets(session, place, &around, have_pages.then_some(pages)).await?.pop().unwrap_or_default();
+        let buckets = self.buckets(session, place, &around, pages).await?.pop().unwrap_or_default();
         let hits = Hits::gather(filed, keys, buckets, position);
         self.judge_hits(session, place, query, (hits, &query.confirmed), judge, (until, began)).await
     }

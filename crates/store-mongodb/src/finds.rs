@@ -7,6 +7,7 @@
 
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawBsonRef, RawDocumentBuf, doc};
+use mongodb::options::Hint;
 
 use super::Shared;
 use super::documents::{COLLECTIONS, damaged};
@@ -26,18 +27,26 @@ pub(super) struct Find {
     /// What it finds comes in this order; in none if it is empty.
     sort: Document,
     limit: i64,
+    /// The index to use.
+    index: Option<&'static str>,
 }
 
 impl Find {
     /// At most `limit` of the documents in `collection` that `filter` finds; of each what `projection` says.
     pub(super) fn new(collection: &'static str, filter: Document, projection: Document, limit: usize) -> Self {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Self { collection, filter, projection, sort: Document::new(), limit }
+        Self { collection, filter, projection, sort: Document::new(), limit, index: None }
     }
 
     /// The first in this order.
     pub(super) fn sorted(self, sort: Document) -> Self {
         Self { sort, ..self }
+    }
+
+    /// By this index, where it is a command of its own. Where several would do, the server tries them all, again and again if what is
+    /// asked differs much in size.
+    pub(super) fn by(self, index: &'static str) -> Self {
+        Self { index: Some(index), ..self }
     }
 
     /// A stage that joins what it finds, as `name`.
@@ -52,32 +61,6 @@ impl Find {
 }
 
 impl Shared {
-    /// What each of `finds` finds; nothing for one that is not there. One round trip if there is any, on a cluster one for each.
-    pub(super) async fn find_those<const N: usize>(
-        &self,
-        session: &mut ClientSession,
-        finds: [Option<Find>; N],
-    ) -> Result<[Vec<RawDocumentBuf>; N], TxnError> {
-        let is_there = finds.each_ref().map(Option::is_some);
-        let mut found = self.find_all(session, finds.into_iter().flatten().collect()).await?.into_iter();
-        Ok(is_there.map(|is_there| if is_there { found.next().unwrap_or_default() } else { Vec::new() }))
-    }
-
-    /// As [`Shared::find_those`], with a round trip for each.
-    pub(super) async fn find_apart<const N: usize>(
-        &self,
-        session: &mut ClientSession,
-        finds: [Option<Find>; N],
-    ) -> Result<[Vec<RawDocumentBuf>; N], TxnError> {
-        let mut all = [const { Vec::new() }; N];
-        for (find, found) in finds.into_iter().zip(&mut all) {
-            if let Some(find) = find {
-                *found = self.find_one_by_one(session, find).await?;
-            }
-        }
-        Ok(all)
-    }
-
     /// What each of `finds` finds, in their order. One round trip, on a cluster one for each; none for no finds.
     pub(super) async fn find_all(
         &self,
@@ -85,12 +68,8 @@ impl Shared {
         finds: Vec<Find>,
     ) -> Result<Vec<Vec<RawDocumentBuf>>, TxnError> {
         let number = finds.len();
-        let mut all = Vec::with_capacity(number);
         if number <= 1 || self.topology != Topology::ReplicaSet || !self.options.joins {
-            for find in finds {
-                all.push(self.find_one_by_one(session, find).await?);
-            }
-            return Ok(all);
+            return self.find_apart(session, finds).await;
         }
         let name = |at: usize| format!("f{at}");
         // Joined to one document, whichever it is.
@@ -100,6 +79,7 @@ impl Shared {
         let asked = asked.aggregate(one.into_iter().chain(joins)).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
         let joined = next(&mut cursor, session).await?.unwrap_or_default();
+        let mut all = Vec::with_capacity(number);
         for at in 0..number {
             let Some(RawBsonRef::Array(found)) = joined.get(name(at)).map_err(damaged)? else {
                 all.push(Vec::new());
@@ -114,11 +94,25 @@ impl Shared {
         Ok(all)
     }
 
+    /// As [`Shared::find_all`], with a round trip for each.
+    pub(super) async fn find_apart(
+        &self,
+        session: &mut ClientSession,
+        finds: Vec<Find>,
+    ) -> Result<Vec<Vec<RawDocumentBuf>>, TxnError> {
+        let mut all = Vec::with_capacity(finds.len());
+        for find in finds {
+            all.push(self.find_one_by_one(session, find).await?);
+        }
+        Ok(all)
+    }
+
     async fn find_one_by_one(&self, session: &mut ClientSession, find: Find) -> Result<Vec<RawDocumentBuf>, TxnError> {
-        let Find { collection, filter, projection, sort, limit } = find;
+        let Find { collection, filter, projection, sort, limit, index } = find;
         let documents = self.in_session(collection);
         let asked = documents.find(filter).projection(projection).limit(limit).batch_size(BATCH);
         let asked = if sort.is_empty() { asked } else { asked.sort(sort) };
+        let asked = if let Some(index) = index { asked.hint(Hint::Name(index.into())) } else { asked };
         let mut cursor = asked.session(&mut *session).await?;
         let mut found = Vec::new();
         while let Some(document) = next(&mut cursor, session).await? {

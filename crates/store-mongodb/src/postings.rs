@@ -19,11 +19,12 @@ use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::schemes::profile::{Digest, PostingKey};
 use doppel_store::Seq;
 
-/// Records with any of the digests or keys asked for that are read at once. The index gives them in no useful order, so where there
-/// are more each digest and key is asked for its earliest.
-const FEW: usize = POSTINGS_PER_KEY;
-/// The same for several records together.
-const FEW_IN_ALL: usize = 16 * FEW;
+/// Digests or keys whose records are read at once. One that many records share costs those that it is read with a second round trip:
+/// the fewer, the less is asked twice.
+const GROUP: usize = 32;
+/// Records with any of a group that are read at once. The index gives them in no useful order, so where there are more each digest and
+/// key is asked for its earliest.
+const FEW: usize = 2 * POSTINGS_PER_KEY;
 /// Lists joined by one command: ids of 256 bytes in all of them stay below the 16 MB of a document.
 const LISTS: usize = 128;
 
@@ -50,14 +51,18 @@ pub(super) enum ListKey {
 /// The digests and keys that are asked for, of one record or of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PostingQuery {
-    records: usize,
     lists: BTreeSet<ListKey>,
+}
+
+/// Digests or keys that are read at once.
+struct Group {
+    field: &'static str,
+    keys: Vec<ListKey>,
 }
 
 impl PostingQuery {
     /// Adds what is asked for one record.
     pub(super) fn add(&mut self, digest: Option<&Digest>, keys: &[PostingKey]) {
-        self.records += 1;
         self.lists.extend(digest.map(|digest| ListKey::Digest(digest.0)));
         self.lists.extend(looked_up(keys).0.map(|key| ListKey::Key(key.key as i64)));
     }
@@ -77,25 +82,24 @@ impl PostingQuery {
         self.lists.retain(|key| !is_known(key));
     }
 
-    /// Finds records with any of the digests, and such with any of the keys: one more than [`PostingQuery::most`], if there are more.
-    pub(super) fn finds(&self, place: GenerationKey) -> [Option<Find>; 2] {
-        self.by_field().map(|(field, keys)| {
+    /// Finds records with any of a group of digests or keys, for each group: one more than [`FEW`], if there are more.
+    pub(super) fn finds(&self, place: GenerationKey) -> Vec<Find> {
+        let finds = self.groups().map(|Group { field, keys }| {
             let values: Vec<Bson> = keys.iter().map(ListKey::value).collect();
             let filter = within(place, doc! { field: { "$in": values } });
-            let find = Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, self.most() + 1);
-            (!keys.is_empty()).then_some(find)
+            // The indexes are called as the fields.
+            Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, FEW + 1).by(field)
+        });
+        finds.collect()
+    }
+
+    fn groups(&self) -> impl Iterator<Item = Group> {
+        let (digests, keys): (Vec<ListKey>, Vec<ListKey>) =
+            self.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
+        [("digest", digests), ("keys", keys)].into_iter().flat_map(|(field, keys)| {
+            let groups: Vec<Group> = keys.chunks(GROUP).map(|keys| Group { field, keys: keys.to_vec() }).collect();
+            groups
         })
-    }
-
-    /// Records that are read at once. Where more have any of the digests or keys, each of these is asked for its earliest.
-    fn most(&self) -> usize {
-        (FEW * self.records).min(FEW_IN_ALL)
-    }
-
-    /// What is asked for, by the field that has it.
-    fn by_field(&self) -> [(&'static str, Vec<ListKey>); 2] {
-        let (digests, keys) = self.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
-        [("digest", digests), ("keys", keys)]
     }
 }
 
@@ -166,20 +170,20 @@ impl Answer {
 
 impl Shared {
     /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. For every [`LISTS`] digests and
-    /// keys one round trip where they are shared by many; on a cluster one for each of these.
+    /// keys of groups that many records share one round trip; on a cluster one for each of these.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         question: &PostingQuery,
-        found: [Vec<RawDocumentBuf>; 2],
+        found: Vec<Vec<RawDocumentBuf>>,
     ) -> Result<Answer, TxnError> {
         let mut all: HashMap<ListKey, Postings> =
             question.lists.iter().map(|key| (*key, Postings::default())).collect();
-        for ((field, keys), found) in question.by_field().into_iter().zip(found) {
-            if found.len() > question.most() {
-                let filters = keys.iter().map(|key| (*key, doc! { field: key.value() }));
-                all.extend(self.each_bounded(session, place, filters).await?);
+        let mut shared_by_many = Vec::new();
+        for (Group { field, keys }, found) in question.groups().zip(found) {
+            if found.len() > FEW {
+                shared_by_many.extend(keys.into_iter().map(|key| (key, doc! { field: key.value() })));
                 continue;
             }
             for item in found {
@@ -191,6 +195,7 @@ impl Shared {
                 }
             }
         }
+        all.extend(self.each_bounded(session, place, shared_by_many).await?);
         let lists = all.into_iter().map(|(key, mut list)| {
             cut(&mut list);
             (key, Arc::new(list))
@@ -203,9 +208,8 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
-        filters: impl Iterator<Item = (ListKey, Document)>,
+        filters: Vec<(ListKey, Document)>,
     ) -> Result<HashMap<ListKey, Postings>, TxnError> {
-        let filters: Vec<(ListKey, Document)> = filters.collect();
         let mut all = HashMap::with_capacity(filters.len());
         for filters in filters.chunks(LISTS) {
             let finds = filters.iter().map(|(_, filter)| {

@@ -56,8 +56,8 @@ pub(super) fn question(waiting: &[Arc<Member>]) -> PostingQuery {
 }
 
 impl Shared {
-    /// What is filed under all digests and keys at one instant, and which that is. Four round trips, and more where keys are shared by
-    /// many.
+    /// What is filed under all digests and keys at one instant, and which that is. A round trip for each group of keys, and more where
+    /// they are shared by many.
     async fn lists_as_of(
         &self,
         name: &CollectionName,
@@ -66,11 +66,13 @@ impl Shared {
     ) -> Result<ListsAsOf, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
-        let [digests, keys] = question.finds(place);
-        let [pointer, digests, keys] = self.find_apart(session, [Some(Pointer::find(name)), digests, keys]).await?;
-        let pointer = Pointer::found(&pointer)?.filter(|pointer| pointer.number == place.number);
+        let mut finds = question.finds(place);
+        finds.push(Pointer::find(name));
+        let mut found = self.find_apart(session, finds).await?;
+        let pointer = Pointer::found(&found.pop().unwrap_or_default())?;
+        let pointer = pointer.filter(|pointer| pointer.number == place.number);
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-        let answer = self.filed(session, place, question, [digests, keys]).await?;
+        let answer = self.filed(session, place, question, found).await?;
         let (lists, _) = answer.into_parts();
         Ok(ListsAsOf { generation: place.generation, as_of: pointer.commits, lists })
     }

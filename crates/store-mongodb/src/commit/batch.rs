@@ -260,18 +260,24 @@ impl<'a> Batch<'a> {
         };
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let around = BucketQuery::around(&fingerprints, self.simhash().radius);
-        let [digests, keys] = question.finds(place);
-        let there = Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, ids.len());
+        let mut finds = question.finds(place);
+        let lists = finds.len();
         let is_small = signed.len() <= SMALL;
         let pages = if is_small { around.find(place) } else { None };
         let have_pages = pages.is_some();
-        let finds = [(!ids.is_empty()).then_some(there), digests, keys, pages];
-        let [there, digests, keys, pages] = match is_small {
-            true => self.shared.find_those(session, finds).await?,
+        finds.extend(pages);
+        if !ids.is_empty() {
+            finds.push(Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, ids.len()));
+        }
+        let mut found = match is_small {
+            true => self.shared.find_all(session, finds).await?,
             false => self.shared.find_apart(session, finds).await?,
         };
-        answer.extend(self.shared.filed(session, place, &question, [digests, keys]).await?);
-        let buckets = self.shared.buckets(session, place, &around, have_pages.then_some(pages)).await?;
+        let mut others = found.split_off(lists).into_iter();
+        answer.extend(self.shared.filed(session, place, &question, found).await?);
+        let pages = if have_pages { others.next() } else { None };
+        let buckets = self.shared.buckets(session, place, &around, pages).await?;
+        let there = others.next().unwrap_or_default();
         Ok((there, Filed { answer, buckets }))
     }
 
