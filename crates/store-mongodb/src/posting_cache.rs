@@ -9,11 +9,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::documents::{self, CHANGES, Number, SIGNATURES, seq_value};
@@ -31,6 +33,8 @@ const LIST_BYTES: usize = 120;
 /// Bytes of a posting besides the characters of its id: the list's part, the counts before the id, what the allocator adds. Each
 /// list that was read has ids of its own.
 const POSTING_BYTES: usize = size_of::<Posting>() + 32;
+/// Longest wait for what is read beside a batch. The next one would read the same, so that nothing is lost by it.
+const MOST_WAIT: Duration = Duration::from_millis(300);
 /// Records of others that are read to go on with a cache. Behind more, reading lists anew is less work.
 const MOST_BEHIND: usize = 1024;
 
@@ -43,7 +47,12 @@ pub(super) struct PostingCache {
     recent: Lists,
     /// Asked for before the recent ones, and not since.
     earlier: Lists,
+    /// What it becomes when it is taken next.
+    pending: Option<Box<(CacheUpdate, Reading)>>,
 }
+
+/// Lists that are being read beside a batch.
+pub(super) type Reading = JoinHandle<Option<ListsAsOf>>;
 
 /// Records that other instances filed, by what they stand under, in order.
 #[derive(Debug, Default)]
@@ -144,8 +153,23 @@ impl PostingCache {
         self.recent.lists.contains_key(key) || self.earlier.lists.contains_key(key)
     }
 
+    /// It becomes that of after the commit when it is taken next, with what is being read beside it, which may take as long.
+    pub(super) fn update_later(&mut self, update: CacheUpdate, reading: Reading) {
+        self.pending = Some(Box::new((update, reading)));
+    }
+
+    /// As it is to be by now. Waits for what is being read, at most [`MOST_WAIT`].
+    pub(super) async fn settled(mut self) -> Self {
+        if let Some(pending) = self.pending.take() {
+            let (update, reading) = *pending;
+            let read = tokio::time::timeout(MOST_WAIT, reading).await;
+            self.update(update, read.ok().and_then(Result::ok).flatten());
+        }
+        self
+    }
+
     /// Makes it that of after the commit, with what was `read` beside it, if that is of the instant before or after.
-    pub(super) fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
+    fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
         let CacheUpdate { generation, before, commit, behind, answer, taken_from } = update;
         let mut read = read.filter(|read| read.generation == generation);
         match behind {

@@ -1,16 +1,14 @@
-//! Reading ahead: the lists of those who wait are read while the batch before them is written.
+//! Reading ahead: the lists of those who wait are read while the batch before them is judged and written.
 //!
-//! Writing and committing a large batch takes about as long as all that comes before, and meanwhile nothing is asked. What is read
-//! then, in a snapshot, goes to the posting cache if it is of the instant just before or just after that batch; if not, or if it comes
-//! too late, it is dropped: nothing depends on it.
+//! Meanwhile a large batch asks nothing, and the next one asks for most. What is read then, in a snapshot, goes to the posting cache if
+//! it is of the instant just before or just after that batch; if not, it is dropped: nothing depends on it.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::{Member, Shared};
-use crate::posting_cache::ListsAsOf;
+use crate::posting_cache::{ListsAsOf, Reading};
 use crate::postings::PostingQuery;
 use crate::read::{GenerationKey, Pointer};
 use crate::retry::TxnError;
@@ -23,27 +21,17 @@ pub(super) const WORTHWHILE: usize = super::batch::SMALL + 1;
 /// What is to be read.
 pub(super) type Asked = (GenerationKey, PostingQuery);
 
-/// Lists that are being read, once it is known which.
-pub(super) struct Ahead(JoinHandle<Option<ListsAsOf>>);
-
-impl Ahead {
-    /// Begins with what the sender says; with nothing, if it is dropped.
-    pub(super) fn start(shared: &Arc<Shared>, name: &CollectionName) -> (oneshot::Sender<Asked>, Self) {
-        let (shared, name) = (Arc::clone(shared), name.clone());
-        let (ask, asked) = oneshot::channel();
-        let reading = tokio::spawn(async move {
-            let (place, question) = asked.await.ok()?;
-            let read = shared.lists_as_of(&name, place, &question);
-            // Whoever wants it has given up by then.
-            tokio::time::timeout(shared.options.deadline, read).await.ok()?.ok()
-        });
-        (ask, Self(reading))
-    }
-
-    /// The lists, if they are there.
-    pub(super) async fn lists(self) -> Option<ListsAsOf> {
-        if self.0.is_finished() { self.0.await.ok().flatten() } else { None }
-    }
+/// Reads what the sender says, as soon as it does; nothing, if it is dropped.
+pub(super) fn start(shared: &Arc<Shared>, name: &CollectionName) -> (oneshot::Sender<Asked>, Reading) {
+    let (shared, name) = (Arc::clone(shared), name.clone());
+    let (ask, asked) = oneshot::channel();
+    let reading = tokio::spawn(async move {
+        let (place, question) = asked.await.ok()?;
+        let read = shared.lists_as_of(&name, place, &question);
+        // Whoever wants it has given up by then.
+        tokio::time::timeout(shared.options.deadline, read).await.ok()?.ok()
+    });
+    (ask, reading)
 }
 
 /// What those ask for who wait.

@@ -31,7 +31,7 @@ use crate::documents::{
     record_key, signature_key, verdict_content,
 };
 use crate::finds::Find;
-use crate::posting_cache::{Behind, CacheUpdate, ListsAsOf, PostingCache};
+use crate::posting_cache::{Behind, CacheUpdate, PostingCache, Reading};
 use crate::postings::{Answer, ListKey, PostingQuery, list_keys};
 use crate::propose::{Hits, Ranked, dismiss, judge_together, on_all_cores};
 use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
@@ -136,11 +136,11 @@ impl<'a> Batch<'a> {
         Self { shared, name, members, confirmed, cache, update: None, ask_ahead: Mutex::new(Some(ask_ahead)) }
     }
 
-    /// The cache, once the batch is committed; with what was read meanwhile for the next one.
-    pub(super) fn into_cache(self, read_ahead: Option<ListsAsOf>) -> PostingCache {
+    /// The cache, once the batch is committed; with what is being read meanwhile for the next one.
+    pub(super) fn into_cache(self, reading: Reading) -> PostingCache {
         let mut cache = self.cache;
         if let Some(update) = self.update {
-            cache.update(update, read_ahead);
+            cache.update_later(update, reading);
         }
         cache
     }
@@ -173,6 +173,7 @@ impl<'a> Batch<'a> {
         if !is_small {
             (_, filed) = self.read(session, place, (&[], &signed), &behind).await?;
         }
+        self.read_ahead(place, &filed.answer);
         let (mut earlier, buckets, proposed) = self.look_up(session, place, (&plans, &signed), filed).await?;
         let near = buckets.iter().map(|buckets| buckets.near.len()).max().unwrap_or(0);
         let (mut writes, mut standby) = (Writes::default(), Vec::new());
@@ -212,7 +213,6 @@ impl<'a> Batch<'a> {
             outcomes.push(outcome);
         }
         let times = Times { latched: at_latch, proposed, judged: Instant::now() };
-        self.read_ahead(place, &earlier.answer);
         self.file_standby(session, place, standby, &mut writes).await?;
         let (generation, before, commit) = (place.generation, first.before(1), pointer.commits);
         let (answer, taken_from) = (earlier.answer, std::mem::take(&mut writes.taken_from));
