@@ -371,10 +371,12 @@ mod tests {
                 // All lists, read beside the batch: at the instant before it, after it, or earlier.
                 let read_all = |stored: &Stored, as_of: Seq| {
                     let keys = stored.values().flat_map(stands_on).chain([ListKey::Key(3)]);
-                    ListsAsOf { generation, as_of, lists: keys.map(|key| (key, list_of(stored, &key))).collect() }
+                    let lists = keys.map(|key| (key, list_of(stored, &key))).collect();
+                    ListsAsOf { generation, as_of, lists }
                 };
+                let outdated = ListsByKey::from([(ListKey::Key(1), Arc::default())]);
                 let mut read = match kind {
-                    1 => Some(ListsAsOf { generation, as_of: before.before(1), lists: ListsByKey::from([(ListKey::Key(1), Arc::default())]) }),
+                    1 => Some(ListsAsOf { generation, as_of: before.before(1), lists: outdated }),
                     2 | 5 => Some(read_all(&stored_before, before)),
                     _ => None,
                 };
