@@ -6,7 +6,7 @@
 //! are asked one find after the other.
 
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawBsonRef, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 
 use super::Shared;
@@ -17,13 +17,21 @@ use super::server::Topology;
 
 /// Documents of one reply of a find. It ends at 16 MB anyway.
 const BATCH: u32 = 10_000;
+/// Bytes that finds of one command may find together, at worst: they come as one document, which ends at 16 MiB.
+const MOST_BYTES: usize = 15 << 20;
+/// Finds of one command: a pipeline has at most a thousand stages.
+const MOST_FINDS: usize = 128;
 
-/// A find of bounded size: finds that share a command must stay below the 16 MB of a document together.
+/// A find of bounded size.
 #[derive(Clone, Debug)]
 pub(super) struct Find {
     collection: &'static str,
     filter: Document,
     projection: Document,
+    /// Of an array, which may be of any length, only these values are joined.
+    values: Option<(&'static str, Vec<Bson>)>,
+    /// Bytes of one document as it is joined, at most.
+    bytes: usize,
     /// What it finds comes in this order; in none if it is empty.
     sort: Document,
     limit: i64,
@@ -32,10 +40,27 @@ pub(super) struct Find {
 }
 
 impl Find {
-    /// At most `limit` of the documents in `collection` that `filter` finds; of each what `projection` says.
-    pub(super) fn new(collection: &'static str, filter: Document, projection: Document, limit: usize) -> Self {
+    /// At most `limit` of the documents in `collection` that `filter` finds, and that have at most so many bytes; of each what
+    /// `projection` says.
+    pub(super) fn new(
+        collection: &'static str,
+        filter: Document,
+        projection: Document,
+        (limit, bytes): (usize, usize),
+    ) -> Self {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Self { collection, filter, projection, sort: Document::new(), limit, index: None }
+        let (sort, values, index) = (Document::new(), None, None);
+        Self { collection, filter, projection, values, bytes, sort, limit, index }
+    }
+
+    /// Where it is joined, of the array `field` only these values.
+    pub(super) fn only(self, field: &'static str, values: Vec<Bson>) -> Self {
+        Self { values: Some((field, values)), ..self }
+    }
+
+    /// Bytes of all that it finds, at most.
+    fn most_bytes(&self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_mul(self.bytes)
     }
 
     /// The first in this order.
@@ -50,7 +75,11 @@ impl Find {
     }
 
     /// A stage that joins what it finds, as `name`.
-    fn joined(self, name: &str) -> Document {
+    fn joined(mut self, name: &str) -> Document {
+        if let Some((field, values)) = self.values {
+            let only = doc! { "input": format!("${field}"), "cond": { "$in": ["$$this", values] } };
+            self.projection.insert(field, doc! { "$filter": only });
+        }
         let mut stages = vec![doc! { "$match": self.filter }];
         if !self.sort.is_empty() {
             stages.push(doc! { "$sort": self.sort });
@@ -61,14 +90,31 @@ impl Find {
 }
 
 impl Shared {
-    /// What each of `finds` finds, in their order. One round trip, on a cluster one for each; none for no finds.
+    /// What each of `finds` finds, in their order. One round trip, and more where all together could be larger than a document; on a
+    /// cluster one for each; none for no finds.
     pub(super) async fn find_all(
         &self,
         session: &mut ClientSession,
         finds: Vec<Find>,
     ) -> Result<Vec<Vec<RawDocumentBuf>>, TxnError> {
+        if self.topology != Topology::ReplicaSet || !self.options.joins {
+            return self.find_apart(session, finds).await;
+        }
+        let mut all = Vec::with_capacity(finds.len());
+        for finds in commands(finds) {
+            all.extend(self.find_joined(session, finds).await?);
+        }
+        Ok(all)
+    }
+
+    /// What each of `finds` finds, by one command.
+    async fn find_joined(
+        &self,
+        session: &mut ClientSession,
+        finds: Vec<Find>,
+    ) -> Result<Vec<Vec<RawDocumentBuf>>, TxnError> {
         let number = finds.len();
-        if number <= 1 || self.topology != Topology::ReplicaSet || !self.options.joins {
+        if number == 1 {
             return self.find_apart(session, finds).await;
         }
         let name = |at: usize| format!("f{at}");
@@ -108,7 +154,7 @@ impl Shared {
     }
 
     async fn find_one_by_one(&self, session: &mut ClientSession, find: Find) -> Result<Vec<RawDocumentBuf>, TxnError> {
-        let Find { collection, filter, projection, sort, limit, index } = find;
+        let Find { collection, filter, projection, sort, limit, index, .. } = find;
         let documents = self.in_session(collection);
         let asked = documents.find(filter).projection(projection).limit(limit).batch_size(BATCH);
         let asked = if sort.is_empty() { asked } else { asked.sort(sort) };
@@ -119,5 +165,37 @@ impl Shared {
             found.push(document);
         }
         Ok(found)
+    }
+}
+
+/// Parts finds in commands, in their order: as many in each as a document surely holds, one at least.
+fn commands(finds: Vec<Find>) -> Vec<Vec<Find>> {
+    let mut commands: Vec<Vec<Find>> = Vec::new();
+    let mut bytes = 0;
+    for find in finds {
+        bytes += find.most_bytes();
+        match commands.last_mut() {
+            Some(last) if bytes <= MOST_BYTES && last.len() < MOST_FINDS => last.push(find),
+            _ => {
+                bytes = find.most_bytes();
+                commands.push(vec![find]);
+            }
+        }
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_finds_is_at_most_a_document() {
+        let find = |limit, bytes| Find::new("records", doc! {}, doc! { "_id": 1 }, (limit, bytes));
+        let sizes = |finds| commands(finds).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(sizes(vec![find(1, 1); 300]), [128, 128, 44]);
+        assert_eq!(sizes(vec![find(1024, 5 << 10); 7]), [3, 3, 1]);
+        assert_eq!(sizes(vec![find(1, 1), find(1024, 1 << 20), find(1, 1), find(1, 1)]), [1, 1, 2]);
+        assert!(sizes(Vec::new()).is_empty());
     }
 }

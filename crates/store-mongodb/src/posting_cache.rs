@@ -169,7 +169,7 @@ impl PostingCache {
     }
 
     /// Makes it that of after the commit, with what was `read` beside it, if that is of the instant before or after.
-    fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
+    pub(super) fn update(&mut self, update: CacheUpdate, read: Option<ListsAsOf>) {
         let CacheUpdate { generation, before, commit, behind, answer, taken_from } = update;
         let mut read = read.filter(|read| read.generation == generation);
         match behind {

@@ -16,7 +16,8 @@ use super::finds::Find;
 use super::read::GenerationKey;
 use super::retry::TxnError;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
-use doppel_core::schemes::profile::{Digest, PostingKey};
+use doppel_core::record::MAX_ID_BYTES;
+use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_store::Seq;
 
 /// Digests or keys whose records are read at once. One that many records share costs those that it is read with a second round trip:
@@ -25,8 +26,10 @@ const GROUP: usize = 32;
 /// Records with any of a group that are read at once. The index gives them in no useful order, so where there are more each digest and
 /// key is asked for its earliest.
 const FEW: usize = 2 * POSTINGS_PER_KEY;
-/// Lists joined by one command: ids of 256 bytes in all of them stay below the 16 MB of a document.
-const LISTS: usize = 128;
+/// The field that has a signature's keys.
+const KEYS: &str = "keys";
+/// Bytes of a signature as it is joined, at most: its id, a digest or a group of keys with their places in an array, seq and names.
+const SIGNATURE_BYTES: usize = MAX_ID_BYTES + GROUP * 12 + 128;
 
 /// A record under a key. Of a burst of alike records each is under a dozen keys of each other one: ids are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +80,13 @@ impl PostingQuery {
         answer
     }
 
+    /// What is asked for records that are signed so.
+    pub(super) fn of<'a>(all: impl Iterator<Item = &'a Signed>) -> Self {
+        let mut question = Self::default();
+        all.for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
+        question
+    }
+
     /// Takes out what `is_known`.
     pub(super) fn leave_out(&mut self, is_known: impl Fn(&ListKey) -> bool) {
         self.lists.retain(|key| !is_known(key));
@@ -86,9 +96,10 @@ impl PostingQuery {
     pub(super) fn finds(&self, place: GenerationKey) -> Vec<Find> {
         let finds = self.groups().map(|Group { field, keys }| {
             let values: Vec<Bson> = keys.iter().map(ListKey::value).collect();
-            let filter = within(place, doc! { field: { "$in": values } });
+            let filter = within(place, doc! { field: { "$in": &values } });
             // The indexes are called as the fields.
-            Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, FEW + 1).by(field)
+            let find = Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, (FEW + 1, SIGNATURE_BYTES)).by(field);
+            if field == KEYS { find.only(field, values) } else { find }
         });
         finds.collect()
     }
@@ -96,7 +107,7 @@ impl PostingQuery {
     fn groups(&self) -> impl Iterator<Item = Group> {
         let (digests, keys): (Vec<ListKey>, Vec<ListKey>) =
             self.lists.iter().partition(|key| matches!(key, ListKey::Digest(_)));
-        [("digest", digests), ("keys", keys)].into_iter().flat_map(|(field, keys)| {
+        [("digest", digests), (KEYS, keys)].into_iter().flat_map(|(field, keys)| {
             let groups: Vec<Group> = keys.chunks(GROUP).map(|keys| Group { field, keys: keys.to_vec() }).collect();
             groups
         })
@@ -169,8 +180,8 @@ impl Answer {
 }
 
 impl Shared {
-    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. For every [`LISTS`] digests and
-    /// keys of groups that many records share one round trip; on a cluster one for each of these.
+    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. For every 128 digests and keys of
+    /// groups that many records share one round trip; on a cluster one for each of these.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
@@ -211,21 +222,22 @@ impl Shared {
         filters: Vec<(ListKey, Document)>,
     ) -> Result<HashMap<ListKey, Postings>, TxnError> {
         let mut all = HashMap::with_capacity(filters.len());
-        for filters in filters.chunks(LISTS) {
-            let finds = filters.iter().map(|(_, filter)| {
-                let find = Find::new(SIGNATURES, within(place, filter.clone()), doc! { "seq": 1 }, LIMIT);
-                find.sorted(doc! { "seq": 1 })
-            });
-            let found = self.find_all(session, finds.collect()).await?;
-            for ((key, _), found) in filters.iter().zip(found) {
-                let list = found.iter().map(|found| posting(found));
-                all.insert(*key, list.collect::<doppel_store::Result<_>>()?);
-            }
+        let (keys, filters): (Vec<ListKey>, Vec<Document>) = filters.into_iter().unzip();
+        let finds = filters.into_iter().map(|filter| {
+            let find = Find::new(SIGNATURES, within(place, filter), doc! { "seq": 1 }, (LIMIT, POSTING_BYTES));
+            find.sorted(doc! { "seq": 1 })
+        });
+        let found = self.find_all(session, finds.collect()).await?;
+        for (key, found) in keys.into_iter().zip(found) {
+            let list = found.iter().map(|found| posting(found));
+            all.insert(key, list.collect::<doppel_store::Result<_>>()?);
         }
         Ok(all)
     }
 }
 
+/// Bytes of a signature of which nothing is read but its id and seq, at most.
+const POSTING_BYTES: usize = MAX_ID_BYTES + 128;
 /// Postings of a list: one more than may be used, so that it shows whether there are more.
 const LIMIT: usize = POSTINGS_PER_KEY + 1;
 

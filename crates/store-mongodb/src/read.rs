@@ -12,7 +12,8 @@ use mongodb::{ClientSession, SessionCursor};
 
 use super::Shared;
 use super::documents::{
-    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PageDocument, RECORDS, RecordDocument, SIGNATURES, damaged, seq_of,
+    self, BLOCKS, BucketNumber, COLLECTIONS, Number, PAGE_ENTRIES, PageDocument, RECORDS, RecordDocument, SIGNATURES,
+    damaged, seq_of,
 };
 use super::finds::Find;
 use super::propose::{Signatures, Texts};
@@ -21,7 +22,7 @@ use super::write::Highest;
 use doppel_core::collection::{CollectionName, Keep, Radius};
 use doppel_core::index::POSTINGS_PER_KEY;
 use doppel_core::index::probes::{self, Probe};
-use doppel_core::record::RecordId;
+use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::verdict::Fingerprint;
 use doppel_store::rules::plan::Moment;
 use doppel_store::{GenerationId, Seq};
@@ -29,9 +30,12 @@ use doppel_store::{GenerationId, Seq};
 /// Documents of one reply: more than a lookup at radius 3 reads, unless a bucket is huge.
 const BATCH: u32 = 1000;
 
-/// Pages that share a command with other finds: with 128 entries of ids of 256 bytes in all of them they stay below the 16 MB of a
-/// document.
+/// Pages that share a command with other finds.
 const FEW_PAGES: usize = 256;
+/// Bytes of a page, at most: of each entry the id, the fingerprint, names and its place in an array.
+const PAGE_BYTES: usize = PAGE_ENTRIES as usize * (MAX_ID_BYTES + 48) + 128;
+/// Bytes of what is read of a collection's document, about: there are few generations beside the live one.
+const POINTER_BYTES: usize = 4 << 10;
 
 /// Names a generation of a collection: what the keys of its documents begin with.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +70,7 @@ impl Pointer {
 
     /// Finds it.
     pub(super) fn find(name: &CollectionName) -> Find {
-        Find::new(COLLECTIONS, doc! { "_id": name.as_str() }, Self::projection(), 1)
+        Find::new(COLLECTIONS, doc! { "_id": name.as_str() }, Self::projection(), (1, POINTER_BYTES))
     }
 
     /// From what that found.
@@ -279,7 +283,8 @@ impl BucketQuery {
 
     /// Finds their pages, one more than [`FEW_PAGES`] if there are more.
     pub(super) fn find(&self, place: GenerationKey) -> Option<Find> {
-        self.filter(place).map(|filter| Find::new(BLOCKS, filter, PageDocument::projection(), FEW_PAGES + 1))
+        let filter = self.filter(place)?;
+        Some(Find::new(BLOCKS, filter, PageDocument::projection(), (FEW_PAGES + 1, PAGE_BYTES)))
     }
 
     /// What the buckets hold for each fingerprint, in the order of these, from their pages. O(entries in the buckets).

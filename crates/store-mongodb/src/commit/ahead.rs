@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use super::{Member, Shared};
+use super::Shared;
 use crate::posting_cache::{ListsAsOf, Reading};
 use crate::postings::PostingQuery;
 use crate::read::{GenerationKey, Pointer};
@@ -15,32 +13,19 @@ use crate::retry::TxnError;
 use doppel_core::collection::CollectionName;
 use doppel_store::StoreError;
 
-/// So many must wait: for fewer a round trip is read by one command with everything else.
-pub(super) const WORTHWHILE: usize = super::batch::SMALL + 1;
-
-/// What is to be read.
-pub(super) type Asked = (GenerationKey, PostingQuery);
-
-/// Reads what the sender says, as soon as it does; nothing, if it is dropped.
-pub(super) fn start(shared: &Arc<Shared>, name: &CollectionName) -> (oneshot::Sender<Asked>, Reading) {
+/// Begins to read what `question` asks.
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    name: &CollectionName,
+    place: GenerationKey,
+    question: PostingQuery,
+) -> Reading {
     let (shared, name) = (Arc::clone(shared), name.clone());
-    let (ask, asked) = oneshot::channel();
-    let reading = tokio::spawn(async move {
-        let (place, question) = asked.await.ok()?;
+    tokio::spawn(async move {
         let read = shared.lists_as_of(&name, place, &question);
         // Whoever wants it has given up by then.
         tokio::time::timeout(shared.options.deadline, read).await.ok()?.ok()
-    });
-    (ask, reading)
-}
-
-/// What those ask for who wait.
-pub(super) fn question(waiting: &[Arc<Member>]) -> PostingQuery {
-    let mut question = PostingQuery::default();
-    for registration in waiting.iter().filter_map(|member| member.registration()) {
-        question.add(Some(&registration.signed.digest), &registration.signed.keys);
-    }
-    question
+    })
 }
 
 impl Shared {

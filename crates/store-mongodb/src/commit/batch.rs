@@ -12,23 +12,21 @@
 //! Where a member takes away what a list needs that was read only in part, the batch ends before the next one.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
 use hashbrown::HashMap;
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use mongodb::bson::{Bson, Document, doc};
 
 use super::plan::{Plan, StoredVersion};
 use super::preceding::Preceding;
 use super::{Change, Changed, Member, ahead};
 use crate::Shared;
 use crate::documents::{
-    CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, damaged, encode_change, record_content,
-    record_key, signature_key, verdict_content,
+    CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_content, record_key,
+    signature_key, verdict_content,
 };
 use crate::finds::Find;
 use crate::posting_cache::{Behind, CacheUpdate, PostingCache, Reading};
@@ -38,7 +36,7 @@ use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
 use crate::retry::{End, TxnError, Work};
 use crate::write::IndexWrites;
 use doppel_core::collection::{CollectionName, SimhashChannel};
-use doppel_core::record::RecordId;
+use doppel_core::record::{MAX_ID_BYTES, RecordId};
 use doppel_core::schemes::profile::Signed;
 use doppel_store::changes::{LoggedChange, LoggedKind};
 use doppel_store::rules::conclude::{Conclusion, conclude};
@@ -48,7 +46,7 @@ type Result<T> = std::result::Result<T, TxnError>;
 
 /// Changes that are made by one transaction, no two of one record.
 pub(super) struct Batch<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     name: &'a CollectionName,
     members: &'a [Arc<Member>],
     /// See [`LatchQueue::confirmed`](crate::latch::LatchQueue::confirmed).
@@ -56,13 +54,13 @@ pub(super) struct Batch<'a> {
     cache: PostingCache,
     /// What the cache becomes with the commit.
     update: Option<CacheUpdate>,
-    /// Where to say what is to be read for the next batch, until that is said.
-    ask_ahead: Mutex<Option<oneshot::Sender<ahead::Asked>>>,
+    /// What is being read for the next batch.
+    reading: OnceLock<Reading>,
 }
 
 /// Members of a batch that is read at once. What is read in vain for some of them, which turn out to be there already, costs less than
 /// another round trip.
-pub(super) const SMALL: usize = 16;
+const SMALL: usize = 16;
 
 /// Members for which one thread is enough.
 const FEW: usize = 4;
@@ -126,21 +124,22 @@ impl Work for Batch<'_> {
 
 impl<'a> Batch<'a> {
     pub(super) fn new(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         name: &'a CollectionName,
         members: &'a [Arc<Member>],
         confirmed: Seq,
         cache: PostingCache,
-        ask_ahead: oneshot::Sender<ahead::Asked>,
     ) -> Self {
-        Self { shared, name, members, confirmed, cache, update: None, ask_ahead: Mutex::new(Some(ask_ahead)) }
+        Self { shared, name, members, confirmed, cache, update: None, reading: OnceLock::new() }
     }
 
     /// The cache, once the batch is committed; with what is being read meanwhile for the next one.
-    pub(super) fn into_cache(self, reading: Reading) -> PostingCache {
+    pub(super) fn into_cache(self) -> PostingCache {
         let mut cache = self.cache;
-        if let Some(update) = self.update {
-            cache.update_later(update, reading);
+        match (self.update, self.reading.into_inner()) {
+            (Some(update), Some(reading)) => cache.update_later(update, reading),
+            (Some(update), None) => cache.update(update, None),
+            (None, _) => {}
         }
         cache
     }
@@ -161,8 +160,11 @@ impl<'a> Batch<'a> {
         let is_small = self.members.len() <= SMALL;
         let asked = signed.map(|signed| signed.filter(|_| is_small)).collect::<Vec<_>>();
         let ids: Vec<&str> = self.members.iter().map(|member| member.id().as_str()).collect();
-        let (old, mut filed) = self.read(session, place, (&ids, &asked), &behind).await?;
-        let mut old = self.old(session, place, &pointer.others, &old).await?;
+        let (any_there, mut filed) = self.read(session, place, (&ids, &asked), &behind).await?;
+        let mut old = HashMap::new();
+        if any_there {
+            old = self.old(session, place, &pointer.others, &ids).await?;
+        }
         let overruled = self.overruled(session, pointer).await?;
         let mut plans: Vec<Plan<'_>> = Vec::with_capacity(self.members.len());
         for member in self.members {
@@ -220,15 +222,15 @@ impl<'a> Batch<'a> {
         Ok((outcomes, CacheUpdate { generation, before, commit, behind, answer, taken_from }, times))
     }
 
-    /// Says what those will ask for who wait, as far as it will not be in the cache.
+    /// Begins to read what those will ask for who wait, as far as it will not be in the cache; once, however often the batch is tried.
     fn read_ahead(&self, place: GenerationKey, answer: &Answer) {
-        let Some(ask) = self.ask_ahead.lock().take() else { return };
         let waiting = self.shared.commits.waiting(place.number);
-        if waiting.len() >= ahead::WORTHWHILE {
-            let mut question = ahead::question(&waiting);
+        // Few are read by one command with everything else.
+        if waiting.len() > SMALL && self.reading.get().is_none() {
+            let signed = waiting.iter().filter_map(|member| Some(&*member.registration()?.signed));
+            let mut question = PostingQuery::of(signed);
             question.leave_out(|key| self.cache.has(key) || answer.has(key));
-            // Where nobody reads ahead any more, nothing is asked.
-            let _ = ask.send((place, question));
+            self.reading.get_or_init(|| ahead::start(self.shared, self.name, place, question));
         }
     }
 
@@ -243,7 +245,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Which of `ids` are there, and what is filed beside those that are signed so. One round trip for a small batch, one for each kind
+    /// Whether any of `ids` is there, and what is filed beside those that are signed so. One round trip for a small batch, one for each kind
     /// of thing for a large one, and more where keys are shared by many.
     async fn read(
         &self,
@@ -251,9 +253,8 @@ impl<'a> Batch<'a> {
         place: GenerationKey,
         (ids, signed): (&[&str], &[Option<&Signed>]),
         behind: &Behind,
-    ) -> Result<(Vec<RawDocumentBuf>, Filed)> {
-        let mut question = PostingQuery::default();
-        signed.iter().flatten().for_each(|signed| question.add(Some(&signed.digest), &signed.keys));
+    ) -> Result<(bool, Filed)> {
+        let mut question = PostingQuery::of(signed.iter().copied().flatten());
         let mut answer = match behind {
             Behind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
             Behind::Unknown => Answer::default(),
@@ -267,7 +268,7 @@ impl<'a> Batch<'a> {
         let have_pages = pages.is_some();
         finds.extend(pages);
         if !ids.is_empty() {
-            finds.push(Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, ids.len()));
+            finds.push(Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, (ids.len(), MAX_ID_BYTES + 64)));
         }
         let mut found = match is_small {
             true => self.shared.find_all(session, finds).await?,
@@ -277,26 +278,21 @@ impl<'a> Batch<'a> {
         answer.extend(self.shared.filed(session, place, &question, found).await?);
         let pages = if have_pages { others.next() } else { None };
         let buckets = self.shared.buckets(session, place, &around, pages).await?;
-        let there = others.next().unwrap_or_default();
-        Ok((there, Filed { answer, buckets }))
+        let any_there = others.next().is_some_and(|there| !there.is_empty());
+        Ok((any_there, Filed { answer, buckets }))
     }
 
-    /// What stands under the ids, of which so many are `there`. Two round trips where there are any.
+    /// What stands under `ids`. Two round trips.
     async fn old(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         others: &[GenerationId],
-        there: &[RawDocumentBuf],
+        ids: &[&str],
     ) -> Result<HashMap<String, StoredVersion>> {
         let mut found = HashMap::new();
-        if there.is_empty() {
-            return Ok(found);
-        }
-        let keys = there.iter().map(|record| record.get("_id").map_err(damaged));
-        let keys = keys.map(|key| key?.and_then(|key| Bson::try_from(key).ok()).ok_or_else(|| damaged("no _id")));
-        let records = doc! { "_id": { "$in": keys.collect::<StoreResult<Vec<_>>>()? } };
-        let mut cursor = self.shared.in_session(RECORDS).find(records).session(&mut *session).await?;
+        let records = self.shared.in_session(RECORDS);
+        let mut cursor = records.find(among(place.number, ids)).session(&mut *session).await?;
         while cursor.advance(session).await? {
             let record = RecordDocument::decode(cursor.current())?;
             found.insert(record.record.id.as_str().to_owned(), StoredVersion { record, signatures: Vec::new() });

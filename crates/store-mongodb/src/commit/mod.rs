@@ -296,13 +296,12 @@ impl Shared {
         let number = members.first().map_or(0, |member| member.known.number);
         let queue = self.latch_queues.of(number);
         let cache = self.posting_caches.take(number).settled().await;
-        let (ask_ahead, reading) = ahead::start(&self, name);
-        let mut batch = Batch::new(&self, name, &members, queue.confirmed(), cache, ask_ahead);
+        let mut batch = Batch::new(&self, name, &members, queue.confirmed(), cache);
         let (last, outcomes, times) = self.transact_latched(number, deadline, &mut batch).await?;
         let committed = Instant::now();
         queue.confirm(last);
         self.counts.committed(number, last, members.len() as u64, outcomes.iter().map(gained).sum());
-        self.posting_caches.put(number, batch.into_cache(reading));
+        self.posting_caches.put(number, batch.into_cache());
         for (member, outcome) in members.iter().zip(&outcomes) {
             member.say_how_long(outcome, times, committed);
             if let (Change::Register { judge, .. }, Ok(Changed::Registered(registered))) = (&member.change, outcome)
