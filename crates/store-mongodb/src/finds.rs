@@ -6,7 +6,7 @@
 //! are asked one find after the other.
 
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 
 use super::Shared;
@@ -124,13 +124,12 @@ impl Shared {
         let asked = self.in_session(COLLECTIONS);
         let asked = asked.aggregate(one.into_iter().chain(joins)).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
-        let joined = next(&mut cursor, session).await?.unwrap_or_default();
+        // Without any collection there is nothing to join to, and nothing to find.
+        let Some(joined) = next(&mut cursor, session).await? else { return Ok(vec![Vec::new(); number]) };
         let mut all = Vec::with_capacity(number);
         for at in 0..number {
-            let Some(RawBsonRef::Array(found)) = joined.get(name(at)).map_err(damaged)? else {
-                all.push(Vec::new());
-                continue;
-            };
+            let found = joined.get(name(at)).map_err(damaged)?.and_then(|found| found.as_array());
+            let found = found.ok_or_else(|| damaged("what was asked was not joined"))?;
             let found = found.into_iter().map(|found| {
                 let found = found.map_err(damaged)?.as_document().map(ToOwned::to_owned);
                 found.ok_or_else(|| damaged("what was joined is not a document"))

@@ -5,8 +5,8 @@
 //! records that wait at the same moment share one (`commit`):
 //!
 //! 1. raise the number of commits in the collection's document: that is the latch, says the generations, and draws the seqs;
-//! 2. read what stands under the ids, the digests and keys, the pages of the buckets (`postings`, `read`): one round trip, or four
-//!    of a large batch; and the texts that these propose (`propose`): one round trip, however many records;
+//! 2. read what stands under the ids, the digests and keys, the pages of the buckets (`postings`, `read`): one round trip; of a large batch
+//!    one for the ids, one for the pages, and one for every 32 digests or keys that it does not remember; and the texts that these propose (`propose`): one round trip, however many records;
 //! 3. judge each record against these and those before it in the batch;
 //! 4. insert the records with their verdicts, their signatures, and push to the highest page of each bucket, or to the next when that
 //!    was pushed to 128 times; no older page is reopened;
@@ -99,7 +99,7 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Most connections to each server.
     pub pool: u32,
-    /// Whether posting keys may be read in one joined command. Clusters never do; elsewhere it only saves time.
+    /// Whether ids, digests, keys and pages may be read in one joined command. Clusters never do; elsewhere it only saves time.
     pub joins: bool,
     /// Whether pending migrations are applied when connecting; refused otherwise.
     pub migrate: bool,

@@ -15,13 +15,13 @@ use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use super::documents::{self, CHANGES, Number, SIGNATURES, seq_value};
 use super::postings::{Answer, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
 use super::read::{GenerationKey, next};
-use super::retry::TxnError;
+use super::retry::{Deadline, TxnError};
 use doppel_store::{GenerationId, Seq};
 
 /// Bytes that a collection keeps, about: of lists of its last batches, and as many of earlier ones.
@@ -33,7 +33,8 @@ const LIST_BYTES: usize = 120;
 /// Bytes of a posting besides the characters of its id: the list's part, the counts before the id, what the allocator adds. Each
 /// list that was read has ids of its own.
 const POSTING_BYTES: usize = size_of::<Posting>() + 32;
-/// Longest wait for what is read beside a batch. The next one would read the same, so that nothing is lost by it.
+/// Longest wait for what is read beside a batch, which the next one would begin by reading itself. Longer than that it takes where the
+/// database is so slow that the same is better asked with everything else.
 const MOST_WAIT: Duration = Duration::from_millis(300);
 /// Records of others that are read to go on with a cache. Behind more, reading lists anew is less work.
 const MOST_BEHIND: usize = 1024;
@@ -48,11 +49,20 @@ pub(super) struct PostingCache {
     /// Asked for before the recent ones, and not since.
     earlier: Lists,
     /// What it becomes when it is taken next.
-    pending: Option<Box<(CacheUpdate, Reading)>>,
+    pending: Option<Box<Pending>>,
 }
 
-/// Lists that are being read beside a batch.
-pub(super) type Reading = JoinHandle<Option<ListsAsOf>>;
+/// What a cache becomes when it is taken next.
+#[derive(Debug)]
+struct Pending {
+    update: CacheUpdate,
+    /// Bytes of the lists of the update.
+    bytes: usize,
+    reading: Reading,
+}
+
+/// Lists that are being read beside a batch; given up where it is dropped.
+pub(super) type Reading = AbortOnDropHandle<Option<ListsAsOf>>;
 
 /// Records that other instances filed, by what they stand under, in order.
 #[derive(Debug, Default)]
@@ -155,14 +165,16 @@ impl PostingCache {
 
     /// It becomes that of after the commit when it is taken next, with what is being read beside it, which may take as long.
     pub(super) fn update_later(&mut self, update: CacheUpdate, reading: Reading) {
-        self.pending = Some(Box::new((update, reading)));
+        let bytes = update.answer.lists().map(list_bytes).sum();
+        self.pending = Some(Box::new(Pending { update, bytes, reading }));
     }
 
-    /// As it is to be by now. Waits for what is being read, at most [`MOST_WAIT`].
-    pub(super) async fn settled(mut self) -> Self {
+    /// As it is to be by now. Waits for what is being read, at most [`MOST_WAIT`], and not beyond the deadline.
+    pub(super) async fn settled(mut self, deadline: Deadline) -> Self {
         if let Some(pending) = self.pending.take() {
-            let (update, reading) = *pending;
-            let read = tokio::time::timeout(MOST_WAIT, reading).await;
+            let Pending { update, reading, .. } = *pending;
+            let until = deadline.at().min(tokio::time::Instant::now() + MOST_WAIT);
+            let read = tokio::time::timeout_at(until, reading).await;
             self.update(update, read.ok().and_then(Result::ok).flatten());
         }
         self
@@ -213,7 +225,7 @@ impl PostingCache {
     }
 
     fn bytes(&self) -> usize {
-        self.recent.bytes + self.earlier.bytes
+        self.recent.bytes + self.earlier.bytes + self.pending.as_ref().map_or(0, |pending| pending.bytes)
     }
 }
 
@@ -269,7 +281,7 @@ impl Shared {
             return Ok(Behind::Filed(filed));
         }
         let mut taken = documents::changes_between(place.number, cache.as_of, last);
-        taken.insert("kind", doc! { "$ne": "decided" });
+        taken.insert("$or", documents::took_lists());
         let changes = self.in_session(CHANGES);
         if changes.find_one(taken).projection(doc! { "_id": 1 }).session(&mut *session).await?.is_some() {
             return Ok(Behind::Unknown);

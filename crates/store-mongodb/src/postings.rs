@@ -25,7 +25,7 @@ use doppel_store::Seq;
 const GROUP: usize = 32;
 /// Records with any of a group that are read at once. The index gives them in no useful order, so where there are more each digest and
 /// key is asked for its earliest.
-const FEW: usize = 2 * POSTINGS_PER_KEY;
+const GROUP_LIMIT: usize = 2 * POSTINGS_PER_KEY;
 /// The field that has a signature's keys.
 const KEYS: &str = "keys";
 /// Bytes of a signature as it is joined, at most: its id, a digest or a group of keys with their places in an array, seq and names.
@@ -92,13 +92,18 @@ impl PostingQuery {
         self.lists.retain(|key| !is_known(key));
     }
 
-    /// Finds records with any of a group of digests or keys, for each group: one more than [`FEW`], if there are more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Finds records with any of a group of digests or keys, for each group: one more than [`GROUP_LIMIT`], if there are more.
     pub(super) fn finds(&self, place: GenerationKey) -> Vec<Find> {
         let finds = self.groups().map(|Group { field, keys }| {
             let values: Vec<Bson> = keys.iter().map(ListKey::value).collect();
             let filter = within(place, doc! { field: { "$in": &values } });
             // The indexes are called as the fields.
-            let find = Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, (FEW + 1, SIGNATURE_BYTES)).by(field);
+            let find = Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, (GROUP_LIMIT + 1, SIGNATURE_BYTES))
+                .by(field);
             if field == KEYS { find.only(field, values) } else { find }
         });
         finds.collect()
@@ -137,6 +142,11 @@ impl Answer {
         let list = |key: ListKey| self.lists.get(&key).map_or(&[][..], |list| list.as_slice());
         let digest = digest.map_or(&[][..], |digest| list(ListKey::Digest(digest.0)));
         Filed { digest, keys: looked_up(keys).0.map(|key| list(ListKey::Key(key.key as i64))).collect() }
+    }
+
+    /// The lists that were asked for.
+    pub(super) fn lists(&self) -> impl Iterator<Item = &Postings> {
+        self.lists.values().map(|list| &**list)
     }
 
     /// Whether a list was asked for.
@@ -191,9 +201,12 @@ impl Shared {
     ) -> Result<Answer, TxnError> {
         let mut all: HashMap<ListKey, Postings> =
             question.lists.iter().map(|key| (*key, Postings::default())).collect();
+        if found.len() != question.groups().count() {
+            return Err(damaged("a group of keys has no answer").into());
+        }
         let mut shared_by_many = Vec::new();
         for (Group { field, keys }, found) in question.groups().zip(found) {
-            if found.len() > FEW {
+            if found.len() > GROUP_LIMIT {
                 shared_by_many.extend(keys.into_iter().map(|key| (key, doc! { field: key.value() })));
                 continue;
             }
@@ -298,4 +311,34 @@ fn within(place: GenerationKey, what: Document) -> Document {
 pub(super) fn posting(signature: &RawDocument) -> doppel_store::Result<Posting> {
     let id = signature.get_document("_id").and_then(|key| key.get_str("id")).map_err(damaged)?.into();
     Ok(Posting { id, seq: seq_of(signature.get_i64("seq").map_err(damaged)?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::collection::ChannelPosition;
+    use doppel_store::GenerationId;
+    use doppel_store::conformance::id;
+
+    #[test]
+    fn a_signature_of_the_longest_id_has_no_more_bytes_than_a_find_reckons_with() {
+        let id = id(&"x".repeat(MAX_ID_BYTES));
+        let _id = documents::signature_key(documents::Number::MAX, GenerationId(u32::MAX), &id);
+        let alone = doc! { "_id": _id, "seq": i64::MAX };
+        let joined = |field: &str, value: Bson| {
+            let mut joined = alone.clone();
+            joined.insert(field, value);
+            RawDocumentBuf::try_from(&joined).expect("it can be encoded").as_bytes().len()
+        };
+        let key = PostingKey { channel: ChannelPosition(1), key: u64::MAX };
+        let keys: Vec<Bson> = (0..GROUP).map(|_| ListKey::Key(key.key as i64).value()).collect();
+        let with_keys = joined(KEYS, keys.into());
+        let with_digest = joined("digest", ListKey::Digest([255; 32]).value());
+        assert!(
+            (SIGNATURE_BYTES / 2..=SIGNATURE_BYTES).contains(&with_keys.max(with_digest)),
+            "{with_keys} {with_digest}"
+        );
+        let alone = RawDocumentBuf::try_from(&alone).expect("it can be encoded").as_bytes().len();
+        assert!((POSTING_BYTES / 2..=POSTING_BYTES).contains(&alone), "{alone}");
+    }
 }

@@ -299,11 +299,16 @@ pub(super) fn on_all_cores<T: Sync, R: Send>(all: &[T], short: usize, one: impl 
     let (piece, one) = (all.len().div_ceil(threads), &one);
     blocking(true, || {
         std::thread::scope(|scope| {
-            let pieces: Vec<_> =
-                all.chunks(piece).map(|piece| scope.spawn(move || piece.iter().map(one).collect::<Vec<_>>())).collect();
-            let joined = pieces.into_iter().flat_map(|piece| match piece.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
+            let done = |piece: &[T]| piece.iter().map(one).collect::<Vec<_>>();
+            let pieces: Vec<_> = all
+                .chunks(piece)
+                .map(|piece| (piece, std::thread::Builder::new().spawn_scoped(scope, move || done(piece))))
+                .collect();
+            let joined = pieces.into_iter().flat_map(|(piece, thread)| match thread.map(|thread| thread.join()) {
+                Ok(Ok(done)) => done,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                // The system has no more threads for us.
+                Err(_) => done(piece),
             });
             joined.collect()
         })

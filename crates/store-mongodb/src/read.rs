@@ -1,7 +1,8 @@
 //! Reading the index: pages of buckets, texts of candidates. `postings` reads the rest.
 //!
 //! All in the caller's session, so that within a transaction or a snapshot they show one instant. A bucket is read whole, but
-//! gives at most [`POSTINGS_PER_KEY`] records.
+//! gives at most [`POSTINGS_PER_KEY`] records, the first that were filed: the earliest, but in a generation that was built while others
+//! were registered.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -166,20 +167,20 @@ impl Shared {
         around: &BucketQuery,
         found: Option<Vec<RawDocumentBuf>>,
     ) -> Result<Vec<Buckets>, TxnError> {
-        let mut pages = found.filter(|pages| pages.len() <= FEW_PAGES);
-        if pages.is_none()
-            && let Some(filter) = around.filter(place)
-        {
+        if let Some(pages) = found.filter(|pages| pages.len() <= FEW_PAGES) {
+            return Ok(around.read_all(&pages)?);
+        }
+        let mut looking = around.looking();
+        if let Some(filter) = around.filter(place) {
             let blocks = self.in_session(BLOCKS);
             let asked = blocks.find(filter).projection(PageDocument::projection()).batch_size(BATCH);
-            let mut cursor = asked.session(&mut *session).await?;
-            let mut all = Vec::new();
-            while let Some(page) = next(&mut cursor, session).await? {
-                all.push(page);
+            // In the order of the index. A bucket may have any number of pages: one at a time.
+            let mut cursor = asked.sort(doc! { "b": 1, "p": 1 }).session(&mut *session).await?;
+            while cursor.advance(session).await? {
+                around.read(&PageDocument::decode(cursor.current())?, &mut looking)?;
             }
-            pages = Some(all);
         }
-        Ok(around.read(&pages.unwrap_or_default())?)
+        Ok(looking.into_iter().map(|looking| looking.found).collect())
     }
 
     /// The seqs of records. One round trip.
@@ -287,20 +288,26 @@ impl BucketQuery {
         Some(Find::new(BLOCKS, filter, PageDocument::projection(), (FEW_PAGES + 1, PAGE_BYTES)))
     }
 
-    /// What the buckets hold for each fingerprint, in the order of these, from their pages. O(entries in the buckets).
-    fn read(&self, pages: &[RawDocumentBuf]) -> doppel_store::Result<Vec<Buckets>> {
-        let looking = self.fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint));
-        let mut looking: Vec<Looking> = looking.collect();
+    /// What the buckets hold for each fingerprint, in the order of these, from all their pages. O(entries in the buckets).
+    fn read_all(&self, pages: &[RawDocumentBuf]) -> doppel_store::Result<Vec<Buckets>> {
+        let mut looking = self.looking();
         let pages = pages.iter().map(|page| PageDocument::decode(page));
         let mut pages = pages.collect::<doppel_store::Result<Vec<_>>>()?;
         pages.sort_unstable_by_key(|page| (page.bucket, page.page));
-        for page in &pages {
-            let first = self.probed.partition_point(|(number, _)| *number < page.bucket);
-            for (_, at) in self.probed[first..].iter().take_while(|(number, _)| *number == page.bucket) {
-                looking[*at].read(page, self.radius)?;
-            }
-        }
+        pages.iter().try_for_each(|page| self.read(page, &mut looking))?;
         Ok(looking.into_iter().map(|looking| looking.found).collect())
+    }
+
+    /// For each fingerprint, what will be found.
+    fn looking(&self) -> Vec<Looking> {
+        self.fingerprints.iter().map(|fingerprint| Looking::around(*fingerprint)).collect()
+    }
+
+    /// Reads a page for those fingerprints that its bucket is read for. Pages come in the order of buckets, then of pages.
+    fn read(&self, page: &PageDocument<'_>, looking: &mut [Looking]) -> doppel_store::Result<()> {
+        let first = self.probed.partition_point(|(number, _)| *number < page.bucket);
+        let mut probed = self.probed[first..].iter().take_while(|(number, _)| *number == page.bucket);
+        probed.try_for_each(|(_, at)| looking[*at].read(page, self.radius))
     }
 }
 
@@ -369,4 +376,22 @@ pub(super) async fn next(
         return Ok(None);
     }
     Ok(Some(cursor.current().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_store::conformance::id;
+
+    #[test]
+    fn a_full_page_of_the_longest_ids_has_no_more_bytes_than_a_find_reckons_with() {
+        let longest = id(&"x".repeat(MAX_ID_BYTES));
+        let entries = (0..PAGE_ENTRIES).map(|_| (Fingerprint(u64::MAX), longest.to_string()));
+        let mut page = documents::page(Number::MAX, (GenerationId(u32::MAX), BucketNumber::MAX, i32::MAX), entries);
+        for name in ["c", "g", "blockName"] {
+            page.remove(name);
+        }
+        let bytes = RawDocumentBuf::try_from(&page).expect("it can be encoded").as_bytes().len();
+        assert!((PAGE_BYTES / 2..=PAGE_BYTES).contains(&bytes), "{bytes}");
+    }
 }

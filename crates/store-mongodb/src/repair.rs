@@ -11,7 +11,7 @@ use mongodb::bson::doc;
 use super::Shared;
 use super::doctor::{Examined, is_of};
 use super::documents::{
-    self, CHANGES, Page, RECORDS, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
+    self, CHANGES, Page, RECORDS, REFILED, RecordDocument, SIGNATURES, SignatureDocument, encode_change, record_key,
     signature_key,
 };
 use super::read::GenerationKey;
@@ -86,7 +86,8 @@ impl Mending<'_> {
         kind: LoggedKind,
     ) -> std::result::Result<(), TxnError> {
         let change = LoggedChange { number, id: self.id.clone(), kind };
-        let change = encode_change(self.examined.place.number, &change)?;
+        let mut change = encode_change(self.examined.place.number, &change)?;
+        change.insert(REFILED, true);
         self.shared.insert(session, CHANGES, &[change]).await
     }
 }

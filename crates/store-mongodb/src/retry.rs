@@ -276,7 +276,8 @@ fn late(last: Option<Error>) -> StoreError {
     match last {
         Some(error) if is_away(&error) => unavailable(&error),
         _ => StoreError::Unavailable {
-            reason: "the write did not get its turn in time; too many others write the same passage".into(),
+            reason: "the write was not done in time: too many others write to the collection, or the database is slow"
+                .into(),
             retry_after_s: 1,
         },
     }

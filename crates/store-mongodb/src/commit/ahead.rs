@@ -1,9 +1,12 @@
 //! Reading ahead: the lists of those who wait are read while the batch before them is judged and written.
 //!
-//! Meanwhile a large batch asks nothing, and the next one asks for most. What is read then, in a snapshot, goes to the posting cache if
-//! it is of the instant just before or just after that batch; if not, it is dropped: nothing depends on it.
+//! Meanwhile a large batch asks for few things, and the next one would begin by asking for these. What is read, in a snapshot, goes to
+//! the posting cache if it is of the instant just before or just after that batch; if not, it is dropped: nothing depends on it. Reading
+//! ends, too, where nobody wants it any more.
 
 use std::sync::Arc;
+
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use crate::posting_cache::{ListsAsOf, Reading};
@@ -21,11 +24,17 @@ pub(super) fn start(
     question: PostingQuery,
 ) -> Reading {
     let (shared, name) = (Arc::clone(shared), name.clone());
-    tokio::spawn(async move {
+    AbortOnDropHandle::new(tokio::spawn(async move {
         let read = shared.lists_as_of(&name, place, &question);
-        // Whoever wants it has given up by then.
-        tokio::time::timeout(shared.options.deadline, read).await.ok()?.ok()
-    })
+        match tokio::time::timeout(shared.options.deadline, read).await {
+            Ok(Ok(lists)) => Some(lists),
+            outcome => {
+                let too_slow = outcome.is_err();
+                tracing::debug!(collection = name.as_str(), too_slow, "nothing was read ahead");
+                None
+            }
+        }
+    }))
 }
 
 impl Shared {

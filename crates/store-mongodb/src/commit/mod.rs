@@ -2,8 +2,8 @@
 //!
 //! Most of what a change costs is the transaction around it, and transactions of one collection exclude each other (see `latch`). So
 //! one of them runs at a time; what arrives meanwhile joins the next, in the order of arrival. `batch` is the transaction; what the
-//! next will ask for is read while it is written (`ahead`). A member
-//! that cannot be written, or whose judge panics, fails alone: the others are tried again without it.
+//! next will ask for is read while it is written (`ahead`). A member that cannot be written, or whose judge panics, fails alone: the
+//! others are tried again without it.
 
 mod ahead;
 mod batch;
@@ -34,6 +34,9 @@ use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
 const MAX_BATCH_MEMBERS: usize = 64;
 /// Their rows together, bytes: a transaction may write 16 MB in one entry of the log, and signatures come on top.
 const MAX_BATCH_BYTES: usize = 1 << 20;
+
+/// Their keys together: for each 32 that the cache does not know there is a find, one after the other, and what these give is in memory.
+const MAX_BATCH_KEYS: usize = 4096;
 
 /// A change of the index.
 #[derive(Clone)]
@@ -79,6 +82,10 @@ impl Member {
             Change::Register { registration, .. } => registration.content.bytes(),
             Change::Remove { .. } => 0,
         }
+    }
+
+    fn keys(&self) -> usize {
+        self.registration().map_or(0, |registration| registration.signed.keys.len())
     }
 
     /// Tells its judge how long the stages took, those of the batch that it was in: as long it has waited for them.
@@ -150,13 +157,15 @@ impl Commits {
     fn next(&self, number: Number) -> Option<Vec<Waiting>> {
         let mut all = self.0.lock();
         let waiting = all.get_mut(&number)?;
-        let (mut batch, mut bytes, mut ids) = (Vec::new(), 0, HashSet::new());
+        let (mut batch, mut bytes, mut keys, mut ids) = (Vec::new(), 0, 0, HashSet::new());
         while let Some(first) = waiting.front()
             && batch.len() < MAX_BATCH_MEMBERS
-            && (batch.is_empty() || bytes + first.member.bytes() <= MAX_BATCH_BYTES)
+            && (batch.is_empty()
+                || (bytes + first.member.bytes() <= MAX_BATCH_BYTES && keys + first.member.keys() <= MAX_BATCH_KEYS))
             && ids.insert(first.member.id().clone())
         {
             bytes += first.member.bytes();
+            keys += first.member.keys();
             batch.extend(waiting.pop_front());
         }
         if batch.is_empty() {
@@ -295,7 +304,7 @@ impl Shared {
         let deadline = latest.unwrap_or_else(|| self.deadline());
         let number = members.first().map_or(0, |member| member.known.number);
         let queue = self.latch_queues.of(number);
-        let cache = self.posting_caches.take(number).settled().await;
+        let cache = self.posting_caches.take(number).settled(deadline).await;
         let mut batch = Batch::new(&self, name, &members, queue.confirmed(), cache);
         let (last, outcomes, times) = self.transact_latched(number, deadline, &mut batch).await?;
         let committed = Instant::now();

@@ -16,6 +16,14 @@ pub(in super::super) fn changes_between(number: Number, after: Seq, last: Seq) -
     doc! { "_id": { "$gt": change_key(number, after), "$lte": change_key(number, last) } }
 }
 
+/// The filter of those that took a record away from lists.
+pub(in super::super) fn took_lists() -> Vec<Document> {
+    vec![doc! { "kind": { "$in": ["removed", "replaced"] } }, doc! { REFILED: true }]
+}
+
+/// That of a record that reads as before what is filed was mended.
+pub(in super::super) const REFILED: &str = "refiled";
+
 pub(in super::super) fn encode_change(number: Number, change: &LoggedChange) -> Result<Document> {
     let mut document = doc! { "_id": change_key(number, change.number) };
     document.extend(serialize_to_document(change).map_err(damaged)?);

@@ -44,7 +44,7 @@ use doppel_core::schemes::profile::Digest;
 use doppel_core::verdict::Fingerprint;
 use doppel_store::{GenerationId, Result, Seq, StoreError};
 
-pub(super) use self::change::{changes_between, decode_change, encode_change};
+pub(super) use self::change::{REFILED, changes_between, decode_change, encode_change, took_lists};
 pub(super) use self::collection::{CollectionDocument, keep_of};
 pub(super) use self::decision::{decision_key, decode_decision, encode_ruling, naming_first, naming_second};
 pub(super) use self::frequencies::{encode_frequencies, frequencies_except, frequencies_key};

@@ -50,7 +50,7 @@ impl<'a> PageDocument<'a> {
         }
     }
 
-    /// Calls `see` with every entry, in order of commit. O(entries).
+    /// Calls `see` with every entry, in the order in which they were filed. O(entries).
     pub(in super::super) fn walk(&self, mut see: impl FnMut(Entry<'a>)) -> Result<()> {
         let Some(entries) = self.entries else { return Ok(()) };
         for item in entries {

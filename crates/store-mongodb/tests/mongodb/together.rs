@@ -521,3 +521,55 @@ async fn a_decision_holds_up_those_registrations_alone_that_it_is_about() {
     assert!(matches!(outcome, Err(StoreError::StaleGeneration { .. })), "{outcome:?}");
     pair.end().await;
 }
+
+/// More wait than one batch takes: the lists of those behind it are read while it is judged and written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn lists_that_were_read_ahead_are_used_and_hold_what_was_committed_meanwhile() {
+    const BATCH: u64 = 64;
+    const BEHIND: u64 = 40;
+    let pair = Pair::start("ahead").await;
+    let [desk, other] = pair.desks("ahead").await;
+    let keys = |matter: u64| [1, 3, 5].map(|key| key + 10 * matter);
+    desk.put(&Sample::with_keys("old", keys(1_000))).await;
+    let client = pair.client().await;
+    let profile = |level: i32| client.run_command(mongodb::bson::doc! { "profile": level });
+    profile(2).await.expect("commands are noted");
+    // Every second one of those behind is of a matter of the batch before it; the last is of an old one.
+    let before = (0..BATCH).map(|number| put(Sample::with_keys(format!("a{number}"), keys(number))));
+    let matter = |number: u64| if number.is_multiple_of(2) { number } else { 500 + number };
+    let behind = (0..BEHIND - 1).map(|number| put(Sample::with_keys(format!("b{number}"), keys(matter(number)))));
+    let last = put(Sample::with_keys("last", keys(1_000)));
+    let steps = before.chain(behind).chain([last]).collect::<Vec<_>>();
+    let transactions = pair.stores[0].attempts().0;
+    let outcomes = behind_each_other(&desk, &pair.stores[0], steps).await;
+    let transactions = pair.stores[0].attempts().0 - transactions;
+    profile(0).await.expect("commands are noted no more");
+    assert_eq!(transactions, 3, "the first, a full batch, and those behind it");
+    for (number, outcome) in outcomes.iter().enumerate() {
+        let number = number as u64;
+        let original = match number.checked_sub(BATCH) {
+            None => None,
+            Some(number) if number + 1 == BEHIND => Some("old".to_owned()),
+            Some(number) => number.is_multiple_of(2).then(|| format!("a{number}")),
+        };
+        assert_eq!(outcome.duplicate_of, original, "{number}");
+    }
+    let noted = client.collection::<mongodb::bson::Document>("system.profile");
+    let finds = mongodb::bson::doc! { "op": "query", "ns": format!("{}.signatures", pair.database) };
+    let count = |in_transaction: bool| {
+        let mut asked = finds.clone();
+        asked.insert("command.txnNumber", mongodb::bson::doc! { "$exists": in_transaction });
+        let noted = &noted;
+        async move { noted.count_documents(asked).await.expect("a count") }
+    };
+    // Of keys and of digests, 32 at a time: of the full batch in its transaction; beside that, of those behind it that share none.
+    let finds = |records: u64| (3 * records).div_ceil(32) + records.div_ceil(32);
+    assert_eq!((count(true).await, count(false).await), (finds(BATCH), finds(BEHIND / 2)));
+    // What the other instance commits between is seen, too.
+    other.put(&Sample::with_keys("elsewhere", keys(700))).await;
+    let outcome = desk.put(&Sample::with_keys("here", keys(700))).await;
+    assert!(
+        matches!(outcome, Registered::Created(ref record) if record.verdict.duplicate_of.as_ref().is_some_and(|id| id.as_str() == "elsewhere"))
+    );
+    pair.end().await;
+}

@@ -1,0 +1,189 @@
+//! What a batch reads before it judges: what stands under the ids, what is filed beside the members, and, where a hit says too little,
+//! texts and signatures. A small batch reads at once, as if all were to be judged; a large one reads first what is there already.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use hashbrown::HashMap;
+use mongodb::ClientSession;
+use mongodb::bson::{Bson, doc};
+
+use super::{Batch, Result, ranked};
+use crate::commit::plan::{Plan, StoredVersion};
+use crate::commit::preceding::Preceding;
+use crate::commit::{Change, ahead};
+use crate::documents::{RECORDS, RecordDocument, SIGNATURES, SignatureDocument, signature_key};
+use crate::finds::Find;
+use crate::posting_cache::Behind;
+use crate::postings::{Answer, PostingQuery};
+use crate::propose::{dismiss, judge_together, on_all_cores};
+use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
+use doppel_core::record::{MAX_ID_BYTES, RecordId};
+use doppel_core::schemes::profile::Signed;
+use doppel_store::{GenerationId, Registration};
+
+/// Members of a batch that is read at once. What is read in vain for some of them, which turn out to be there already, costs less than
+/// another round trip.
+pub(super) const READ_AT_ONCE: usize = 16;
+
+/// Members for which one thread is enough.
+const ONE_THREAD: usize = 4;
+
+/// What is filed beside members.
+pub(super) struct Filed {
+    pub(super) answer: Answer,
+    /// For each member.
+    buckets: Vec<Buckets>,
+}
+
+impl Batch<'_> {
+    /// Begins to read what those will ask for who wait, as far as it will not be in the cache; once, however often the batch is tried.
+    pub(super) fn read_ahead(&self, place: GenerationKey, behind: &Behind, answer: &Answer) {
+        if self.reading.get().is_some() {
+            return;
+        }
+        let waiting = self.shared.commits.waiting(place.number);
+        // Few are read by one command with everything else.
+        if waiting.len() <= READ_AT_ONCE {
+            return;
+        }
+        let is_kept = matches!(behind, Behind::Filed(_));
+        let mut question = PostingQuery::of(waiting.iter().filter_map(|member| Some(&*member.registration()?.signed)));
+        question.leave_out(|key| (is_kept && self.cache.has(key)) || answer.has(key));
+        if !question.is_empty() {
+            self.reading.get_or_init(|| ahead::start(self.shared, self.name, place, question));
+        }
+    }
+
+    /// Those whose record people have decided about since they were begun. One round trip if anything was decided since.
+    pub(super) async fn overruled(&self, session: &mut ClientSession, pointer: &Pointer) -> Result<HashSet<RecordId>> {
+        let registrations = self.members.iter().filter_map(|member| member.registration());
+        let outdated = |it: &&Registration| it.decisions_as_of.is_some_and(|known| known < pointer.decided);
+        let outdated: Vec<&Registration> = registrations.filter(outdated).collect();
+        match outdated.is_empty() {
+            true => Ok(HashSet::new()),
+            false => self.shared.overruled(session, pointer.number, &outdated).await,
+        }
+    }
+
+    /// Whether any of `ids` is there, and what is filed beside those that are signed so. One round trip for a small batch, one for each kind
+    /// of thing for a large one, and more where keys are shared by many.
+    pub(super) async fn read(
+        &self,
+        session: &mut ClientSession,
+        place: GenerationKey,
+        (ids, signed): (&[&str], &[Option<&Signed>]),
+        behind: &Behind,
+    ) -> Result<(bool, Filed)> {
+        let mut question = PostingQuery::of(signed.iter().copied().flatten());
+        let mut answer = match behind {
+            Behind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
+            Behind::Unknown => Answer::default(),
+        };
+        let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
+        let around = BucketQuery::around(&fingerprints, self.simhash(place.generation).radius);
+        let mut finds = question.finds(place);
+        let lists = finds.len();
+        let is_small = signed.len() <= READ_AT_ONCE;
+        let pages = if is_small { around.find(place) } else { None };
+        let have_pages = pages.is_some();
+        finds.extend(pages);
+        if !ids.is_empty() {
+            finds.push(Find::new(RECORDS, among(place.number, ids), doc! { "_id": 1 }, (ids.len(), MAX_ID_BYTES + 64)));
+        }
+        let mut found = match is_small {
+            true => self.shared.find_all(session, finds).await?,
+            false => self.shared.find_apart(session, finds).await?,
+        };
+        let mut others = found.split_off(lists).into_iter();
+        answer.extend(self.shared.filed(session, place, &question, found).await?);
+        let pages = if have_pages { others.next() } else { None };
+        let buckets = self.shared.buckets(session, place, &around, pages).await?;
+        let any_there = others.next().is_some_and(|there| !there.is_empty());
+        Ok((any_there, Filed { answer, buckets }))
+    }
+
+    /// What stands under `ids`. Two round trips.
+    pub(super) async fn old(
+        &self,
+        session: &mut ClientSession,
+        place: GenerationKey,
+        others: &[GenerationId],
+        ids: &[&str],
+    ) -> Result<HashMap<String, StoredVersion>> {
+        let mut found = HashMap::new();
+        let records = self.shared.in_session(RECORDS);
+        let mut cursor = records.find(among(place.number, ids)).session(&mut *session).await?;
+        while cursor.advance(session).await? {
+            let record = RecordDocument::decode(cursor.current())?;
+            found.insert(record.record.id.as_str().to_owned(), StoredVersion { record, signatures: Vec::new() });
+        }
+        let keys = found.values().flat_map(|old| {
+            let generations = std::iter::once(&place.generation).chain(others);
+            generations.map(|generation| Bson::from(signature_key(place.number, *generation, &old.record.record.id)))
+        });
+        let filter = doc! { "_id": { "$in": keys.collect::<Vec<_>>() } };
+        let signatures = self.shared.in_session(SIGNATURES);
+        let filed = signatures.find(filter).projection(doc! { "signed": 0, "pairs": 0 });
+        let mut cursor = filed.session(&mut *session).await?;
+        while let Some(signature) = next(&mut cursor, session).await? {
+            let signature = SignatureDocument::decode(&signature)?;
+            if let Some(old) = found.get_mut(signature.id.as_str()) {
+                old.signatures.push(signature);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What the database holds for those that are to be judged, what each one's buckets hold, in the order of the members, and when it
+    /// was known what is to be judged. Two round trips, whatever the size of the batch, and one more where a limit cuts a lookup or
+    /// signatures are compared.
+    pub(super) async fn look_up(
+        &self,
+        session: &mut ClientSession,
+        place: GenerationKey,
+        (plans, signed): (&[Plan<'_>], &[Option<&Signed>]),
+        Filed { answer, buckets }: Filed,
+    ) -> Result<(Preceding, Vec<Buckets>, Instant)> {
+        let simhash = self.simhash(place.generation);
+        let mut earlier = Preceding::of(answer);
+        buckets.iter().for_each(|buckets| earlier.highest.extend(&buckets.highest));
+        // All texts that will be compared, but for what the members themselves change in that.
+        let asked: Vec<_> = signed.iter().zip(&buckets).filter_map(|(signed, own)| Some(((*signed)?, own))).collect();
+        let mut hits = on_all_cores(&asked, ONE_THREAD, |(signed, own)| earlier.hits(signed, (*own).clone(), simhash));
+        let mut texts = std::mem::take(&mut earlier.texts);
+        self.shared.learn(session, place, &mut hits, (&mut texts, &mut earlier.seqs)).await?;
+        let judges = self.members.iter().zip(plans).enumerate().filter_map(|(at, (member, plan))| {
+            match (&member.change, plan) {
+                (Change::Register { registration, judge }, Plan::Put(..)) => Some((at, registration, judge.as_ref())),
+                _ => None,
+            }
+        });
+        let proposals: Vec<_> = hits.into_iter().zip(judges).collect();
+        let sifted = on_all_cores(&proposals, ONE_THREAD, |(hits, (_, registration, judge))| {
+            let mut items = ranked(hits, registration).items;
+            let dismissed = dismiss(&mut items, (*judge, self.confirmed));
+            (items, dismissed)
+        });
+        let (mut members, mut asked) = (Vec::new(), Vec::new());
+        for ((items, dismissed), (_, (at, _, judge))) in sifted.into_iter().zip(&proposals) {
+            dismissed.iter().for_each(|item| earlier.note(*at, item, None));
+            members.extend(items.iter().map(|_| *at));
+            asked.extend(items.into_iter().map(|item| (*judge, item)));
+        }
+        let proposed = Instant::now();
+        let ids = || asked.iter().map(|(_, item)| &*item.id);
+        self.shared.read_texts(session, place, ids(), &mut texts).await?;
+        let signed = asked.iter().filter(|(judge, _)| judge.needs_signatures()).map(|(_, item)| &*item.id);
+        self.shared.read_signatures(session, place, signed, &mut earlier.signatures).await?;
+        let judged = judge_together(&asked, &texts, &earlier.signatures, self.confirmed);
+        for ((at, (_, item)), judged) in members.into_iter().zip(&asked).zip(judged) {
+            // One that is not there may be put by a member.
+            if texts.contains_key(&item.id) {
+                earlier.note(at, item, judged);
+            }
+        }
+        earlier.texts = texts;
+        Ok((earlier, buckets, proposed))
+    }
+}
