@@ -114,7 +114,10 @@ fn describe() {
         "doppel_read_record_bytes",
         "bytes of what was read of records to judge them and is kept, at most 32 MiB"
     );
-    describe_gauge!("doppel_sketch_bytes", "bytes of remembered sketches, at most 256 MiB and a little");
+    describe_gauge!(
+        "doppel_sketch_bytes",
+        "bytes of remembered sketches, at most limits.max_sketch_bytes and a little"
+    );
     describe_gauge!("doppel_store_disk_bytes", "bytes of the store on disk");
     describe_gauge!("doppel_store_free_bytes", "bytes free on the store's volume");
     describe_gauge!("doppel_search_memory_bytes", "bytes of memory of the search indexes, besides mapped files");

@@ -271,6 +271,7 @@ fn measure_over(set: &Dataset, settings: &Settings, over: Over, outputs: &Output
         auto_create: false,
         max_auto_created: usize::MAX,
         automatic_reindex: false,
+        sketch_bytes: doppel_engine::SKETCH_BYTES,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

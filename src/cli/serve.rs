@@ -108,6 +108,7 @@ fn options(config: &Config) -> Options {
         auto_create: config.collections.auto_create,
         max_auto_created: config.collections.max_auto_created,
         automatic_reindex: config.collections.automatic_reindex,
+        sketch_bytes: config.limits.max_sketch_bytes,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

@@ -21,6 +21,9 @@ pub struct Limits {
     /// Bytes of requests and lines worked on at once; those behind wait for their turn. Working on a byte of text takes some thirty
     /// bytes of memory, and half a microsecond.
     pub max_bytes_in_work: usize,
+    /// Bytes of sketches, by which a record is ruled out as a candidate without being read: some 400 for a record of usual length,
+    /// allocated as they are needed. Beyond that a registration reads dozens of records more.
+    pub max_sketch_bytes: usize,
     /// Streams open at once: `_bulk` bodies and followed tasks. They last as long as their client likes, so that they count apart
     /// from requests; each may hold some megabytes of lines.
     pub max_streams: usize,
@@ -48,6 +51,7 @@ impl Default for Limits {
             max_in_flight: 256,
             max_waiting: 1024,
             max_bytes_in_work: 8 << 20,
+            max_sketch_bytes: doppel_engine::SKETCH_BYTES,
             max_streams: 32,
             max_connections: 768,
             requests_per_second_per_key: 0,
@@ -87,6 +91,7 @@ impl Limits {
             max_in_flight,
             max_waiting: _,
             max_bytes_in_work,
+            max_sketch_bytes: _,
             max_streams,
             max_connections,
             requests_per_second_per_key: _,

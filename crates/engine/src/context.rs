@@ -67,10 +67,6 @@ pub(super) struct Standby {
     owner: u32,
 }
 
-/// Most bytes of remembered sketches, of all collections together: about a million records of usual length. As much again as
-/// their index takes; with less, most candidates of a collection of that size would be read from disk to be refused.
-const SKETCH_BYTES: usize = 256 << 20;
-
 /// By how many times the bytes for sketches exceed those for read records, where both are given together.
 const READ_PART: usize = 8;
 
@@ -200,7 +196,7 @@ impl Context {
         frequencies: Arc<Frequencies>,
         sketch_bytes: usize,
     ) -> Self {
-        let sketches = Arc::new(Sketches::new(sketch_bytes.min(SKETCH_BYTES)));
+        let sketches = Arc::new(Sketches::new(sketch_bytes));
         let read_records = Arc::new(ReadRecords::new((sketch_bytes / READ_PART) as u64));
         let verifier = verifier(&state.settings, &frequencies);
         let (others, used, growth) = (Vec::new(), AtomicU32::new(0), Arc::default());
@@ -353,9 +349,10 @@ pub(super) struct Contexts {
     compiling: Mutex<()>,
 }
 
-impl Default for Contexts {
-    fn default() -> Self {
-        let (sketches, read_records) = (Arc::new(Sketches::new(SKETCH_BYTES)), Arc::default());
+impl Contexts {
+    /// No collections yet, with room for so many bytes of their sketches.
+    pub(super) fn new(sketch_bytes: usize) -> Self {
+        let (sketches, read_records) = (Arc::new(Sketches::new(sketch_bytes)), Arc::default());
         let (next_owner, made) = (AtomicU32::new(0), AtomicU32::new(0));
         let (by_name, inactive, labels) =
             (ArcSwap::default(), parking_lot::Mutex::default(), parking_lot::Mutex::default());
@@ -584,7 +581,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn many_who_need_a_collection_at_once_compile_it_once() {
-        let (contexts, store) = (Arc::new(Contexts::default()), Arc::new(ModelStore::default()));
+        let (contexts, store) = (Arc::new(Contexts::new(1 << 20)), Arc::new(ModelStore::default()));
         let state = state(&store, "words", &["幸福里七期"]).await;
         let of = || {
             let (contexts, store, state) = (contexts.clone(), store.clone(), state.clone());
@@ -600,7 +597,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn generations_that_read_the_same_share_their_sketches() {
-        let (contexts, store) = (Contexts::default(), ModelStore::default());
+        let (contexts, store) = (Contexts::new(1 << 20), ModelStore::default());
         let first = state(&store, "words", &[]).await;
         let owner = contexts.of(&store, &first).await.unwrap().owner;
         let after = async |change: fn(&mut Settings)| {
@@ -616,7 +613,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_generation_of_other_rules_is_outdated() {
-        let (contexts, store) = (Contexts::default(), ModelStore::default());
+        let (contexts, store) = (Contexts::new(1 << 20), ModelStore::default());
         let state = state(&store, "words", &[]).await;
         let context = contexts.of(&store, &state).await.unwrap();
         assert!(context.is_outdated(), "made under another profile");
@@ -627,7 +624,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn dictionaries_are_bounded_and_the_longest_unused_goes_first() {
-        let (contexts, store) = (Contexts::default(), ModelStore::default());
+        let (contexts, store) = (Contexts::new(1 << 20), ModelStore::default());
         let plain = state(&store, "plain", &[]).await;
         contexts.of(&store, &plain).await.unwrap();
         let mut states = Vec::new();

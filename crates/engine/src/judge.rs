@@ -531,6 +531,7 @@ mod tests {
             auto_create: true,
             max_auto_created: usize::MAX,
             automatic_reindex: false,
+            sketch_bytes: crate::SKETCH_BYTES,
             now: String::new,
             micros: || 1,
             new_id: String::new,

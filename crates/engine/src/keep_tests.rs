@@ -42,6 +42,7 @@ fn engine() -> Engine {
         auto_create: false,
         max_auto_created: usize::MAX,
         automatic_reindex: true,
+        sketch_bytes: crate::SKETCH_BYTES,
         now: || format!("2026-01-01T00:00:00.{:06}Z", TICKS.fetch_add(1, Ordering::Relaxed)),
         micros: || 1,
         new_id: String::new,

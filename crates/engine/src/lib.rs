@@ -125,6 +125,8 @@ pub struct Options {
     pub max_auto_created: usize,
     /// Whether a collection is reindexed by itself when its keys lie on text that has turned out to be common.
     pub automatic_reindex: bool,
+    /// Most bytes of sketches, of all collections together; see [`SKETCH_BYTES`].
+    pub sketch_bytes: usize,
     /// Now, as RFC 3339 in UTC.
     pub now: fn() -> String,
     /// Now, in microseconds since 1970.
@@ -134,6 +136,11 @@ pub struct Options {
     /// Bytes that nobody can guess: the key of a collection whose contents are hashed. `None` where the system gives none.
     pub random: fn() -> Option<[u8; 32]>,
 }
+
+/// The usual [`Options::sketch_bytes`]: two and a half million records of usual length, at some 400 bytes each. They are allocated as
+/// they are needed. Of a record that is not remembered any more the text is read to refuse it, and of a million letters each has some
+/// hundred candidates.
+pub const SKETCH_BYTES: usize = 1 << 30;
 
 /// Why the engine refused.
 #[derive(Debug, thiserror::Error)]
@@ -244,10 +251,11 @@ pub struct Engine {
 impl Engine {
     /// An engine over `store`.
     pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
+        let contexts = Arc::new(Contexts::new(options.sketch_bytes));
         Self {
             store,
             options,
-            contexts: Arc::default(),
+            contexts,
             groups: Arc::default(),
             pairing: Arc::default(),
             deciding: Arc::default(),

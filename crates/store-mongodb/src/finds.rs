@@ -6,12 +6,11 @@
 //! are asked one find after the other.
 
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::Hint;
 
 use super::Shared;
 use super::documents::{COLLECTIONS, damaged};
-use super::read::next;
 use super::retry::TxnError;
 use super::server::Topology;
 
@@ -89,14 +88,38 @@ impl Find {
     }
 }
 
+/// Documents that were found, one behind the other: there may be thousands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl Rows {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub(super) fn push(&mut self, row: &RawDocument) {
+        self.bytes.extend_from_slice(row.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = doppel_store::Result<&RawDocument>> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(&start, &end)| RawDocument::from_bytes(&self.bytes[start..end]).map_err(damaged))
+    }
+}
+
 impl Shared {
     /// What each of `finds` finds, in their order. One round trip, and more where all together could be larger than a document; on a
     /// cluster one for each; none for no finds.
-    pub(super) async fn find_all(
-        &self,
-        session: &mut ClientSession,
-        finds: Vec<Find>,
-    ) -> Result<Vec<Vec<RawDocumentBuf>>, TxnError> {
+    pub(super) async fn find_all(&self, session: &mut ClientSession, finds: Vec<Find>) -> Result<Vec<Rows>, TxnError> {
         if self.topology != Topology::ReplicaSet || !self.options.joins {
             return self.find_apart(session, finds).await;
         }
@@ -108,11 +131,7 @@ impl Shared {
     }
 
     /// What each of `finds` finds, by one command.
-    async fn find_joined(
-        &self,
-        session: &mut ClientSession,
-        finds: Vec<Find>,
-    ) -> Result<Vec<Vec<RawDocumentBuf>>, TxnError> {
+    async fn find_joined(&self, session: &mut ClientSession, finds: Vec<Find>) -> Result<Vec<Rows>, TxnError> {
         let number = finds.len();
         if number == 1 {
             return self.find_apart(session, finds).await;
@@ -125,16 +144,20 @@ impl Shared {
         let asked = asked.aggregate(one.into_iter().chain(joins)).session(&mut *session);
         let mut cursor = asked.with_type::<RawDocumentBuf>().await?;
         // Without any collection there is nothing to join to, and nothing to find.
-        let Some(joined) = next(&mut cursor, session).await? else { return Ok(vec![Vec::new(); number]) };
+        if !cursor.advance(session).await? {
+            return Ok(vec![Rows::default(); number]);
+        }
+        let joined = cursor.current();
         let mut all = Vec::with_capacity(number);
         for at in 0..number {
             let found = joined.get(name(at)).map_err(damaged)?.and_then(|found| found.as_array());
             let found = found.ok_or_else(|| damaged("what was asked was not joined"))?;
-            let found = found.into_iter().map(|found| {
-                let found = found.map_err(damaged)?.as_document().map(ToOwned::to_owned);
-                found.ok_or_else(|| damaged("what was joined is not a document"))
-            });
-            all.push(found.collect::<doppel_store::Result<_>>()?);
+            let mut rows = Rows::default();
+            for row in found {
+                let row = row.map_err(damaged)?.as_document();
+                rows.push(row.ok_or_else(|| damaged("what was joined is not a document"))?);
+            }
+            all.push(rows);
         }
         Ok(all)
     }
@@ -144,26 +167,27 @@ impl Shared {
         &self,
         session: &mut ClientSession,
         finds: Vec<Find>,
-    ) -> Result<Vec<Vec<RawDocumentBuf>>, TxnError> {
+    ) -> Result<Vec<Rows>, TxnError> {
         let mut all = Vec::with_capacity(finds.len());
         for find in finds {
-            all.push(self.find_one_by_one(session, find).await?);
+            all.push(self.find_one(session, find).await?);
         }
         Ok(all)
     }
 
-    async fn find_one_by_one(&self, session: &mut ClientSession, find: Find) -> Result<Vec<RawDocumentBuf>, TxnError> {
+    /// What `find` finds.
+    pub(super) async fn find_one(&self, session: &mut ClientSession, find: Find) -> Result<Rows, TxnError> {
         let Find { collection, filter, projection, sort, limit, index, .. } = find;
         let documents = self.in_session(collection);
         let asked = documents.find(filter).projection(projection).limit(limit).batch_size(BATCH);
         let asked = if sort.is_empty() { asked } else { asked.sort(sort) };
         let asked = if let Some(index) = index { asked.hint(Hint::Name(index.into())) } else { asked };
         let mut cursor = asked.session(&mut *session).await?;
-        let mut found = Vec::new();
-        while let Some(document) = next(&mut cursor, session).await? {
-            found.push(document);
+        let mut rows = Rows::default();
+        while cursor.advance(session).await? {
+            rows.push(cursor.current());
         }
-        Ok(found)
+        Ok(rows)
     }
 }
 

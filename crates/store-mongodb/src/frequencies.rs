@@ -75,7 +75,7 @@ impl Shared {
     ) -> std::result::Result<Vec<Seq>, TxnError> {
         let mut session = self.snapshot().await?;
         let found = self.find_all(&mut session, vec![Pointer::find(name)]).await?;
-        let pointer = found.first().map(|found| Pointer::found(found)).transpose()?.flatten();
+        let pointer = found.first().map(Pointer::found).transpose()?.flatten();
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
         let mut first = Digest([0; 32]);
         first.0[..8].copy_from_slice(&start.to_be_bytes());

@@ -13,8 +13,8 @@
 //! 5. commit. A conflict begins again at 1, an unknown commit is committed again, the deadline ends both (`retry`).
 //!
 //! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup: the collection,
-//! digest, keys and blocks 1 (2 where any one match will do: the blocks only if the digest has none; `finds`), 1 more where more than
-//! 512 records have any of 32 keys, texts 1. On a cluster each of these alone, and each such key.
+//! digest, keys and blocks 1 (2 where any one match will do: the blocks only if the digest has none; `finds`), 1 more for every 512
+//! records that share any of 32 keys, texts 1. On a cluster each of these alone, and each such key.
 //!
 //! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
 //! fills them.

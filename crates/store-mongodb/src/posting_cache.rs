@@ -231,36 +231,52 @@ impl PostingCache {
 
 /// The caches of all collections, least recently used first.
 #[derive(Debug, Default)]
-pub(super) struct PostingCaches(Mutex<VecDeque<(Number, PostingCache)>>);
+pub(super) struct PostingCaches(Mutex<VecDeque<Kept>>);
+
+/// What is kept of a collection.
+#[derive(Debug)]
+struct Kept {
+    number: Number,
+    /// As when it was put here last.
+    bytes: usize,
+    /// `None` while somebody has it.
+    cache: Option<PostingCache>,
+}
 
 impl PostingCaches {
     /// Takes the cache of a collection, an empty one if there is none. For whoever has its turn.
     pub(super) fn take(&self, number: Number) -> PostingCache {
         let mut all = self.0.lock();
-        let at = all.iter().position(|(of, _)| *of == number);
-        at.and_then(|at| all.remove(at)).map(|(_, cache)| cache).unwrap_or_default()
+        let Some(kept) = all.iter_mut().find(|kept| kept.number == number) else { return PostingCache::default() };
+        // Where the batch that had it failed, it is gone.
+        kept.cache.take().unwrap_or_else(|| {
+            kept.bytes = 0;
+            PostingCache::default()
+        })
     }
 
     /// Puts it back, and gives up those of others where all are too large.
     pub(super) fn put(&self, number: Number, cache: PostingCache) {
         let mut all = self.0.lock();
-        all.push_back((number, cache));
-        let mut bytes: usize = all.iter().map(|(_, cache)| cache.bytes()).sum();
+        all.retain(|kept| kept.number != number);
+        all.push_back(Kept { number, bytes: cache.bytes(), cache: Some(cache) });
+        let mut bytes: usize = all.iter().map(|kept| kept.bytes).sum();
         while bytes > MOST_IN_ALL
-            && let Some((_, given_up)) = all.pop_front()
+            && let Some(at) = all.iter().position(|kept| kept.cache.is_some())
+            && let Some(given_up) = all.remove(at)
         {
-            bytes -= given_up.bytes();
+            bytes -= given_up.bytes;
         }
     }
 
     /// Forgets a collection that was dropped.
     pub(super) fn forget(&self, number: Number) {
-        self.0.lock().retain(|(of, _)| *of != number);
+        self.0.lock().retain(|kept| kept.number != number);
     }
 
-    /// Bytes of all, about.
+    /// Bytes of all, about; those of one that somebody has as they were.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.0.lock().iter().map(|(_, cache)| cache.bytes()).sum()
+        self.0.lock().iter().map(|kept| kept.bytes).sum()
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use mongodb::ClientSession;
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
 use super::Shared;
 use super::documents::{self, SIGNATURES, damaged, seq_of};
-use super::finds::Find;
+use super::finds::{Find, Rows};
 use super::read::GenerationKey;
 use super::retry::TxnError;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
@@ -20,11 +20,10 @@ use doppel_core::record::MAX_ID_BYTES;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
 use doppel_store::Seq;
 
-/// Digests or keys whose records are read at once. One that many records share costs those that it is read with a second round trip:
-/// the fewer, the less is asked twice.
+/// Digests or keys whose records are read at once.
 const GROUP: usize = 32;
-/// Records with any of a group that are read at once. The index gives them in no useful order, so where there are more each digest and
-/// key is asked for its earliest.
+/// Records with any of a group that are read at once. Where there are more, those digests and keys that these do not show wholly are read
+/// next.
 const GROUP_LIMIT: usize = 2 * POSTINGS_PER_KEY;
 /// The field that has a signature's keys.
 const KEYS: &str = "keys";
@@ -98,15 +97,7 @@ impl PostingQuery {
 
     /// Finds records with any of a group of digests or keys, for each group: one more than [`GROUP_LIMIT`], if there are more.
     pub(super) fn finds(&self, place: GenerationKey) -> Vec<Find> {
-        let finds = self.groups().map(|Group { field, keys }| {
-            let values: Vec<Bson> = keys.iter().map(ListKey::value).collect();
-            let filter = within(place, doc! { field: { "$in": &values } });
-            // The indexes are called as the fields.
-            let find = Find::new(SIGNATURES, filter, doc! { "seq": 1, field: 1 }, (GROUP_LIMIT + 1, SIGNATURE_BYTES))
-                .by(field);
-            if field == KEYS { find.only(field, values) } else { find }
-        });
-        finds.collect()
+        self.groups().map(|group| group.find(place)).collect()
     }
 
     fn groups(&self) -> impl Iterator<Item = Group> {
@@ -116,6 +107,52 @@ impl PostingQuery {
             let groups: Vec<Group> = keys.chunks(GROUP).map(|keys| Group { field, keys: keys.to_vec() }).collect();
             groups
         })
+    }
+}
+
+impl Group {
+    fn find(&self, place: GenerationKey) -> Find {
+        let field = self.field;
+        let values: Vec<Bson> = self.keys.iter().map(ListKey::value).collect();
+        let filter = within(place, doc! { field: { "$in": &values } });
+        let wanted = doc! { "seq": 1, field: 1 };
+        // The indexes are called as the fields.
+        let find = Find::new(SIGNATURES, filter, wanted, (GROUP_LIMIT + 1, SIGNATURE_BYTES)).by(field);
+        if field == KEYS { find.only(field, values) } else { find }
+    }
+
+    /// Takes the keys whose lists `rows`, what [`Group::find`] found, show wholly out of the group, in their order, and gives their
+    /// lists. Where there are more rows than were asked for, these are the first keys, one at least; `None` where the rows do not come in
+    /// the order of the index then: by the first key of the group that they have, each once, and by seq.
+    fn take_whole(&mut self, rows: &Rows) -> doppel_store::Result<Option<Vec<(ListKey, Postings)>>> {
+        let mut lists = vec![Postings::default(); self.keys.len()];
+        let (mut last, mut in_order) = ((0, Seq(0)), true);
+        for row in rows.iter() {
+            let row = row?;
+            let posting = posting(row)?;
+            let mut first = None;
+            see_list_keys(row, |key| {
+                if let Ok(at) = self.keys.binary_search(&key) {
+                    first = Some(first.map_or(at, |first: usize| first.min(at)));
+                    lists[at].push(posting.clone());
+                }
+            })?;
+            let first = first.ok_or_else(|| damaged("a signature lacks the key that it was found by"))?;
+            in_order &= last <= (first, posting.seq);
+            last = (first, posting.seq);
+        }
+        let mut whole = self.keys.len();
+        if rows.len() > GROUP_LIMIT {
+            if !in_order {
+                return Ok(None);
+            }
+            let (at, seq) = last;
+            // Of the key that was being read, all records up to this one are there.
+            lists[at].retain(|posting| posting.seq <= seq);
+            cut(&mut lists[at]);
+            whole = if lists[at].len() < LIMIT { at } else { at + 1 };
+        }
+        Ok(Some(self.keys.drain(..whole).zip(lists).collect()))
     }
 }
 
@@ -190,36 +227,32 @@ impl Answer {
 }
 
 impl Shared {
-    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. For every 128 digests and keys of
-    /// groups that many records share one round trip; on a cluster one for each of these.
+    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. A round trip for every 512 records
+    /// more that share some of a group.
     pub(super) async fn filed(
         &self,
         session: &mut ClientSession,
         place: GenerationKey,
         question: &PostingQuery,
-        found: Vec<Vec<RawDocumentBuf>>,
+        found: Vec<Rows>,
     ) -> Result<Answer, TxnError> {
         let mut all: HashMap<ListKey, Postings> =
             question.lists.iter().map(|key| (*key, Postings::default())).collect();
         if found.len() != question.groups().count() {
             return Err(damaged("a group of keys has no answer").into());
         }
-        let mut shared_by_many = Vec::new();
-        for (Group { field, keys }, found) in question.groups().zip(found) {
-            if found.len() > GROUP_LIMIT {
-                shared_by_many.extend(keys.into_iter().map(|key| (key, doc! { field: key.value() })));
-                continue;
-            }
-            for item in found {
-                let posting = posting(&item)?;
-                for key in stored_list_keys(&item)? {
-                    if let Some(list) = all.get_mut(&key) {
-                        list.push(posting.clone());
-                    }
+        let mut out_of_order = Vec::new();
+        for (mut group, mut found) in question.groups().zip(found) {
+            while let Some(whole) = group.take_whole(&found)? {
+                all.extend(whole);
+                if group.keys.is_empty() {
+                    break;
                 }
+                found = self.find_one(session, group.find(place)).await?;
             }
+            out_of_order.extend(group.keys.iter().map(|key| (*key, doc! { group.field: key.value() })));
         }
-        all.extend(self.each_bounded(session, place, shared_by_many).await?);
+        all.extend(self.each_bounded(session, place, out_of_order).await?);
         let lists = all.into_iter().map(|(key, mut list)| {
             cut(&mut list);
             (key, Arc::new(list))
@@ -227,7 +260,8 @@ impl Shared {
         Ok(Answer { lists: lists.collect(), others: Vec::new() })
     }
 
-    /// The earliest records of each digest or key: each list an index range of bounded length, whatever is behind it.
+    /// The earliest records of each digest or key: each list an index range of bounded length, whatever is behind it. For every 128 of
+    /// them one round trip; on a cluster, whose servers give rows in no common order, one for each.
     async fn each_bounded(
         &self,
         session: &mut ClientSession,
@@ -242,7 +276,7 @@ impl Shared {
         });
         let found = self.find_all(session, finds.collect()).await?;
         for (key, found) in keys.into_iter().zip(found) {
-            let list = found.iter().map(|found| posting(found));
+            let list = found.iter().map(|row| posting(row?));
             all.insert(key, list.collect::<doppel_store::Result<_>>()?);
         }
         Ok(all)
@@ -273,16 +307,22 @@ pub(super) fn list_keys(digest: &Digest, keys: &[PostingKey]) -> BTreeSet<ListKe
 /// The lists on which a stored signature stands, as far as they were read; each once.
 pub(super) fn stored_list_keys(signature: &RawDocument) -> doppel_store::Result<BTreeSet<ListKey>> {
     let mut all = BTreeSet::new();
+    see_list_keys(signature, |key| _ = all.insert(key))?;
+    Ok(all)
+}
+
+/// Calls `see` with the lists on which a stored signature stands, as far as they were read.
+fn see_list_keys(signature: &RawDocument, mut see: impl FnMut(ListKey)) -> doppel_store::Result<()> {
     if signature.get("digest").map_err(damaged)?.is_some() {
-        all.insert(ListKey::Digest(documents::digest_of(signature)?.0));
+        see(ListKey::Digest(documents::digest_of(signature)?.0));
     }
-    if let Some(RawBsonRef::Array(keys)) = signature.get("keys").map_err(damaged)? {
+    if let Some(RawBsonRef::Array(keys)) = signature.get(KEYS).map_err(damaged)? {
         for key in keys {
             let key = key.map_err(damaged)?.as_i64().ok_or_else(|| damaged("a key is not a number"))?;
-            all.insert(ListKey::Key(key));
+            see(ListKey::Key(key));
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Adds a record that comes after all others to a list; whether it was not full.
@@ -319,6 +359,8 @@ mod tests {
     use doppel_core::collection::ChannelPosition;
     use doppel_store::GenerationId;
     use doppel_store::conformance::id;
+    use mongodb::bson::RawDocumentBuf;
+    use proptest::prelude::*;
 
     #[test]
     fn a_signature_of_the_longest_id_has_no_more_bytes_than_a_find_reckons_with() {
@@ -340,5 +382,69 @@ mod tests {
         );
         let alone = RawDocumentBuf::try_from(&alone).expect("it can be encoded").as_bytes().len();
         assert!((POSTING_BYTES / 2..=POSTING_BYTES).contains(&alone), "{alone}");
+    }
+
+    /// Signatures as a find gives them that walks the index of `keys`: by the first of these that each has, then by seq.
+    fn walked(stored: &[(Seq, BTreeSet<i64>)], keys: &[ListKey]) -> Vec<Document> {
+        let mut rows = Vec::new();
+        for (seq, own) in stored {
+            let first = keys.iter().position(|key| matches!(key, ListKey::Key(key) if own.contains(key)));
+            rows.extend(first.map(|first| (first, *seq, own)));
+        }
+        rows.sort();
+        let rows = rows.into_iter().map(|(_, seq, own)| {
+            let id = doc! { "c": 1, "g": 1, "id": format!("r{seq}") };
+            let own: Vec<i64> = own.iter().copied().collect();
+            doc! { "_id": id, "seq": i64::try_from(seq.0).expect("a small seq"), "keys": own }
+        });
+        rows.collect()
+    }
+
+    fn found<'d>(rows: impl Iterator<Item = &'d Document>) -> Rows {
+        let mut found = Rows::default();
+        rows.take(GROUP_LIMIT + 1).for_each(|row| found.push(&RawDocumentBuf::try_from(row).expect("a row")));
+        found
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        /// However many records share keys of a group, all lists end up whole, up to their limit.
+        #[test]
+        fn lists_of_a_group_are_the_earliest_records_of_each_key(
+            // A high draw has one key, a low one several of the popular ones.
+            draws in prop::collection::vec(prop::collection::btree_set(prop_oneof![0..3_i64, 0..12_i64, 0..40_i64], 0..4), 0..2_500),
+            asked in prop::collection::btree_set(0..40_i64, 1..24),
+        ) {
+            let stored: Vec<(Seq, BTreeSet<i64>)> =
+                draws.into_iter().enumerate().map(|(at, keys)| (Seq(at as u64 + 1), keys)).collect();
+            let mut group = Group { field: KEYS, keys: asked.into_iter().map(ListKey::Key).collect() };
+            let mut unread = group.keys.len();
+            while !group.keys.is_empty() {
+                let rows = found(walked(&stored, &group.keys).iter());
+                let whole = group.take_whole(&rows).expect("rows").expect("in order");
+                prop_assert!(!whole.is_empty());
+                for (key, mut list) in whole {
+                    cut(&mut list);
+                    let has = |own: &BTreeSet<i64>| matches!(key, ListKey::Key(key) if own.contains(&key));
+                    let all = stored.iter().filter(|(_, own)| has(own));
+                    let all: Vec<Seq> = all.map(|(seq, _)| *seq).take(LIMIT).collect();
+                    prop_assert_eq!(list.iter().map(|posting| posting.seq).collect::<Vec<_>>(), all);
+                    unread -= 1;
+                }
+            }
+            prop_assert_eq!(unread, 0);
+        }
+    }
+
+    #[test]
+    fn rows_in_another_order_than_that_of_the_index_show_nothing_but_if_there_are_no_more() {
+        let stored: Vec<(Seq, BTreeSet<i64>)> =
+            (1..=1_000).map(|seq| (Seq(seq), BTreeSet::from([seq as i64 % 7]))).collect();
+        let group = || Group { field: KEYS, keys: (0..7).map(ListKey::Key).collect() };
+        let rows = walked(&stored, &group().keys);
+        assert!(group().take_whole(&found(rows.iter().rev())).expect("rows").is_none());
+        let whole =
+            group().take_whole(&found(rows.iter().take(GROUP_LIMIT).rev())).expect("rows").expect("that is all");
+        assert_eq!(whole.len(), 7);
     }
 }

@@ -31,7 +31,10 @@ const SHORT: usize = 24;
 #[derive(Debug, Default)]
 pub(super) struct Hits {
     ids: Vec<Arc<str>>,
+    /// Where those are that pages propose, by id.
     positions: HashMap<Arc<str>, usize>,
+    /// Where those are that lists propose.
+    listed: HashMap<Seq, usize>,
     seqs: Vec<Option<Seq>>,
     fingerprints: Vec<Option<Fingerprint>>,
     /// Position, what proposed it, its weight.
@@ -98,8 +101,7 @@ impl Hits {
         self.truncated |= postings.len() > POSTINGS_PER_KEY;
         let weight = weight(postings.len());
         for posting in postings.iter().take(most) {
-            let at = self.position(&posting.id);
-            self.seqs[at] = Some(posting.seq);
+            let at = self.position_listed(posting);
             self.keyed.push((at, via, weight));
         }
     }
@@ -108,10 +110,26 @@ impl Hits {
         if let Some(&at) = self.positions.get(id) {
             return at;
         }
+        let at = self.push(id);
+        self.positions.insert(Arc::clone(id), at);
+        at
+    }
+
+    /// Lists propose the same records again and again: numbers are faster to find than ids.
+    fn position_listed(&mut self, posting: &Posting) -> usize {
+        if let Some(&at) = self.listed.get(&posting.seq) {
+            return at;
+        }
+        let at = self.positions.get(&posting.id).copied().unwrap_or_else(|| self.push(&posting.id));
+        self.seqs[at] = Some(posting.seq);
+        self.listed.insert(posting.seq, at);
+        at
+    }
+
+    fn push(&mut self, id: &Arc<str>) -> usize {
         self.seqs.push(None);
         self.fingerprints.push(None);
         self.ids.push(Arc::clone(id));
-        self.positions.insert(Arc::clone(id), self.ids.len() - 1);
         self.ids.len() - 1
     }
 

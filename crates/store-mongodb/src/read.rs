@@ -16,7 +16,7 @@ use super::documents::{
     self, BLOCKS, BucketNumber, COLLECTIONS, Number, PAGE_ENTRIES, PageDocument, RECORDS, RecordDocument, SIGNATURES,
     damaged, seq_of,
 };
-use super::finds::Find;
+use super::finds::{Find, Rows};
 use super::propose::{Signatures, Texts};
 use super::retry::TxnError;
 use super::write::Highest;
@@ -75,8 +75,8 @@ impl Pointer {
     }
 
     /// From what that found.
-    pub(super) fn found(found: &[RawDocumentBuf]) -> doppel_store::Result<Option<Self>> {
-        found.first().map(|found| Self::decode(found)).transpose()
+    pub(super) fn found(found: &Rows) -> doppel_store::Result<Option<Self>> {
+        found.iter().next().map(|found| Self::decode(found?)).transpose()
     }
 
     /// What of a collection's document it is read from.
@@ -165,7 +165,7 @@ impl Shared {
         session: &mut ClientSession,
         place: GenerationKey,
         around: &BucketQuery,
-        found: Option<Vec<RawDocumentBuf>>,
+        found: Option<Rows>,
     ) -> Result<Vec<Buckets>, TxnError> {
         if let Some(pages) = found.filter(|pages| pages.len() <= FEW_PAGES) {
             return Ok(around.read_all(&pages)?);
@@ -289,9 +289,9 @@ impl BucketQuery {
     }
 
     /// What the buckets hold for each fingerprint, in the order of these, from all their pages. O(entries in the buckets).
-    fn read_all(&self, pages: &[RawDocumentBuf]) -> doppel_store::Result<Vec<Buckets>> {
+    fn read_all(&self, pages: &Rows) -> doppel_store::Result<Vec<Buckets>> {
         let mut looking = self.looking();
-        let pages = pages.iter().map(|page| PageDocument::decode(page));
+        let pages = pages.iter().map(|page| PageDocument::decode(page?));
         let mut pages = pages.collect::<doppel_store::Result<Vec<_>>>()?;
         pages.sort_unstable_by_key(|page| (page.bucket, page.page));
         pages.iter().try_for_each(|page| self.read(page, &mut looking))?;

@@ -44,6 +44,7 @@ pub(super) fn open(dir: &std::path::Path) -> anyhow::Result<(Engine, Arc<dyn Sto
         auto_create: true,
         max_auto_created: usize::MAX,
         automatic_reindex: false,
+        sketch_bytes: doppel_engine::SKETCH_BYTES,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

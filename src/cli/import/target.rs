@@ -307,6 +307,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
         max_auto_created: config.collections.max_auto_created,
         // The tasks of a process that serves.
         automatic_reindex: false,
+        sketch_bytes: config.limits.max_sketch_bytes,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

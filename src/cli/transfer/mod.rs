@@ -127,6 +127,7 @@ fn engine(store: &Arc<dyn Store>) -> Engine {
         auto_create: false,
         max_auto_created: usize::MAX,
         automatic_reindex: false,
+        sketch_bytes: doppel_engine::SKETCH_BYTES,
         now: crate::clock::now,
         micros: crate::clock::micros,
         new_id: crate::clock::unique_id,

@@ -42,6 +42,7 @@ impl Desk {
             auto_create: true,
             max_auto_created: usize::MAX,
             automatic_reindex: false,
+            sketch_bytes: crate::SKETCH_BYTES,
             now,
             micros: tick,
             new_id: || tick().to_string(),

@@ -37,6 +37,7 @@ fn instance(store: Arc<ModelStore>, now: fn() -> String) -> Engine {
         auto_create: true,
         max_auto_created: usize::MAX,
         automatic_reindex: true,
+        sketch_bytes: crate::SKETCH_BYTES,
         now,
         micros: || jiff::Timestamp::now().as_microsecond().unsigned_abs(),
         new_id,
