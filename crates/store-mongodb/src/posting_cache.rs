@@ -33,9 +33,9 @@ const LIST_BYTES: usize = 120;
 /// Bytes of a posting besides the characters of its id: the list's part, the counts before the id, what the allocator adds. Each
 /// list that was read has ids of its own.
 const POSTING_BYTES: usize = size_of::<Posting>() + 32;
-/// Longest wait for what is read beside a batch, which the next one would begin by reading itself. Longer than that it takes where the
-/// database is so slow that the same is better asked with everything else.
-const MOST_WAIT: Duration = Duration::from_millis(300);
+/// Longest wait for what is read beside a batch: the next one would begin by reading the same. Of a large stock, and with nothing in the
+/// cache, it takes some hundred milliseconds.
+const MOST_WAIT: Duration = Duration::from_secs(2);
 /// Records of others that are read to go on with a cache. Behind more, reading lists anew is less work.
 const MOST_BEHIND: usize = 1024;
 

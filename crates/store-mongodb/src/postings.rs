@@ -91,6 +91,10 @@ impl PostingQuery {
         self.lists.retain(|key| !is_known(key));
     }
 
+    pub(super) fn has(&self, key: &ListKey) -> bool {
+        self.lists.contains(key)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Shared;
+use super::{Member, Shared};
 use crate::posting_cache::{ListsAsOf, Reading};
 use crate::postings::PostingQuery;
 use crate::read::{GenerationKey, Pointer};
@@ -16,16 +16,16 @@ use crate::retry::TxnError;
 use doppel_core::collection::CollectionName;
 use doppel_store::StoreError;
 
-/// Begins to read what `question` asks.
+/// Begins to read those of the lists in `question` that `waiting` will ask for.
 pub(super) fn start(
     shared: &Arc<Shared>,
     name: &CollectionName,
     place: GenerationKey,
-    question: PostingQuery,
+    (waiting, question): (Vec<Arc<Member>>, PostingQuery),
 ) -> Reading {
     let (shared, name) = (Arc::clone(shared), name.clone());
     AbortOnDropHandle::new(tokio::spawn(async move {
-        let read = shared.lists_as_of(&name, place, &question);
+        let read = shared.lists_as_of(&name, place, (&waiting, question));
         match tokio::time::timeout(shared.options.deadline, read).await {
             Ok(Ok(lists)) => Some(lists),
             outcome => {
@@ -38,23 +38,27 @@ pub(super) fn start(
 }
 
 impl Shared {
-    /// What is filed under all digests and keys at one instant, and which that is. A round trip for each group of keys, and more where
-    /// they are shared by many.
+    /// What is filed at one instant under digests and keys of those that are not there yet, and which that is. A round trip for the ids,
+    /// one for each group of keys, and more where they are shared by many.
     async fn lists_as_of(
         &self,
         name: &CollectionName,
         place: GenerationKey,
-        question: &PostingQuery,
+        (waiting, mut question): (&[Arc<Member>], PostingQuery),
     ) -> Result<ListsAsOf, TxnError> {
         let mut session = self.snapshot().await?;
         let session = &mut session;
-        let mut finds = question.finds(place);
-        finds.push(Pointer::find(name));
-        let mut found = self.find_apart(session, finds).await?;
-        let pointer = Pointer::found(&found.pop().unwrap_or_default())?;
+        let pointer = Pointer::found(&self.find_one(session, Pointer::find(name)).await?)?;
         let pointer = pointer.filter(|pointer| pointer.number == place.number);
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
-        let answer = self.filed(session, place, question, found).await?;
+        // Most of those that are there are unchanged, and ask for nothing.
+        let ids: Vec<&str> = waiting.iter().map(|member| member.id().as_str()).collect();
+        let there = self.seqs(session, place.number, &ids).await?;
+        let new = waiting.iter().filter(|member| !there.contains_key(member.id().as_str()));
+        let wanted = PostingQuery::of(new.filter_map(|member| Some(&*member.registration()?.signed)));
+        question.leave_out(|key| !wanted.has(key));
+        let found = self.find_apart(session, question.finds(place)).await?;
+        let answer = self.filed(session, place, &question, found).await?;
         let (lists, _) = answer.into_parts();
         Ok(ListsAsOf { generation: place.generation, as_of: pointer.commits, lists })
     }

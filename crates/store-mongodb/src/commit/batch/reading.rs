@@ -51,7 +51,7 @@ impl Batch<'_> {
         let mut question = PostingQuery::of(waiting.iter().filter_map(|member| Some(&*member.registration()?.signed)));
         question.leave_out(|key| (is_kept && self.cache.has(key)) || answer.has(key));
         if !question.is_empty() {
-            self.reading.get_or_init(|| ahead::start(self.shared, self.name, place, question));
+            self.reading.get_or_init(|| ahead::start(self.shared, self.name, place, (waiting, question)));
         }
     }
 
