@@ -155,7 +155,7 @@ impl Shared {
         let bytes = |key: &str| server::whole(&stats, key).unwrap_or(0) as u64;
         Ok(Usage {
             records,
-            index_bytes: self.posting_caches.memory_bytes() as u64,
+            index_bytes: (self.posting_caches.memory_bytes() + self.full_lists.memory_bytes()) as u64,
             disk_bytes: bytes("totalSize").max(bytes("storageSize") + bytes("indexSize")),
             free_bytes: bytes("fsTotalSize").saturating_sub(bytes("fsUsedSize")),
         })

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::Shared;
 use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
-use super::postings::{Filed, PostingQuery};
+use super::postings::{Filed, ListKey, PostingQuery};
 use super::propose::{Hits, Seqs, Signatures, Texts, dismiss};
 use super::read::{BucketQuery, Buckets, GenerationKey, Pointer};
 use super::retry::TxnError;
@@ -47,12 +47,16 @@ impl Shared {
         let keys = query.signed.as_ref().map_or(&[][..], |signed| &signed.keys);
         let mut question = PostingQuery::default();
         question.add(query.digest.as_ref(), keys);
+        let known = self.full_lists.known(place, question.keys());
+        let of_known = |key: &ListKey| known.as_ref().and_then(|known| known.lists.get(key).cloned());
+        let mut answer = question.answer_from(of_known);
         let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
         let SimhashChannel { position, radius } = within.unwrap_or_default();
         let around = BucketQuery::around(&[centre], radius);
         let mut finds = question.finds(place);
         let lists = finds.len();
         finds.push(Pointer::find(&query.collection));
+        finds.extend(known.as_ref().map(|known| known.find(place.number)));
         if until != Until::FirstMatch {
             // Content that was seen before needs no look at the blocks.
             finds.extend(around.find(place));
@@ -60,11 +64,23 @@ impl Shared {
         let mut found = self.find_all(session, finds).await?;
         let mut others = found.split_off(lists).into_iter();
         let pointer = Pointer::found(&others.next().unwrap_or_default())?;
+        let taken = if known.is_some() { others.next() } else { None };
         let pages = others.next();
         let pointer = pointer.filter(|pointer| pointer.number == place.number);
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(query.collection.clone()))?;
         check_live(place.generation, pointer.generation)?;
-        let answer = self.filed(session, place, &question, found).await?;
+        answer.extend(self.filed(session, place, &question, found).await?);
+        if let (Some(known), Some(taken)) = (&known, taken)
+            && !known.is_right(&pointer, &taken)
+        {
+            self.full_lists.forget(place.number, known);
+            let mut again = PostingQuery::default();
+            again.add(query.digest.as_ref(), keys);
+            again.leave_out(|key| !known.lists.contains_key(key));
+            let found = self.find_all(session, again.finds(place)).await?;
+            answer.extend(self.filed(session, place, &again, found).await?);
+        }
+        self.full_lists.keep(place, (known.as_ref(), pointer.commits), answer.lists());
         let filed = answer.of(query.digest.as_ref(), keys);
         if until == Until::FirstMatch && !filed.digest.is_empty() {
             let exact = Filed { digest: filed.digest, ..Filed::default() };

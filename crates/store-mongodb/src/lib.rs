@@ -13,7 +13,7 @@
 //! 5. commit. A conflict begins again at 1, an unknown commit is committed again, the deadline ends both (`retry`).
 //!
 //! Lookups read in a snapshot: one instant, majority committed, never half a replacement. Round trips of a lookup: the collection,
-//! digest, keys and blocks 1 (2 where any one match will do: the blocks only if the digest has none; `finds`), 1 more for every 512
+//! digest, keys and blocks 1 (2 where any one match will do: the blocks only if the digest has none; `finds`), 1 more for every 256
 //! records that share any of 32 keys, texts 1. On a cluster each of these alone, and each such key.
 //!
 //! All of it in every generation of the collection; only the live one is looked up. `generations` announces others, `filing`
@@ -38,6 +38,7 @@ mod fill;
 mod find;
 mod finds;
 mod frequencies;
+mod full_lists;
 mod generations;
 mod key_ring;
 mod latch;
@@ -136,6 +137,7 @@ struct Shared {
     commits: commit::Commits,
     latch_queues: latch::LatchQueues,
     posting_caches: posting_cache::PostingCaches,
+    full_lists: full_lists::FullLists,
     counts: counts::Counts,
     last_commits: changes::LastCommitsSender,
     /// The name of this instance among others.
@@ -168,6 +170,7 @@ impl MongoStore {
                     commits: commit::Commits::default(),
                     latch_queues: latch::LatchQueues::default(),
                     posting_caches: posting_cache::PostingCaches::default(),
+                    full_lists: full_lists::FullLists::default(),
                     counts: counts::Counts::default(),
                     last_commits: changes::LastCommitsSender::default(),
                     instance: (options.clock.unique_id)(),

@@ -165,7 +165,7 @@ impl PostingCache {
 
     /// It becomes that of after the commit when it is taken next, with what is being read beside it, which may take as long.
     pub(super) fn update_later(&mut self, update: CacheUpdate, reading: Reading) {
-        let bytes = update.answer.lists().map(list_bytes).sum();
+        let bytes = update.answer.lists().map(|(_, list)| list_bytes(list)).sum();
         self.pending = Some(Box::new(Pending { update, bytes, reading }));
     }
 

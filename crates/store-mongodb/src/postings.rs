@@ -24,7 +24,7 @@ use doppel_store::Seq;
 const GROUP: usize = 32;
 /// Records with any of a group that are read at once. Where there are more, those digests and keys that these do not show wholly are read
 /// next.
-const GROUP_LIMIT: usize = 2 * POSTINGS_PER_KEY;
+const GROUP_LIMIT: usize = POSTINGS_PER_KEY;
 /// The field that has a signature's keys.
 const KEYS: &str = "keys";
 /// Bytes of a signature as it is joined, at most: its id, a digest or a group of keys with their places in an array, seq and names.
@@ -93,6 +93,10 @@ impl PostingQuery {
 
     pub(super) fn has(&self, key: &ListKey) -> bool {
         self.lists.contains(key)
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ListKey> {
+        self.lists.iter()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -186,8 +190,8 @@ impl Answer {
     }
 
     /// The lists that were asked for.
-    pub(super) fn lists(&self) -> impl Iterator<Item = &Postings> {
-        self.lists.values().map(|list| &**list)
+    pub(super) fn lists(&self) -> impl Iterator<Item = (&ListKey, &Arc<Postings>)> {
+        self.lists.iter()
     }
 
     /// Whether a list was asked for.
@@ -231,7 +235,7 @@ impl Answer {
 }
 
 impl Shared {
-    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. A round trip for every 512 records
+    /// What is filed under all digests and keys, where `found` is what [`PostingQuery::finds`] found. A round trip for every 256 records
     /// more that share some of a group.
     pub(super) async fn filed(
         &self,
@@ -290,7 +294,7 @@ impl Shared {
 /// Bytes of a signature of which nothing is read but its id and seq, at most.
 const POSTING_BYTES: usize = MAX_ID_BYTES + 128;
 /// Postings of a list: one more than may be used, so that it shows whether there are more.
-const LIMIT: usize = POSTINGS_PER_KEY + 1;
+pub(super) const LIMIT: usize = POSTINGS_PER_KEY + 1;
 
 impl ListKey {
     /// As stored.

@@ -70,6 +70,7 @@ pub(super) async fn drop_collection(shared: Arc<Shared>, name: &CollectionName) 
     if let Some(number) = dropped {
         shared.latch_queues.forget(number);
         shared.posting_caches.forget(number);
+        shared.full_lists.forget_all(number);
         shared.counts.forget(number);
         tokio::spawn(sweep(shared, (number, None)));
     }

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Member, Shared};
 use crate::posting_cache::{ListsAsOf, Reading};
-use crate::postings::PostingQuery;
+use crate::postings::{Answer, PostingQuery};
 use crate::read::{GenerationKey, Pointer};
 use crate::retry::TxnError;
 use doppel_core::collection::CollectionName;
@@ -57,8 +57,19 @@ impl Shared {
         let new = waiting.iter().filter(|member| !there.contains_key(member.id().as_str()));
         let wanted = PostingQuery::of(new.filter_map(|member| Some(&*member.registration()?.signed)));
         question.leave_out(|key| !wanted.has(key));
+        let known = self.full_lists.known(place, question.keys());
+        let mut answer = Answer::default();
+        if let Some(known) = &known {
+            let taken = self.find_one(session, known.find(place.number)).await?;
+            if known.is_right(&pointer, &taken) {
+                answer = question.answer_from(|key| known.lists.get(key).cloned());
+            } else {
+                self.full_lists.forget(place.number, known);
+            }
+        }
         let found = self.find_apart(session, question.finds(place)).await?;
-        let answer = self.filed(session, place, &question, found).await?;
+        answer.extend(self.filed(session, place, &question, found).await?);
+        self.full_lists.keep(place, (known.as_ref(), pointer.commits), answer.lists());
         let (lists, _) = answer.into_parts();
         Ok(ListsAsOf { generation: place.generation, as_of: pointer.commits, lists })
     }

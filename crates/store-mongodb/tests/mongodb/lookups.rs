@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::pair::Pair;
+use crate::pair::{Pair, patient_put};
 use doppel_core::verdict::{Facts, Match, Verdict};
 use doppel_store::conformance::{Desk, Sample, SampleJudge};
-use doppel_store::{Candidate, GenerationId, Judge, Until};
+use doppel_store::{Candidate, GenerationId, Judge, Registered, Until};
 use parking_lot::Mutex;
 
 /// More records than are read at a time when any one match will do.
@@ -98,5 +98,47 @@ async fn a_lookup_reads_on_where_one_reply_of_the_server_does_not_hold_its_candi
     let asked = Sample::with_keys("asked", KEYS);
     let found = desk.store.find(desk.query(&asked, None), SampleJudge::of(&asked, false), Until::Exhausted).await;
     assert_eq!(found.expect("a lookup").matches.len() as u64, ROWS);
+    pair.end().await;
+}
+
+/// The other instance takes records away, gives them other keys, and files new ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_list_that_is_full_is_read_once_and_anew_when_something_was_taken_from_it() {
+    const FAMILY: u64 = 300;
+    let pair = Pair::start("full").await;
+    let [desk, other] = pair.desks("full").await;
+    let member = |number: u64| Sample::with_keys(format!("m{number:03}"), [1, 3, 5]);
+    let puts = (0..FAMILY).map(|number| {
+        let desk = desk.clone();
+        tokio::spawn(async move { patient_put(&desk, &member(number)).await })
+    });
+    for put in puts.collect::<Vec<_>>() {
+        put.await.expect("no put panics");
+    }
+    // In the order of their seqs.
+    let mut stored: Vec<String> = desk.all().await.into_iter().map(|record| record.id.to_string()).collect();
+    let asked = Sample::with_keys("asked", [1, 3, 5]);
+    let found = async |desk: &Desk| {
+        let found = desk.find_all(&asked, None, Until::Exhausted).await;
+        found.matches.iter().map(|found| found.id.to_string()).collect::<Vec<_>>()
+    };
+    let client = pair.client().await;
+    let profile = |level: i32| client.run_command(mongodb::bson::doc! { "profile": level });
+    let noted = client.collection::<mongodb::bson::Document>("system.profile");
+    assert_eq!(found(&desk).await, stored[..256]);
+    profile(2).await.expect("commands are noted");
+    assert_eq!(found(&desk).await, stored[..256]);
+    profile(0).await.expect("commands are noted no more");
+    let lists = mongodb::bson::doc! { "ns": format!("{}.signatures", pair.database), "op": "query" };
+    assert_eq!(noted.count_documents(lists).await.expect("a count"), 0, "no list is read again");
+    // What is filed behind its end changes nothing.
+    other.put(&member(FAMILY)).await;
+    assert_eq!(found(&desk).await, stored[..256]);
+    assert!(other.remove(&stored.remove(0)).await);
+    assert_eq!(found(&desk).await, stored[..256]);
+    let replaced = stored.remove(7);
+    assert!(matches!(other.put(&Sample::with_keys(replaced, [7, 9])).await, Registered::Replaced(_)));
+    assert_eq!(found(&desk).await, stored[..256]);
+    assert_eq!(found(&other).await, stored[..256]);
     pair.end().await;
 }

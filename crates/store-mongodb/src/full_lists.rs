@@ -1,0 +1,224 @@
+//! Posting lists that are full: the earliest records of a key that many share, kept for lookups.
+//!
+//! What is filed comes after all that is there, so that a full list stays as it is until a record is taken from lists. Of that the log of
+//! changes tells: who uses lists reads, in the snapshot of its other reads, whether anything was taken since they were known to be right,
+//! and if so, all are forgotten. A lookup in a large stock reads most of its rows for a few such keys.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hashbrown::{HashMap, HashSet};
+use mongodb::bson::doc;
+use parking_lot::Mutex;
+
+use super::documents::{CHANGES, Number, changes_between, took_lists};
+use super::finds::{Find, Rows};
+use super::postings::{LIMIT, ListKey, ListsByKey, Posting};
+use super::read::{GenerationKey, Pointer};
+use doppel_store::{GenerationId, Seq};
+
+/// Bytes that the lists of all collections take: of some thirty thousand keys.
+const MOST_BYTES: usize = 256 << 20;
+/// Bytes of a list, besides its ids.
+const LIST_BYTES: usize = LIMIT * size_of::<Posting>() + 96;
+/// Bytes of an id besides its characters: its place in the set, its counts, what the allocator adds.
+const ID_BYTES: usize = 64;
+/// Bytes of what is read of a change.
+const CHANGE_BYTES: usize = 128;
+
+/// Full lists, by collection.
+#[derive(Debug)]
+pub(super) struct FullLists {
+    most_bytes: usize,
+    all: Mutex<HashMap<Number, Kept>>,
+    epochs: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    generation: GenerationId,
+    /// Which beginning this is: another one after everything was forgotten.
+    epoch: u64,
+    /// The commit as of which all lists are right.
+    as_of: Seq,
+    lists: ListsByKey,
+    /// Those of the lists; a record stands in many.
+    ids: HashSet<Arc<str>>,
+    id_bytes: usize,
+}
+
+/// What was known when a lookup began.
+#[derive(Debug)]
+pub(super) struct Known {
+    epoch: u64,
+    as_of: Seq,
+    pub(super) lists: ListsByKey,
+}
+
+impl Known {
+    /// Finds a change since then that took a record from lists, if there is one.
+    pub(super) fn find(&self, number: Number) -> Find {
+        let mut taken = changes_between(number, self.as_of, Seq(i64::MAX as u64));
+        taken.insert("$or", took_lists());
+        Find::new(CHANGES, taken, doc! { "_id": 1 }, (1, CHANGE_BYTES))
+    }
+
+    /// Whether the lists are right at the instant that `pointer` is of, where `taken` is what [`Known::find`] found there.
+    pub(super) fn is_right(&self, pointer: &Pointer, taken: &Rows) -> bool {
+        // Another server may show an earlier instant.
+        taken.is_empty() && (pointer.forgotten..=pointer.commits).contains(&self.as_of)
+    }
+}
+
+impl Default for FullLists {
+    fn default() -> Self {
+        Self { most_bytes: MOST_BYTES, all: Mutex::default(), epochs: AtomicU64::new(0) }
+    }
+}
+
+impl FullLists {
+    /// What is known of `keys`.
+    pub(super) fn known<'k>(&self, place: GenerationKey, keys: impl Iterator<Item = &'k ListKey>) -> Option<Known> {
+        let all = self.all.lock();
+        let kept = all.get(&place.number).filter(|kept| kept.generation == place.generation)?;
+        let lists = keys.filter_map(|key| Some((*key, Arc::clone(kept.lists.get(key)?))));
+        Some(Known { epoch: kept.epoch, as_of: kept.as_of, lists: lists.collect() })
+    }
+
+    /// Forgets everything of a collection, if it is still what was known.
+    pub(super) fn forget(&self, number: Number, known: &Known) {
+        let mut all = self.all.lock();
+        if all.get(&number).is_some_and(|kept| kept.epoch == known.epoch) {
+            all.remove(&number);
+        }
+    }
+
+    /// Forgets a collection that was dropped.
+    pub(super) fn forget_all(&self, number: Number) {
+        self.all.lock().remove(&number);
+    }
+
+    /// Keeps those of `lists` that are full, as they were read at the commit `as_of`, at which what was `known` was right.
+    pub(super) fn keep<'l>(
+        &self,
+        place: GenerationKey,
+        (known, as_of): (Option<&Known>, Seq),
+        lists: impl Iterator<Item = (&'l ListKey, &'l Arc<Vec<Posting>>)>,
+    ) {
+        let mut all = self.all.lock();
+        let kept = match (all.get_mut(&place.number), known) {
+            (Some(kept), Some(known)) if kept.epoch == known.epoch => kept,
+            // Somebody else began anew meanwhile, maybe at a later instant.
+            (Some(kept), _) if kept.generation == place.generation => return,
+            _ => {
+                let epoch = self.epochs.fetch_add(1, Ordering::Relaxed);
+                all.insert(place.number, Kept::new(place.generation, epoch, as_of));
+                let Some(kept) = all.get_mut(&place.number) else { return };
+                kept
+            }
+        };
+        kept.as_of = kept.as_of.max(as_of);
+        lists.filter(|(_, list)| list.len() >= LIMIT).for_each(|(key, list)| kept.add(*key, list));
+        while all.values().map(Kept::bytes).sum::<usize>() > self.most_bytes {
+            let Some(largest) = all.values_mut().max_by_key(|kept| kept.bytes()) else { return };
+            largest.halve();
+        }
+    }
+
+    /// Bytes of all, about.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.all.lock().values().map(Kept::bytes).sum()
+    }
+}
+
+impl Kept {
+    fn new(generation: GenerationId, epoch: u64, as_of: Seq) -> Self {
+        let (lists, ids) = (ListsByKey::new(), HashSet::new());
+        Self { generation, epoch, as_of, lists, ids, id_bytes: 0 }
+    }
+
+    fn add(&mut self, key: ListKey, list: &[Posting]) {
+        if self.lists.contains_key(&key) {
+            return;
+        }
+        let own = list.iter().map(|posting| {
+            let id = self.ids.get_or_insert_with(&*posting.id, |_| {
+                self.id_bytes += posting.id.len() + ID_BYTES;
+                Arc::clone(&posting.id)
+            });
+            Posting { id: Arc::clone(id), seq: posting.seq }
+        });
+        let own = own.collect();
+        self.lists.insert(key, Arc::new(own));
+    }
+
+    /// Gives up every second list.
+    fn halve(&mut self) {
+        let mut stays = false;
+        self.lists.retain(|_, _| {
+            stays = !stays;
+            stays
+        });
+        self.ids.retain(|id| Arc::strong_count(id) > 1);
+        self.id_bytes = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.len() * LIST_BYTES + self.id_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(number: Number) -> GenerationKey {
+        GenerationKey { number, generation: GenerationId(1) }
+    }
+
+    fn lists(keys: std::ops::Range<i64>, length: usize) -> ListsByKey {
+        let posting = |at: usize| Posting { id: format!("r{at}").into(), seq: Seq(at as u64) };
+        let list = Arc::new((0..length).map(posting).collect::<Vec<_>>());
+        keys.map(|key| (ListKey::Key(key), Arc::clone(&list))).collect()
+    }
+
+    #[test]
+    fn lists_that_are_full_are_kept_from_one_instant_to_a_later_one() {
+        let (full, key) = (FullLists::default(), ListKey::Key(1));
+        full.keep(place(7), (None, Seq(10)), lists(1..2, LIMIT).iter());
+        full.keep(place(8), (None, Seq(10)), lists(1..2, LIMIT - 1).iter());
+        let known = full.known(place(7), [&key].into_iter()).expect("it began");
+        assert_eq!((known.as_of, known.lists[&key].len()), (Seq(10), LIMIT));
+        assert!(full.known(place(8), [&key].into_iter()).expect("it began").lists.is_empty(), "one that is not full");
+        // Another one began without knowing: it may have read before.
+        full.keep(place(7), (None, Seq(9)), lists(2..3, LIMIT).iter());
+        full.keep(place(7), (Some(&known), Seq(12)), lists(3..4, LIMIT).iter());
+        let keys = [ListKey::Key(1), ListKey::Key(2), ListKey::Key(3)];
+        let later = full.known(place(7), keys.iter()).expect("it is there");
+        assert_eq!((later.as_of, later.lists.len()), (Seq(12), 2));
+        // Something was taken; who still knows the old ones adds nothing to what begins anew.
+        full.forget(7, &later);
+        full.keep(place(7), (Some(&later), Seq(20)), lists(4..5, LIMIT).iter());
+        full.keep(place(7), (Some(&known), Seq(15)), lists(5..6, LIMIT).iter());
+        full.forget(7, &known);
+        let anew = full.known(place(7), [ListKey::Key(4), ListKey::Key(5)].iter()).expect("it began anew");
+        assert_eq!((anew.as_of, anew.lists.len()), (Seq(20), 1));
+        let other = GenerationKey { generation: GenerationId(2), ..place(7) };
+        assert!(full.known(other, keys.iter()).is_none());
+        full.forget_all(7);
+        assert!(full.known(place(7), keys.iter()).is_none());
+    }
+
+    #[test]
+    fn all_lists_together_take_a_bounded_number_of_bytes() {
+        let most_bytes = 4 << 20;
+        let full = FullLists { most_bytes, ..FullLists::default() };
+        let many = (most_bytes / LIST_BYTES) as i64;
+        full.keep(place(1), (None, Seq(1)), lists(0..many / 2, LIMIT).iter());
+        let before = full.memory_bytes();
+        assert!((most_bytes / 3..most_bytes).contains(&before));
+        full.keep(place(2), (None, Seq(1)), lists(0..many, LIMIT).iter());
+        assert!((most_bytes / 3..=most_bytes).contains(&full.memory_bytes()));
+        assert!(full.known(place(1), [].into_iter()).is_some());
+    }
+}
