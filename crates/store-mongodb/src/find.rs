@@ -74,11 +74,9 @@ impl Shared {
             && !known.is_right(&pointer, &taken)
         {
             self.full_lists.forget(place.number, known);
-            let mut again = PostingQuery::default();
-            again.add(query.digest.as_ref(), keys);
-            again.leave_out(|key| !known.lists.contains_key(key));
-            let found = self.find_all(session, again.finds(place)).await?;
-            answer.extend(self.filed(session, place, &again, found).await?);
+            let outdated = PostingQuery::of_lists(known.lists.keys().copied());
+            let found = self.find_all(session, outdated.finds(place)).await?;
+            answer.extend(self.filed(session, place, &outdated, found).await?);
         }
         self.full_lists.keep(place, (known.as_ref(), pointer.commits), answer.lists());
         let filed = answer.of(query.digest.as_ref(), keys);

@@ -1,4 +1,4 @@
-//! Posting lists that are full: the earliest records of a key that many share, kept for lookups.
+//! Posting lists that are full: the earliest records of a key that many share, kept for lookups and registrations.
 //!
 //! What is filed comes after all that is there, so that a full list stays as it is until a record is taken from lists. Of that the log of
 //! changes tells: who uses lists reads, in the snapshot of its other reads, whether anything was taken since they were known to be right,
@@ -63,7 +63,7 @@ impl Known {
         Find::new(CHANGES, taken, doc! { "_id": 1 }, (1, CHANGE_BYTES))
     }
 
-    /// Whether the lists are right at the instant that `pointer` is of, where `taken` is what [`Known::find`] found there.
+    /// Whether the lists are right at the instant that `pointer` is of, in a transaction that of its latch, where `taken` is what [`Known::find`] found there.
     pub(super) fn is_right(&self, pointer: &Pointer, taken: &Rows) -> bool {
         // Another server may show an earlier instant.
         taken.is_empty() && (pointer.forgotten..=pointer.commits).contains(&self.as_of)

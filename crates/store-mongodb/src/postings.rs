@@ -86,6 +86,11 @@ impl PostingQuery {
         question
     }
 
+    /// What these lists hold.
+    pub(super) fn of_lists(lists: impl Iterator<Item = ListKey>) -> Self {
+        Self { lists: lists.collect() }
+    }
+
     /// Takes out what `is_known`.
     pub(super) fn leave_out(&mut self, is_known: impl Fn(&ListKey) -> bool) {
         self.lists.retain(|key| !is_known(key));

@@ -134,7 +134,13 @@ async fn a_list_that_is_full_is_read_once_and_anew_when_something_was_taken_from
     // What is filed behind its end changes nothing.
     other.put(&member(FAMILY)).await;
     assert_eq!(found(&desk).await, stored[..256]);
+    let named = async |sample: &Sample| match desk.put(sample).await {
+        Registered::Created(record) => record.verdict.duplicate_of.map(|id| id.to_string()),
+        outcome => panic!("{outcome:?}"),
+    };
+    assert_eq!(named(&member(FAMILY + 1)).await.as_ref(), Some(&stored[0]));
     assert!(other.remove(&stored.remove(0)).await);
+    assert_eq!(named(&member(FAMILY + 2)).await.as_ref(), Some(&stored[0]), "a registration, too, hears of it");
     assert_eq!(found(&desk).await, stored[..256]);
     let replaced = stored.remove(7);
     assert!(matches!(other.put(&Sample::with_keys(replaced, [7, 9])).await, Registered::Replaced(_)));

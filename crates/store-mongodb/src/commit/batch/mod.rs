@@ -118,7 +118,7 @@ impl<'a> Batch<'a> {
         let is_small = self.members.len() <= READ_AT_ONCE;
         let asked = signed.map(|signed| signed.filter(|_| is_small)).collect::<Vec<_>>();
         let ids: Vec<&str> = self.members.iter().map(|member| member.id().as_str()).collect();
-        let (any_there, mut filed) = self.read(session, place, (&ids, &asked), &behind).await?;
+        let (any_there, mut filed) = self.read(session, (place, pointer), (&ids, &asked), &behind).await?;
         let mut old = HashMap::new();
         if any_there {
             old = self.old(session, place, &pointer.others, &ids).await?;
@@ -131,7 +131,7 @@ impl<'a> Batch<'a> {
         }
         let signed: Vec<Option<&Signed>> = plans.iter().map(Plan::to_be_judged).collect();
         if !is_small {
-            (_, filed) = self.read(session, place, (&[], &signed), &behind).await?;
+            (_, filed) = self.read(session, (place, pointer), (&[], &signed), &behind).await?;
         }
         self.read_ahead(place, &behind, &filed.answer);
         let (mut earlier, buckets, proposed) = self.look_up(session, place, (&plans, &signed), filed).await?;

@@ -15,7 +15,7 @@ use crate::commit::{Change, ahead};
 use crate::documents::{RECORDS, RecordDocument, SIGNATURES, SignatureDocument, signature_key};
 use crate::finds::Find;
 use crate::posting_cache::Behind;
-use crate::postings::{Answer, PostingQuery};
+use crate::postings::{Answer, ListKey, PostingQuery};
 use crate::propose::{dismiss, judge_together, on_all_cores};
 use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
@@ -71,7 +71,7 @@ impl Batch<'_> {
     pub(super) async fn read(
         &self,
         session: &mut ClientSession,
-        place: GenerationKey,
+        (place, pointer): (GenerationKey, &Pointer),
         (ids, signed): (&[&str], &[Option<&Signed>]),
         behind: &Behind,
     ) -> Result<(bool, Filed)> {
@@ -80,11 +80,16 @@ impl Batch<'_> {
             Behind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
             Behind::Unknown => Answer::default(),
         };
+        let known = self.shared.full_lists.known(place, question.keys());
+        let of_known = |key: &ListKey| known.as_ref().and_then(|known| known.lists.get(key).cloned());
+        answer.extend(question.answer_from(of_known));
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let around = BucketQuery::around(&fingerprints, self.simhash(place.generation).radius);
         let mut finds = question.finds(place);
         let lists = finds.len();
         let is_small = signed.len() <= READ_AT_ONCE;
+        let known = known.filter(|known| !known.lists.is_empty());
+        finds.extend(known.as_ref().map(|known| known.find(place.number)));
         let pages = if is_small { around.find(place) } else { None };
         let have_pages = pages.is_some();
         finds.extend(pages);
@@ -97,6 +102,14 @@ impl Batch<'_> {
         };
         let mut others = found.split_off(lists).into_iter();
         answer.extend(self.shared.filed(session, place, &question, found).await?);
+        if let Some(known) = known
+            && !known.is_right(pointer, &others.next().unwrap_or_default())
+        {
+            self.shared.full_lists.forget(place.number, &known);
+            let outdated = PostingQuery::of_lists(known.lists.into_keys());
+            let found = self.shared.find_apart(session, outdated.finds(place)).await?;
+            answer.extend(self.shared.filed(session, place, &outdated, found).await?);
+        }
         let pages = if have_pages { others.next() } else { None };
         let buckets = self.shared.buckets(session, place, &around, pages).await?;
         let any_there = others.next().is_some_and(|there| !there.is_empty());
