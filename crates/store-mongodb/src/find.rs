@@ -31,6 +31,9 @@ impl Shared {
         if matches!(found, Err(StoreError::StaleGeneration { .. } | StoreError::UnknownCollection(_))) {
             self.cache.forget(&query.collection);
         }
+        if matches!(found, Err(StoreError::UnknownCollection(_))) {
+            self.full_lists.forget_all(known.number);
+        }
         found
     }
 

@@ -94,6 +94,8 @@ pub(super) struct Rows {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
+    /// Whether they come in the order of the index that was named.
+    by_index: bool,
 }
 
 impl Rows {
@@ -105,9 +107,22 @@ impl Rows {
         self.ends.is_empty()
     }
 
-    pub(super) fn push(&mut self, row: &RawDocument) {
+    /// Whether they surely come in the order of the index that their find names: not where they were joined, which names none, nor
+    /// from a cluster, whose servers each have an order of their own.
+    pub(super) fn are_by_index(&self) -> bool {
+        self.by_index
+    }
+
+    fn push(&mut self, row: &RawDocument) {
         self.bytes.extend_from_slice(row.as_bytes());
         self.ends.push(self.bytes.len());
+    }
+
+    #[cfg(test)]
+    pub(super) fn made_up(documents: &[&Document], by_index: bool) -> Self {
+        let mut rows = Self { by_index, ..Self::default() };
+        documents.iter().for_each(|row| rows.push(&RawDocumentBuf::try_from(*row).expect("a row")));
+        rows
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = doppel_store::Result<&RawDocument>> {
@@ -178,12 +193,13 @@ impl Shared {
     /// What `find` finds.
     pub(super) async fn find_one(&self, session: &mut ClientSession, find: Find) -> Result<Rows, TxnError> {
         let Find { collection, filter, projection, sort, limit, index, .. } = find;
+        let by_index = index.is_some() && sort.is_empty() && self.topology == Topology::ReplicaSet;
         let documents = self.in_session(collection);
         let asked = documents.find(filter).projection(projection).limit(limit).batch_size(BATCH);
         let asked = if sort.is_empty() { asked } else { asked.sort(sort) };
         let asked = if let Some(index) = index { asked.hint(Hint::Name(index.into())) } else { asked };
         let mut cursor = asked.session(&mut *session).await?;
-        let mut rows = Rows::default();
+        let mut rows = Rows { by_index, ..Rows::default() };
         while cursor.advance(session).await? {
             rows.push(cursor.current());
         }

@@ -23,6 +23,8 @@ const MOST_BYTES: usize = 256 << 20;
 const LIST_BYTES: usize = LIMIT * size_of::<Posting>() + 96;
 /// Bytes of an id besides its characters: its place in the set, its counts, what the allocator adds.
 const ID_BYTES: usize = 64;
+/// Commits since it was known to be right, beyond which a registration does not ask whether it still is: lookups do.
+const MOST_BEHIND: u64 = 10_000;
 /// Bytes of what is read of a change.
 const CHANGE_BYTES: usize = 128;
 
@@ -56,6 +58,11 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Whether it is little work to find out, at the instant that `pointer` is of, if it is still right.
+    pub(super) fn is_recent(&self, pointer: &Pointer) -> bool {
+        pointer.commits.0.saturating_sub(self.as_of.0) <= MOST_BEHIND
+    }
+
     /// Finds a change since then that took a record from lists, if there is one.
     pub(super) fn find(&self, number: Number) -> Find {
         let mut taken = changes_between(number, self.as_of, Seq(i64::MAX as u64));
@@ -120,8 +127,13 @@ impl FullLists {
         kept.as_of = kept.as_of.max(as_of);
         lists.filter(|(_, list)| list.len() >= LIMIT).for_each(|(key, list)| kept.add(*key, list));
         while all.values().map(Kept::bytes).sum::<usize>() > self.most_bytes {
-            let Some(largest) = all.values_mut().max_by_key(|kept| kept.bytes()) else { return };
+            let Some((&number, largest)) = all.iter_mut().max_by_key(|(_, kept)| kept.bytes()) else { return };
+            let before = largest.bytes();
             largest.halve();
+            // A single list, say.
+            if largest.bytes() >= before {
+                all.remove(&number);
+            }
         }
     }
 
@@ -220,5 +232,9 @@ mod tests {
         full.keep(place(2), (None, Seq(1)), lists(0..many, LIMIT).iter());
         assert!((most_bytes / 3..=most_bytes).contains(&full.memory_bytes()));
         assert!(full.known(place(1), [].into_iter()).is_some());
+        // Many collections of one list each.
+        let full = FullLists { most_bytes: 10 * LIST_BYTES, ..FullLists::default() };
+        (0..40).for_each(|number| full.keep(place(number), (None, Seq(1)), lists(1..2, LIMIT).iter()));
+        assert!(full.memory_bytes() <= 10 * LIST_BYTES);
     }
 }

@@ -15,6 +15,7 @@ use super::documents::{self, SIGNATURES, damaged, seq_of};
 use super::finds::{Find, Rows};
 use super::read::GenerationKey;
 use super::retry::TxnError;
+use super::server::Topology;
 use doppel_core::index::{POSTINGS_PER_KEY, looked_up};
 use doppel_core::record::MAX_ID_BYTES;
 use doppel_core::schemes::profile::{Digest, PostingKey, Signed};
@@ -135,11 +136,11 @@ impl Group {
     }
 
     /// Takes the keys whose lists `rows`, what [`Group::find`] found, show wholly out of the group, in their order, and gives their
-    /// lists. Where there are more rows than were asked for, these are the first keys, one at least; `None` where the rows do not come in
-    /// the order of the index then: by the first key of the group that they have, each once, and by seq.
+    /// lists. Where there are more rows than were asked for, these are the first keys, one at least; `None` where the rows do not surely
+    /// come in the order of the index then: by the first key of the group that they have, each once, and by seq.
     fn take_whole(&mut self, rows: &Rows) -> doppel_store::Result<Option<Vec<(ListKey, Postings)>>> {
         let mut lists = vec![Postings::default(); self.keys.len()];
-        let (mut last, mut in_order) = ((0, Seq(0)), true);
+        let (mut last, mut in_order) = ((0, Seq(0)), rows.are_by_index());
         for row in rows.iter() {
             let row = row?;
             let posting = posting(row)?;
@@ -256,8 +257,13 @@ impl Shared {
         }
         let mut out_of_order = Vec::new();
         for (mut group, mut found) in question.groups().zip(found) {
-            while let Some(whole) = group.take_whole(&found)? {
-                all.extend(whole);
+            loop {
+                match group.take_whole(&found)? {
+                    Some(whole) => all.extend(whole),
+                    None if found.are_by_index() || self.topology != Topology::ReplicaSet => break,
+                    // They were joined. One command of its own names the index.
+                    None => {}
+                }
                 if group.keys.is_empty() {
                     break;
                 }
@@ -414,9 +420,7 @@ mod tests {
     }
 
     fn found<'d>(rows: impl Iterator<Item = &'d Document>) -> Rows {
-        let mut found = Rows::default();
-        rows.take(GROUP_LIMIT + 1).for_each(|row| found.push(&RawDocumentBuf::try_from(row).expect("a row")));
-        found
+        Rows::made_up(&rows.take(GROUP_LIMIT + 1).collect::<Vec<_>>(), true)
     }
 
     proptest! {
@@ -456,6 +460,14 @@ mod tests {
         let group = || Group { field: KEYS, keys: (0..7).map(ListKey::Key).collect() };
         let rows = walked(&stored, &group().keys);
         assert!(group().take_whole(&found(rows.iter().rev())).expect("rows").is_none());
+        // The first records have the first key, but so have later ones: by another index these rows come in the order of seqs, too.
+        let key_of = |seq: u64| if (11..300).contains(&seq) { 6 } else { 0 };
+        let stored: Vec<(Seq, BTreeSet<i64>)> =
+            (1..=1_000).map(|seq| (Seq(seq), BTreeSet::from([key_of(seq)]))).collect();
+        let mut by_seq = walked(&stored, &group().keys);
+        by_seq.sort_by_key(|row| row.get_i64("seq").expect("a seq"));
+        let joined: Vec<&Document> = by_seq.iter().take(GROUP_LIMIT + 1).collect();
+        assert!(group().take_whole(&Rows::made_up(&joined, false)).expect("rows").is_none());
         let whole =
             group().take_whole(&found(rows.iter().take(GROUP_LIMIT).rev())).expect("rows").expect("that is all");
         assert_eq!(whole.len(), 7);

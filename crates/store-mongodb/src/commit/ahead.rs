@@ -49,7 +49,8 @@ impl Shared {
         let mut session = self.snapshot().await?;
         let session = &mut session;
         let pointer = Pointer::found(&self.find_one(session, Pointer::find(name)).await?)?;
-        let pointer = pointer.filter(|pointer| pointer.number == place.number);
+        let is_same = |it: &Pointer| (it.number, it.generation) == (place.number, place.generation);
+        let pointer = pointer.filter(is_same);
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
         // Most of those that are there are unchanged, and ask for nothing.
         let ids: Vec<&str> = waiting.iter().map(|member| member.id().as_str()).collect();

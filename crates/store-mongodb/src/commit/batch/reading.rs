@@ -80,7 +80,7 @@ impl Batch<'_> {
             Behind::Filed(records) => question.answer_from(|key| self.cache.get(key, records)),
             Behind::Unknown => Answer::default(),
         };
-        let known = self.shared.full_lists.known(place, question.keys());
+        let known = self.shared.full_lists.known(place, question.keys()).filter(|known| known.is_recent(pointer));
         let of_known = |key: &ListKey| known.as_ref().and_then(|known| known.lists.get(key).cloned());
         answer.extend(question.answer_from(of_known));
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
