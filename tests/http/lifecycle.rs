@@ -85,7 +85,10 @@ fn all_that_was_acknowledged_before_and_during_a_stop_is_there_afterwards() {
                 }
             });
         }
-        std::thread::sleep(Duration::from_millis(400));
+        let began = Instant::now();
+        while acknowledged.lock().expect("fine").len() <= 10 && began.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         server.signal("TERM");
         let status = server.wait();
         stop.store(true, Ordering::Relaxed);
