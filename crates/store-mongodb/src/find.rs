@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::Shared;
 use super::documents::{RECORDS, RecordDocument, damaged, seq_of, seq_value};
-use super::postings::{Filed, ListKey, PostingQuery};
+use super::full_lists::Known;
+use super::postings::{Filed, PostingQuery};
 use super::propose::{Hits, Seqs, Signatures, Texts, dismiss};
 use super::read::{BucketQuery, Buckets, GenerationKey, Pointer};
 use super::retry::TxnError;
@@ -51,8 +52,7 @@ impl Shared {
         let mut question = PostingQuery::default();
         question.add(query.digest.as_ref(), keys);
         let known = self.full_lists.known(place, question.keys());
-        let of_known = |key: &ListKey| known.as_ref().and_then(|known| known.lists.get(key).cloned());
-        let mut answer = question.answer_from(of_known);
+        let mut answer = Known::answer(known.as_ref(), &mut question);
         let (centre, within) = query.ball.map(|ball| (ball.centre, ball.within)).unzip();
         let SimhashChannel { position, radius } = within.unwrap_or_default();
         let around = BucketQuery::around(&[centre], radius);
@@ -73,13 +73,8 @@ impl Shared {
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(query.collection.clone()))?;
         check_live(place.generation, pointer.generation)?;
         answer.extend(self.filed(session, place, &question, found).await?);
-        if let (Some(known), Some(taken)) = (&known, taken)
-            && !known.is_right(&pointer, &taken)
-        {
-            self.full_lists.forget(place.number, known);
-            let outdated = PostingQuery::of_lists(known.lists.keys().copied());
-            let found = self.find_all(session, outdated.finds(place)).await?;
-            answer.extend(self.filed(session, place, &outdated, found).await?);
+        if let (Some(known), Some(taken)) = (&known, taken) {
+            self.check_known(session, place, (known, &pointer, &taken), &mut answer).await?;
         }
         self.full_lists.keep(place, (known.as_ref(), pointer.commits), answer.lists());
         let filed = answer.of(query.digest.as_ref(), keys);

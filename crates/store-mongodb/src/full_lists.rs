@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::{HashMap, HashSet};
+use mongodb::ClientSession;
 use mongodb::bson::doc;
 use parking_lot::Mutex;
 
+use super::Shared;
 use super::documents::{CHANGES, Number, changes_between, took_lists};
 use super::finds::{Find, Rows};
-use super::postings::{LIMIT, ListKey, ListsByKey, Posting};
+use super::postings::{Answer, LIMIT, ListKey, ListsByKey, Posting, PostingQuery};
 use super::read::{GenerationKey, Pointer};
+use super::retry::TxnError;
 use doppel_store::{GenerationId, Seq};
 
 /// Bytes that the lists of all collections take: of some thirty thousand keys.
@@ -54,10 +57,20 @@ struct Kept {
 pub(super) struct Known {
     epoch: u64,
     as_of: Seq,
-    pub(super) lists: ListsByKey,
+    lists: ListsByKey,
 }
 
 impl Known {
+    /// Takes out of `question` what is known; the answer as far as it goes.
+    pub(super) fn answer(known: Option<&Self>, question: &mut PostingQuery) -> Answer {
+        question.answer_from(|key| known.and_then(|known| known.lists.get(key).cloned()))
+    }
+
+    /// Whether any of what was asked is known.
+    pub(super) fn has_any(&self) -> bool {
+        !self.lists.is_empty()
+    }
+
     /// Whether it is little work to find out, at the instant that `pointer` is of, if it is still right.
     pub(super) fn is_recent(&self, pointer: &Pointer) -> bool {
         pointer.commits.0.saturating_sub(self.as_of.0) <= MOST_BEHIND
@@ -71,7 +84,7 @@ impl Known {
     }
 
     /// Whether the lists are right at the instant that `pointer` is of, in a transaction that of its latch, where `taken` is what [`Known::find`] found there.
-    pub(super) fn is_right(&self, pointer: &Pointer, taken: &Rows) -> bool {
+    fn is_right(&self, pointer: &Pointer, taken: &Rows) -> bool {
         // Another server may show an earlier instant.
         taken.is_empty() && (pointer.forgotten..=pointer.commits).contains(&self.as_of)
     }
@@ -93,7 +106,7 @@ impl FullLists {
     }
 
     /// Forgets everything of a collection, if it is still what was known.
-    pub(super) fn forget(&self, number: Number, known: &Known) {
+    fn forget(&self, number: Number, known: &Known) {
         let mut all = self.all.lock();
         if all.get(&number).is_some_and(|kept| kept.epoch == known.epoch) {
             all.remove(&number);
@@ -140,6 +153,26 @@ impl FullLists {
     /// Bytes of all, about.
     pub(super) fn memory_bytes(&self) -> usize {
         self.all.lock().values().map(Kept::bytes).sum()
+    }
+}
+
+impl Shared {
+    /// Forgets what was `known` and reads it anew into `answer`, where it is not right at the instant that `pointer` is of; `taken` is what
+    /// [`Known::find`] found there. No round trip where it is right.
+    pub(super) async fn check_known(
+        &self,
+        session: &mut ClientSession,
+        place: GenerationKey,
+        (known, pointer, taken): (&Known, &Pointer, &Rows),
+        answer: &mut Answer,
+    ) -> Result<(), TxnError> {
+        if !known.is_right(pointer, taken) {
+            self.full_lists.forget(place.number, known);
+            let outdated = PostingQuery::of_lists(known.lists.keys().copied());
+            let found = self.find_all(session, outdated.finds(place)).await?;
+            answer.extend(self.filed(session, place, &outdated, found).await?);
+        }
+        Ok(())
     }
 }
 

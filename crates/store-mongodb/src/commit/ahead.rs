@@ -9,8 +9,9 @@ use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Member, Shared};
+use crate::full_lists::Known;
 use crate::posting_cache::{ListsAsOf, Reading};
-use crate::postings::{Answer, PostingQuery};
+use crate::postings::PostingQuery;
 use crate::read::{GenerationKey, Pointer};
 use crate::retry::TxnError;
 use doppel_core::collection::CollectionName;
@@ -49,8 +50,8 @@ impl Shared {
         let mut session = self.snapshot().await?;
         let session = &mut session;
         let pointer = Pointer::found(&self.find_one(session, Pointer::find(name)).await?)?;
-        let is_same = |it: &Pointer| (it.number, it.generation) == (place.number, place.generation);
-        let pointer = pointer.filter(is_same);
+        let is_of = |it: &Pointer| (it.number, it.generation) == (place.number, place.generation);
+        let pointer = pointer.filter(is_of);
         let pointer = pointer.ok_or_else(|| StoreError::UnknownCollection(name.clone()))?;
         // Most of those that are there are unchanged, and ask for nothing.
         let ids: Vec<&str> = waiting.iter().map(|member| member.id().as_str()).collect();
@@ -59,14 +60,10 @@ impl Shared {
         let wanted = PostingQuery::of(new.filter_map(|member| Some(&*member.registration()?.signed)));
         question.leave_out(|key| !wanted.has(key));
         let known = self.full_lists.known(place, question.keys());
-        let mut answer = Answer::default();
+        let mut answer = Known::answer(known.as_ref(), &mut question);
         if let Some(known) = &known {
             let taken = self.find_one(session, known.find(place.number)).await?;
-            if known.is_right(&pointer, &taken) {
-                answer = question.answer_from(|key| known.lists.get(key).cloned());
-            } else {
-                self.full_lists.forget(place.number, known);
-            }
+            self.check_known(session, place, (known, &pointer, &taken), &mut answer).await?;
         }
         let found = self.find_apart(session, question.finds(place)).await?;
         answer.extend(self.filed(session, place, &question, found).await?);

@@ -34,7 +34,6 @@ use doppel_store::{Judge, Registered, Registration, Result, Seq, StoreError};
 const MAX_BATCH_MEMBERS: usize = 64;
 /// Their rows together, bytes: a transaction may write 16 MB in one entry of the log, and signatures come on top.
 const MAX_BATCH_BYTES: usize = 1 << 20;
-
 /// Their keys together: for each 32 that the cache does not know there is a find, one after the other, and what these give is in memory.
 const MAX_BATCH_KEYS: usize = 4096;
 

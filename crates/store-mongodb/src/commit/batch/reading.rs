@@ -14,8 +14,9 @@ use crate::commit::preceding::Preceding;
 use crate::commit::{Change, ahead};
 use crate::documents::{RECORDS, RecordDocument, SIGNATURES, SignatureDocument, signature_key};
 use crate::finds::Find;
+use crate::full_lists::Known;
 use crate::posting_cache::Behind;
-use crate::postings::{Answer, ListKey, PostingQuery};
+use crate::postings::{Answer, PostingQuery};
 use crate::propose::{dismiss, judge_together, on_all_cores};
 use crate::read::{BucketQuery, Buckets, GenerationKey, Pointer, among, next};
 use doppel_core::record::{MAX_ID_BYTES, RecordId};
@@ -81,14 +82,13 @@ impl Batch<'_> {
             Behind::Unknown => Answer::default(),
         };
         let known = self.shared.full_lists.known(place, question.keys()).filter(|known| known.is_recent(pointer));
-        let of_known = |key: &ListKey| known.as_ref().and_then(|known| known.lists.get(key).cloned());
-        answer.extend(question.answer_from(of_known));
+        answer.extend(Known::answer(known.as_ref(), &mut question));
         let fingerprints: Vec<_> = signed.iter().map(|signed| signed.and_then(Signed::fingerprint)).collect();
         let around = BucketQuery::around(&fingerprints, self.simhash(place.generation).radius);
         let mut finds = question.finds(place);
         let lists = finds.len();
         let is_small = signed.len() <= READ_AT_ONCE;
-        let known = known.filter(|known| !known.lists.is_empty());
+        let known = known.filter(Known::has_any);
         finds.extend(known.as_ref().map(|known| known.find(place.number)));
         let pages = if is_small { around.find(place) } else { None };
         let have_pages = pages.is_some();
@@ -102,13 +102,9 @@ impl Batch<'_> {
         };
         let mut others = found.split_off(lists).into_iter();
         answer.extend(self.shared.filed(session, place, &question, found).await?);
-        if let Some(known) = known
-            && !known.is_right(pointer, &others.next().unwrap_or_default())
-        {
-            self.shared.full_lists.forget(place.number, &known);
-            let outdated = PostingQuery::of_lists(known.lists.into_keys());
-            let found = self.shared.find_apart(session, outdated.finds(place)).await?;
-            answer.extend(self.shared.filed(session, place, &outdated, found).await?);
+        if let Some(known) = known {
+            let taken = others.next().unwrap_or_default();
+            self.shared.check_known(session, place, (&known, pointer, &taken), &mut answer).await?;
         }
         let pages = if have_pages { others.next() } else { None };
         let buckets = self.shared.buckets(session, place, &around, pages).await?;

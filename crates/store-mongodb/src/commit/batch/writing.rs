@@ -129,6 +129,7 @@ impl Writes {
         self.removed.push(id.clone());
     }
 }
+
 impl Batch<'_> {
     /// Lays out what is filed in standby generations. One round trip for each.
     pub(super) async fn file_standby(
