@@ -106,7 +106,7 @@ fn count(result: &'static str) {
 /// The keys of the configuration that differ and count only at a start.
 fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
     // What is new in the configuration does not compile here until somebody decides.
-    let Config { server, store, collections, auth: _, limits: _, log, search, snapshots, console, source } = started;
+    let Config { server, store, collections, auth: _, limits, log, search, snapshots, console, source } = started;
     let Server { listen, origins, shutdown_grace_ms, shutdown_drain_ms, tls } = server;
     let config::Log { format, level: _, requests: _, otlp_endpoint, otlp_share } = log;
     let format: &LogFormat = format;
@@ -118,6 +118,7 @@ fn needing_restart(started: &Config, now: &Config) -> Vec<&'static str> {
         ("server.tls", tls.is_on() != now.server.tls.is_on()),
         ("store", *store != now.store),
         ("collections", *collections != now.collections),
+        ("limits.max_sketch_bytes", limits.max_sketch_bytes != now.limits.max_sketch_bytes),
         ("log.format", *format != now.log.format),
         ("log.otlp_endpoint", *otlp_endpoint != now.log.otlp_endpoint),
         ("log.otlp_share", *otlp_share != now.log.otlp_share),
@@ -143,7 +144,11 @@ mod tests {
         assert_eq!(needing_restart(&started, &now), Vec::<&str>::new());
         now.server.listen = ([127, 0, 0, 1], 81).into();
         now.store.database = "other".into();
+        now.limits.max_sketch_bytes = 1;
         now.server.tls.certificate = "certificate.pem".into();
-        assert_eq!(needing_restart(&started, &now), ["server.listen", "server.tls", "store"]);
+        assert_eq!(
+            needing_restart(&started, &now),
+            ["server.listen", "server.tls", "store", "limits.max_sketch_bytes"]
+        );
     }
 }
