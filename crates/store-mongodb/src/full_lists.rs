@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 use parking_lot::Mutex;
@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::Shared;
 use super::documents::{CHANGES, Number, changes_between, took_lists};
 use super::finds::{Find, Rows};
+use super::interned::InternedLists;
 use super::postings::{Answer, LIMIT, ListKey, ListsByKey, Posting, PostingQuery};
 use super::read::{GenerationKey, Pointer};
 use super::retry::TxnError;
@@ -22,10 +23,6 @@ use doppel_store::{GenerationId, Seq};
 
 /// Bytes that the lists of all collections take: of some thirty thousand keys.
 const MOST_BYTES: usize = 256 << 20;
-/// Bytes of a list, besides its ids.
-const LIST_BYTES: usize = LIMIT * size_of::<Posting>() + 96;
-/// Bytes of an id besides its characters: its place in the set, its counts, what the allocator adds.
-const ID_BYTES: usize = 64;
 /// Commits since it was known to be right, beyond which a registration does not ask whether it still is: lookups do.
 const MOST_BEHIND: u64 = 10_000;
 /// Bytes of what is read of a change.
@@ -46,10 +43,7 @@ struct Kept {
     epoch: u64,
     /// The commit as of which all lists are right.
     as_of: Seq,
-    lists: ListsByKey,
-    /// Those of the lists; a record stands in many.
-    ids: HashSet<Arc<str>>,
-    id_bytes: usize,
+    lists: InternedLists,
 }
 
 /// What was known when a lookup began.
@@ -132,19 +126,20 @@ impl FullLists {
             (Some(kept), _) if kept.generation == place.generation => return,
             _ => {
                 let epoch = self.epochs.fetch_add(1, Ordering::Relaxed);
-                all.insert(place.number, Kept::new(place.generation, epoch, as_of));
+                let lists = InternedLists::default();
+                all.insert(place.number, Kept { generation: place.generation, epoch, as_of, lists });
                 let Some(kept) = all.get_mut(&place.number) else { return };
                 kept
             }
         };
         kept.as_of = kept.as_of.max(as_of);
-        lists.filter(|(_, list)| list.len() >= LIMIT).for_each(|(key, list)| kept.add(*key, list));
-        while all.values().map(Kept::bytes).sum::<usize>() > self.most_bytes {
-            let Some((&number, largest)) = all.iter_mut().max_by_key(|(_, kept)| kept.bytes()) else { return };
-            let before = largest.bytes();
-            largest.halve();
+        lists.filter(|(_, list)| list.len() >= LIMIT).for_each(|(key, list)| kept.lists.add(*key, list));
+        while all.values().map(|kept| kept.lists.bytes()).sum::<usize>() > self.most_bytes {
+            let Some((&number, largest)) = all.iter_mut().max_by_key(|(_, kept)| kept.lists.bytes()) else { return };
+            let before = largest.lists.bytes();
+            largest.lists.halve();
             // A single list, say.
-            if largest.bytes() >= before {
+            if largest.lists.bytes() >= before {
                 all.remove(&number);
             }
         }
@@ -152,7 +147,7 @@ impl FullLists {
 
     /// Bytes of all, about.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.all.lock().values().map(Kept::bytes).sum()
+        self.all.lock().values().map(|kept| kept.lists.bytes()).sum()
     }
 }
 
@@ -176,46 +171,12 @@ impl Shared {
     }
 }
 
-impl Kept {
-    fn new(generation: GenerationId, epoch: u64, as_of: Seq) -> Self {
-        let (lists, ids) = (ListsByKey::new(), HashSet::new());
-        Self { generation, epoch, as_of, lists, ids, id_bytes: 0 }
-    }
-
-    fn add(&mut self, key: ListKey, list: &[Posting]) {
-        if self.lists.contains_key(&key) {
-            return;
-        }
-        let own = list.iter().map(|posting| {
-            let id = self.ids.get_or_insert_with(&*posting.id, |_| {
-                self.id_bytes += posting.id.len() + ID_BYTES;
-                Arc::clone(&posting.id)
-            });
-            Posting { id: Arc::clone(id), seq: posting.seq }
-        });
-        let own = own.collect();
-        self.lists.insert(key, Arc::new(own));
-    }
-
-    /// Gives up every second list.
-    fn halve(&mut self) {
-        let mut stays = false;
-        self.lists.retain(|_, _| {
-            stays = !stays;
-            stays
-        });
-        self.ids.retain(|id| Arc::strong_count(id) > 1);
-        self.id_bytes = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
-    }
-
-    fn bytes(&self) -> usize {
-        self.lists.len() * LIST_BYTES + self.id_bytes
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bytes of a list, besides its ids.
+    const LIST_BYTES: usize = LIMIT * size_of::<Posting>() + 96;
 
     fn place(number: Number) -> GenerationKey {
         GenerationKey { number, generation: GenerationId(1) }

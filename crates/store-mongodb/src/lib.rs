@@ -40,6 +40,7 @@ mod finds;
 mod frequencies;
 mod full_lists;
 mod generations;
+mod interned;
 mod key_ring;
 mod latch;
 mod migrate;

@@ -2,7 +2,8 @@
 //!
 //! A key that many records share is asked for by batch after batch, and its list is the same but for what was filed since. What this
 //! instance files it adds by itself. What others filed is read by seq, and where they took something away, everything is forgotten:
-//! the log of changes says so.
+//! the log of changes says so. Of lists that were not asked for lately the long ones stay: a list costs a row for each of its records to read
+//! again, and there are fewer of them.
 //!
 //! A cache belongs to whoever has the turn of the collection, and is handed on only after a commit that a majority has confirmed: so it
 //! holds nothing that can be rolled back.
@@ -19,13 +20,19 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use super::documents::{self, CHANGES, Number, SIGNATURES, seq_value};
-use super::postings::{Answer, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
+use super::interned::InternedLists;
+use super::postings::{Answer, LIMIT, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
 use super::read::{GenerationKey, next};
 use super::retry::{Deadline, TxnError};
 use doppel_store::{GenerationId, Seq};
 
-/// Bytes that a collection keeps, about: of lists of its last batches, and as many of earlier ones.
-const MOST_RECENT: usize = 64 << 20;
+/// Bytes that a collection keeps, about: of lists of its last batches, and as many of earlier ones. A list of few records costs little to
+/// read again.
+const MOST_RECENT: usize = 16 << 20;
+/// Bytes of long lists that a collection keeps besides, about: of a million letters most of those there are.
+const MOST_LONG: usize = 192 << 20;
+/// Postings from which on a list is long.
+const LONG: usize = 8;
 /// Bytes that all collections keep together.
 const MOST_IN_ALL: usize = 256 << 20;
 /// Bytes of an entry of the map.
@@ -48,8 +55,28 @@ pub(super) struct PostingCache {
     recent: Lists,
     /// Asked for before the recent ones, and not since.
     earlier: Lists,
+    /// Long ones that were asked for before those. One that is full is kept by [`FullLists`](crate::full_lists::FullLists).
+    long: InternedLists,
+    bounds: Bounds,
     /// What it becomes when it is taken next.
     pending: Option<Box<Pending>>,
+}
+
+/// How much a cache keeps.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// See [`MOST_RECENT`].
+    most_recent: usize,
+    /// See [`MOST_LONG`].
+    most_long: usize,
+    /// See [`LONG`].
+    long: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { most_recent: MOST_RECENT, most_long: MOST_LONG, long: LONG }
+    }
 }
 
 /// What a cache becomes when it is taken next.
@@ -150,7 +177,7 @@ impl Lists {
 impl PostingCache {
     /// A list as it stands after what is `behind`.
     pub(super) fn get(&self, key: &ListKey, behind: &FiledByOthers) -> Option<Arc<Postings>> {
-        let list = self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key))?;
+        let list = self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key)).or_else(|| self.long.get(key))?;
         let mut list = Arc::clone(list);
         for posting in behind.0.get(key).into_iter().flatten() {
             append(&mut list, posting);
@@ -160,7 +187,7 @@ impl PostingCache {
 
     /// Whether a list is kept.
     pub(super) fn has(&self, key: &ListKey) -> bool {
-        self.recent.lists.contains_key(key) || self.earlier.lists.contains_key(key)
+        self.recent.lists.contains_key(key) || self.earlier.lists.contains_key(key) || self.long.get(key).is_some()
     }
 
     /// It becomes that of after the commit when it is taken next, with what is being read beside it, which may take as long.
@@ -190,7 +217,7 @@ impl PostingCache {
                     postings.iter().for_each(|posting| self.add(key, posting));
                 }
             }
-            _ => *self = Self { generation, ..Self::default() },
+            _ => *self = Self { generation, bounds: self.bounds, ..Self::default() },
         }
         if let Some(read) = read.take_if(|read| read.as_of == before) {
             self.keep(read.lists);
@@ -202,18 +229,35 @@ impl PostingCache {
         for key in &taken_from {
             self.recent.remove(key);
             self.earlier.remove(key);
+            self.long.remove(key);
         }
         if let Some(read) = read.filter(|read| read.as_of == commit) {
             self.keep(read.lists);
         }
-        if self.recent.bytes > MOST_RECENT {
-            self.earlier = std::mem::take(&mut self.recent);
+        if self.recent.bytes > self.bounds.most_recent {
+            let recent = std::mem::take(&mut self.recent);
+            let oldest = std::mem::replace(&mut self.earlier, recent);
+            self.keep_long(oldest);
+        }
+    }
+
+    /// Keeps the long ones among lists that were not asked for lately.
+    fn keep_long(&mut self, Lists { lists, .. }: Lists) {
+        let long = lists.into_iter().filter(|(_, list)| (self.bounds.long..LIMIT).contains(&list.len()));
+        long.for_each(|(key, list)| self.long.add(key, &list));
+        if self.long.bytes() > self.bounds.most_long {
+            self.long.halve();
         }
     }
 
     /// Keeps lists, in place of those that it has.
     fn keep(&mut self, lists: ListsByKey) {
         for (key, list) in lists {
+            if self.long.get(&key).is_some() && list.len() < LIMIT {
+                self.long.put(key, list);
+                continue;
+            }
+            self.long.remove(&key);
             self.earlier.remove(&key);
             self.recent.insert(key, list);
         }
@@ -222,10 +266,14 @@ impl PostingCache {
     fn add(&mut self, key: &ListKey, posting: &Posting) {
         self.recent.add(key, posting);
         self.earlier.add(key, posting);
+        self.long.append(key, posting);
     }
 
     fn bytes(&self) -> usize {
-        self.recent.bytes + self.earlier.bytes + self.pending.as_ref().map_or(0, |pending| pending.bytes)
+        self.recent.bytes
+            + self.earlier.bytes
+            + self.long.bytes()
+            + self.pending.as_ref().map_or(0, |pending| pending.bytes)
     }
 }
 
@@ -349,14 +397,16 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
+        #![proptest_config(ProptestConfig::with_cases(64))]
         /// Whatever is committed by this instance and by others, a list that is kept is the one that is stored.
         #[test]
         fn what_is_kept_is_what_is_stored(
             steps in prop::collection::vec(
-                (0..8_u8, prop::collection::vec((0..2_u8, prop::collection::vec(0..4_u8, 0..4)), 1..40)), 1..30),
+                (0..8_u8, prop::collection::vec((0..3_u8, prop::collection::vec(0..16_u8, 0..4)), 1..12)), 1..40),
         ) {
-            let (generation, mut cache, mut stored, mut last) = (GenerationId(1), PostingCache::default(), Stored::new(), Seq(0));
+            let bounds = Bounds { most_recent: 1 << 10, most_long: 3 << 10, long: 2 };
+            let mut cache = PostingCache { bounds, ..PostingCache::default() };
+            let (generation, mut stored, mut last) = (GenerationId(1), Stored::new(), Seq(0));
             let mut taken_by_others = false;
             for (kind, records) in steps {
                 let records: Vec<_> = records.into_iter().map(record).collect();
@@ -417,41 +467,50 @@ mod tests {
                     read = Some(read_all(&stored, last));
                 }
                 cache.update(CacheUpdate { generation, before, commit: last, behind, answer, taken_from }, read);
-                for (key, list) in cache.recent.lists.iter().chain(&cache.earlier.lists) {
+                for (key, list) in cache.recent.lists.iter().chain(&cache.earlier.lists).chain(cache.long.iter()) {
                     prop_assert_eq!(list, &list_of(&stored, key));
                 }
                 let bytes = |lists: &Lists| lists.lists.values().map(|list| list_bytes(list)).sum::<usize>();
-                prop_assert_eq!(cache.bytes(), bytes(&cache.recent) + bytes(&cache.earlier));
+                prop_assert_eq!(cache.bytes(), bytes(&cache.recent) + bytes(&cache.earlier) + cache.long.bytes());
             }
         }
     }
 
     #[test]
     fn lists_that_are_not_asked_for_any_more_go_and_so_do_caches() {
-        let full: Arc<Postings> = Arc::new((1..=250).map(|seq| posting_of(Seq(seq))).collect());
-        let ask = |cache: &mut PostingCache, keys: std::ops::Range<i64>| {
+        let list = |length: usize| Arc::new((1..=length as u64).map(|seq| posting_of(Seq(seq))).collect::<Postings>());
+        let (short, long) = (list(LONG - 1), list(250));
+        let ask = |cache: &mut PostingCache, list: &Arc<Postings>, keys: std::ops::Range<i64>| {
             let mut question = PostingQuery::default();
             let keys: Vec<_> = keys.map(|key| PostingKey { channel: ChannelPosition(1), key: key as u64 }).collect();
             keys.chunks(16).for_each(|keys| question.add(None, keys));
-            let answer = question.answer_from(|_| Some(Arc::clone(&full)));
+            let answer = question.answer_from(|_| Some(Arc::clone(list)));
             let behind = Behind::Filed(FiledByOthers::default());
             let (generation, commit) = (GenerationId::default(), Seq(250));
             let before = Seq(249);
             cache.update(CacheUpdate { generation, before, commit, behind, answer, taken_from: Vec::new() }, None);
         };
-        let mut cache = PostingCache::default();
-        let (first, many) = (ListKey::Key(0), (MOST_RECENT / list_bytes(&full)) as i64 + 1);
-        ask(&mut cache, 0..many);
-        let none = FiledByOthers::default();
+        let enough = |list: &Arc<Postings>| (MOST_RECENT / list_bytes(list)) as i64 + 1;
+        let (mut cache, many) = (PostingCache::default(), enough(&short));
+        ask(&mut cache, &short, 0..many);
+        let (first, none) = (ListKey::Key(0), FiledByOthers::default());
         assert!(cache.get(&first, &none).is_some());
-        ask(&mut cache, many..2 * many);
-        ask(&mut cache, 2 * many..3 * many);
+        ask(&mut cache, &short, many..2 * many);
+        ask(&mut cache, &short, 2 * many..3 * many);
         assert!(cache.get(&first, &none).is_none() && cache.bytes() <= 2 * MOST_RECENT + MOST_RECENT / 4);
+
+        // Long ones stay longer, as far as there is room.
+        let bounds = Bounds { most_long: 8 << 20, ..Bounds::default() };
+        let (mut cache, many) = (PostingCache { bounds, ..PostingCache::default() }, enough(&long));
+        (0..2).for_each(|time| ask(&mut cache, &long, time * many..(time + 1) * many));
+        assert!((0..many).all(|key| cache.get(&ListKey::Key(key), &none).as_ref() == Some(&long)));
+        (2..9).for_each(|time| ask(&mut cache, &long, time * many..(time + 1) * many));
+        assert!(cache.long.len() > many as usize / 2 && cache.long.bytes() <= bounds.most_long);
 
         let caches = PostingCaches::default();
         for number in 0..8 {
             let mut cache = caches.take(number);
-            ask(&mut cache, 0..many);
+            (0..9).for_each(|time| ask(&mut cache, &long, time * many..(time + 1) * many));
             caches.put(number, cache);
         }
         assert!(caches.memory_bytes() <= MOST_IN_ALL);

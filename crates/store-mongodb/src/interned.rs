@@ -1,0 +1,125 @@
+//! Posting lists that have the ids of their records in common: a record stands in a dozen lists, and its id is kept once.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use super::postings::{ListKey, ListsByKey, Posting, Postings, append};
+
+/// Bytes of a list besides its postings: its key and place in the map, its counts, what the allocator adds.
+const LIST_BYTES: usize = 96;
+/// Bytes of an id besides its characters: its place in the set, its counts, what the allocator adds.
+const ID_BYTES: usize = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct InternedLists {
+    lists: ListsByKey,
+    /// Of all lists.
+    postings: usize,
+    /// Those of the lists, and of some that were given up.
+    ids: HashSet<Arc<str>>,
+    id_bytes: usize,
+}
+
+impl InternedLists {
+    pub(super) fn get(&self, key: &ListKey) -> Option<&Arc<Postings>> {
+        self.lists.get(key)
+    }
+
+    /// Keeps a list, unless there is one. O(length).
+    pub(super) fn add(&mut self, key: ListKey, list: &[Posting]) {
+        if self.lists.contains_key(&key) {
+            return;
+        }
+        let own = list.iter().map(|posting| {
+            let id = self.ids.get_or_insert_with(&*posting.id, |_| {
+                self.id_bytes += posting.id.len() + ID_BYTES;
+                Arc::clone(&posting.id)
+            });
+            Posting { id: Arc::clone(id), seq: posting.seq }
+        });
+        let own = own.collect();
+        self.put(key, Arc::new(own));
+    }
+
+    /// Keeps what has become of a list that was taken from here, in its place.
+    pub(super) fn put(&mut self, key: ListKey, list: Arc<Postings>) {
+        self.remove(&key);
+        self.postings += list.len();
+        self.lists.insert(key, list);
+    }
+
+    /// Adds a record that comes after all others, where the list is kept.
+    pub(super) fn append(&mut self, key: &ListKey, posting: &Posting) {
+        if let Some(list) = self.lists.get_mut(key) {
+            self.postings += usize::from(append(list, posting));
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &ListKey) {
+        if let Some(list) = self.lists.remove(key) {
+            self.postings -= list.len();
+        }
+    }
+
+    /// Gives up every second list.
+    pub(super) fn halve(&mut self) {
+        let mut stays = false;
+        self.lists.retain(|_, list| {
+            stays = !stays;
+            self.postings -= if stays { 0 } else { list.len() };
+            stays
+        });
+        self.ids.retain(|id| Arc::strong_count(id) > 1);
+        self.id_bytes = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
+    }
+
+    /// Bytes of all, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.lists.len() * LIST_BYTES + self.postings * size_of::<Posting>() + self.id_bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ListKey, &Arc<Postings>)> {
+        self.lists.iter()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lists.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_store::Seq;
+
+    fn list(seqs: std::ops::Range<u64>) -> Postings {
+        seqs.map(|seq| Posting { id: format!("r{seq}").into(), seq: Seq(seq) }).collect()
+    }
+
+    #[test]
+    fn an_id_is_kept_once_and_bytes_are_those_of_what_is_there() {
+        let mut lists = InternedLists::default();
+        (0..10).for_each(|key| lists.add(ListKey::Key(key), &list(0..100)));
+        let ids: usize = (0..100).map(|seq| format!("r{seq}").len() + ID_BYTES).sum();
+        assert_eq!(lists.bytes(), 10 * LIST_BYTES + 1000 * size_of::<Posting>() + ids);
+        let [first, last] = [0, 9].map(|key| lists.get(&ListKey::Key(key)).expect("it is kept")[7].id.as_ptr());
+        assert_eq!(first, last);
+        lists.append(&ListKey::Key(3), &list(100..101)[0]);
+        lists.append(&ListKey::Key(77), &list(100..101)[0]);
+        let longer = Arc::new(list(0..102));
+        lists.put(ListKey::Key(3), Arc::clone(&longer));
+        assert_eq!(lists.get(&ListKey::Key(3)), Some(&longer));
+        lists.halve();
+        assert_eq!(lists.len(), 5);
+        let postings: usize = lists.iter().map(|(_, list)| list.len()).sum();
+        assert_eq!(lists.bytes(), 5 * LIST_BYTES + postings * size_of::<Posting>() + ids);
+        let keys: Vec<ListKey> = lists.iter().map(|(key, _)| *key).collect();
+        keys.iter().for_each(|key| lists.remove(key));
+        lists.halve();
+        assert_eq!(lists.bytes(), 0);
+    }
+}
