@@ -12,10 +12,12 @@ use anyhow::Context;
 use crate::cli::search_folder::SearchFolder;
 use crate::cli::store;
 use crate::config::{self, Config, Flags};
+use crate::console::Desk;
 use crate::follow;
 use crate::http::follow_keys;
+use crate::http::pages::Pages;
 use crate::http::server;
-use crate::http::state::{App, Told};
+use crate::http::state::{App, Parts, Told};
 use crate::http::tls::Certificates;
 use crate::reload::{self, Reload};
 use crate::shutdown::{HangUps, Phase, Shutdown, Signals};
@@ -79,7 +81,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // The folder of a search that is kept for as long as the process runs is removed at the end.
     let (search, _folder) = search(&config, &engine)?.unzip();
     let told = Told { metrics, traces: traces.clone() };
-    let app = App::new(engine.clone(), search, &config, shutdown.clone(), told, certificates);
+    let desk = config.console.enabled.then(|| Arc::new(Desk::new(&config.store)) as Arc<dyn Pages>);
+    let parts = Parts { search, pages: desk, tls: certificates };
+    let app = App::new(engine.clone(), parts, &config, shutdown.clone(), told);
     let reload = Reload::new(app.clone(), args.flags(), level, config.clone());
     runtime.block_on(async {
         // Before anyone hears that it listens, who may tell it to stop then.

@@ -28,6 +28,15 @@ pub(super) fn table(columns: &[Column<'_>], rows: impl IntoIterator<Item = Vec<S
     table.trim_fmt() + "\n"
 }
 
+/// How the sum of a command is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SummaryFormat {
+    /// For people
+    Table,
+    /// For programs: one object
+    Json,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

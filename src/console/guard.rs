@@ -9,6 +9,7 @@
 //!   may be long and the token of a part in it would be known only when it has begun to come.
 //! * What a page answers gets the headers that keep it to itself ([`page::secure`]), errors too.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use askama::Template;
@@ -19,6 +20,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::console::Desk;
 use crate::console::cookies::{self, Cookie};
 use crate::console::files;
 use crate::console::flash::Flash;
@@ -27,10 +29,10 @@ use crate::console::page::{self, NewCookies, Rendered, SeeOther};
 use crate::console::tokens::Token;
 use crate::console::visitor::{Facts, Visitor};
 use crate::console::words::Language;
-use crate::console::{Desk, is_ours};
 use crate::http::auth::{ShownKey, check_reach};
 use crate::http::extract::{Media, body_of};
 use crate::http::observe::CallerSlot;
+use crate::http::pages::Wording;
 use crate::http::problem::{self, Problem};
 use crate::http::state::App;
 
@@ -50,11 +52,10 @@ const HX_REDIRECT: HeaderName = HeaderName::from_static("hx-redirect");
 pub struct Browser(pub Token);
 
 /// The middleware around all pages.
-pub async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
-    let Some(desk) = &app.console else { return next.run(request).await };
+pub async fn around(State((app, desk)): State<(App, Arc<Desk>)>, request: Request, next: Next) -> Response {
     let secure = app.tls.is_some() || cookies::is_secure(request.headers());
     let mut new = Vec::new();
-    let mut response = match admit(&app, desk, request, &mut new).await {
+    let mut response = match admit(&app, &desk, request, &mut new).await {
         Ok((request, visitor)) => {
             let mut response = next.run(request).await;
             if visitor.flash.is_some() && !response.status().is_redirection() {
@@ -234,14 +235,15 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// `None` for requests that are not for the desk, or where there is none.
-    pub fn of(app: &App, request: &Request) -> Option<Self> {
-        let is_ours = app.console.is_some() && is_ours(request.uri().path());
-        is_ours.then(|| Self { language: language(request.headers()), uri: request.uri().clone() })
+    /// Of a request for the desk.
+    pub fn of(request: &Request) -> Self {
+        Self { language: language(request.headers()), uri: request.uri().clone() }
     }
+}
 
-    /// The answer as it goes out: an error is a page, and what is ours stays with us.
-    pub fn finish(self, mut response: Response, request_id: &str) -> Response {
+impl Wording for Asked {
+    /// An error is a page, and what is ours stays with us.
+    fn finish(self: Box<Self>, mut response: Response, request_id: &str) -> Response {
         let visitor: Option<Visitor> = response.extensions_mut().remove();
         let is_page = response.extensions_mut().remove::<Rendered>().is_some();
         if let Some(problem) = problem::take(&mut response).filter(|_| !is_page) {

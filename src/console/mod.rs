@@ -27,13 +27,14 @@ pub mod view;
 pub mod visitor;
 pub mod words;
 
-use axum::Router;
-use axum::middleware;
-use axum::routing::get;
+use std::sync::Arc;
 
-pub use guard::Asked;
+use axum::extract::Request;
+use axum::routing::get;
+use axum::{Extension, Router, middleware};
 
 use crate::config::Store;
+use crate::http::pages::{PageKind, Pages, Wording};
 use crate::http::state::App;
 
 /// Where the pages are.
@@ -41,7 +42,8 @@ pub const ROOT: &str = "/console";
 /// Where the files are that pages load.
 pub const ASSETS: &str = "/console/assets/";
 
-/// What the desk remembers between requests, all of it in memory: a restart signs everyone out.
+/// The desk, and what it remembers between requests, all of it in memory: a restart signs everyone out. Pages find it among a request's
+/// extensions.
 pub struct Desk {
     /// Who is signed in.
     pub sessions: sign_in::Sessions,
@@ -66,18 +68,30 @@ pub fn is_ours(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a path is that of a page, not of a file that pages load.
-pub fn is_page(path: &str) -> bool {
-    is_ours(path) && !path.starts_with(ASSETS)
+/// What is at a path of the desk, or at the template of a route.
+fn kind(path: &str) -> Option<PageKind> {
+    is_ours(path).then(|| match path {
+        files::ROUTE => PageKind::Upload(files::UPLOAD_TIME),
+        path if path.starts_with(ASSETS) => PageKind::File,
+        _ => PageKind::Page,
+    })
 }
 
-/// All routes of the desk; none where it is turned off.
-pub fn routes(app: &App) -> Router<App> {
-    if app.console.is_none() {
-        return Router::new();
+impl Pages for Desk {
+    fn routes(self: Arc<Self>, app: &App) -> Router<App> {
+        let guard = middleware::from_fn_with_state((app.clone(), Arc::clone(&self)), guard::around);
+        let pages = pages::routes().layer(guard).layer(Extension(self));
+        let assets = assets::all().iter();
+        assets.fold(pages, |router, asset| router.route(&asset.path, get(move || async { asset.response() })))
     }
-    let pages = pages::routes().layer(middleware::from_fn_with_state(app.clone(), guard::around));
-    assets::all().iter().fold(pages, |router, asset| router.route(&asset.path, get(move || async { asset.response() })))
+
+    fn kind(&self, path: &str) -> Option<PageKind> {
+        kind(path)
+    }
+
+    fn wording(&self, request: &Request) -> Box<dyn Wording> {
+        Box::new(guard::Asked::of(request))
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +104,9 @@ mod tests {
             assert!(is_ours(ours), "{ours}");
         }
         assert!(!is_ours("/consoles") && !is_ours("/v1/console") && !is_ours("/"));
-        assert!(is_page("/console/letters/inbox") && !is_page("/console/assets/console.css"));
+        assert_eq!(kind("/console/letters/inbox"), Some(PageKind::Page));
+        assert_eq!(kind("/console/assets/console.css"), Some(PageKind::File));
+        assert_eq!(kind(files::ROUTE), Some(PageKind::Upload(files::UPLOAD_TIME)));
+        assert_eq!(kind("/consoles"), None);
     }
 }

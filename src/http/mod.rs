@@ -19,6 +19,7 @@ pub mod local;
 pub mod observe;
 pub mod openapi;
 pub mod origin;
+pub mod pages;
 pub mod problem;
 pub mod query;
 pub mod room;

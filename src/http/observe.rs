@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
@@ -18,9 +18,10 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, poll};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
-use crate::console;
 use crate::http::coding::expand::{self, Reading};
 use crate::http::coding::shrink;
+use crate::http::origin::Restrictions;
+use crate::http::pages::PageKind;
 use crate::http::problem::{self, Problem};
 use crate::http::routes::bulk;
 use crate::http::state::App;
@@ -184,8 +185,9 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     }
 
     let reserved = request.extensions().get::<Reserved>().is_some();
-    let kind = Kind::of(route.as_ref());
-    let page = console::Asked::of(&app, &request);
+    let at = app.page_at(request.uri().path());
+    let kind = Kind::of(&app, route.as_ref());
+    let wording = app.pages.as_ref().filter(|_| at.is_some()).map(|pages| pages.wording(&request));
     let followed = (app.traces.follows() && kind != Kind::Other).then(Followed::default);
     let seen = Seen {
         app: app.clone(),
@@ -198,7 +200,7 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
         asked,
         followed: followed.clone(),
     };
-    let work = work(&app, request, next, kind);
+    let work = work(&app, request, next, (kind, at));
     let work = async {
         match followed {
             Some(followed) => followed.follow(work).await,
@@ -216,8 +218,8 @@ pub async fn around(State(app): State<App>, mut request: Request, next: Next) ->
     if let Some(cause) = cause {
         tracing::error!(request_id = &*request_id, cause, "request failed");
     }
-    let mut response = match page {
-        Some(page) => page.finish(response, &request_id),
+    let mut response = match wording {
+        Some(wording) => wording.finish(response, &request_id),
         None => problem::finish(response, &request_id),
     };
     if let Ok(value) = HeaderValue::from_str(&request_id) {
@@ -240,20 +242,22 @@ enum Kind {
     Stream,
     /// A page for people: has a permit and a deadline.
     Page,
-    /// A page that takes a file: has a permit, and as long as a file takes to come.
-    Upload,
+    /// A page that takes a file: has a permit, and so long as a file may take to come.
+    Upload(Duration),
     /// Probes, numbers, descriptions, files: answered whatever else goes on.
     Other,
 }
 
 impl Kind {
-    fn of(route: Option<&MatchedPath>) -> Self {
-        match route.map(MatchedPath::as_str) {
-            Some(bulk::ROUTE) => Self::Stream,
-            Some(route) if route.starts_with("/v1/") => Self::Call,
-            Some(console::files::ROUTE) => Self::Upload,
-            Some(route) if console::is_page(route) => Self::Page,
-            _ => Self::Other,
+    fn of(app: &App, route: Option<&MatchedPath>) -> Self {
+        let Some(route) = route.map(MatchedPath::as_str) else { return Self::Other };
+        match app.page_at(route) {
+            Some(PageKind::Page) => Self::Page,
+            Some(PageKind::Upload(time)) => Self::Upload(time),
+            Some(PageKind::File) => Self::Other,
+            None if route == bulk::ROUTE => Self::Stream,
+            None if route.starts_with("/v1/") => Self::Call,
+            None => Self::Other,
         }
     }
 
@@ -264,17 +268,22 @@ impl Kind {
     fn reading(self) -> Reading {
         match self {
             Self::Stream => Reading::Stream,
-            Self::Call | Self::Page | Self::Upload | Self::Other => Reading::Whole,
+            Self::Call | Self::Page | Self::Upload(_) | Self::Other => Reading::Whole,
         }
     }
 }
 
-/// Whether what is at `path` is part of the program.
-fn is_file(path: &str) -> bool {
-    path == "/openapi.yaml" || path.starts_with("/docs/") || path.starts_with(console::ASSETS)
+/// Whether what is at `path` is a description that is part of the program.
+fn is_description(path: &str) -> bool {
+    path == "/openapi.yaml" || path.starts_with("/docs/")
 }
 
-async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Response, Problem> {
+async fn work(
+    app: &App,
+    request: Request,
+    next: Next,
+    (kind, page): (Kind, Option<PageKind>),
+) -> Result<Response, Problem> {
     check_once(request.headers())?;
     check_expectation(request.headers())?;
     if request.version() == Version::HTTP_11
@@ -285,7 +294,8 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
         return Err(Problem::at(StatusCode::BAD_REQUEST, "missing_host", "", detail));
     }
     let asked = (request.method(), request.uri(), request.headers());
-    app.origins.check(!app.keys.are_there(), asked)?;
+    let only = Restrictions { loopback_only: !app.keys.are_there(), own_pages_only: page.is_some() };
+    app.origins.check(only, asked)?;
     // Of a body without a length whoever reads it says so.
     origin::check_body(request.headers(), request.body().size_hint().lower())?;
     if request.extensions().get::<Reserved>().is_some() && kind != Kind::Other {
@@ -296,7 +306,8 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
     let coding = shrink::accepted(request.headers());
     if kind == Kind::Other {
         let _counted = InFlight::count();
-        let file = Some(request.uri().path()).filter(|path| is_file(path)).map(str::to_owned);
+        let is_file = |path: &&str| page == Some(PageKind::File) || is_description(path);
+        let file = Some(request.uri().path()).filter(is_file).map(str::to_owned);
         let response = next.run(request).await;
         return match file {
             Some(path) => shrink::shrunk_once(response, coding, &path).await,
@@ -308,7 +319,7 @@ async fn work(app: &App, request: Request, next: Next, kind: Kind) -> Result<Res
         check_accept(request.headers(), request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str))?;
     }
     let deadline = match kind {
-        Kind::Upload => console::files::UPLOAD_TIME.max(app.limits().request_timeout()),
+        Kind::Upload(time) => time.max(app.limits().request_timeout()),
         _ => app.limits().request_timeout(),
     };
     let in_time = tokio::time::timeout(deadline, async {

@@ -17,11 +17,19 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use tower_http::cors::CorsLayer;
 
-use crate::console;
 use crate::http::observe::REQUEST_ID;
 use crate::http::problem::Problem;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What a request must keep to, besides what all do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restrictions {
+    /// Nothing else says who asks: it names this machine as localhost.
+    pub loopback_only: bool,
+    /// It is for a page for people, who are asked by those alone: who may call the API has no business in their forms.
+    pub own_pages_only: bool,
+}
 
 /// From where requests are taken.
 #[derive(Clone, Debug)]
@@ -36,18 +44,17 @@ impl Origins {
         Self { also: also.to_vec() }
     }
 
-    /// Refuses what a page of another site sends, and where there are no keys (`loopback_only`: nothing else says who asks) a foreign
-    /// host name.
+    /// Refuses what a page of another site sends, and a foreign host name where only loopback is taken.
     ///
     /// # Errors
     /// 403 `foreign_origin`, 421 `foreign_host`.
     pub fn check(
         &self,
-        loopback_only: bool,
+        only: Restrictions,
         (method, uri, headers): (&Method, &Uri, &HeaderMap),
     ) -> Result<(), Problem> {
         let host = host(uri, headers);
-        if loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
+        if only.loopback_only && !host.as_ref().is_none_or(|host| host.as_ref().is_some_and(is_loopback)) {
             let detail = "without keys this service is asked as localhost or 127.0.0.1 only; configure keys ([auth]) to use \
                           another name";
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail));
@@ -55,9 +62,8 @@ impl Origins {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let origin = text("origin");
         let ours = match (origin, text("sec-fetch-site")) {
-            // Pages for people are asked by themselves alone: who may call the API has no business in their forms.
             (Some(origin), _)
-                if !console::is_ours(uri.path()) && self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) =>
+                if !only.own_pages_only && self.also.iter().any(|also| also.eq_ignore_ascii_case(origin)) =>
             {
                 true
             }
@@ -159,7 +165,8 @@ mod tests {
         };
         let headers: HeaderMap = headers.iter().map(pair).collect();
         let uri = Uri::from_static("/v1/tasks");
-        origins.check(loopback_only, (&Method::GET, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
+        let only = Restrictions { loopback_only, own_pages_only: false };
+        origins.check(only, (&Method::GET, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
     }
 
     #[test]
@@ -174,7 +181,8 @@ mod tests {
         }
         assert_eq!(refusal(true, &open, &[]), "", "no browser leaves it out");
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
-        let rebound = open.check(true, (&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers));
+        let only = Restrictions { loopback_only: true, own_pages_only: false };
+        let rebound = open.check(only, (&Method::GET, &Uri::from_static("http://attacker.example/v1/tasks"), &headers));
         assert_eq!(rebound.unwrap_err().code(), "foreign_host", "what the URI names counts");
     }
 
@@ -209,6 +217,19 @@ mod tests {
     }
 
     #[test]
+    fn an_origin_that_may_call_may_not_send_forms_of_pages() {
+        let origins = Origins::new(&["https://desk.example".into()]);
+        let origin = (header::ORIGIN, HeaderValue::from_static("https://desk.example"));
+        let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("doppel.example")), origin]);
+        let uri = Uri::from_static("/console/letters/decide");
+        let refusal = |own_pages_only| {
+            let only = Restrictions { loopback_only: false, own_pages_only };
+            origins.check(only, (&Method::POST, &uri, &headers)).map_or_else(|problem| problem.code(), |()| "")
+        };
+        assert_eq!((refusal(false), refusal(true)), ("", "foreign_origin"));
+    }
+
+    #[test]
     fn a_link_to_the_documentation_may_be_followed_from_anywhere_and_nothing_else() {
         let headers = |mode: &'static str, dest: &'static str| {
             let pairs = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
@@ -217,7 +238,7 @@ mod tests {
         };
         let origins = Origins::new(&[]);
         let follows = |method: &Method, path: &'static str, (mode, dest)| {
-            origins.check(false, (method, &Uri::from_static(path), &headers(mode, dest))).is_ok()
+            origins.check(Restrictions::default(), (method, &Uri::from_static(path), &headers(mode, dest))).is_ok()
         };
         assert!(follows(&Method::GET, "/docs/", ("navigate", "document")));
         for (method, path, how) in [

@@ -7,7 +7,6 @@ use axum::middleware;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::console;
 use crate::http::routes::{
     admin, bulk, changes, collections, decisions, explain, generations, groups, keys, lookup, operations, records,
     rows, search, snapshots, sources, statistics, tasks,
@@ -68,9 +67,10 @@ pub fn routes() -> OpenApiRouter<App> {
 pub fn router(app: App) -> Router {
     let (router, _) = routes().split_for_parts();
     let cors = app.origins.cors();
+    let pages = app.pages.clone().map_or_else(Router::new, |pages| pages.routes(&app));
     let router = router
         .merge(openapi::pages())
-        .merge(console::routes(&app))
+        .merge(pages)
         .fallback(fallback)
         .layer(middleware::from_fn_with_state(app.clone(), observe::around))
         .with_state(app);

@@ -10,11 +10,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Limits};
-use crate::console::Desk;
 use crate::follow::Sources;
 use crate::http::auth::Keys;
 use crate::http::evicting::EvictingPlaces;
 use crate::http::origin::Origins;
+use crate::http::pages::{PageKind, Pages};
 use crate::http::problem::Problem;
 use crate::http::room::Room;
 use crate::http::tls::Certificates;
@@ -42,8 +42,8 @@ pub struct Shared {
     pub keys: Keys,
     /// Backups of what the engine keeps.
     pub snapshots: Snapshots,
-    /// The pages for people, unless they are turned off.
-    pub console: Option<Desk>,
+    /// The pages for people, where there are some.
+    pub pages: Option<Arc<dyn Pages>>,
     /// From where.
     pub origins: Origins,
     /// How much at once; see [`App::limits`].
@@ -88,6 +88,17 @@ fn work_units(limits: &Limits) -> usize {
     limits.max_bytes_in_work.div_ceil(WORK_UNIT)
 }
 
+/// What an application may do without.
+#[derive(Default)]
+pub struct Parts {
+    /// Related cases and search.
+    pub search: Option<SearchService>,
+    /// Pages for people.
+    pub pages: Option<Arc<dyn Pages>>,
+    /// Certificates, to speak TLS.
+    pub tls: Option<Arc<Certificates>>,
+}
+
 /// Whom the application tells what it does.
 pub struct Told {
     /// Where `/metrics` reads.
@@ -109,6 +120,11 @@ impl App {
         self.work.enter(bytes.div_ceil(WORK_UNIT)).await
     }
 
+    /// What page for people is at a path or a template of a route.
+    pub fn page_at(&self, path: &str) -> Option<PageKind> {
+        self.pages.as_ref()?.kind(path)
+    }
+
     /// The limits as they are now.
     pub fn limits(&self) -> Arc<Limits> {
         self.limits.load_full()
@@ -126,14 +142,13 @@ impl App {
         self.keys.set_rate(limits.requests_per_second_per_key);
     }
 
-    /// The application over `engine` and, where records can be searched, `search`.
+    /// The application over `engine`.
     pub fn new(
         engine: Engine,
-        search: Option<SearchService>,
+        Parts { search, pages, tls }: Parts,
         config: &Config,
         shutdown: Shutdown,
         told: impl Into<Told>,
-        tls: Option<Arc<Certificates>>,
     ) -> Self {
         let Told { metrics, traces } = told.into();
         let limits = config.limits.clone();
@@ -142,7 +157,7 @@ impl App {
             engine,
             search,
             origins: Origins::new(&config.server.origins),
-            console: config.console.enabled.then(|| Desk::new(&config.store)),
+            pages,
             sources: Sources::new(&config.source, limits.max_line_bytes),
             keys: Keys::new(&config.auth, limits.requests_per_second_per_key),
             connections: Arc::new(Room::new(limits.max_connections)),

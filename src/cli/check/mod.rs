@@ -17,13 +17,15 @@ use anyhow::Context as _;
 use self::compare::Comparison;
 use self::report::Report;
 use crate::cli::client::Trust;
-use crate::cli::dedup::{SummaryFormat, records};
+use crate::cli::dedup::records;
 use crate::cli::import::ColumnArgs;
 use crate::cli::import::deliver::{Delivery, STOPPED};
 use crate::cli::import::input::Input;
+use crate::cli::import::lines::readable;
 use crate::cli::import::target::{How, Target, To};
 use crate::cli::output::{Output, Outputs};
 use crate::cli::spool::{Spool, form_of};
+use crate::cli::table::SummaryFormat;
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, key, usage};
 use crate::config::{self, Config};
 use crate::console::words::{Language, Words};
@@ -279,7 +281,7 @@ impl Job<'_> {
             let Some(batch) = batch.transpose()? else { return Ok(()) };
             report.columns(&batch.new_columns, &settings.fields);
             for line in &batch.lines {
-                let refusal = match records::readable(&rules, line) {
+                let refusal = match readable(&rules, line) {
                     Ok((_, document)) => {
                         report.would_take((line.file, line.number), &document.warnings);
                         None

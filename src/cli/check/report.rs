@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::cli::columns::{Columns, Uses};
-use crate::cli::dedup::records;
+use crate::cli::import::lines::LineRefusal;
 use crate::cli::import::report::{OUTCOMES, Refused, Rejects, VERDICTS, all, counted, outcome_name, verdict_name};
 use crate::cli::output::Outputs;
 use crate::cli::progress::Progress;
@@ -93,8 +93,8 @@ impl Report {
     }
 
     /// A row cannot.
-    pub(super) fn refuse(&mut self, at: (usize, u64), refusal: &records::Refusal) -> anyhow::Result<()> {
-        let records::Refusal { code, pointer, detail, text: _ } = refusal;
+    pub(super) fn refuse(&mut self, at: (usize, u64), refusal: &LineRefusal) -> anyhow::Result<()> {
+        let LineRefusal { code, pointer, detail, text: _ } = refusal;
         self.note_refused(at, Refused { code, pointer, detail, text: None })
     }
 

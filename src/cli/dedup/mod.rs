@@ -24,6 +24,7 @@ use crate::cli::import::ColumnArgs;
 use crate::cli::import::report::Rejects;
 use crate::cli::output::{Output, Outputs};
 use crate::cli::spool::{Table, form_of};
+use crate::cli::table::SummaryFormat;
 use crate::cli::{PARTLY, USAGE, Usage, complain_of_usage, usage};
 use crate::config;
 use crate::console::words::Language;
@@ -153,15 +154,6 @@ pub enum Leave {
     Exact,
     /// All that are in one group
     Near,
-}
-
-/// How the sum is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SummaryFormat {
-    /// For people
-    Table,
-    /// For programs: one object
-    Json,
 }
 
 /// Fewest bytes of memory that a bare number may mean: whoever writes less has left out the unit.

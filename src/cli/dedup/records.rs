@@ -15,7 +15,8 @@ use super::stock::{Kept, Stock};
 use super::{Args, Files, GroupLine, Leave, Lines, survivors};
 use crate::cli::columns::Columns;
 use crate::cli::eval;
-use crate::cli::import::input::{Input, Line};
+use crate::cli::import::input::Input;
+use crate::cli::import::lines::{Checked, LineRefusal, check};
 use crate::cli::import::report::{Refused, Rejects};
 use crate::cli::progress::Progress;
 use crate::cli::warnings::{Warned, Warning};
@@ -26,7 +27,6 @@ use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
-use doppel_engine::Error;
 use doppel_engine::replay::{Placed, Replay};
 use doppel_store::{Found, Seq};
 
@@ -137,7 +137,7 @@ fn read_all(
                         replay.observe(&document, statistics);
                     }
                 }
-                Err(Refusal { code, pointer, detail, text }) => {
+                Err(LineRefusal { code, pointer, detail, text }) => {
                     let why = Refused { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
                     rejects.note((&names[line.file], line.number), why, |text| progress.say(text))?;
                 }
@@ -169,68 +169,18 @@ pub(in crate::cli) fn statistics(words: Option<Statistics>, text: Option<Vec<u8>
 }
 
 /// Keeps a record, unless its id is taken; gives back its document.
-fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Result<Result<Document, Refusal>> {
+fn keep(stock: &mut Stock, Checked { row, id, document }: Checked) -> anyhow::Result<Result<Document, LineRefusal>> {
     let Document { time, identity, .. } = &document;
     let kept = Kept { id: &id, row: row.json(), time: *time, petitioner: identity.as_deref() };
     if stock.add(&kept)? {
         return Ok(Ok(document));
     }
-    Ok(Err(Refusal {
+    Ok(Err(LineRefusal {
         code: "repeated_id",
         pointer: "/id".into(),
         detail: "an earlier line has this id; give every record its own".into(),
         text: Some(row.json().to_string()),
     }))
-}
-
-/// A line that can be compared.
-pub(in crate::cli) struct Checked {
-    row: Row,
-    id: doppel_core::record::RecordId,
-    pub(in crate::cli) document: Document,
-}
-
-/// Why a line cannot be compared.
-pub(in crate::cli) struct Refusal {
-    pub(in crate::cli) code: &'static str,
-    pub(in crate::cli) pointer: String,
-    pub(in crate::cli) detail: String,
-    pub(in crate::cli) text: Option<String>,
-}
-
-/// Whether a line can be compared under the settings of `replay`.
-pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, Refusal> {
-    let (row, document) = readable(replay, line)?;
-    let id = row.id().cloned().ok_or_else(|| Refusal {
-        code: "no_id",
-        pointer: "/id".into(),
-        detail: "the row has no id".into(),
-        text: Some(row.json().to_string()),
-    })?;
-    Ok(Checked { row, id, document })
-}
-
-/// The row of a line, and what it says under the settings of `replay`.
-pub(in crate::cli) fn readable(replay: &Replay, line: &Line) -> Result<(Row, Document), Refusal> {
-    let json = line.content.as_ref().map_err(|why| {
-        let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());
-        Refusal { code: why.code, pointer, detail, text }
-    })?;
-    let refusal = |code, pointer: &str, detail: String| Refusal {
-        code,
-        pointer: pointer.to_owned(),
-        detail,
-        text: Some(json.to_string()),
-    };
-    let row = Row::parse(json.as_bytes()).map_err(|error| refusal("malformed_line", "", error.to_string()))?;
-    let document = replay.read(&row).map_err(|error| match &error {
-        Error::Invalid(violations) if !violations.is_empty() => {
-            let first = &violations[0];
-            refusal(first.code, &first.pointer, first.detail.clone())
-        }
-        other => refusal("refused", "", other.to_string()),
-    })?;
-    Ok((row, document))
 }
 
 /// What comparing found.

@@ -2,8 +2,8 @@
 
 use super::deliver::End;
 use super::input::Input;
+use super::lines::{LineRefusal, check};
 use super::report::{Refused, Report};
-use crate::cli::dedup::records::{self, Refusal};
 use crate::shutdown::{Phase, Shutdown};
 use doppel_core::collection::Settings;
 use doppel_engine::replay::Replay;
@@ -29,9 +29,9 @@ pub(super) async fn run(
         }
         for line in &batch.lines {
             let at = (line.file, line.number);
-            match records::check(&rules, line) {
+            match check(&rules, line) {
                 Ok(checked) => report.would_send(at, &checked.document.warnings, batch.read_bytes),
-                Err(Refusal { code, pointer, detail, text }) => {
+                Err(LineRefusal { code, pointer, detail, text }) => {
                     let why = Refused { code, pointer: &pointer, detail: &detail, text: text.as_deref() };
                     report.would_reject(at, why, batch.read_bytes)?;
                 }

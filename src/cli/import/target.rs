@@ -19,7 +19,7 @@ use crate::config::{Auth, Config};
 use crate::http::coding::Coding;
 use crate::http::coding::shrink::compress;
 use crate::http::local::{Local, LocalBody};
-use crate::http::state::App;
+use crate::http::state::{App, Parts};
 use crate::observe;
 use crate::shutdown::Shutdown;
 use doppel_core::collection::{CollectionName, Field, Settings};
@@ -317,7 +317,7 @@ fn open_directory(dir: &Path, config: &Config) -> anyhow::Result<Local> {
     // Whoever may open the directory needs no key; nobody else can call.
     let mut config = Config { auth: Auth::default(), ..config.clone() };
     config.log.requests = false;
-    let app = App::new(engine, None, &config, Shutdown::default(), observe::start_metrics()?, None);
+    let app = App::new(engine, Parts::default(), &config, Shutdown::default(), observe::start_metrics()?);
     Ok(Local::new(app))
 }
 

@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 use super::folder::failed;
 use super::plan::Plan;
 use super::upload::unreadable;
-use super::{End, Ended, Job, MOST_NAMED, State};
+use super::{End, Ended, Files, Job, MOST_NAMED, State};
+use crate::console::Desk;
 use crate::console::words::Words;
 use crate::findings::output::Output;
 use crate::findings::within::Within;
@@ -62,7 +63,7 @@ enum Outcomes {
 type Done = Result<(TableRow, Outcomes), Problem>;
 
 /// Begins to work on a file as soon as it is its turn. `words` are those of the language of the file that is given back.
-pub fn start(app: &App, job: &Arc<Job>, plan: Plan, words: &'static Words) {
+pub fn start(app: &App, desk: Arc<Desk>, job: &Arc<Job>, (plan, words): (Plan, &'static Words)) {
     {
         let mut state = job.state.lock();
         if !matches!(*state, State::New) {
@@ -74,7 +75,7 @@ pub fn start(app: &App, job: &Arc<Job>, plan: Plan, words: &'static Words) {
     let (app, job) = (app.clone(), Arc::clone(job));
     let writes = app.writes.clone();
     writes.spawn(async move {
-        let ended = work(&app, &job, plan, words).await.unwrap_or_else(|problem| {
+        let ended = work(&app, &desk.files, &job, (plan, words)).await.unwrap_or_else(|problem| {
             note_failure(&problem);
             Ended { how: End::Failed(problem), result: None }
         });
@@ -89,17 +90,21 @@ fn note_failure(problem: &Problem) {
     }
 }
 
-async fn work(app: &App, job: &Arc<Job>, plan: Plan, words: &'static Words) -> Result<Ended, Problem> {
-    let Some(desk) = &app.console else { return Err(Problem::internal("no desk")) };
-    let turn = desk.files.turns.clone();
+async fn work(
+    app: &App,
+    files: &Files,
+    job: &Arc<Job>,
+    (plan, words): (Plan, &'static Words),
+) -> Result<Ended, Problem> {
+    let turn = files.turns.clone();
     let _turn = tokio::select! {
         turn = turn.acquire_owned() => turn.map_err(|_| Problem::shutting_down())?,
         () = job.stop.cancelled() => return Ok(Ended { how: End::Stopped, result: None }),
         () = app.shutdown.reached(Phase::Draining) => return Err(Problem::shutting_down()),
     };
     *job.state.lock() = State::Running;
-    let folder = desk.files.folder.path()?.to_owned();
-    let file = desk.files.folder.file()?;
+    let folder = files.folder.path()?.to_owned();
+    let file = files.folder.file()?;
     let replay = match plan.registers {
         true => None,
         false => Some(Arc::new(app.engine.replay(&job.collection, SKETCH_BYTES).await?)),

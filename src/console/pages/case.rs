@@ -9,7 +9,7 @@ use axum::response::Response;
 
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, with_query};
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::view::Badge;
 use crate::console::view::numbers::percent;
 use crate::console::view::pair::{Card, PairView};
@@ -128,7 +128,7 @@ pub async fn show(
     let record = app.engine.record(&collection, &id).await?;
     let row = record.read();
     let case = Case {
-        desk: Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader },
+        context: PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader },
         words,
         record: &record,
         row: row.as_ref(),
@@ -140,13 +140,13 @@ pub async fn show(
         Some(other) => case.beside(&held, other).await?,
         None => None,
     };
-    let badge = case.desk.badge(&record).await?;
+    let badge = case.context.badge(&record).await?;
     page::html(StatusCode::OK, &case.page((tab, held), current.as_ref(), pair, badge))
 }
 
 /// A record, and what is needed to find those beside it.
 struct Case<'a> {
-    desk: Desk<'a>,
+    context: PageContext<'a>,
     words: &'static Words,
     record: &'a RecordView,
     /// `None` where no text is kept.
@@ -160,11 +160,11 @@ impl Case<'_> {
             return Ok(None);
         }
         let relation = held.others.iter().find(|listed| listed.id == *other).and_then(|listed| listed.relation);
-        self.desk.stored(&self.record.id, other, relation).await
+        self.context.stored(&self.record.id, other, relation).await
     }
 
     fn page(&self, (tab, held): (Tab, Held), current: Option<&RecordId>, pair: Option<PairView>, badge: Badge) -> Page {
-        let Self { desk: Desk { visitor, collection, reader, .. }, words, record, row } = self;
+        let Self { context: PageContext { visitor, collection, reader, .. }, words, record, row } = self;
         let place = page::case(collection, &record.id);
         let facts = reader.facts_of(record);
         let title = if facts.title.is_empty() { words.case.title.to_owned() } else { facts.title.clone() };
@@ -214,7 +214,7 @@ impl Case<'_> {
 
     /// What matches it by the settings of today, then what a person said is not the same.
     async fn duplicates(&self) -> Result<Held, Problem> {
-        let (engine, collection, id) = (&self.desk.app.engine, self.desk.collection, &self.record.id);
+        let (engine, collection, id) = (&self.context.app.engine, self.context.collection, &self.record.id);
         let wanted = Wanted { limit: MOST, templates: true, filter: Filter::default() };
         let (similar, truncated) = match self.row {
             Some(_) => {
@@ -230,16 +230,16 @@ impl Case<'_> {
                 (similar, self.record.verdict.truncated)
             }
         };
-        let mut facts = self.desk.facts(similar.iter().map(|found| &found.id)).await?;
+        let mut facts = self.context.facts(similar.iter().map(|found| &found.id)).await?;
         let mut facts = |found: &Match| {
-            let without_text = || self.desk.reader.without_text(&found.id, found.time.as_deref());
+            let without_text = || self.context.reader.without_text(&found.id, found.time.as_deref());
             facts.remove(&found.id).unwrap_or_else(without_text)
         };
         let matching = |found: Match| self.matching(facts(&found), found);
         let mut others: Vec<Other> = similar.into_iter().map(matching).collect();
         for (other, note) in self.note_decided(&mut others).await? {
             if others.len() < MOST * 2
-                && let Some(card) = self.desk.card(&other).await?
+                && let Some(card) = self.context.card(&other).await?
             {
                 others.push(Other { id: other, facts: card.facts, notes: vec![note.to_owned()], relation: None });
             }
@@ -258,7 +258,7 @@ impl Case<'_> {
 
     /// Notes the decisions that hold of those that are listed; the other records that such a decision is about, and what it says.
     async fn note_decided(&self, others: &mut [Other]) -> Result<Vec<(RecordId, &'static str)>, Problem> {
-        let decisions = self.desk.app.engine.decisions_about(self.desk.collection, &self.record.id).await?;
+        let decisions = self.context.app.engine.decisions_about(self.context.collection, &self.record.id).await?;
         let mut unlisted = Vec::new();
         for decision in decisions {
             let note = match decision.judgement {
@@ -281,7 +281,7 @@ impl Case<'_> {
 
     async fn of_petitioner(&self) -> Result<Held, Problem> {
         let Some(row) = self.row else { return Ok(self.without_text()) };
-        let Some(petitioner) = self.desk.reader.of_role(row, Role::Identity) else {
+        let Some(petitioner) = self.context.reader.of_role(row, Role::Identity) else {
             return Ok(Held { none: Some(self.words.case.no_petitioner), ..Held::default() });
         };
         let params = SearchParams {
@@ -295,8 +295,8 @@ impl Case<'_> {
             limit: MOST as u64,
             cursor: None,
         };
-        let found = find(self.desk.app, self.desk.collection, params, RowParams::default()).await?;
-        let mut facts = self.desk.facts(found.items.iter().map(|found| &found.id)).await?;
+        let found = find(self.context.app, self.context.collection, params, RowParams::default()).await?;
+        let mut facts = self.context.facts(found.items.iter().map(|found| &found.id)).await?;
         let has_more = found.next.is_some();
         let others = found.items.into_iter().filter(|found| found.id != self.record.id);
         let other = |found: FoundRecord| Other {
@@ -310,7 +310,7 @@ impl Case<'_> {
 
     async fn related(&self) -> Result<Held, Problem> {
         let Some(row) = self.row else { return Ok(self.without_text()) };
-        let related = super::related::related(&self.desk, row.clone(), Some(self.record.id.clone()), MOST).await?;
+        let related = super::related::related(&self.context, row.clone(), Some(self.record.id.clone()), MOST).await?;
         let terms = self.words.case.terms;
         let others = related.into_iter().map(|related| Other {
             notes: vec![format!("{terms}{}", related.terms.join(" "))],

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::console::flash::Flash;
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, SeeOther};
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::pages::related::related;
 use crate::console::tokens::Token;
 use crate::console::view::numbers::percent;
@@ -83,8 +83,8 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let settings = app.engine.collection(&collection).await?.settings;
     let reader = RowReader::of(&settings);
-    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    page::html(StatusCode::OK, &page(&desk, &Form::default(), None, None).await?)
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    page::html(StatusCode::OK, &page(&context, &Form::default(), None, None).await?)
 }
 
 /// Answers for the letter in the form.
@@ -99,12 +99,12 @@ pub async fn check(
 ) -> Result<Response, Problem> {
     let settings = app.engine.collection(&collection).await?.settings;
     let reader = RowReader::of(&settings);
-    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
     let words = visitor.words();
-    let fields = fields(&desk).await?;
+    let fields = fields(&context).await?;
     let (status, problem, answer) = match row(&form, &fields) {
         Ok(None) => (StatusCode::OK, Some(words.check.nothing.to_owned()), None),
-        Ok(Some(row)) => match answer(&desk, &settings, row).await {
+        Ok(Some(row)) => match answer(&context, &settings, row).await {
             Ok(answer) => (StatusCode::OK, None, Some(answer)),
             Err(problem) if problem.status().is_client_error() => {
                 (problem.status(), Some(page::in_words(&problem, &words.problem).to_owned()), None)
@@ -113,17 +113,22 @@ pub async fn check(
         },
         Err(problem) => (problem.status(), Some(page::in_words(&problem, &words.problem).to_owned()), None),
     };
-    page::html(status, &page(&desk, &form, answer, problem).await?)
+    page::html(status, &page(&context, &form, answer, problem).await?)
 }
 
-async fn page(desk: &Desk<'_>, form: &Form, answer: Option<Answer>, problem: Option<String>) -> Result<Page, Problem> {
-    let words = desk.visitor.words();
-    let mut fields = fields(desk).await?;
+async fn page(
+    context: &PageContext<'_>,
+    form: &Form,
+    answer: Option<Answer>,
+    problem: Option<String>,
+) -> Result<Page, Problem> {
+    let words = context.visitor.words();
+    let mut fields = fields(context).await?;
     for field in &mut fields {
         field.value = form.raw(&format!("row.{}", field.name)).unwrap_or_default().to_owned();
     }
     Ok(Page {
-        frame: Frame::of(desk.visitor, desk.collection, Section::Check, words.check.title),
+        frame: Frame::of(context.visitor, context.collection, Section::Check, words.check.title),
         words: &words.check,
         record: &words.record,
         paste: form.raw("paste").unwrap_or_default().to_owned(),
@@ -135,10 +140,10 @@ async fn page(desk: &Desk<'_>, form: &Form, answer: Option<Answer>, problem: Opt
 }
 
 /// The fields of the form: those that the latest records have.
-async fn fields(desk: &Desk<'_>) -> Result<Vec<FormField>, Problem> {
-    let latest = desk.app.engine.arrivals(desk.collection, &arrivals::Wanted::default(), None, LATEST).await?;
+async fn fields(context: &PageContext<'_>) -> Result<Vec<FormField>, Problem> {
+    let latest = context.app.engine.arrivals(context.collection, &arrivals::Wanted::default(), None, LATEST).await?;
     let rows = latest.items.iter().filter_map(|arrival| arrival.record.read());
-    Ok(desk.reader.form_fields(&rows.collect::<Vec<_>>()))
+    Ok(context.reader.form_fields(&rows.collect::<Vec<_>>()))
 }
 
 /// The row that a form gives; `None` where nothing was written. What was pasted is the main text, where that has none of its own.
@@ -158,33 +163,33 @@ fn row(form: &Form, fields: &[FormField]) -> Result<Option<Row>, Problem> {
     extract::row(Value::Object(row).to_string().as_bytes()).map(Some)
 }
 
-async fn answer(desk: &Desk<'_>, settings: &Settings, row: Row) -> Result<Answer, Problem> {
-    let engine = &desk.app.engine;
+async fn answer(context: &PageContext<'_>, settings: &Settings, row: Row) -> Result<Answer, Problem> {
+    let engine = &context.app.engine;
     let wanted = Wanted { limit: MOST_SIMILAR, templates: true, filter: Filter::default() };
-    let mut found = engine.similar(desk.collection, row.clone(), wanted).await?;
+    let mut found = engine.similar(context.collection, row.clone(), wanted).await?;
     let verdict = verdict(&found, settings);
     let is_repeat = matches!(verdict, VerdictKind::ExactDuplicate | VerdictKind::NearDuplicate);
     // Without a text to stand beside the letter, the best one is listed with the others.
     let stands_beside = is_repeat && settings.keeps_text() && !found.similar.is_empty();
     let best = stands_beside.then(|| found.similar.remove(0));
     let pair = match best {
-        Some(best) => desk.given(row.clone(), &best.id, best.relation).await?,
+        Some(best) => context.given(row.clone(), &best.id, best.relation).await?,
         None => None,
     };
-    let (related, no_related) = related_cases(desk, &row, &found.similar, pair.as_ref()).await?;
-    let mut facts = desk.facts(found.similar.iter().map(|found| &found.id)).await?;
+    let (related, no_related) = related_cases(context, &row, &found.similar, pair.as_ref()).await?;
+    let mut facts = context.facts(found.similar.iter().map(|found| &found.id)).await?;
     let mut facts = |found: &Match| {
-        let without_text = || desk.reader.without_text(&found.id, found.time.as_deref());
+        let without_text = || context.reader.without_text(&found.id, found.time.as_deref());
         facts.remove(&found.id).unwrap_or_else(without_text)
     };
     Ok(Answer {
         verdict,
         pair,
-        similar: found.similar.into_iter().map(|found| similar(desk, facts(&found), &found)).collect(),
+        similar: found.similar.into_iter().map(|found| similar(context, facts(&found), &found)).collect(),
         related,
         no_related,
         warns_of_time: !found.warnings.is_empty(),
-        register: desk.visitor.may_write().then(|| hidden(&row)).transpose()?,
+        register: context.visitor.may_write().then(|| hidden(&row)).transpose()?,
     })
 }
 
@@ -199,26 +204,26 @@ fn verdict(found: &SimilarList, settings: &Settings) -> VerdictKind {
     }
 }
 
-fn similar(desk: &Desk<'_>, facts: Facts, found: &Match) -> (Card, Vec<String>) {
-    let words = desk.visitor.words();
+fn similar(context: &PageContext<'_>, facts: Facts, found: &Match) -> (Card, Vec<String>) {
+    let words = context.visitor.words();
     let mut notes: Vec<String> =
         found.similarity.map(|similarity| format!("{}%", percent(similarity))).into_iter().collect();
     notes.extend(found.relation.map(|relation| (words.record.relation)(relation).to_owned()));
     notes.extend(found.template.then(|| words.case.template.to_owned()));
-    (Card::new(desk.collection, &found.id, facts), notes)
+    (Card::new(context.collection, &found.id, facts), notes)
 }
 
 type Cases = Vec<(Card, String)>;
 
 /// Related cases that are not shown already.
 async fn related_cases(
-    desk: &Desk<'_>,
+    context: &PageContext<'_>,
     row: &Row,
     similar: &[Match],
     pair: Option<&PairView>,
 ) -> Result<(Cases, Option<&'static str>), Problem> {
-    let words = desk.visitor.words();
-    let found = match related(desk, row.clone(), row.id().cloned(), MOST_RELATED).await {
+    let words = context.visitor.words();
+    let found = match related(context, row.clone(), row.id().cloned(), MOST_RELATED).await {
         Ok(found) => found,
         Err(problem) if matches!(problem.code(), "search_disabled" | "search_opening" | "text_not_kept") => {
             return Ok((Vec::new(), Some(page::in_words(&problem, &words.problem))));
@@ -230,7 +235,7 @@ async fn related_cases(
     let found = found.into_iter().filter(|found| !is_shown(found.id.as_str()));
     let case = |found: super::related::RelatedCase| {
         let terms = format!("{}{}", words.case.terms, found.terms.join(" "));
-        (Card::new(desk.collection, &found.id, found.facts), terms)
+        (Card::new(context.collection, &found.id, found.facts), terms)
     };
     Ok((found.map(case).collect(), None))
 }

@@ -9,7 +9,7 @@ use crate::console::cookies::{self, Cookie};
 use crate::console::flash::{self, Flash};
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, SeeOther};
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::view::pair::{Card, DecideBox};
 use crate::console::view::row::RowReader;
 use crate::console::visitor::{Visitor, Writing};
@@ -121,9 +121,9 @@ async fn meanwhile(
     back: String,
 ) -> Result<Response, Problem> {
     let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
-    let desk = Desk { app, visitor, collection, reader: &reader };
+    let context = PageContext { app, visitor, collection, reader: &reader };
     let words = visitor.words();
-    let cards = [desk.card(a).await?, desk.card(b).await?];
+    let cards = [context.card(a).await?, context.card(b).await?];
     let page = Meanwhile {
         frame: Frame { collection: Some(collection.clone()), ..Frame::new(visitor, words.decide.meanwhile) },
         words: &words.decide,

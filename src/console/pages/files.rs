@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use tokio_util::io::ReaderStream;
 
 use crate::console::Desk;
@@ -107,17 +107,13 @@ struct WorkView {
     result: Option<String>,
 }
 
-fn desk(app: &App) -> Result<&Desk, Problem> {
-    app.console.as_ref().ok_or_else(|| Problem::internal("a page without a desk"))
-}
-
 fn path(job: &Job) -> String {
     page::below(&job.collection, &format!("files/{}", job.id))
 }
 
 /// The file that a path names, if it is of the visitor.
-fn own(app: &App, visitor: &Visitor, collection: &CollectionName, id: &str) -> Result<Arc<Job>, Problem> {
-    desk(app)?.files.get(id, visitor.caller(), collection)
+fn own(desk: &Desk, visitor: &Visitor, collection: &CollectionName, id: &str) -> Result<Arc<Job>, Problem> {
+    desk.files.get(id, visitor.caller(), collection)
 }
 
 fn how_far(job: &Job, words: &FilesWords) -> &'static str {
@@ -138,11 +134,12 @@ fn how_far(job: &Job, words: &FilesWords) -> &'static str {
 pub async fn list(
     visitor: Reading,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     InCollection(collection): InCollection,
 ) -> Result<Response, Problem> {
     app.engine.collection(&collection).await?;
     let words = &visitor.words().files;
-    let jobs = desk(&app)?.files.of(visitor.caller(), &collection);
+    let jobs = desk.files.of(visitor.caller(), &collection);
     let line = |job: Arc<Job>| Line {
         href: path(&job),
         name: job.name.clone(),
@@ -165,6 +162,7 @@ pub async fn list(
 pub async fn take(
     visitor: Reading,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     InCollection(collection): InCollection,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -179,7 +177,7 @@ pub async fn take(
     let form = Multipart::from_request(request, &app).await.map_err(|_| {
         Problem::new(StatusCode::BAD_REQUEST, "malformed_body", "the form is not multipart/form-data with a boundary")
     })?;
-    let taking = upload::take(&app, &desk(&app)?.files, visitor.caller(), collection, form);
+    let taking = upload::take(&app, &desk.files, visitor.caller(), collection, form);
     let job = arrival(&app, taking).await?;
     Ok(SeeOther::to(path(&job)).into_response())
 }
@@ -191,10 +189,11 @@ pub async fn take(
 pub async fn show(
     visitor: Reading,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let job = own(&app, &visitor, &collection, &id)?;
+    let job = own(&desk, &visitor, &collection, &id)?;
     let columns = match job.state() {
         files::State::New => {
             let settings = app.engine.collection(&collection).await?.settings;
@@ -358,11 +357,12 @@ fn work(visitor: &Visitor, job: &Job) -> WorkView {
 pub async fn start(
     visitor: Reading,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
     form: Form,
 ) -> Result<Response, Problem> {
-    let job = own(&app, &visitor, &collection, &id)?;
+    let job = own(&desk, &visitor, &collection, &id)?;
     let registers = form.text("do") == Some("register");
     if registers && !visitor.may_write() {
         let detail = "the key does not have the scope \"write\", which registering needs";
@@ -379,7 +379,7 @@ pub async fn start(
         let columns = columns(&visitor, &job, &fields, &plan.targets, registers, wrong);
         return page::html(StatusCode::UNPROCESSABLE_ENTITY, &file_page(&visitor, &job, Some(columns)));
     }
-    files::start(&app, &job, plan, visitor.words());
+    files::start(&app, desk, &job, (plan, visitor.words()));
     Ok(SeeOther::to(path(&job)).into_response())
 }
 
@@ -389,12 +389,12 @@ pub async fn start(
 /// 403, 404.
 pub async fn stop(
     visitor: Reading,
-    State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
     _: Form,
 ) -> Result<Response, Problem> {
-    let job = own(&app, &visitor, &collection, &id)?;
+    let job = own(&desk, &visitor, &collection, &id)?;
     job.stop();
     Ok(SeeOther::to(path(&job)).into_response())
 }
@@ -405,13 +405,13 @@ pub async fn stop(
 /// 403, 404.
 pub async fn remove(
     visitor: Reading,
-    State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
     _: Form,
 ) -> Result<Response, Problem> {
-    let job = own(&app, &visitor, &collection, &id)?;
-    desk(&app)?.files.remove(&job);
+    let job = own(&desk, &visitor, &collection, &id)?;
+    desk.files.remove(&job);
     Ok(SeeOther::to(page::below(&collection, Section::Files.path())).into_response())
 }
 
@@ -421,11 +421,11 @@ pub async fn remove(
 /// 403, 404; 409 where there is nothing yet.
 pub async fn result(
     visitor: Reading,
-    State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     InCollection(collection): InCollection,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let job = own(&app, &visitor, &collection, &id)?;
+    let job = own(&desk, &visitor, &collection, &id)?;
     let files::State::Ended(Ended { how, result: Some(place) }) = job.state() else {
         return Err(Problem::new(StatusCode::CONFLICT, "file_unfinished", "there is no result of this file yet"));
     };

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, SeeOther, with_query};
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::view::Badge;
 use crate::console::view::chart::{TimeLine, time_line};
 use crate::console::view::csv::Csv;
@@ -181,8 +181,8 @@ pub async fn show(
         shape => shape?,
     };
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let group = Group { desk, shape, words: visitor.words() };
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let group = Group { context, shape, words: visitor.words() };
     page::html(StatusCode::OK, &group.page(number).await?)
 }
 
@@ -197,23 +197,23 @@ pub async fn export(
 ) -> Result<Response, Problem> {
     let shape = app.engine.group_shape(&collection, &id, 0).await?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let group = Group { desk, shape, words: visitor.words() };
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let group = Group { context, shape, words: visitor.words() };
     Ok(group.file().await?.download(&format!("{collection}-group")))
 }
 
 /// A group, and what is needed to show it.
 struct Group<'a> {
-    desk: Desk<'a>,
+    context: PageContext<'a>,
     shape: GroupShape,
     words: &'static Words,
 }
 
 impl Group<'_> {
     async fn page(&self, number: usize) -> Result<Page, Problem> {
-        let Self { desk: Desk { visitor, collection, reader, .. }, shape, words } = self;
+        let Self { context: PageContext { visitor, collection, reader, .. }, shape, words } = self;
         let (group, own) = (&shape.group, &words.group);
-        let (place, first) = (page::group(collection, &group.id), self.desk.card(&group.id).await?);
+        let (place, first) = (page::group(collection, &group.id), self.context.card(&group.id).await?);
         let title = first.map(|card| card.facts.title).filter(|title| !title.is_empty());
         let title = title.unwrap_or_else(|| own.title.to_owned());
         let line = time_line(&shape.members.iter().map(|member| member.time).collect::<Vec<_>>());
@@ -256,7 +256,7 @@ impl Group<'_> {
     }
 
     fn dots(&self, line: &TimeLine) -> Vec<(u32, u32, String, String)> {
-        let Self { desk: Desk { collection, reader, .. }, shape, .. } = self;
+        let Self { context: PageContext { collection, reader, .. }, shape, .. } = self;
         let dot = |dot: &crate::console::view::chart::Dot| {
             let member = &shape.members[dot.member];
             let when = member.time.map_or_else(String::new, |time| reader.clock.show(time));
@@ -267,10 +267,10 @@ impl Group<'_> {
 
     /// Name, where to find all of theirs, number of records, and from when to when.
     async fn petitioners(&self) -> Result<Vec<(String, String, String, String)>, Problem> {
-        let Self { desk: Desk { collection, reader, .. }, shape, words } = self;
+        let Self { context: PageContext { collection, reader, .. }, shape, words } = self;
         let mut found = Vec::new();
         for PetitionerShape { example, records, first, last } in shape.petitioners.iter().take(MOST_PETITIONERS) {
-            let Some(name) = self.desk.card(example).await?.and_then(|card| card.facts.petitioner) else { continue };
+            let Some(name) = self.context.card(example).await?.and_then(|card| card.facts.petitioner) else { continue };
             let place = page::below(collection, Section::Search.path());
             let when = match (first, last) {
                 (Some(first), Some(last)) if first == last => reader.clock.date(*first),
@@ -311,11 +311,11 @@ impl Group<'_> {
 
     async fn alike(&self, pairs: impl Iterator<Item = &PairView>) -> Result<Vec<Option<Likeness>>, Problem> {
         let pairs: Vec<_> = pairs.map(|pair| (pair.earlier.clone(), pair.later.clone())).collect();
-        Ok(self.desk.app.engine.how_alike(self.desk.collection, &pairs).await?)
+        Ok(self.context.app.engine.how_alike(self.context.collection, &pairs).await?)
     }
 
     fn graph(&self, weak: &[(Weak, PairView, Option<Likeness>)]) -> Graph {
-        let Self { desk: Desk { collection, .. }, shape, .. } = self;
+        let Self { context: PageContext { collection, .. }, shape, .. } = self;
         let at = |place: usize| shape.drawn.binary_search(&place).unwrap_or(0);
         let pairs: Vec<(usize, usize)> = shape.pairs.iter().map(|(a, b)| (at(*a), at(*b))).collect();
         let places = layout(shape.drawn.len(), &pairs);
@@ -347,7 +347,7 @@ impl Group<'_> {
     }
 
     async fn links(&self, weak: &[(Weak, PairView, Option<Likeness>)]) -> Result<Vec<Link>, Problem> {
-        let Self { desk: Desk { visitor, collection, .. }, words, .. } = self;
+        let Self { context: PageContext { visitor, collection, .. }, words, .. } = self;
         let own = &words.group;
         let mut links = Vec::new();
         for (number, (why, pair, alike)) in weak.iter().enumerate() {
@@ -375,7 +375,7 @@ impl Group<'_> {
 
     /// The id and the title of a record.
     async fn named(&self, id: &RecordId) -> Result<(String, String), Problem> {
-        let title = self.desk.card(id).await?.map(|card| card.facts.title).unwrap_or_default();
+        let title = self.context.card(id).await?.map(|card| card.facts.title).unwrap_or_default();
         Ok((id.to_string(), title))
     }
 
@@ -385,7 +385,7 @@ impl Group<'_> {
         let (mut records, mut begin) = (Vec::with_capacity(ids.len()), 0);
         // Long letters come in several pieces.
         loop {
-            let found = self.desk.app.engine.records_of(self.desk.collection, ids[begin..].to_vec()).await?;
+            let found = self.context.app.engine.records_of(self.context.collection, ids[begin..].to_vec()).await?;
             records.extend(found.items.into_iter().flatten());
             let Some(next) = found.next.filter(|next| *next > 0) else { return Ok(records) };
             begin += next;
@@ -393,11 +393,11 @@ impl Group<'_> {
     }
 
     async fn members(&self, skip: usize, limit: usize) -> Result<Vec<Line>, Problem> {
-        let Desk { collection, reader, .. } = self.desk;
+        let PageContext { collection, reader, .. } = self.context;
         let mut lines = Vec::new();
         for view in self.records(skip, limit).await? {
             let facts = reader.facts_of(&view);
-            let badge = self.desk.badge(&view).await?;
+            let badge = self.context.badge(&view).await?;
             let repeats = view.verdict.duplicate_of.map(|id| (page::case(collection, &id), id.to_string()));
             lines.push(Line { card: Card::new(collection, &view.id, facts), badge, repeats });
         }
@@ -405,7 +405,7 @@ impl Group<'_> {
     }
 
     async fn file(&self) -> Result<Csv, Problem> {
-        let Self { desk: Desk { reader, .. }, shape, words } = self;
+        let Self { context: PageContext { reader, .. }, shape, words } = self;
         let (own, record) = (&words.group, &words.record);
         let mut csv = Csv::new(&[
             record.id,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::clock;
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, with_query};
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::view::chart::{Bar, spark};
 use crate::console::view::csv::Csv;
 use crate::console::view::numbers::count;
@@ -143,7 +143,7 @@ struct RepeatLine {
 
 /// What is needed to show a list.
 struct Lists<'a> {
-    desk: Desk<'a>,
+    context: PageContext<'a>,
     asked: Asked,
     begins: Vec<Timestamp>,
 }
@@ -160,8 +160,8 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let asked = Asked::of(&uri)?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let lists = Lists::new(desk, asked);
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let lists = Lists::new(context, asked);
     let skip = (asked.page - 1).saturating_mul(PER_PAGE);
     let (mut hot, mut repeat) = (Vec::new(), Vec::new());
     let total = match asked.tab {
@@ -195,8 +195,8 @@ pub async fn export(
 ) -> Result<Response, Problem> {
     let asked = Asked::of(&uri)?;
     let reader = RowReader::of(&app.engine.collection(&collection).await?.settings);
-    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let lists = Lists::new(desk, asked);
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let lists = Lists::new(context, asked);
     let csv = match asked.tab {
         Tab::Hot => lists.hot_file().await?,
         Tab::Repeat => lists.repeat_file().await?,
@@ -205,22 +205,22 @@ pub async fn export(
 }
 
 impl<'a> Lists<'a> {
-    fn new(desk: Desk<'a>, asked: Asked) -> Self {
-        let begins = desk.reader.clock.stretches(clock::timestamp(), asked.days, asked.step);
-        Self { desk, asked, begins }
+    fn new(context: PageContext<'a>, asked: Asked) -> Self {
+        let begins = context.reader.clock.stretches(clock::timestamp(), asked.days, asked.step);
+        Self { context, asked, begins }
     }
 
     async fn hot(&self, skip: usize, limit: usize) -> Result<Ranked<HotIssue>, Problem> {
-        Ok(self.desk.app.engine.hot_issues(self.desk.collection, &self.begins, skip, limit).await?)
+        Ok(self.context.app.engine.hot_issues(self.context.collection, &self.begins, skip, limit).await?)
     }
 
     async fn repeat(&self, skip: usize, limit: usize) -> Result<Ranked<RepeatPetitioner>, Problem> {
         let since = self.begins.first().copied().unwrap_or(Timestamp::MAX);
-        Ok(self.desk.app.engine.repeat_petitioners(self.desk.collection, since, skip, limit).await?)
+        Ok(self.context.app.engine.repeat_petitioners(self.context.collection, since, skip, limit).await?)
     }
 
     fn page(&self, hot: Vec<HotLine>, repeat: Vec<RepeatLine>, total: usize) -> Page {
-        let Self { desk: Desk { visitor, collection, .. }, asked, .. } = self;
+        let Self { context: PageContext { visitor, collection, .. }, asked, .. } = self;
         let words = &visitor.words().groups;
         let to = |asked: Asked| asked.href(collection, Section::Groups.path());
         let tab = |tab: Tab| (to(Asked { tab, page: 1, ..*asked }), tab.name(words), tab == asked.tab);
@@ -245,14 +245,14 @@ impl<'a> Lists<'a> {
     }
 
     async fn hot_line(&self, issue: HotIssue) -> Result<HotLine, Problem> {
-        let Self { desk, asked, .. } = self;
-        let words = &desk.visitor.words().groups;
+        let Self { context, asked, .. } = self;
+        let words = &context.visitor.words().groups;
         let HotIssue { group, recent, trend, latest } = issue;
-        let title = desk.card(&group.id).await?.map(|card| card.facts.title);
-        let place = desk.app.engine.most_named(desk.collection, &latest).await?;
+        let title = context.card(&group.id).await?.map(|card| card.facts.title);
+        let place = context.app.engine.most_named(context.collection, &latest).await?;
         let numbers: Vec<String> = trend.iter().map(ToString::to_string).collect();
         Ok(HotLine {
-            href: page::group(desk.collection, &group.id),
+            href: page::group(context.collection, &group.id),
             title: title.unwrap_or_default(),
             people: count(group.recent_petitioners as u64),
             recent: count(recent as u64),
@@ -267,43 +267,43 @@ impl<'a> Lists<'a> {
 
     /// `None` where the record that says who they are is gone since.
     async fn repeat_line(&self, petitioner: RepeatPetitioner) -> Result<Option<RepeatLine>, Problem> {
-        let Self { desk, .. } = self;
-        let words = &desk.visitor.words().groups;
+        let Self { context, .. } = self;
+        let words = &context.visitor.words().groups;
         let Some(name) = self.name(&petitioner).await? else { return Ok(None) };
         let mut matters = Vec::new();
         for matter in &petitioner.most {
-            let Some(Card { facts, .. }) = desk.card(&matter.id).await? else { continue };
-            matters.push((page::group(desk.collection, &matter.id), facts.title, count(matter.records as u64)));
+            let Some(Card { facts, .. }) = context.card(&matter.id).await? else { continue };
+            matters.push((page::group(context.collection, &matter.id), facts.title, count(matter.records as u64)));
         }
         let more = petitioner.matters.saturating_sub(petitioner.most.len());
         Ok(Some(RepeatLine {
-            search: with_query(&page::below(desk.collection, Section::Search.path()), &[("identity", &name)]),
+            search: with_query(&page::below(context.collection, Section::Search.path()), &[("identity", &name)]),
             name,
             records: count(petitioner.records as u64),
             recent: count(petitioner.recent as u64),
             matters,
             more: (more > 0).then(|| (words.more)(more)),
-            first: petitioner.first.map_or_else(String::new, |time| desk.reader.clock.date(time)),
-            last: petitioner.last.map_or_else(String::new, |time| desk.reader.clock.date(time)),
+            first: petitioner.first.map_or_else(String::new, |time| context.reader.clock.date(time)),
+            last: petitioner.last.map_or_else(String::new, |time| context.reader.clock.date(time)),
         }))
     }
 
     async fn name(&self, petitioner: &RepeatPetitioner) -> Result<Option<String>, Problem> {
-        Ok(self.desk.card(&petitioner.example).await?.and_then(|card| card.facts.petitioner))
+        Ok(self.context.card(&petitioner.example).await?.and_then(|card| card.facts.petitioner))
     }
 
     fn date(&self, time: Option<&str>) -> String {
         let time = time.and_then(|time| time.parse().ok());
-        time.map_or_else(String::new, |time| self.desk.reader.clock.date(time))
+        time.map_or_else(String::new, |time| self.context.reader.clock.date(time))
     }
 
     async fn hot_file(&self) -> Result<Csv, Problem> {
-        let (words, record) = (&self.desk.visitor.words().groups, &self.desk.visitor.words().record);
+        let (words, record) = (&self.context.visitor.words().groups, &self.context.visitor.words().record);
         let mut csv =
             Csv::new(&[words.group, record.title, words.people, words.recent, words.size, words.first, words.last]);
         for issue in self.hot(0, MOST_EXPORTED).await?.items {
             let group = issue.group;
-            let title = self.desk.card(&group.id).await?.map(|card| card.facts.title).unwrap_or_default();
+            let title = self.context.card(&group.id).await?.map(|card| card.facts.title).unwrap_or_default();
             let [people, recent, size] =
                 [group.recent_petitioners, issue.recent, group.size].map(|number| number.to_string());
             let (first, last) = (self.date(group.first_time.as_deref()), self.date(group.last_time.as_deref()));
@@ -313,7 +313,7 @@ impl<'a> Lists<'a> {
     }
 
     async fn repeat_file(&self) -> Result<Csv, Problem> {
-        let (words, record) = (&self.desk.visitor.words().groups, &self.desk.visitor.words().record);
+        let (words, record) = (&self.context.visitor.words().groups, &self.context.visitor.words().record);
         let mut csv = Csv::new(&[
             record.petitioner,
             words.recent,
@@ -329,7 +329,7 @@ impl<'a> Lists<'a> {
                 [petitioner.recent, petitioner.records, petitioner.matters].map(|number| number.to_string());
             let ids: Vec<&str> = petitioner.most.iter().map(|matter| matter.id.as_str()).collect();
             let date =
-                |time: Option<Timestamp>| time.map_or_else(String::new, |time| self.desk.reader.clock.date(time));
+                |time: Option<Timestamp>| time.map_or_else(String::new, |time| self.context.reader.clock.date(time));
             let (first, last) = (date(petitioner.first), date(petitioner.last));
             csv.row(&[&name, &recent, &records, &matters, &ids.join(" "), &first, &last]);
         }

@@ -9,7 +9,7 @@ use axum::response::Response;
 
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, with_query};
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::view::Badge;
 use crate::console::view::pair::{Card, PairView};
 use crate::console::view::row::RowReader;
@@ -169,8 +169,8 @@ pub async fn show(
     let found = app.engine.arrivals(&collection, &wanted, place.before, ON_A_PAGE).await?;
     let at =
         found.items.iter().position(|arrival| Some(arrival.record.id.as_str()) == place.at.as_deref()).unwrap_or(0);
-    let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-    let current = current(&desk, &place, &found, at).await?;
+    let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+    let current = current(&context, &place, &found, at).await?;
     let page = Page {
         frame: Frame::of(&visitor, &collection, Section::Inbox, words.inbox.title),
         words: &words.inbox,
@@ -182,7 +182,7 @@ pub async fn show(
             .items
             .iter()
             .enumerate()
-            .map(|(number, arrival)| line(&desk, &place, arrival, number == at))
+            .map(|(number, arrival)| line(&context, &place, arrival, number == at))
             .collect(),
         current,
         next_page: found.next.map(|next| place.before(Some(next)).href(&collection)),
@@ -191,50 +191,56 @@ pub async fn show(
     page::html(if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page)
 }
 
-fn line(desk: &Desk<'_>, place: &Place, arrival: &Arrival, is_current: bool) -> Line {
+fn line(context: &PageContext<'_>, place: &Place, arrival: &Arrival, is_current: bool) -> Line {
     let record = &arrival.record;
     Line {
-        href: place.at(&record.id).href(desk.collection),
-        card: card(desk, arrival),
-        badge: badge(desk, arrival),
-        stored_at: desk.reader.clock.show_text(&record.stored_at),
+        href: place.at(&record.id).href(context.collection),
+        card: card(context, arrival),
+        badge: badge(context, arrival),
+        stored_at: context.reader.clock.show_text(&record.stored_at),
         is_current,
     }
 }
 
-fn badge(desk: &Desk<'_>, arrival: &Arrival) -> Badge {
+fn badge(context: &PageContext<'_>, arrival: &Arrival) -> Badge {
     let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
-    Badge::new(&desk.visitor.words().record, arrival.record.verdict.kind, decided)
+    Badge::new(&context.visitor.words().record, arrival.record.verdict.kind, decided)
 }
 
-fn card(desk: &Desk<'_>, arrival: &Arrival) -> Card {
-    Card::new(desk.collection, &arrival.record.id, desk.reader.facts_of(&arrival.record))
+fn card(context: &PageContext<'_>, arrival: &Arrival) -> Card {
+    Card::new(context.collection, &arrival.record.id, context.reader.facts_of(&arrival.record))
 }
 
-async fn current(desk: &Desk<'_>, place: &Place, found: &Arrivals, at: usize) -> Result<Option<Current>, Problem> {
+async fn current(
+    context: &PageContext<'_>,
+    place: &Place,
+    found: &Arrivals,
+    at: usize,
+) -> Result<Option<Current>, Problem> {
     let Some(arrival) = found.items.get(at) else { return Ok(None) };
-    let (record, words) = (&arrival.record, &desk.visitor.words().inbox);
+    let (record, words) = (&arrival.record, &context.visitor.words().inbox);
     let beside = |number: Option<usize>| {
         let arrival = found.items.get(number?)?;
-        Some(place.at(&arrival.record.id).href(desk.collection))
+        Some(place.at(&arrival.record.id).href(context.collection))
     };
-    let next = beside(Some(at + 1)).or_else(|| found.next.map(|next| place.before(Some(next)).href(desk.collection)));
-    let pair = pair(desk, arrival).await?.map(|mut pair| {
+    let next =
+        beside(Some(at + 1)).or_else(|| found.next.map(|next| place.before(Some(next)).href(context.collection)));
+    let pair = pair(context, arrival).await?.map(|mut pair| {
         // After a decision comes the next one; behind the last of all the page again.
-        let back = next.clone().unwrap_or_else(|| Place { at: None, ..place.clone() }.href(desk.collection));
+        let back = next.clone().unwrap_or_else(|| Place { at: None, ..place.clone() }.href(context.collection));
         pair.decide = pair.decide.map(|decide| decide.then(back));
         pair
     });
-    let card = card(desk, arrival);
+    let card = card(context, arrival);
     Ok(Some(Current {
         text: card.facts.excerpt.clone(),
         card,
-        badge: badge(desk, arrival),
+        badge: badge(context, arrival),
         position: (words.position)(at + 1, found.items.len()),
         pair,
         alone: match record {
             _ if record.original_gone => words.original_gone,
-            RecordView { row: None, .. } => desk.visitor.words().problem.text_not_kept,
+            RecordView { row: None, .. } => context.visitor.words().problem.text_not_kept,
             _ => words.no_repeat,
         },
         previous: beside(at.checked_sub(1)),
@@ -242,11 +248,11 @@ async fn current(desk: &Desk<'_>, place: &Place, found: &Arrivals, at: usize) ->
     }))
 }
 
-async fn pair(desk: &Desk<'_>, arrival: &Arrival) -> Result<Option<PairView>, Problem> {
+async fn pair(context: &PageContext<'_>, arrival: &Arrival) -> Result<Option<PairView>, Problem> {
     let verdict = &arrival.record.verdict;
     let Some(original) = &verdict.duplicate_of else { return Ok(None) };
     let relation = verdict.similar.iter().find(|found| found.id == *original).and_then(|found| found.relation);
-    match desk.stored(&arrival.record.id, original, relation).await {
+    match context.stored(&arrival.record.id, original, relation).await {
         // Deleted since the list was made.
         Err(problem) if problem.code() == "unknown_record" => Ok(None),
         pair => pair,

@@ -15,9 +15,9 @@ use doppel_engine::answers::RecordView;
 use doppel_engine::decisions::DecisionView;
 use doppel_engine::{Error, Side};
 
-/// Where two records stand beside each other.
+/// What a page that shows records reads and shows them by.
 #[derive(Clone, Copy)]
-pub struct Desk<'a> {
+pub struct PageContext<'a> {
     /// The service.
     pub app: &'a App,
     /// Who looks.
@@ -28,7 +28,7 @@ pub struct Desk<'a> {
     pub reader: &'a RowReader,
 }
 
-impl Desk<'_> {
+impl PageContext<'_> {
     /// Two stored records. `None` where the other one is gone, or no text is kept.
     ///
     /// # Errors

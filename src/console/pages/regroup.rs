@@ -4,18 +4,22 @@
 //! state that was shown: where the group or a decision changed since, nothing is done and the new state is shown. What was done
 //! is taken back in one step.
 
+use std::sync::Arc;
+
 use askama::Template;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::clock;
+use crate::console;
 use crate::console::cookies::{self, Cookie};
 use crate::console::flash::{Flash, Regrouped};
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, SeeOther, with_query};
 use crate::console::pages::decide::NAME_SECONDS;
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::pages::regroup_plan::{Action, Plan, Planned};
 use crate::console::undo::Made;
 use crate::console::view::pair::Card;
@@ -97,11 +101,12 @@ pub async fn preview_join(
 pub async fn cut(
     visitor: Writing,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<console::Desk>>,
     InRecord(collection, id): InRecord,
     form: Form,
 ) -> Result<Response, Problem> {
     let plan = Plan::of(&app.engine, &collection, &id, Action::cut(&form)?).await?;
-    carry_out(&app, &visitor, collection, plan, &form).await
+    carry_out((&app, desk), &visitor, collection, plan, &form).await
 }
 
 /// Calls all of a group one matter, if that would still do what was shown.
@@ -111,11 +116,12 @@ pub async fn cut(
 pub async fn join(
     visitor: Writing,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<console::Desk>>,
     InRecord(collection, id): InRecord,
     form: Form,
 ) -> Result<Response, Problem> {
     let plan = Plan::of(&app.engine, &collection, &id, Action::Join).await?;
-    carry_out(&app, &visitor, collection, plan, &form).await
+    carry_out((&app, desk), &visitor, collection, plan, &form).await
 }
 
 async fn preview(
@@ -126,7 +132,7 @@ async fn preview(
     status: StatusCode,
 ) -> Result<Response, Problem> {
     let reader = RowReader::of(&app.engine.collection(collection).await?.settings);
-    let desk = Desk { app, visitor, collection, reader: &reader };
+    let context = PageContext { app, visitor, collection, reader: &reader };
     let words = visitor.words();
     let own = &words.regroup;
     let place = page::group(collection, &plan.group);
@@ -149,8 +155,8 @@ async fn preview(
         decisions: (own.decisions)(plan.decisions.len(), (words.decide.judgement)(plan.action.judgement())),
         is_nothing: plan.decisions.is_empty(),
         against: against.collect(),
-        touched: touched(&desk, &plan).await?,
-        after: after(&desk, &plan).await?,
+        touched: touched(&context, &plan).await?,
+        after: after(&context, &plan).await?,
         stays: plan.is_held_together(),
         can_be_done: plan.can_be_done(),
         action,
@@ -162,25 +168,25 @@ async fn preview(
 }
 
 /// The records that decisions would be made about.
-async fn touched(desk: &Desk<'_>, plan: &Plan) -> Result<Vec<Card>, Problem> {
+async fn touched(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<Card>, Problem> {
     let mut ids: Vec<&RecordId> = plan.decisions.iter().flat_map(|planned| [&planned.one, &planned.other]).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut cards = Vec::with_capacity(ids.len());
     for id in ids {
-        cards.extend(desk.card(id).await?);
+        cards.extend(context.card(id).await?);
     }
     Ok(cards)
 }
 
-async fn after(desk: &Desk<'_>, plan: &Plan) -> Result<Vec<After>, Problem> {
-    let words = &desk.visitor.words().regroup;
+async fn after(context: &PageContext<'_>, plan: &Plan) -> Result<Vec<After>, Problem> {
+    let words = &context.visitor.words().regroup;
     let (mut found, mut left) = (Vec::new(), MOST_LISTED);
     for group in &plan.after {
         let heading = if group.len() == 1 { words.single.to_owned() } else { (words.group_of)(group.len()) };
         let mut cards = Vec::new();
         for id in group.iter().take(left) {
-            cards.extend(desk.card(id).await?);
+            cards.extend(context.card(id).await?);
         }
         let shown = group.len().min(left);
         left -= shown;
@@ -191,7 +197,7 @@ async fn after(desk: &Desk<'_>, plan: &Plan) -> Result<Vec<After>, Problem> {
 }
 
 async fn carry_out(
-    app: &App,
+    (app, desk): (&App, Arc<console::Desk>),
     visitor: &Visitor,
     collection: CollectionName,
     plan: Plan,
@@ -204,15 +210,13 @@ async fn carry_out(
     let by = form.text("by").or(visitor.name.as_deref());
     let opinion = Opinion { judgement, by: Some(visitor.by(by)), note: form.text("note").map(str::to_owned) };
     let (engine, name) = (app.engine.clone(), collection.clone());
-    let (id, desk) = (clock::unique_id(), app.clone());
+    let id = clock::unique_id();
     let kept = id.clone();
     // With what it keeps to be taken back: whoever asked may have gone before it is done.
     let deciding = async move {
         let made = decide_all(&engine, &name, plan.decisions, opinion).await?;
         let done = made.len();
-        if let Some(desk) = &desk.console {
-            desk.undo.keep(kept, name, made);
-        }
+        desk.undo.keep(kept, name, made);
         Ok::<_, Error>(done)
     };
     let done = app.detached(deciding).await?;
@@ -255,11 +259,11 @@ async fn decide_all(
 pub async fn undo(
     visitor: Writing,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<console::Desk>>,
     InCollection(collection): InCollection,
     form: Form,
 ) -> Result<Response, Problem> {
-    let desk = app.console.as_ref();
-    let made = desk.and_then(|desk| desk.undo.take(form.raw("action").unwrap_or_default(), &collection));
+    let made = desk.undo.take(form.raw("action").unwrap_or_default(), &collection);
     let made = made.ok_or_else(|| {
         let detail = "this was taken back before, or is too long ago; take the decisions back one by one";
         Problem::new(StatusCode::CONFLICT, "nothing_to_undo", detail)
@@ -267,10 +271,10 @@ pub async fn undo(
     let (of, back) = (made.len(), page::local(form.raw("back")));
     let by = visitor.by(visitor.name.as_deref());
     let (engine, name) = (app.engine.clone(), collection.clone());
-    let (action, desk) = (form.raw("action").unwrap_or_default().to_owned(), app.clone());
+    let action = form.raw("action").unwrap_or_default().to_owned();
     let undoing = async move {
         let (done, left, end) = undo_all(&engine, &name, made, by).await;
-        if let (Some(desk), false) = (&desk.console, left.is_empty()) {
+        if !left.is_empty() {
             desk.undo.keep(action, name, left);
         }
         end.map(|()| done)

@@ -1,6 +1,6 @@
 //! Related cases, as pages list them.
 
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::view::row::Facts;
 use crate::http::problem::Problem;
 use doppel_core::record::{RecordId, Row};
@@ -25,15 +25,15 @@ pub struct RelatedCase {
 /// # Errors
 /// 409 where search is turned off, 503 while its index is being opened.
 pub async fn related(
-    desk: &Desk<'_>,
+    context: &PageContext<'_>,
     row: Row,
     except: Option<RecordId>,
     most: usize,
 ) -> Result<Vec<RelatedCase>, Problem> {
-    let service = desk.app.search.as_ref().ok_or(SearchError::Off)?;
-    let (found, _) = service.related(desk.collection, row, except, most).await?;
+    let service = context.app.search.as_ref().ok_or(SearchError::Off)?;
+    let (found, _) = service.related(context.collection, row, except, most).await?;
     let ids: Vec<RecordId> = found.iter().map(|found| found.id.clone()).collect();
-    let mut facts = desk.facts(&ids).await?;
+    let mut facts = context.facts(&ids).await?;
     let related = found.into_iter().filter_map(|found| {
         let facts = facts.remove(&found.id)?;
         let relation = found.same_petitioner.map(|same| if same { Relation::Repeat } else { Relation::Shared });

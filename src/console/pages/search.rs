@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use crate::console::form::Form;
 use crate::console::page::{self, Frame, Section, with_query};
-use crate::console::pages::pair::Desk;
+use crate::console::pages::pair::PageContext;
 use crate::console::view::Badge;
 use crate::console::view::marked::{Mark, Piece, pieces};
 use crate::console::view::numbers::count;
@@ -137,8 +137,8 @@ pub async fn show(
     };
     let (status, problem, found) = match found {
         Ok(list) => {
-            let desk = Desk { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
-            (StatusCode::OK, None, Some(self::found(&desk, &asked, list).await?))
+            let context = PageContext { app: &app, visitor: &visitor, collection: &collection, reader: &reader };
+            (StatusCode::OK, None, Some(self::found(&context, &asked, list).await?))
         }
         Err(problem) => (problem.status(), Some(told(&visitor, &problem)), None),
     };
@@ -175,13 +175,13 @@ fn told(visitor: &Visitor, problem: &Problem) -> String {
     if wrong.is_empty() { said.to_owned() } else { format!("{said} ({})", wrong.join(", ")) }
 }
 
-async fn found(desk: &Desk<'_>, asked: &Filled, list: FoundList) -> Result<Found, Problem> {
-    let (words, collection) = (&desk.visitor.words().search, desk.collection);
+async fn found(context: &PageContext<'_>, asked: &Filled, list: FoundList) -> Result<Found, Problem> {
+    let (words, collection) = (&context.visitor.words().search, context.collection);
     let behind = list.as_of.behind;
     let mut records = Vec::new();
     for found in list.items {
-        let (facts, badge) = shown(desk, &found).await?;
-        records.push(line(desk, facts, badge, found));
+        let (facts, badge) = shown(context, &found).await?;
+        records.push(line(context, facts, badge, found));
     }
     Ok(Found {
         total: (words.total)(&count(list.total.count), list.total.exact),
@@ -194,19 +194,19 @@ async fn found(desk: &Desk<'_>, asked: &Filled, list: FoundList) -> Result<Found
 }
 
 /// What a record says, and what is said of it.
-async fn shown(desk: &Desk<'_>, found: &FoundRecord) -> Result<(Facts, Badge), Problem> {
-    match desk.app.engine.record(desk.collection, &found.id).await {
-        Ok(record) => Ok((desk.reader.facts_of(&record), desk.badge(&record).await?)),
+async fn shown(context: &PageContext<'_>, found: &FoundRecord) -> Result<(Facts, Badge), Problem> {
+    match context.app.engine.record(context.collection, &found.id).await {
+        Ok(record) => Ok((context.reader.facts_of(&record), context.badge(&record).await?)),
         // Deleted since the list was made.
         Err(Error::UnknownRecord(..)) => {
-            Ok((Facts::default(), Badge::new(&desk.visitor.words().record, found.verdict, None)))
+            Ok((Facts::default(), Badge::new(&context.visitor.words().record, found.verdict, None)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-fn line(desk: &Desk<'_>, mut facts: Facts, badge: Badge, found: FoundRecord) -> Line {
-    let (collection, reader) = (desk.collection, desk.reader);
+fn line(context: &PageContext<'_>, mut facts: Facts, badge: Badge, found: FoundRecord) -> Line {
+    let (collection, reader) = (context.collection, context.reader);
     if let Some(time) = &found.time {
         facts.time = Some(reader.clock.show_text(time));
     }

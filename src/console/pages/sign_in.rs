@@ -1,5 +1,6 @@
 //! Signing in and out.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use askama::Template;
@@ -54,10 +55,6 @@ pub async fn show(visitor: Visitor, uri: axum::http::Uri) -> Result<Response, Pr
     page::html(StatusCode::OK, &Page { frame, words, next, is_wrong: false, was_sent_here })
 }
 
-fn desk(app: &App) -> Result<&Desk, Problem> {
-    app.console.as_ref().ok_or_else(|| Problem::internal("a page of the desk without the desk"))
-}
-
 /// Takes the key. The browser's token is another one from here on, whatever it had before.
 ///
 /// # Errors
@@ -65,10 +62,10 @@ fn desk(app: &App) -> Result<&Desk, Problem> {
 pub async fn sign_in(
     visitor: Visitor,
     State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     Extension(Browser(before)): Extension<Browser>,
     form: Form,
 ) -> Result<Response, Problem> {
-    let desk = desk(&app)?;
     let next = page::local(form.raw("next"));
     if let Some(token) = desk.sessions.sign_in(&app.keys, form.text("key").unwrap_or_default(), Instant::now())? {
         desk.sessions.end(&before);
@@ -85,10 +82,10 @@ pub async fn sign_in(
 /// None of its own.
 pub async fn sign_out(
     visitor: Visitor,
-    State(app): State<App>,
+    Extension(desk): Extension<Arc<Desk>>,
     Extension(Browser(token)): Extension<Browser>,
 ) -> Result<Response, Problem> {
-    desk(&app)?.sessions.end(&token);
+    desk.sessions.end(&token);
     let place = if visitor.is_open { ROOT } else { SIGN_IN };
     Ok(SeeOther::to(place).with(Cookie::gone(cookies::BROWSER)).telling(&Flash::SignedOut).into_response())
 }

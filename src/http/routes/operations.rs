@@ -107,7 +107,7 @@ pub struct Welcome {
 pub async fn root(State(app): State<App>, headers: HeaderMap, _: Params<Nothing>) -> Response {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepted.contains("text/html") {
-        return Redirect::to(if app.console.is_some() { "/console" } else { "/docs/" }).into_response();
+        return Redirect::to(if app.pages.is_some() { "/console" } else { "/docs/" }).into_response();
     }
     Json(Welcome {
         name: env!("CARGO_PKG_NAME"),

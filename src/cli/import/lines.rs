@@ -1,0 +1,57 @@
+//! Whether a line of a file can be compared under the settings of a collection, asked where no service answers that.
+
+use super::input::Line;
+use doppel_core::record::{RecordId, Row};
+use doppel_core::text::Document;
+use doppel_engine::Error;
+use doppel_engine::replay::Replay;
+
+/// A line that can be compared.
+pub(in crate::cli) struct Checked {
+    pub(in crate::cli) row: Row,
+    pub(in crate::cli) id: RecordId,
+    pub(in crate::cli) document: Document,
+}
+
+/// Why a line cannot be compared.
+pub(in crate::cli) struct LineRefusal {
+    pub(in crate::cli) code: &'static str,
+    pub(in crate::cli) pointer: String,
+    pub(in crate::cli) detail: String,
+    pub(in crate::cli) text: Option<String>,
+}
+
+/// Whether a line can be compared under the settings of `replay`.
+pub(in crate::cli) fn check(replay: &Replay, line: &Line) -> Result<Checked, LineRefusal> {
+    let (row, document) = readable(replay, line)?;
+    let id = row.id().cloned().ok_or_else(|| LineRefusal {
+        code: "no_id",
+        pointer: "/id".into(),
+        detail: "the row has no id".into(),
+        text: Some(row.json().to_string()),
+    })?;
+    Ok(Checked { row, id, document })
+}
+
+/// The row of a line, and what it says under the settings of `replay`.
+pub(in crate::cli) fn readable(replay: &Replay, line: &Line) -> Result<(Row, Document), LineRefusal> {
+    let json = line.content.as_ref().map_err(|why| {
+        let (pointer, detail, text) = (why.pointer.clone(), why.detail.clone(), why.text.clone());
+        LineRefusal { code: why.code, pointer, detail, text }
+    })?;
+    let refusal = |code, pointer: &str, detail: String| LineRefusal {
+        code,
+        pointer: pointer.to_owned(),
+        detail,
+        text: Some(json.to_string()),
+    };
+    let row = Row::parse(json.as_bytes()).map_err(|error| refusal("malformed_line", "", error.to_string()))?;
+    let document = replay.read(&row).map_err(|error| match &error {
+        Error::Invalid(violations) if !violations.is_empty() => {
+            let first = &violations[0];
+            refusal(first.code, &first.pointer, first.detail.clone())
+        }
+        other => refusal("refused", "", other.to_string()),
+    })?;
+    Ok((row, document))
+}
