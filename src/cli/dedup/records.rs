@@ -1,5 +1,6 @@
 //! Records: read all, then sign, place and judge them in their order, then walk through the groups.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use doppel_core::schemes::frequencies::sample;
 use doppel_core::schemes::statistics::Statistics;
 use doppel_core::text::Document;
 use doppel_core::verdict::{Difference, Match, Relation};
-use doppel_engine::replay::{Placed, Replay};
+use doppel_engine::replay::{Placed, Replay, Subjected};
 use doppel_store::{Found, Seq};
 
 /// Records signed and judged together.
@@ -35,9 +36,10 @@ const BATCH: u32 = 4096;
 /// The note of a pair of exact duplicates.
 const EXACT: u32 = 1;
 
-/// Shares of the memory given: for rows and signatures, for sketches, for pairs, for groups.
+/// Shares of the memory given: for rows and signatures, for sketches, for pairs; and for groups, when there are no sketches any more. A
+/// sketch that is not there costs reading and cutting a text, a row that is not there a read of the disk.
 fn shares(memory: usize) -> (usize, usize, usize, usize) {
-    (memory / 2, memory / 8, memory / 8, memory / 4)
+    (memory / 4, memory / 2, memory / 8, memory / 2)
 }
 
 pub(super) fn run(
@@ -209,37 +211,34 @@ impl Outcome {
     ) -> anyhow::Result<()> {
         let whole = replay.needs_signatures();
         let count = stock.len() as u32;
-        for start in (0..count).step_by(BATCH as usize) {
-            let positions = start..count.min(start.saturating_add(BATCH));
-            let signed: Vec<anyhow::Result<_>> = positions
-                .clone()
-                .into_par_iter()
-                .map(|position| {
-                    let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
-                    Ok(replay.sign(&row)?)
-                })
-                .collect();
-            let mut placed = Vec::with_capacity(signed.len());
-            for (position, subject) in positions.clone().zip(signed) {
-                let subject = subject?;
+        let (mut before, mut placed) = (0..0_u32, Vec::new());
+        loop {
+            let positions = before.end..count.min(before.end.saturating_add(BATCH));
+            let signed = sign_all(replay, stock, positions.clone())?;
+            for subject in &signed {
                 stock.sign(subject.signed(), whole)?;
                 if let Some(back) = &mut back {
                     back.signed(subject.signed().too_short);
                 }
-                placed.push(replay.place(Seq(u64::from(position) + 1), subject)?);
             }
-            let judged: Vec<anyhow::Result<Found>> =
-                placed.into_par_iter().map(|placed| judge(replay, stock, placed)).collect();
-            for (position, found) in positions.clone().zip(judged) {
+            // Placing is for one thread. The others judge what was placed before.
+            let (so_far, first) = (&*stock, positions.start);
+            let judging = || placed.into_par_iter().map(|placed| judge(replay, so_far, placed)).collect();
+            let (judged, next): (Vec<anyhow::Result<Found>>, _) =
+                rayon::join(judging, || place_all(replay, first, signed));
+            for (position, found) in before.clone().zip(judged) {
                 let found = found?;
                 if let Some(back) = &mut back {
                     back.found(position, &found.matches);
                 }
                 self.take(stock, position, found, out)?;
             }
-            progress.at(positions.end.into());
+            progress.at(before.end.into());
+            if positions.is_empty() {
+                return Ok(());
+            }
+            (before, placed) = (positions, next?);
         }
-        Ok(())
     }
 
     /// Walks through the groups, writes what is wanted, and counts.
@@ -286,6 +285,21 @@ impl Outcome {
         }
         Ok(())
     }
+}
+
+/// Signs the records at `positions`, on all threads.
+fn sign_all(replay: &Replay, stock: &Stock, positions: Range<u32>) -> anyhow::Result<Vec<Subjected>> {
+    let sign = |position| {
+        let row = Row::parse(stock.row(position)?.as_bytes()).context("a row came back damaged")?;
+        Ok(replay.sign(&row)?)
+    };
+    positions.into_par_iter().map(sign).collect()
+}
+
+/// Places records that stand one behind the other, from the position `first` on.
+fn place_all(replay: &Replay, first: u32, signed: Vec<Subjected>) -> anyhow::Result<Vec<Placed>> {
+    let seqs = (u64::from(first) + 1..).map(Seq);
+    seqs.zip(signed).map(|(seq, subject)| Ok(replay.place(seq, subject)?)).collect()
 }
 
 /// Compares one placed record.
