@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::postings::{ListKey, ListsByKey, Posting, Postings, append};
+use super::postings::{LIMIT, ListKey, ListsByKey, Posting, Postings, append};
 
-/// Bytes of a list besides its postings: its key and place in the map, its counts, what the allocator adds.
-const LIST_BYTES: usize = 96;
+/// Bytes of a list besides its postings: its key and place in the map, the list's own head and counts, what the allocator adds.
+pub(super) const LIST_BYTES: usize = 160;
 /// Bytes of an id besides its characters: its place in the set, its counts, what the allocator adds.
 const ID_BYTES: usize = 64;
 
@@ -15,9 +15,9 @@ const ID_BYTES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct InternedLists {
     lists: ListsByKey,
-    /// Of all lists.
-    postings: usize,
-    /// Those of the lists, and of some that were given up.
+    /// Room for postings in all lists.
+    room: usize,
+    /// Those of the lists, and of some that were given up since the last halving.
     ids: HashSet<Arc<str>>,
     id_bytes: usize,
 }
@@ -32,34 +32,45 @@ impl InternedLists {
         if self.lists.contains_key(&key) {
             return;
         }
-        let own = list.iter().map(|posting| {
-            let id = self.ids.get_or_insert_with(&*posting.id, |_| {
-                self.id_bytes += posting.id.len() + ID_BYTES;
-                Arc::clone(&posting.id)
-            });
-            Posting { id: Arc::clone(id), seq: posting.seq }
-        });
-        let own = own.collect();
-        self.put(key, Arc::new(own));
+        let own = Arc::new(list.iter().map(|posting| self.interned(posting)).collect::<Postings>());
+        self.room += own.capacity();
+        self.lists.insert(key, own);
     }
 
-    /// Keeps what has become of a list that was taken from here, in its place.
+    /// The same posting with the id that is kept already, if there is one.
+    fn interned(&mut self, posting: &Posting) -> Posting {
+        let id = self.ids.get_or_insert_with(&*posting.id, |_| {
+            self.id_bytes += posting.id.len() + ID_BYTES;
+            Arc::clone(&posting.id)
+        });
+        Posting { id: Arc::clone(id), seq: posting.seq }
+    }
+
+    /// Keeps what has become of a list that was taken from here, in its place. O(records that came to it).
     pub(super) fn put(&mut self, key: ListKey, list: Arc<Postings>) {
+        let before = self.lists.get(&key).map_or(0, |list| list.len());
         self.remove(&key);
-        self.postings += list.len();
+        list.iter().skip(before).for_each(|posting| _ = self.interned(posting));
+        self.room += list.capacity();
         self.lists.insert(key, list);
     }
 
     /// Adds a record that comes after all others, where the list is kept.
     pub(super) fn append(&mut self, key: &ListKey, posting: &Posting) {
+        if self.lists.get(key).is_none_or(|list| list.len() >= LIMIT) {
+            return;
+        }
+        let posting = self.interned(posting);
         if let Some(list) = self.lists.get_mut(key) {
-            self.postings += usize::from(append(list, posting));
+            let before = list.capacity();
+            append(list, &posting);
+            self.room = self.room + list.capacity() - before;
         }
     }
 
     pub(super) fn remove(&mut self, key: &ListKey) {
         if let Some(list) = self.lists.remove(key) {
-            self.postings -= list.len();
+            self.room -= list.capacity();
         }
     }
 
@@ -68,16 +79,18 @@ impl InternedLists {
         let mut stays = false;
         self.lists.retain(|_, list| {
             stays = !stays;
-            self.postings -= if stays { 0 } else { list.len() };
+            self.room -= if stays { 0 } else { list.capacity() };
             stays
         });
+        self.lists.shrink_to_fit();
         self.ids.retain(|id| Arc::strong_count(id) > 1);
+        self.ids.shrink_to_fit();
         self.id_bytes = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
     }
 
     /// Bytes of all, about.
     pub(super) fn bytes(&self) -> usize {
-        self.lists.len() * LIST_BYTES + self.postings * size_of::<Posting>() + self.id_bytes
+        self.lists.len() * LIST_BYTES + self.room * size_of::<Posting>() + self.id_bytes
     }
 
     #[cfg(test)]
@@ -88,6 +101,14 @@ impl InternedLists {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lists.len()
+    }
+
+    /// Bytes of all, counted anew.
+    #[cfg(test)]
+    pub(super) fn counted_bytes(&self) -> usize {
+        let room: usize = self.lists.values().map(|list| list.capacity()).sum();
+        let ids: usize = self.ids.iter().map(|id| id.len() + ID_BYTES).sum();
+        self.lists.len() * LIST_BYTES + room * size_of::<Posting>() + ids
     }
 }
 
@@ -113,10 +134,9 @@ mod tests {
         let longer = Arc::new(list(0..102));
         lists.put(ListKey::Key(3), Arc::clone(&longer));
         assert_eq!(lists.get(&ListKey::Key(3)), Some(&longer));
+        assert_eq!(lists.bytes(), lists.counted_bytes());
         lists.halve();
-        assert_eq!(lists.len(), 5);
-        let postings: usize = lists.iter().map(|(_, list)| list.len()).sum();
-        assert_eq!(lists.bytes(), 5 * LIST_BYTES + postings * size_of::<Posting>() + ids);
+        assert_eq!((lists.len(), lists.bytes()), (5, lists.counted_bytes()));
         let keys: Vec<ListKey> = lists.iter().map(|(key, _)| *key).collect();
         keys.iter().for_each(|key| lists.remove(key));
         lists.halve();

@@ -20,23 +20,21 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use super::documents::{self, CHANGES, Number, SIGNATURES, seq_value};
-use super::interned::InternedLists;
-use super::postings::{Answer, LIMIT, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
+use super::interned::{InternedLists, LIST_BYTES};
+use super::postings::{Answer, ListKey, ListsByKey, Posting, Postings, append, posting, stored_list_keys};
 use super::read::{GenerationKey, next};
 use super::retry::{Deadline, TxnError};
 use doppel_store::{GenerationId, Seq};
 
 /// Bytes that a collection keeps, about: of lists of its last batches, and as many of earlier ones. A list of few records costs little to
-/// read again.
-const MOST_RECENT: usize = 16 << 20;
-/// Bytes of long lists that a collection keeps besides, about: of a million letters most of those there are.
-const MOST_LONG: usize = 192 << 20;
+/// read again, and the next batch waits while the long ones among a generation of them are put elsewhere: some milliseconds.
+const MOST_RECENT: usize = 8 << 20;
+/// Bytes of long lists that a collection keeps besides, about: of a million letters most of those that are asked for.
+const MOST_LONG: usize = 160 << 20;
 /// Postings from which on a list is long.
 const LONG: usize = 8;
 /// Bytes that all collections keep together.
 const MOST_IN_ALL: usize = 256 << 20;
-/// Bytes of an entry of the map.
-const LIST_BYTES: usize = 120;
 /// Bytes of a posting besides the characters of its id: the list's part, the counts before the id, what the allocator adds. Each
 /// list that was read has ids of its own.
 const POSTING_BYTES: usize = size_of::<Posting>() + 32;
@@ -55,7 +53,7 @@ pub(super) struct PostingCache {
     recent: Lists,
     /// Asked for before the recent ones, and not since.
     earlier: Lists,
-    /// Long ones that were asked for before those. One that is full is kept by [`FullLists`](crate::full_lists::FullLists).
+    /// Long ones that were asked for before those.
     long: InternedLists,
     bounds: Bounds,
     /// What it becomes when it is taken next.
@@ -239,25 +237,24 @@ impl PostingCache {
             let oldest = std::mem::replace(&mut self.earlier, recent);
             self.keep_long(oldest);
         }
-    }
-
-    /// Keeps the long ones among lists that were not asked for lately.
-    fn keep_long(&mut self, Lists { lists, .. }: Lists) {
-        let long = lists.into_iter().filter(|(_, list)| (self.bounds.long..LIMIT).contains(&list.len()));
-        long.for_each(|(key, list)| self.long.add(key, &list));
         if self.long.bytes() > self.bounds.most_long {
             self.long.halve();
         }
     }
 
+    /// Keeps the long ones among lists that were not asked for lately.
+    fn keep_long(&mut self, Lists { lists, .. }: Lists) {
+        let long = lists.into_iter().filter(|(_, list)| list.len() >= self.bounds.long);
+        long.for_each(|(key, list)| self.long.add(key, &list));
+    }
+
     /// Keeps lists, in place of those that it has.
     fn keep(&mut self, lists: ListsByKey) {
         for (key, list) in lists {
-            if self.long.get(&key).is_some() && list.len() < LIMIT {
+            if self.long.get(&key).is_some() {
                 self.long.put(key, list);
                 continue;
             }
-            self.long.remove(&key);
             self.earlier.remove(&key);
             self.recent.insert(key, list);
         }
@@ -303,18 +300,23 @@ impl PostingCaches {
         })
     }
 
-    /// Puts it back, and gives up those of others where all are too large.
+    /// Puts it back, and gives up those of other collections where all together are too large.
     pub(super) fn put(&self, number: Number, cache: PostingCache) {
         let mut all = self.0.lock();
         all.retain(|kept| kept.number != number);
         all.push_back(Kept { number, bytes: cache.bytes(), cache: Some(cache) });
         let mut bytes: usize = all.iter().map(|kept| kept.bytes).sum();
+        let mut given_up = Vec::new();
         while bytes > MOST_IN_ALL
-            && let Some(at) = all.iter().position(|kept| kept.cache.is_some())
-            && let Some(given_up) = all.remove(at)
+            && let Some(at) = all.iter().rev().skip(1).rev().position(|kept| kept.cache.is_some())
+            && let Some(kept) = all.remove(at)
         {
-            bytes -= given_up.bytes;
+            bytes -= kept.bytes;
+            given_up.push(kept);
         }
+        // Giving back what is large takes its time.
+        drop(all);
+        drop(given_up);
     }
 
     /// Forgets a collection that was dropped.
@@ -396,13 +398,22 @@ mod tests {
         (Digest([digest; 32]), keys.into_iter().map(key).collect())
     }
 
+    /// Kinds of batches with the digest and the keys of each record: so many digests and keys, records at most and batches at most.
+    fn steps(
+        (digests, keys): (u8, u8),
+        (records, batches): (usize, usize),
+    ) -> impl Strategy<Value = Vec<(u8, Vec<(u8, Vec<u8>)>)>> {
+        let record = (0..digests, prop::collection::vec(0..keys, 0..4));
+        prop::collection::vec((0..8_u8, prop::collection::vec(record, 1..records)), 1..batches)
+    }
+
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(32))]
         /// Whatever is committed by this instance and by others, a list that is kept is the one that is stored.
         #[test]
         fn what_is_kept_is_what_is_stored(
-            steps in prop::collection::vec(
-                (0..8_u8, prop::collection::vec((0..3_u8, prop::collection::vec(0..16_u8, 0..4)), 1..12)), 1..40),
+            // Many lists, of which some are not asked for for a while; or a few that become full.
+            steps in prop_oneof![steps((3, 16), (12, 40)), steps((2, 4), (40, 30))],
         ) {
             let bounds = Bounds { most_recent: 1 << 10, most_long: 3 << 10, long: 2 };
             let mut cache = PostingCache { bounds, ..PostingCache::default() };
@@ -471,7 +482,10 @@ mod tests {
                     prop_assert_eq!(list, &list_of(&stored, key));
                 }
                 let bytes = |lists: &Lists| lists.lists.values().map(|list| list_bytes(list)).sum::<usize>();
-                prop_assert_eq!(cache.bytes(), bytes(&cache.recent) + bytes(&cache.earlier) + cache.long.bytes());
+                prop_assert_eq!(
+                    cache.bytes(),
+                    bytes(&cache.recent) + bytes(&cache.earlier) + cache.long.counted_bytes()
+                );
             }
         }
     }

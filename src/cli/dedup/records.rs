@@ -36,10 +36,9 @@ const BATCH: u32 = 4096;
 /// The note of a pair of exact duplicates.
 const EXACT: u32 = 1;
 
-/// Shares of the memory given: for rows and signatures, for sketches, for pairs; and for groups, when there are no sketches any more. A
-/// sketch that is not there costs reading and cutting a text, a row that is not there a read of the disk.
+/// Shares of the memory given: for rows and signatures, for sketches, for pairs, for groups.
 fn shares(memory: usize) -> (usize, usize, usize, usize) {
-    (memory / 4, memory / 2, memory / 8, memory / 2)
+    (memory / 2, memory / 8, memory / 8, memory / 4)
 }
 
 pub(super) fn run(
@@ -82,7 +81,7 @@ pub(super) fn run(
     summary.seconds.push(("reading", progress.phase("comparing", Some(summary.records))));
 
     let mut outcome = Outcome::new(&stock, Spill::new(dir, for_pairs));
-    outcome.compare_all(&replay, &mut stock, (&mut files.pairs, back.as_mut()), &progress)?;
+    outcome.compare_all(&replay, (&mut stock, BATCH), (&mut files.pairs, back.as_mut()), &progress)?;
     drop(replay);
     summary.seconds.push(("comparing", progress.phase("grouping", None)));
 
@@ -202,10 +201,11 @@ impl Outcome {
         Self { pairs, equal: alone.clone(), all: alone, exact: 0, truncated: 0 }
     }
 
+    /// Compares all records with those before them, `batch` of them at a time.
     fn compare_all(
         &mut self,
         replay: &Replay,
-        stock: &mut Stock,
+        (stock, batch): (&mut Stock, u32),
         (out, mut back): (&mut Lines, Option<&mut GivenBack>),
         progress: &Progress,
     ) -> anyhow::Result<()> {
@@ -213,7 +213,7 @@ impl Outcome {
         let count = stock.len() as u32;
         let (mut before, mut placed) = (0..0_u32, Vec::new());
         loop {
-            let positions = before.end..count.min(before.end.saturating_add(BATCH));
+            let positions = before.end..count.min(before.end.saturating_add(batch));
             let signed = sign_all(replay, stock, positions.clone())?;
             for subject in &signed {
                 stock.sign(subject.signed(), whole)?;
@@ -374,4 +374,52 @@ fn write_group(stock: &Stock, group: &Group, out: &mut Lines) -> anyhow::Result<
         from,
         to,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::collection::{Preset, Settings};
+
+    /// The pairs among `rows`, compared so many at a time.
+    fn pairs(rows: &[Row], batch: u32) -> Vec<[u32; 3]> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).expect("an index");
+        let mut stock = Stock::new(dir.path(), 1 << 20);
+        for row in rows {
+            let kept = Kept { id: row.id().expect("an id"), row: row.json(), time: None, petitioner: None };
+            assert!(stock.add(&kept).expect("it is kept"));
+        }
+        stock.close();
+        let mut outcome = Outcome::new(&stock, Spill::new(dir.path(), 1 << 20));
+        let progress = Progress::new();
+        outcome.compare_all(&replay, (&mut stock, batch), (&mut Lines(None), None), &progress).expect("compared");
+        let mut pairs = Vec::new();
+        let mut push = |pair| {
+            pairs.push(pair);
+            Ok::<_, std::io::Error>(())
+        };
+        outcome.pairs.each(&mut push).expect("read back");
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn the_outcome_does_not_depend_on_how_many_are_compared_at_a_time() {
+        let places = ["三号路", "七号路", "河口新区", "菜市场东门", "老电影院"];
+        let row = |number: usize| {
+            let place = places[number / 2 % places.len()];
+            let text =
+                format!("{place}的路灯已经连续多日不亮，晚上行走十分危险，居民多次报修没有结果，编号{}", number / 4);
+            let json = format!(r#"{{"id":"r{number}","content":"{text}"}}"#);
+            Row::parse(json.as_bytes()).expect("a row")
+        };
+        let rows: Vec<Row> = (0..48).map(row).collect();
+        let all = pairs(&rows, 1000);
+        assert!(all.len() > rows.len(), "{}", all.len());
+        for batch in [1, 7, 16, 47, 48, 49] {
+            assert_eq!(pairs(&rows, batch), all, "{batch} at a time");
+        }
+        assert!(pairs(&[], 16).is_empty());
+    }
 }
