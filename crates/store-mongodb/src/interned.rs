@@ -122,6 +122,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_grows_until_it_is_full() {
+        let (mut lists, key) = (InternedLists::default(), ListKey::Key(1));
+        lists.add(key, &list(0..8));
+        list(8..LIMIT as u64 + 20).iter().for_each(|posting| lists.append(&key, posting));
+        assert_eq!(lists.get(&key).map(|kept| &**kept), Some(&list(0..LIMIT as u64)));
+        assert_eq!(lists.bytes(), lists.counted_bytes());
+    }
+
+    #[test]
     fn an_id_is_kept_once_and_bytes_are_those_of_what_is_there() {
         let mut lists = InternedLists::default();
         (0..10).for_each(|key| lists.add(ListKey::Key(key), &list(0..100)));
@@ -134,6 +143,7 @@ mod tests {
         let longer = Arc::new(list(0..102));
         lists.put(ListKey::Key(3), Arc::clone(&longer));
         assert_eq!(lists.get(&ListKey::Key(3)), Some(&longer));
+        drop(longer);
         assert_eq!(lists.bytes(), lists.counted_bytes());
         lists.halve();
         assert_eq!((lists.len(), lists.bytes()), (5, lists.counted_bytes()));

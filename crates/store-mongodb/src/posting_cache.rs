@@ -370,7 +370,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::postings::{PostingQuery, list_keys};
+    use crate::postings::{LIMIT, PostingQuery, list_keys};
     use doppel_core::collection::ChannelPosition;
     use doppel_core::schemes::profile::{Digest, PostingKey};
     use proptest::prelude::*;
@@ -388,21 +388,22 @@ mod tests {
 
     fn list_of(stored: &Stored, key: &ListKey) -> Arc<Postings> {
         let filed = stored.iter().filter(|(_, record)| stands_on(record).contains(key));
-        let mut list = Arc::default();
-        filed.for_each(|(seq, _)| _ = append(&mut list, &posting_of(*seq)));
-        list
+        Arc::new(filed.take(LIMIT).map(|(seq, _)| posting_of(*seq)).collect())
     }
 
-    fn record((digest, keys): (u8, Vec<u8>)) -> (Digest, Vec<PostingKey>) {
+    fn record((digest, keys): Drawn) -> (Digest, Vec<PostingKey>) {
         let key = |key: u8| PostingKey { channel: ChannelPosition(1), key: u64::from(key) };
         (Digest([digest; 32]), keys.into_iter().map(key).collect())
     }
+
+    /// The digest and the keys of a record.
+    type Drawn = (u8, Vec<u8>);
 
     /// Kinds of batches with the digest and the keys of each record: so many digests and keys, records at most and batches at most.
     fn steps(
         (digests, keys): (u8, u8),
         (records, batches): (usize, usize),
-    ) -> impl Strategy<Value = Vec<(u8, Vec<(u8, Vec<u8>)>)>> {
+    ) -> impl Strategy<Value = Vec<(u8, Vec<Drawn>)>> {
         let record = (0..digests, prop::collection::vec(0..keys, 0..4));
         prop::collection::vec((0..8_u8, prop::collection::vec(record, 1..records)), 1..batches)
     }
