@@ -175,8 +175,7 @@ impl Lists {
 impl PostingCache {
     /// A list as it stands after what is `behind`.
     pub(super) fn get(&self, key: &ListKey, behind: &FiledByOthers) -> Option<Arc<Postings>> {
-        let list = self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key)).or_else(|| self.long.get(key))?;
-        let mut list = Arc::clone(list);
+        let mut list = Arc::clone(self.kept(key)?);
         for posting in behind.0.get(key).into_iter().flatten() {
             append(&mut list, posting);
         }
@@ -185,7 +184,12 @@ impl PostingCache {
 
     /// Whether a list is kept.
     pub(super) fn has(&self, key: &ListKey) -> bool {
-        self.recent.lists.contains_key(key) || self.earlier.lists.contains_key(key) || self.long.get(key).is_some()
+        self.kept(key).is_some()
+    }
+
+    /// A list as it stood at `as_of`.
+    fn kept(&self, key: &ListKey) -> Option<&Arc<Postings>> {
+        self.recent.lists.get(key).or_else(|| self.earlier.lists.get(key)).or_else(|| self.long.get(key))
     }
 
     /// It becomes that of after the commit when it is taken next, with what is being read beside it, which may take as long.
@@ -308,7 +312,7 @@ impl PostingCaches {
         let mut bytes: usize = all.iter().map(|kept| kept.bytes).sum();
         let mut given_up = Vec::new();
         while bytes > MOST_IN_ALL
-            && let Some(at) = all.iter().rev().skip(1).rev().position(|kept| kept.cache.is_some())
+            && let Some(at) = all.iter().take(all.len() - 1).position(|kept| kept.cache.is_some())
             && let Some(kept) = all.remove(at)
         {
             bytes -= kept.bytes;
