@@ -23,6 +23,7 @@ use doppel_core::schemes::statistics::Statistics;
 use doppel_core::similarity::{Named, Sketches, Verifier};
 use doppel_core::text::Document;
 use doppel_core::text::normalise::Normaliser;
+use doppel_core::text::objects::NamedObject;
 use doppel_core::violation::Violation;
 use doppel_store::content::{Content, HashKey};
 use doppel_store::generations::Phase;
@@ -78,6 +79,8 @@ const MAX_OWN_DICTIONARIES: usize = 8;
 pub(super) struct Subject {
     pub(super) document: Document,
     pub(super) signed: Arc<Signed>,
+    /// What its text names, where that was found while it was signed.
+    pub(super) named: Option<Arc<[NamedObject]>>,
 }
 
 /// How long it took to read and to sign a row.
@@ -233,9 +236,20 @@ impl Context {
         let began = Instant::now();
         let document = self.read(row)?;
         let read = Span::since(began);
-        let signed = Arc::new(self.profile.sign(&document));
+        let (signed, named) = match self.compares_names() {
+            true => {
+                let (signed, named) = self.profile.sign_naming(&document);
+                (signed, named.map(Arc::from))
+            }
+            false => (self.profile.sign(&document), None),
+        };
         let sign = Span::since(read.ended);
-        Ok((Subject { document, signed }, Signing { read, sign }))
+        Ok((Subject { document, signed: Arc::new(signed), named }, Signing { read, sign }))
+    }
+
+    /// Whether what texts name is part of the evidence.
+    fn compares_names(&self) -> bool {
+        self.verifier.as_ref().is_some_and(|verifier| verifier.settings().objects)
     }
 
     /// Reads and signs a stored record; where it cannot be read, it matches nothing.

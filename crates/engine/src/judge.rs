@@ -1,5 +1,6 @@
 //! What counts as a match: the rules that the store asks for every candidate.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,12 +12,11 @@ use crate::stages::Noted;
 use doppel_core::collection::ChannelPosition;
 use doppel_core::index::{Ball, Via};
 use doppel_core::schemes::Signature;
-use doppel_core::schemes::frequencies::Frequencies;
-use doppel_core::similarity::names::{self, Outline};
 use doppel_core::similarity::{
-    Contrast, Named, Naming, Occupied, Overlap, Sieve, Sifted, Verifier, add_names, contrast, sketch,
+    Contrast, NameSieve, Named, Sieve, Sifted, Verifier, Weighed, contrast, named_in, names_in, sketch, with_names,
 };
 use doppel_core::text::Document;
+use doppel_core::text::objects::NamedObject;
 use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
 use doppel_store::content::{Content, ContentHashes};
 use doppel_store::stages::{Span, Stage};
@@ -39,7 +39,7 @@ pub(super) struct RecordJudge {
     /// What became of candidates.
     candidates: Candidates,
     /// What the record names, found when the first candidate is to be contrasted.
-    named: OnceLock<OwnNames>,
+    named: OnceLock<NameSieve>,
     /// How long the store's stages took.
     noted: Noted,
 }
@@ -62,17 +62,6 @@ impl Drop for Candidates {
             }
         }
     }
-}
-
-/// What a record names.
-struct OwnNames {
-    named: Named,
-    bits: u64,
-}
-
-/// What is remembered of a record besides its sketch: what it names, under a number that no seq has.
-fn names_at(seq: Seq) -> u64 {
-    seq.0 | 1 << 63
 }
 
 impl RecordJudge {
@@ -159,77 +148,48 @@ impl RecordJudge {
         })
     }
 
-    fn overlap(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier) -> Overlap {
-        let theirs = other.shingles(|text| {
-            let shingles = verifier.shingles(text);
-            if candidate.seq_is_immutable {
-                let weighed = || sketch(&verifier.weigh(shingles.clone()));
-                self.context.sketches.remember(self.context.owner, candidate.record.seq.0, weighed);
-            }
-            shingles
-        });
-        verifier.overlap(self.sieve(verifier).weighed(), theirs)
-    }
-
-    fn own_names(&self, verifier: &Verifier) -> &OwnNames {
+    fn own_names(&self, verifier: &Verifier) -> &NameSieve {
         self.named.get_or_init(|| {
-            let named = self.context.named(&self.subject.document.joined());
-            OwnNames { bits: named.bits(weighing_names(verifier)), named }
+            let text = self.subject.document.joined();
+            let found = self.subject.named.as_ref().map(|objects| Named::new(&text, Arc::clone(objects)));
+            let named = found.unwrap_or_else(|| self.context.named(&text));
+            NameSieve::new(named, verifier.settings().shingle, verifier.weighing_names())
         })
     }
 
-    /// What the record and a candidate's text name.
-    fn contrast(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier) -> Contrast {
-        if !verifier.settings().objects {
-            return Contrast::default();
-        }
-        let theirs = other.named(|text| self.names_of(candidate, text, verifier));
-        contrasted(verifier, &self.own_names(verifier).named, theirs)
-    }
-
     /// What a candidate's text names, as it is remembered or found now.
-    fn names_of(&self, candidate: &Candidate<'_>, text: &str, verifier: &Verifier) -> Named {
-        let (seq, sketches) = (candidate.record.seq, &self.context.sketches);
+    fn names_of(&self, candidate: &Candidate<'_>, text: &str) -> Named {
         let remembered =
-            candidate.seq_is_immutable.then(|| sketches.compare(self.context.owner, names_at(seq), names::decode));
-        if let Some(objects) = remembered.flatten() {
-            return Named::new(text, objects);
+            || self.context.sketches.compare(self.context.owner, candidate.record.seq.0, named_in).flatten();
+        match candidate.seq_is_immutable.then(remembered).flatten() {
+            Some(objects) => Named::new(text, objects),
+            None => self.context.named(text),
         }
-        let theirs = self.context.named(text);
-        if candidate.seq_is_immutable {
-            self.remember_names(seq, &theirs, verifier);
-        }
-        theirs
-    }
-
-    /// Remembers what the text of `seq` names, so that it need not be read again to be found about something else.
-    fn remember_names(&self, seq: Seq, named: &Named, verifier: &Verifier) {
-        let (owner, sketches) = (self.context.owner, &self.context.sketches);
-        let mut new = false;
-        sketches.remember(owner, names_at(seq), || {
-            new = true;
-            names::encode(named.objects())
-        });
-        if new {
-            sketches.amend(owner, seq.0, |sketch| add_names(sketch, named.bits(weighing_names(verifier))));
-        }
-    }
-
-    /// Whether a text that shares at most `at_most` with the record's cannot be accepted, going by what both name.
-    fn is_about_another_matter(&self, seq: Seq, (at_most, occupied): (Overlap, Occupied), verifier: &Verifier) -> bool {
-        let Some(objects) = self.context.sketches.compare(self.context.owner, names_at(seq), names::decode) else {
-            return false;
-        };
-        let theirs = Outline::new(objects, occupied, verifier.settings().shingle);
-        let contrast = contrasted(verifier, &self.own_names(verifier).named, &theirs);
-        !verifier.evidence(&at_most, &contrast).accepted
     }
 
     /// Measures a candidate by its text.
     fn verified(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier) -> Verified {
-        let overlap = self.overlap(candidate, other, verifier);
+        let mut new = false;
+        let shingles = other.shingles(|text| {
+            new = true;
+            verifier.shingles(text)
+        });
+        let overlap = verifier.overlap(self.sieve(verifier).weighed(), shingles);
         let undecided = self.templates || verifier.could_accept(&overlap);
-        let contrast = if undecided { self.contrast(candidate, other, verifier) } else { Contrast::default() };
+        let named = (undecided && verifier.settings().objects).then(|| {
+            other.named(|text| {
+                new = true;
+                self.names_of(candidate, text)
+            })
+        });
+        // So the text need not be read again to be refused.
+        if new && candidate.seq_is_immutable {
+            let weighed = || Cow::Owned(verifier.weigh(shingles.clone()));
+            remember_sketch(&self.context, candidate.record.seq, weighed, named.map(Named::objects));
+        }
+        let contrast = named.map_or_else(Contrast::default, |named| {
+            contrast(self.own_names(verifier).named(), named, verifier.weighing_names())
+        });
         let evidence = verifier.evidence(&overlap, &contrast);
         let alike = overlap.plain.satisfies(verifier.settings());
         Verified {
@@ -254,24 +214,36 @@ struct Verified {
 }
 
 /// What two texts name, as far as the collection asks.
-pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &impl Naming) -> Contrast {
+pub(super) fn contrasted(verifier: &Verifier, ours: &Named, theirs: &Named) -> Contrast {
     if !verifier.settings().objects {
         return Contrast::default();
     }
-    contrast(ours, theirs, weighing_names(verifier))
-}
-
-/// What names weigh by; `None` where all weigh the same.
-fn weighing_names(verifier: &Verifier) -> Option<&Frequencies> {
-    verifier.settings().rarity.then(|| verifier.frequencies())
+    contrast(ours, theirs, verifier.weighing_names())
 }
 
 /// Remembers the sketch of a stored record, as verifying it would, unless it is remembered or cannot be verified.
 pub(super) fn remember(context: &Context, record: &StoredRecord) {
     let Some(verifier) = &context.verifier else { return };
     let Some(read) = ReadRecord::of(record, context) else { return };
-    let weighed = || sketch(&verifier.weigh(verifier.shingles(&read.document.joined())));
-    context.sketches.remember(context.owner, record.seq.0, weighed);
+    let weighed = || Cow::Owned(verifier.weigh(verifier.shingles(&read.document.joined())));
+    remember_sketch(context, record.seq, weighed, None);
+}
+
+/// Remembers the sketch of a record, with what its text names as far as that is known; a sketch that is remembered without is
+/// completed.
+fn remember_sketch<'a>(
+    context: &Context,
+    seq: Seq,
+    weighed: impl FnOnce() -> Cow<'a, Weighed>,
+    named: Option<&[NamedObject]>,
+) {
+    let (owner, sketches) = (context.owner, &context.sketches);
+    sketches.remember(owner, seq.0, || sketch(&weighed(), named));
+    if let Some(named) = named
+        && sketches.compare(owner, seq.0, |sketch| names_in(sketch).is_none()) == Some(true)
+    {
+        sketches.change(owner, seq.0, |sketch| with_names(sketch, named));
+    }
 }
 
 /// The measures of a match, as far as they are known.
@@ -399,18 +371,20 @@ impl Judge for RecordJudge {
         if self.templates || by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
-        let (sieve, names) = (self.sieve(verifier), || self.own_names(verifier).bits);
-        let sift = |theirs: &[u64]| {
-            let sifted = sieve.compare(theirs, verifier, names);
-            let by_names = verifier.settings().objects && matches!(sifted, Sifted::Open(_));
-            (sifted, by_names.then(|| Occupied::of(theirs)).flatten())
+        let sieve = self.sieve(verifier);
+        let sifted = |names: Option<&NameSieve>| {
+            self.context.sketches.compare(self.context.owner, seq.0, |theirs| sieve.compare(theirs, verifier, names))
         };
-        let dismissed = match self.context.sketches.compare(self.context.owner, seq.0, sift) {
-            Some((Sifted::RuledOut, _)) => true,
-            Some((Sifted::Open(at_most), Some(occupied))) => {
-                self.is_about_another_matter(seq, (at_most, occupied), verifier)
+        // What names mean is worked out between two comparisons: others wait for what is locked in one.
+        let dismissed = match sifted(self.named.get()) {
+            Some(Sifted::ByNames) => {
+                let names = self.own_names(verifier);
+                let theirs = |sketch: &[u64]| names_in(sketch).map(<[u64]>::to_vec);
+                let theirs = self.context.sketches.compare(self.context.owner, seq.0, theirs).flatten();
+                names.learn(&theirs.unwrap_or_default(), verifier.weighing_names());
+                sifted(Some(names)) == Some(Sifted::RuledOut)
             }
-            _ => false,
+            sifted => sifted == Some(Sifted::RuledOut),
         };
         self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
         dismissed
@@ -425,12 +399,12 @@ impl Judge for RecordJudge {
     fn stored(&self, seq: Seq) {
         let Some(verifier) = &self.context.verifier else { return };
         // A long text's shingles are not made here, where other requests wait; the first who verifies it does.
-        if self.sieve.get().is_some() || self.subject.is_short() {
-            self.context.sketches.remember(self.context.owner, seq.0, || sketch(self.sieve(verifier).weighed()));
+        if self.sieve.get().is_none() && !self.subject.is_short() {
+            return;
         }
-        if let Some(own) = self.named.get() {
-            self.remember_names(seq, &own.named, verifier);
-        }
+        let compared = || self.named.get().map(|names| names.named().objects());
+        let named = self.subject.named.as_deref().or_else(compared);
+        remember_sketch(&self.context, seq, || Cow::Borrowed(self.sieve(verifier).weighed()), named);
     }
 
     fn took(&self, stage: Stage, span: Span) {

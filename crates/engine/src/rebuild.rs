@@ -260,7 +260,7 @@ impl Rebuild {
         let here = Arc::new(here);
         // Where a record cannot be read there is nothing to compare.
         let case = |Item { record, document, signed, proposals }: Item| {
-            Some(self.matcher.case(record.seq, Subject { document: document?, signed }, proposals))
+            Some(self.matcher.case(record.seq, Subject { document: document?, signed, named: None }, proposals))
         };
         let cases: Vec<Case> = items.into_iter().filter_map(case).collect();
         let mut found = Vec::new();

@@ -148,7 +148,7 @@ impl RecordedPairs<'_> {
 pub(super) fn would_match(context: &Arc<Context>, record: &StoredRecord, earlier: &StoredRecord) -> bool {
     let sign = |record: &StoredRecord| {
         let (document, signed) = context.sign_stored(record);
-        Some(Subject { document: document?, signed: Arc::new(signed) })
+        Some(Subject { document: document?, signed: Arc::new(signed), named: None })
     };
     let (Some(ours), Some(theirs)) = (sign(record), sign(earlier)) else { return false };
     let alone = Matcher::new(Arc::clone(context));

@@ -210,6 +210,35 @@ mod tests {
         assert_eq!(found, [(3, 1, false), (4, 1, true), (4, 3, false)]);
     }
 
+    /// How many earlier records are read to judge orders on one form about different roads.
+    fn read_of_one_form(objects: bool) -> usize {
+        let mut settings = Settings::preset(Preset::Default);
+        settings.verify.as_mut().unwrap().objects = objects;
+        let replay = Replay::new(settings, None, 1 << 20).unwrap();
+        let (mut kept, mut read): (Vec<Earlier>, usize) = (Vec::new(), 0);
+        for (road, seq) in ["雁坪路", "松岗路", "鹤鸣路", "梧桐大道", "砚溪路"].into_iter().zip(1..) {
+            let json =
+                format!(r#"{{"id":"{seq}","content":"{road}的路灯已经连续多日不亮,晚上行走十分危险,居民投诉多次"}}"#);
+            let row = Row::parse(json.as_bytes()).unwrap();
+            let subject = replay.sign(&row).unwrap();
+            let (id, digest) = (row.id().unwrap().clone(), subject.signed().digest);
+            let placed = replay.place(Seq(seq), subject).unwrap();
+            let earlier = |seq: Seq| {
+                read += 1;
+                Ok::<_, ()>(kept[seq.0 as usize - 1].clone())
+            };
+            let judged = replay.judge(placed, earlier).unwrap();
+            assert_eq!(judged.matches.is_empty(), objects || seq == 1);
+            kept.push(Earlier { id, row: row.json().clone(), digest, signatures: Vec::new() });
+        }
+        read
+    }
+
+    #[test]
+    fn what_is_about_another_place_is_refused_unread() {
+        assert_eq!((read_of_one_form(false), read_of_one_form(true)), (4 + 3 + 2 + 1, 0));
+    }
+
     #[test]
     fn a_row_that_says_nothing_is_refused() {
         let replay = Replay::new(Settings::preset(Preset::Default), None, 1 << 20).unwrap();

@@ -165,6 +165,13 @@ impl Profile {
         self.sign_reading(&self.cut(document))
     }
 
+    /// The same, and what the document names: [`Profile::objects`] of its joined text, `None` where it would have to be cut again for that.
+    /// O(length).
+    pub fn sign_naming(&self, document: &Document) -> (Signed, Option<Vec<NamedObject>>) {
+        let (reading, named) = Reading::naming(document, &self.words, &self.weights);
+        (self.sign_reading(&reading), named)
+    }
+
     /// Reads and signs a row that was accepted under other settings. One that these cannot read, or in which they find no
     /// content, is signed as a record that matches nothing. O(length).
     pub fn sign_stored(&self, id: &RecordId, row: &Row) -> (Option<Document>, Signed) {

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use crate::collection::Role;
-use crate::text::words::Words;
+use crate::text::objects::NamedObject;
+use crate::text::words::{NameFinder, Words};
 use crate::text::{Document, DocumentField};
 
 use super::hash::city64;
@@ -53,21 +54,35 @@ pub struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Cuts `document`; `weights` holds the weight of every field in settings order. O(length).
     pub fn new(document: &'a Document, words: &'a Words, weights: &[u16]) -> Self {
+        Self::cut(document, words, weights, None)
+    }
+
+    /// The same, and what the document names ([`Words::objects`] of [`Document::joined`]); `None` where it would have to be cut again
+    /// for that.
+    pub fn naming(document: &'a Document, words: &'a Words, weights: &[u16]) -> (Self, Option<Vec<NamedObject>>) {
+        let mut names = words.names();
+        let reading = Self::cut(document, words, weights, Some(&mut names));
+        (reading, names.finish(|| document.joined().into()))
+    }
+
+    fn cut(document: &'a Document, words: &'a Words, weights: &[u16], mut names: Option<&mut NameFinder<'a>>) -> Self {
         // Words have about two characters of three bytes, a third of them are stop words.
         let length: usize = document.fields.iter().map(|field| field.text.len()).sum();
         let mut tokens = Vec::with_capacity(length / 8 + 4);
         for field in document.fields.iter().chain(&document.columns) {
             let factor = weights.get(usize::from(field.position)).copied().unwrap_or(1);
-            match field.role {
-                Role::Text => words.for_each(&field.text, |term, chars| {
-                    tokens.push(Token { term, hash: city64(term), chars, factor, whole: false });
-                }),
-                Role::Whole | Role::Identity | Role::Time => {
+            let mut add = |term, chars, whole| tokens.push(Token { term, hash: city64(term), chars, factor, whole });
+            match (field.role, &mut names) {
+                (Role::Text, Some(names)) => names.cut(&field.text, |term, chars| add(term, chars, false)),
+                (Role::Text, None) => words.for_each(&field.text, |term, chars| add(term, chars, false)),
+                (Role::Whole | Role::Identity | Role::Time, names) => {
+                    if let Some(names) = names.as_mut().filter(|_| field.role == Role::Whole) {
+                        names.pass_over(&field.text);
+                    }
                     let term = field.merged.as_deref().unwrap_or(&field.text);
-                    let chars = term.chars().count() as u32;
-                    tokens.push(Token { term, hash: city64(term), chars, factor, whole: true });
+                    add(term, term.chars().count() as u32, true);
                 }
-                Role::Url | Role::Ignore => {}
+                (Role::Url | Role::Ignore, _) => {}
             }
         }
         Self { document, cutter: words, tokens, words: OnceCell::new() }
@@ -156,7 +171,7 @@ impl<'a> Reading<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collection::TextSettings;
+    use crate::collection::{SegmenterKind, TextSettings};
 
     #[test]
     fn words_and_whole_values_are_features_and_addresses_are_not() {
@@ -183,5 +198,37 @@ mod tests {
         let words: Vec<_> = words.iter().map(|word| (word.term, word.chars, word.count)).collect();
         assert_eq!(words, [("噪音", 2, 3), ("夜市", 2, 2)], "whole values are cut, and weights do not count");
         assert!(reading.words().is_sorted_by_key(|word| word.hash));
+    }
+
+    #[test]
+    fn names_found_while_cutting_are_those_of_the_joined_text() {
+        let field = |position, role, text: &str| DocumentField {
+            position,
+            role,
+            text: text.into(),
+            merged: None,
+            line_ends: Vec::new(),
+        };
+        let short = ["反映雁坪路", "柳塘区鹤鸣小区停水,电话联通", "路的路灯不亮,工单号20240561123", "300元"];
+        let long = "白石县松岗路的云帆建材有限公司。".repeat(600);
+        let plain = TextSettings::default();
+        let all = [
+            (true, plain.clone()),
+            (true, TextSettings { user_words: vec!["鹤鸣小区停水".into()], ..plain.clone() }),
+            (false, TextSettings { hmm: true, ..plain.clone() }),
+            (false, TextSettings { segmenter: SegmenterKind::Chars2, ..plain }),
+        ];
+        for (cut_alike, words) in all.iter().map(|(alike, settings)| (*alike, Words::new(settings))) {
+            for (texts, known) in [(short, cut_alike), ([&long; 4], false)] {
+                for roles in [[Role::Text; 4], [Role::Text, Role::Whole, Role::Text, Role::Url]] {
+                    let fields: Vec<_> = texts.iter().zip(roles).map(|(text, role)| field(0, role, text)).collect();
+                    let columns = vec![field(1, Role::Identity, "桥头镇李某")];
+                    let document = Document { fields, columns, ..Document::default() };
+                    let (reading, named) = Reading::naming(&document, &words, &[1]);
+                    assert_eq!(named, known.then(|| words.objects(&document.joined())));
+                    assert_eq!(reading.tokens(), Reading::new(&document, &words, &[1]).tokens());
+                }
+            }
+        }
     }
 }

@@ -119,6 +119,11 @@ impl Verifier {
         &self.frequencies
     }
 
+    /// What names weigh by; `None` where all weigh the same.
+    pub fn weighing_names(&self) -> Option<&Frequencies> {
+        self.verify.rarity.then(|| self.frequencies())
+    }
+
     #[inline]
     fn weight(&self, code: u64) -> f32 {
         if self.verify.rarity { self.frequencies.weight(code) } else { 1.0 }
@@ -174,14 +179,9 @@ impl Verifier {
 
     /// Whether what both texts name can still turn it into a match.
     pub fn could_accept(&self, overlap: &Overlap) -> bool {
-        self.at_best(overlap, false)
-    }
-
-    /// Whether it is a match at best, where it is known that the texts are no copies (`other_names`) or not.
-    fn at_best(&self, overlap: &Overlap, other_names: bool) -> bool {
         let same_place = self.verify.objects;
         let agreeing = if same_place { MOST_AGREEING } else { 0.0 };
-        self.evidence(overlap, &Contrast { agreeing, same_place, other_names, ..Contrast::default() }).accepted
+        self.evidence(overlap, &Contrast { agreeing, same_place, ..Contrast::default() }).accepted
     }
 
     /// Whether the texts are copies of one, as far as can be said without what they name.
@@ -208,12 +208,6 @@ impl Verifier {
         let copy = alike && contrast.differing <= TELLING_AT_ALL && !contrast.other_names;
         let similarity = if copy { similarity.max(plain.jaccard) } else { similarity };
         Evidence { similarity, containment, amount, accepted: enough || copy }
-    }
-
-    /// Whether texts that share no more than this cannot be accepted, whatever they name. `other_names` says whether each names
-    /// something that the other does not; it is asked only where that decides.
-    pub(super) fn refuses(&self, at_most: &Overlap, other_names: impl FnOnce() -> bool) -> bool {
-        !self.at_best(at_most, false) || (self.verify.objects && !self.at_best(at_most, true) && other_names())
     }
 }
 

@@ -8,16 +8,17 @@
 mod contrast;
 mod diff;
 mod evidence;
-pub mod names;
+mod names;
 mod passages;
 mod shingles;
 mod sketch;
 mod sketches;
 
-pub use contrast::{Contrast, Named, Naming, contrast};
+pub use contrast::{Contrast, Named, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, Weighed};
+pub use names::NameSieve;
 pub use passages::{MAX_PASSAGES, MIN_PASSAGE_CHARS, SharedPassage, shared_passages};
 pub use shingles::{Resemblance, ShingleSet};
-pub use sketch::{Occupied, Sieve, Sifted, add_names, sketch};
+pub use sketch::{Sieve, Sifted, named_in, names_in, sketch, with_names};
 pub use sketches::Sketches;

@@ -1,12 +1,30 @@
-//! What a text names in a few words, and how far that says what it is about: who compares it with many others need not read it.
+//! What a text names beside what many others do: these in a few words each, compared without their texts.
+//!
+//! Where letters follow forms, hundreds of candidates share the form, and what they name decides. The candidates of one record
+//! name much the same things (the roads of one town), so what a name means beside the record's is worked out once for
+//! each, and found again by its key.
+//!
+//! Layout of a text's names, in 64-bit words:
+//!
+//! ```text
+//! word 0   number of names
+//! keys     one word a name: hash (48 bits) · kind (4) · bytes before its ending (12)
+//! names    of each its length (16 bits) and its bytes, one behind the other
+//! ```
+//!
+//! Two names are taken for one where their hashes meet: two given names do with a probability of 2^-48.
 
-use super::contrast::Naming;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use super::contrast::{Contrast, NUMBERS, Named, Side, is_alike, is_name, is_telling, telling_core, weigh_up, weight};
 use super::sketch::Occupied;
-use crate::text::objects::NamedObject;
+use crate::schemes::frequencies::{Frequencies, name_code};
+use crate::text::objects::{MAX_OBJECTS, NamedObject};
 use crate::text::shingles;
 use crate::verdict::ObjectKind;
 
-/// Kinds by their number in [`encode`].
+/// Kinds by their number in a key.
 const KINDS: [ObjectKind; 9] = [
     ObjectKind::District,
     ObjectKind::Road,
@@ -18,108 +36,301 @@ const KINDS: [ObjectKind; 9] = [
     ObjectKind::Line,
     ObjectKind::Amount,
 ];
-/// Bytes before a name: its kind, then its length and that of what stands before its ending, 16 bits each.
-const HEAD: usize = 5;
+/// Bits of a key for what stands before the ending, and for the kind.
+const CORE_BITS: u32 = 12;
+const KIND_BITS: u32 = 4;
+/// Bytes of a name's length.
+const LENGTH: usize = 2;
 
-/// Named things in words: the number of bytes, then these. Names of 64 KiB and more are left out with all behind them.
-pub fn encode(objects: &[NamedObject]) -> Vec<u64> {
+/// A name in one word, see the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key(u64);
+
+impl Key {
+    /// `None` of a name that is too long for one.
+    fn of(object: &NamedObject) -> Option<Self> {
+        let kind = KINDS.iter().position(|kind| *kind == object.kind)? as u64;
+        let core = u64::try_from(object.core).ok().filter(|core| core >> CORE_BITS == 0)?;
+        let hash = name_code(&object.name) >> (CORE_BITS + KIND_BITS);
+        Some(Self((hash << KIND_BITS | kind) << CORE_BITS | core))
+    }
+
+    fn kind(self) -> Option<ObjectKind> {
+        KINDS.get((self.0 >> CORE_BITS) as usize & ((1 << KIND_BITS) - 1)).copied()
+    }
+
+    fn core(self) -> usize {
+        self.0 as usize & ((1 << CORE_BITS) - 1)
+    }
+
+    /// The name of these bytes, if they are one.
+    fn object(self, name: &[u8]) -> Option<NamedObject> {
+        let (name, core) = (std::str::from_utf8(name).ok()?, self.core());
+        name.is_char_boundary(core).then_some(NamedObject { kind: self.kind()?, name: name.to_owned(), core })
+    }
+
+    /// The same for the same name, whatever its kind.
+    fn hash(self) -> u64 {
+        self.0 >> (CORE_BITS + KIND_BITS)
+    }
+}
+
+/// The names in words, at most [`MAX_OBJECTS`] of them; `None` where one is too long, from 4 KiB before its ending on.
+pub(super) fn encode(objects: &[NamedObject]) -> Option<Vec<u64>> {
+    let objects = &objects[..objects.len().min(MAX_OBJECTS)];
+    let mut words = vec![objects.len() as u64];
     let mut bytes = Vec::with_capacity(objects.len() * 16);
     for object in objects {
-        let kind = KINDS.iter().position(|kind| *kind == object.kind).unwrap_or_default() as u8;
-        let (Ok(length), Ok(core)) = (u16::try_from(object.name.len()), u16::try_from(object.core)) else { break };
-        bytes.push(kind);
-        bytes.extend_from_slice(&length.to_le_bytes());
-        bytes.extend_from_slice(&core.to_le_bytes());
+        words.push(Key::of(object)?.0);
+        bytes.extend_from_slice(&u16::try_from(object.name.len()).ok()?.to_le_bytes());
         bytes.extend_from_slice(object.name.as_bytes());
     }
-    let mut words = vec![bytes.len() as u64];
     words.extend(bytes.chunks(8).map(|chunk| {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
         u64::from_le_bytes(word)
     }));
-    words
+    Some(words)
 }
 
-/// What [`encode`] wrote.
-pub fn decode(words: &[u64]) -> Vec<NamedObject> {
-    let bytes: Vec<u8> = words.iter().skip(1).flat_map(|word| word.to_le_bytes()).collect();
-    let length = words.first().map_or(0, |length| *length as usize).min(bytes.len());
-    let (mut rest, mut objects) = (&bytes[..length], Vec::new());
-    while let Some((&[kind, a, b, c, d], behind)) = rest.split_first_chunk::<HEAD>() {
-        let (length, core) = (u16::from_le_bytes([a, b]).into(), u16::from_le_bytes([c, d]).into());
-        let Some((name, behind)) = behind.split_at_checked(length) else { break };
-        let (Ok(name), Some(&kind)) = (std::str::from_utf8(name), KINDS.get(usize::from(kind))) else { break };
-        objects.push(NamedObject { kind, name: name.to_owned(), core });
-        rest = behind;
-    }
+/// The keys of encoded names, and what is behind them.
+fn keys(words: &[u64]) -> Option<(&[u64], &[u64])> {
+    let (count, rest) = words.split_first()?;
+    rest.split_at_checked(usize::try_from(*count).ok()?)
+}
+
+/// What [`encode`] wrote; as much of anything else as can be read.
+pub(super) fn decode(words: &[u64]) -> Vec<NamedObject> {
+    let mut objects = Vec::new();
+    each_name(words, &mut Vec::new(), |key, name| objects.extend(key.object(name)));
     objects
 }
 
-/// A text of which only the sketch and what it names are at hand. It may seem to hold what it does not, never the reverse.
-pub struct Outline {
-    objects: Vec<NamedObject>,
+/// Calls `each` for every name of what [`encode`] wrote, by way of `bytes`.
+fn each_name(words: &[u64], bytes: &mut Vec<u8>, mut each: impl FnMut(Key, &[u8])) {
+    let Some((keys, names)) = keys(words) else { return };
+    bytes.clear();
+    names.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    let mut rest = &bytes[..];
+    for &key in keys {
+        let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() else { return };
+        let Some((name, behind)) = behind.split_at_checked(u16::from_le_bytes(*length).into()) else { return };
+        each(Key(key), name);
+        rest = behind;
+    }
+}
+
+/// A name of the record's own, ready to be looked for in sketched texts.
+#[derive(Debug)]
+struct Own {
+    kind: ObjectKind,
+    weight: f64,
+    hash: u64,
+    /// Shingles of the name and, where that names the thing by itself, of what stands before its ending. A text may hold it if it
+    /// may hold all of one of them; that is always so of a name shorter than a shingle.
+    shingles: Vec<Box<[u64]>>,
+}
+
+/// What a name of another text means beside the record's.
+#[derive(Clone, Copy, Debug)]
+struct Theirs {
+    weight: f64,
+    /// Whether the record names it too; of no meaning for numbers.
+    shared: bool,
+    /// Those of the record's names that it is like.
+    alike: u128,
+}
+
+/// What is worked out while candidates are compared.
+#[derive(Debug, Default)]
+struct Worked {
+    /// By key. At most [`MAX_OBJECTS`] a candidate.
+    names: HashMap<Key, Theirs>,
     occupied: Occupied,
-    /// Characters of the sketched shingles.
-    width: u8,
+    /// Of the names of one candidate.
+    bytes: Vec<u8>,
 }
 
-impl Outline {
-    /// Of a text with these shingles of `width` characters, which names these things.
-    pub fn new(objects: Vec<NamedObject>, occupied: Occupied, width: u8) -> Self {
-        Self { objects, occupied, width }
-    }
+/// What a record names, ready to be compared with what many others do.
+#[derive(Debug)]
+pub struct NameSieve {
+    named: Named,
+    own: Vec<Own>,
+    /// Hashes of the names that tell something, ascending.
+    telling: Vec<u64>,
+    /// Keys of its numbers.
+    numbers: Vec<Key>,
+    worked: Mutex<Worked>,
 }
 
-impl Naming for Outline {
-    fn objects(&self) -> &[NamedObject] {
-        &self.objects
+/// A bit for each name.
+const _: () = assert!(MAX_OBJECTS <= u128::BITS as usize);
+
+impl NameSieve {
+    /// Of what a text names, which is sketched by shingles of `width` characters. The names weigh by `frequencies`, all the same without.
+    pub fn new(named: Named, width: u8, frequencies: Option<&Frequencies>) -> Self {
+        let objects = named.objects().iter().take(MAX_OBJECTS);
+        let shingles = |name: &str| match name.chars().count() < width.into() {
+            true => Box::default(),
+            false => shingles::codes(name, width).into(),
+        };
+        let own: Vec<Own> = objects
+            .clone()
+            .filter(|object| is_name(object.kind))
+            .map(|object| Own {
+                kind: object.kind,
+                weight: weight(object, frequencies),
+                hash: name_code(&object.name) >> (CORE_BITS + KIND_BITS),
+                shingles: std::iter::once(&*object.name).chain(telling_core(object)).map(shingles).collect(),
+            })
+            .collect();
+        let telling = own.iter().filter(|own| is_telling(own.kind, own.weight)).map(|own| own.hash);
+        let mut telling: Vec<u64> = telling.collect();
+        telling.sort_unstable();
+        let numbers = objects.filter(|object| NUMBERS.contains(&object.kind)).filter_map(Key::of).collect();
+        Self { named, own, telling, numbers, worked: Mutex::default() }
     }
 
-    fn holds(&self, name: &str) -> bool {
-        name.chars().count() < self.width.into()
-            || shingles::codes(name, self.width).into_iter().all(|code| self.occupied.holds(code))
+    /// What the text names.
+    pub fn named(&self) -> &Named {
+        &self.named
+    }
+
+    /// Works out what names mean beside this text's, those of them that are new; `names` is what [`names_in`](super::names_in) a sketch.
+    /// `frequencies` as they were given before. O(new names × (own names + length of the text)).
+    pub fn learn(&self, names: &[u64], frequencies: Option<&Frequencies>) {
+        let mut worked = self.worked.lock();
+        let Worked { names: known, bytes, .. } = &mut *worked;
+        each_name(names, bytes, |key, name| {
+            if !known.contains_key(&key) {
+                known.extend(key.object(name).map(|object| (key, self.work_out(&object, frequencies))));
+            }
+        });
+    }
+
+    /// What names are evidence of beside a text of which only the sketch is at hand, `names` being what it names: the two texts agree
+    /// no more and differ no less; whether each names something that the other does not is exact. `None` before all names are
+    /// [learned](Self::learn). O(names of either).
+    pub(super) fn contrast(&self, sketch: &[u64], names: &[u64]) -> Option<Contrast> {
+        let (keys, _) = keys(names)?;
+        let keys = || keys.iter().map(|&key| Key(key));
+        let mut worked = self.worked.lock();
+        let Worked { names: known, occupied, .. } = &mut *worked;
+        let (mut alike, mut theirs, mut same_telling, mut other_telling) = (0, Side::default(), 0, false);
+        for key in keys() {
+            let (kind, name) = (key.kind()?, known.get(&key)?);
+            alike |= name.alike;
+            if !is_name(kind) {
+                continue;
+            }
+            theirs.add(kind, name.weight, name.shared);
+            if is_telling(kind, name.weight) {
+                let same = self.telling.binary_search(&key.hash()).is_ok();
+                same_telling += usize::from(same);
+                other_telling |= !same;
+            }
+        }
+        let mut ours = Side::default();
+        occupied.set(sketch);
+        for (number, own) in self.own.iter().enumerate() {
+            let held = || own.shingles.iter().any(|codes| codes.iter().all(|&code| occupied.holds(code)));
+            ours.add(own.kind, own.weight, alike >> number & 1 == 1 || held());
+        }
+        let numbers = |kind| {
+            let of_kind = |key: &Key| key.kind() == Some(kind);
+            let both = self.numbers.iter().any(of_kind) && keys().any(|key| of_kind(&key));
+            both.then(|| keys().filter(of_kind).any(|key| self.numbers.contains(&key)))
+        };
+        let other_names = other_telling && same_telling < self.telling.len();
+        Some(weigh_up(ours, theirs, other_names, numbers))
+    }
+
+    /// What a name means beside the record's.
+    fn work_out(&self, object: &NamedObject, frequencies: Option<&Frequencies>) -> Theirs {
+        let names = self.named.objects().iter().take(MAX_OBJECTS).filter(|own| is_name(own.kind));
+        let alike = names.enumerate().map(|(number, own)| u128::from(is_alike(own, object)) << number);
+        let shared = is_name(object.kind) && self.named.names(object);
+        Theirs { weight: weight(object, frequencies), shared, alike: alike.sum() }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use proptest::prelude::*;
 
     use super::*;
     use crate::collection::{TextSettings, Verify};
-    use crate::schemes::frequencies::Frequencies;
-    use crate::similarity::{Named, Verifier, contrast, sketch};
+    use crate::schemes::frequencies::Counter;
+    use crate::similarity::sketch::{names_in, sketch};
+    use crate::similarity::{Verifier, contrast};
     use crate::text::words::Words;
+
+    /// Frequencies under which one road and one estate are named by everybody.
+    fn frequencies() -> std::sync::Arc<Frequencies> {
+        let mut counter = Counter::default();
+        (0..2_000).for_each(|_| counter.observe(["雁坪路", "鹤鸣小区"].map(name_code)));
+        std::sync::Arc::new(Frequencies::decode(1, &counter.encode(2_000)).unwrap())
+    }
+
+    const NAMING: &str = "([雁松柳]?[坪岗]路|[鹤梧]鸣小区|[柳白]塘区|停水|联通|粤b7k3m[12]|工单2024056[12]|坐2[78]路|[34]00元|[一二三]){0,6}";
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
         #[test]
-        fn an_outline_agrees_no_less_and_differs_no_more_than_the_text(
-            a in "([雁松柳]?[坪岗]路|[鹤梧]鸣小区|停水|联通|粤b7k3m[12]|工单2024056[12]|[一二三]){0,6}",
-            b in "([雁松柳]?[坪岗]路|[鹤梧]鸣小区|停水|联通|粤b7k3m[12]|工单2024056[12]|[一二三]){0,6}",
-            width in 1u8..5,
+        fn by_the_sketch_texts_agree_no_less_and_differ_no_more_than_they_do(
+            a in NAMING, others in prop::collection::vec(NAMING, 1..6), width in 1u8..5, weighing: bool,
         ) {
             let words = Words::new(&TextSettings::default());
             let named = |text: &str| Named::new(text, words.objects(text));
-            let verifier = Verifier::new(Verify { shingle: width, ..Verify::default() }, Frequencies::built_in());
-            let sketched = sketch(&verifier.weigh(verifier.shingles(&b)));
-            let objects = decode(&encode(&words.objects(&b)));
-            prop_assert_eq!(&objects, &words.objects(&b));
-            let outline = Outline::new(objects, Occupied::of(&sketched).unwrap(), width);
-            let frequencies = Arc::clone(&Frequencies::built_in());
-            let (exact, bound) = (
-                contrast(&named(&a), &named(&b), Some(&frequencies)), contrast(&named(&a), &outline, Some(&frequencies)),
-            );
-            prop_assert!(bound.agreeing + 1e-9 >= exact.agreeing && bound.differing <= exact.differing + 1e-9);
-            prop_assert!((bound.same_place || !exact.same_place) && bound.other_names == exact.other_names);
+            let frequencies = frequencies();
+            let by = weighing.then_some(&*frequencies);
+            let verifier = Verifier::new(Verify { shingle: width, ..Verify::default() }, frequencies.clone());
+            let sieve = NameSieve::new(named(&a), width, by);
+            // What was worked out for one must hold for the next.
+            for b in &others {
+                let sketched = sketch(&verifier.weigh(verifier.shingles(b)), Some(words.objects(b).as_slice()));
+                let names = names_in(&sketched).unwrap();
+                prop_assert_eq!(decode(names), words.objects(b));
+                sieve.learn(names, by);
+                let (exact, bound) =
+                    (contrast(&named(&a), &named(b), by), sieve.contrast(&sketched, names).expect("they are learned"));
+                prop_assert!(bound.agreeing + 1e-9 >= exact.agreeing && bound.differing <= exact.differing + 1e-9);
+                prop_assert!((bound.same_place || !exact.same_place) && bound.other_names == exact.other_names);
+            }
         }
 
         #[test]
-        fn garbage_is_no_names(words: Vec<u64>) {
-            prop_assert!(decode(&words).len() <= words.len() * 8);
+        fn garbage_is_survived(count in 0u64..5, words in prop::collection::vec(0u64..1 << 40, 0..12), more: Vec<u64>) {
+            let names = [&[count][..], &words, &more].concat();
+            prop_assert!(decode(&names).len() <= count as usize);
+            let sieve = NameSieve::new(Named::new("雁坪路", Vec::new()), 3, None);
+            sieve.learn(&names, None);
+            let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
+            let sketched = sketch(&verifier.weigh(verifier.shingles("松岗路的路灯不亮")), None);
+            let found = sieve.contrast(&sketched, &names);
+            prop_assert!(found.is_none() || decode(&names).len() == count as usize);
         }
+    }
+
+    #[test]
+    fn by_the_sketch_other_places_are_other_places() {
+        let words = Words::new(&TextSettings::default());
+        let text = |road: &str| format!("{road}的路灯已经连续多日不亮");
+        let named = |text: &str| Named::new(text, words.objects(text));
+        let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
+        let (ours, other) = (text("雁坪路"), text("松岗路"));
+        let sketched = sketch(&verifier.weigh(verifier.shingles(&other)), Some(words.objects(&other).as_slice()));
+        let (sieve, names) = (NameSieve::new(named(&ours), 3, None), names_in(&sketched).unwrap());
+        assert_eq!(sieve.contrast(&sketched, names), None, "nothing is learned");
+        sieve.learn(names, None);
+        let exact = contrast(&named(&ours), &named(&other), None);
+        assert!(exact.differing > 0.0);
+        assert_eq!(sieve.contrast(&sketched, names), Some(Contrast { differs: Vec::new(), ..exact }));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_for_a_key_leaves_the_names_unknown() {
+        let number = NamedObject { kind: ObjectKind::Number, name: "7".repeat(5_000), core: 5_000 };
+        assert_eq!(encode(&[number]), None);
     }
 }

@@ -10,9 +10,10 @@
 //! ```text
 //! word 0    number of shingles (32 bits) · occupied places (20) · bits of the universe (6) · low bits of a place (6)
 //! word 1    what all shingles weigh
-//! word 2    bits of what the text names, 0 while that is not known
+//! word 2    where the names begin, counted in words from the beginning; 0 while they are not known
 //! list      Elias and Fano's: the high bits of the ascending places in unary, the low bits as they are
 //! or map    one bit a place, where that is shorter
+//! names     what the text names, see [`names`](super::names)
 //! ```
 //!
 //! 4,096 places, for long texts at least four a shingle: about 220 bytes a petition, 65 for 50 shingles, 200 for 280, 512
@@ -21,7 +22,9 @@
 use std::sync::OnceLock;
 
 use super::evidence::{Overlap, Verifier, Weighed};
+use super::names::{self, NameSieve};
 use super::shingles::Resemblance;
+use crate::text::objects::NamedObject;
 
 /// Bits of the smallest universe, and of the largest: a map of 8 KiB. Texts of more than 32,768 shingles crowd it.
 const UNIVERSE_BITS: [u32; 2] = [12, 16];
@@ -76,8 +79,16 @@ fn high_words(shingles: usize, universe_bits: u32, low_bits: u32) -> usize {
     (shingles + (1 << (universe_bits - low_bits))).div_ceil(64)
 }
 
-/// The sketch of a weighed set, in words. O(n log n) for n shingles.
-pub fn sketch(weighed: &Weighed) -> Vec<u64> {
+/// The sketch of a weighed set, in words, and of what its text names as far as that is known. O(n log n) for n shingles.
+pub fn sketch(weighed: &Weighed, named: Option<&[NamedObject]>) -> Vec<u64> {
+    let mut words = sketched(weighed);
+    if let Some(named) = named {
+        add_names(&mut words, named);
+    }
+    words
+}
+
+fn sketched(weighed: &Weighed) -> Vec<u64> {
     let set = weighed.set();
     let shingles = set.len();
     let wanted = usize::BITS - (4 * shingles).saturating_sub(1).leading_zeros();
@@ -103,6 +114,44 @@ pub fn sketch(weighed: &Weighed) -> Vec<u64> {
     words
 }
 
+/// The sketch with what its text names; `None` where it has that already, or the names are too long to be kept.
+pub fn with_names(sketch: &[u64], named: &[NamedObject]) -> Option<Vec<u64>> {
+    let mut words = sketch.to_vec();
+    add_names(&mut words, named).then_some(words)
+}
+
+/// Adds what a text names; whether it did.
+fn add_names(words: &mut Vec<u64>, named: &[NamedObject]) -> bool {
+    let at = words.len() as u64;
+    match (words.get_mut(HEAD_WORDS - 1), names::encode(named)) {
+        (Some(word @ 0), Some(names)) => {
+            *word = at;
+            words.extend(names);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// What the sketched text names, if that is known. O(names).
+pub fn named_in(sketch: &[u64]) -> Option<Vec<NamedObject>> {
+    names_in(sketch).map(names::decode)
+}
+
+/// The same in words, for [`NameSieve::learn`].
+pub fn names_in(sketch: &[u64]) -> Option<&[u64]> {
+    match sketch.get(HEAD_WORDS - 1) {
+        None | Some(0) => None,
+        Some(&at) => sketch.get(usize::try_from(at).ok()?..),
+    }
+}
+
+/// The places of a sketch: its list or map.
+fn body(sketch: &[u64]) -> &[u64] {
+    let behind = sketch.len() - names_in(sketch).map_or(0, <[u64]>::len);
+    sketch.get(HEAD_WORDS..behind).unwrap_or_default()
+}
+
 fn write_list(places: &[u16], low_bits: u32, (high, low): (&mut [u64], &mut [u64])) {
     let per_word = lows_per_word(low_bits);
     for (at, &place) in places.iter().enumerate() {
@@ -116,13 +165,6 @@ fn write_list(places: &[u16], low_bits: u32, (high, low): (&mut [u64], &mut [u64
 
 /// Words before the list or the map.
 const HEAD_WORDS: usize = 3;
-
-/// Adds to a sketch what the text names ([`Named::bits`](super::Named::bits)).
-pub fn add_names(sketch: &mut [u64], names: u64) {
-    if let Some(word) = sketch.get_mut(HEAD_WORDS - 1) {
-        *word = names;
-    }
-}
 
 fn set_bit(words: &mut [u64], at: usize) {
     words[at / 64] |= 1 << (at % 64);
@@ -140,14 +182,14 @@ struct Places {
 const WEIGHT_UNITS: f32 = 1024.0;
 
 /// What a sketch says of a text beside another.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sifted {
     /// It cannot be accepted: that is certain.
     RuledOut,
-    /// The texts must be compared: they share no more than this.
-    Open(Overlap),
+    /// What both name may rule it out: compare again when [`NameSieve::learn`] knows the [`names_in`] the sketch.
+    ByNames,
     /// The texts must be compared.
-    Unknown,
+    Open,
 }
 
 /// A weighed set and what it weighs place by place: ready to be compared with many sketches.
@@ -169,22 +211,27 @@ impl Sieve {
         &self.weighed
     }
 
-    /// Compares with a text that was sketched as `sketch`, weighed by `verifier`. `names` gives the bits of what this text names;
-    /// it is called only where those of the other are known and decide. O(shingles of the other), at most a map of 8 KiB.
-    pub fn compare(&self, sketch: &[u64], verifier: &Verifier, names: impl FnOnce() -> u64) -> Sifted {
-        let Some(at_most) = self.at_most(sketch) else { return Sifted::Unknown };
-        let theirs = sketch[HEAD_WORDS - 1];
-        let other_names = || {
-            let differ = |ours: u64| ours & !theirs != 0 && theirs & !ours != 0;
-            theirs != 0 && differ(names())
-        };
-        if verifier.refuses(&at_most, other_names) { Sifted::RuledOut } else { Sifted::Open(at_most) }
+    /// Compares with a text that was sketched as `sketch`, weighed by `verifier`; `names` is what this text names, once that is known.
+    /// O(shingles of the other), at most a map of 8 KiB, and [`NameSieve`]'s.
+    pub fn compare(&self, sketch: &[u64], verifier: &Verifier, names: Option<&NameSieve>) -> Sifted {
+        let Some(at_most) = self.at_most(sketch) else { return Sifted::Open };
+        if !verifier.could_accept(&at_most) {
+            return Sifted::RuledOut;
+        }
+        match names_in(sketch).filter(|_| verifier.settings().objects) {
+            None => Sifted::Open,
+            Some(theirs) => match names.and_then(|names| names.contrast(sketch, theirs)) {
+                None => Sifted::ByNames,
+                Some(contrast) if verifier.evidence(&at_most, &contrast).accepted => Sifted::Open,
+                Some(_) => Sifted::RuledOut,
+            },
+        }
     }
 
     /// What this text and the sketched one share at most, where that is known.
     fn at_most(&self, sketch: &[u64]) -> Option<Overlap> {
-        let [head, total, _, body @ ..] = sketch else { return None };
-        let (head, b) = (Head::of(*head), f64::from_bits(*total));
+        let [head, total, ..] = sketch else { return None };
+        let (head, b, body) = (Head::of(*head), f64::from_bits(*total), body(sketch));
         let places = self.places(head.universe_bits)?;
         let (count, weight) = match head.low_bits {
             Some(low_bits) => places.shared_with_list(head, low_bits, body),
@@ -265,31 +312,32 @@ fn for_each_place(head: Head, low_bits: u32, body: &[u64], mut each: impl FnMut(
 }
 
 /// The places that a sketched text occupies.
-#[derive(Debug)]
-pub struct Occupied {
+#[derive(Debug, Default)]
+pub(super) struct Occupied {
     map: Vec<u64>,
     universe_bits: u32,
 }
 
 impl Occupied {
-    /// Of a sketch. O(shingles), at most 8 KiB.
-    pub fn of(sketch: &[u64]) -> Option<Self> {
-        let [head, _, _, body @ ..] = sketch else { return None };
-        let head = Head::of(*head);
+    /// Takes the places of a sketch. O(shingles), at most 8 KiB.
+    pub(super) fn set(&mut self, sketch: &[u64]) {
+        let head = Head::of(sketch.first().copied().unwrap_or_default());
         let universe_bits = head.universe_bits.clamp(UNIVERSE_BITS[0], UNIVERSE_BITS[1]);
-        let map = match head.low_bits {
-            None => body.to_vec(),
+        self.universe_bits = universe_bits;
+        self.map.clear();
+        match head.low_bits {
+            None => self.map.extend_from_slice(body(sketch)),
             Some(low_bits) => {
-                let mut map = vec![0; (1 << universe_bits) / 64];
-                for_each_place(head, low_bits, body, |place| set_bit(&mut map, place & ((1 << universe_bits) - 1)));
-                map
+                self.map.resize((1 << universe_bits) / 64, 0);
+                let map = &mut self.map;
+                let mask = (1 << universe_bits) - 1;
+                for_each_place(head, low_bits, body(sketch), |place| set_bit(map, place & mask));
             }
-        };
-        Some(Self { map, universe_bits })
+        }
     }
 
     /// Whether the text may hold a shingle; `false` is certain.
-    pub fn holds(&self, code: u64) -> bool {
+    pub(super) fn holds(&self, code: u64) -> bool {
         let place = place(code, self.universe_bits);
         self.map.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 1)
     }
@@ -302,22 +350,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::collection::Verify;
+    use crate::collection::{TextSettings, Verify};
     use crate::schemes::frequencies::{Counter, Frequencies};
-    use crate::similarity::contrast::Contrast;
+    use crate::similarity::contrast::{Contrast, Named, contrast};
     use crate::similarity::shingles::ShingleSet;
+    use crate::text::words::Words;
 
     /// `count` made-up shingles, the same for the same `seed`.
     fn shingles(seed: u64, count: usize) -> impl Iterator<Item = u64> {
         (0..count as u64).map(move |n| (seed << 32 | n).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 1)
     }
 
-    fn rules_out(sieve: &Sieve, sketch: &[u64], verifier: &Verifier, names: impl FnOnce() -> u64) -> bool {
-        sieve.compare(sketch, verifier, names) == Sifted::RuledOut
-    }
-
-    fn unnamed() -> u64 {
-        unreachable!("names are not known")
+    fn rules_out(sieve: &Sieve, sketch: &[u64], verifier: &Verifier) -> bool {
+        sieve.compare(sketch, verifier, None) == Sifted::RuledOut
     }
 
     fn verifier(verify: Verify) -> Verifier {
@@ -332,7 +377,7 @@ mod tests {
     #[test]
     fn sketches_are_small_and_lists_and_maps_tell_the_same() {
         for (count, bytes) in [(0, 48), (1, 48), (50, 96), (280, 246), (1_000, 536), (5_000, 3_108), (100_000, 8_216)] {
-            let words = sketch(sieve(&[(1, count)]).weighed());
+            let words = sketch(sieve(&[(1, count)]).weighed(), None);
             assert!(words.len() * 8 <= bytes, "{count} shingles take {} bytes", words.len() * 8);
             let head = Head::of(words[0]);
             assert_eq!((head.shingles as usize, Head::of(head.word())), (count, head));
@@ -344,9 +389,9 @@ mod tests {
         let verifier = verifier(Verify::default());
         for (ours, theirs) in [(50, 50), (50, 1_000), (900, 60), (300, 300), (700, 280), (1_500, 1_400), (300, 3_000)] {
             let shared = ours.min(theirs) / 10;
-            let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).weighed());
+            let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).weighed(), None);
             let own = sieve(&[(2, shared), (4, ours - shared)]);
-            assert!(rules_out(&own, &words, &verifier, unnamed), "{ours} against {theirs}");
+            assert!(rules_out(&own, &words, &verifier), "{ours} against {theirs}");
         }
     }
 
@@ -367,14 +412,9 @@ mod tests {
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(300));
         let settings = (any::<bool>(), any::<bool>(), 0.0..=1.0, 0.0..=1.0, 0.0..40.0);
         let sizes = (0usize..3_000, 0usize..3_000, 0usize..6_000, 0u32..7);
-        let names = (prop::sample::select(vec![0, 1, 3, 5, 7_u64]), prop::sample::select(vec![1, 3, 5, 7_u64]));
         let result = runner.run(
-            &(sizes, settings, names),
-            |(
-                (shared, ours, theirs, scale),
-                (rarity, objects, jaccard, containment, evidence),
-                (theirs_named, named),
-            )| {
+            &(sizes, settings),
+            |((shared, ours, theirs, scale), (rarity, objects, jaccard, containment, evidence))| {
                 let (shared, ours, theirs) = (shared >> scale, ours >> scale, theirs >> scale);
                 let verify = Verify { rarity, objects, evidence, ..Verify::default() };
                 let set = |parts: [(u64, usize); 2]| {
@@ -382,23 +422,17 @@ mod tests {
                 };
                 let (a, b) = (set([(1, shared), (2, ours)]), set([(1, shared), (3, theirs)]));
                 let weigher = Verifier::new(verify.clone(), frequencies.clone());
-                let (a, mut words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone())));
-                add_names(&mut words, theirs_named);
-                let other_names = theirs_named & !named != 0 && named & !theirs_named != 0;
+                let (a, words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone()), None));
                 let overlap = weigher.overlap(a.weighed(), &b);
-                let agreeing = Contrast {
-                    agreeing: if objects { 2.5 } else { 0.0 },
-                    same_place: objects,
-                    other_names,
-                    ..Contrast::default()
-                };
+                let agreeing =
+                    Contrast { agreeing: if objects { 2.5 } else { 0.0 }, same_place: objects, ..Contrast::default() };
                 let exact = weigher.evidence(&overlap, &agreeing);
                 // At the given thresholds, and at those that are met exactly.
                 for (jaccard, containment) in
                     [(jaccard, containment), (exact.similarity, 1.0), (1.0, exact.containment)]
                 {
                     let at = Verifier::new(Verify { jaccard, containment, ..verify.clone() }, frequencies.clone());
-                    let wrong = at.evidence(&overlap, &agreeing).accepted && rules_out(&a, &words, &at, || named);
+                    let wrong = at.evidence(&overlap, &agreeing).accepted && rules_out(&a, &words, &at);
                     prop_assert!(!wrong, "{overlap:?}");
                 }
                 Ok(())
@@ -407,17 +441,32 @@ mod tests {
         result.unwrap();
     }
 
+    const PIECE: &str = "([一二三四ab ,。]{0,12}([雁松]坪路|鹤鸣小区|柳塘区|停水|联通|工单2024056[12])?){0,3}";
+
     proptest! {
         #[test]
         fn texts_are_never_ruled_out_wrongly(
-            a in "[一二三四ab ,。]{0,40}", b in "[一二三四ab ,。]{0,40}", shingle in 1u8..6,
+            // From 30 shingles on, texts are copies.
+            both in "[一二三四五六七八九十甲乙丙丁]{0,60}", a in PIECE, b in PIECE, shingle in 1u8..6,
         ) {
+            let (a, b) = (format!("{a}{both}"), format!("{both}{b}"));
             let base = Verify { shingle, evidence: 0.0, ..Verify::default() };
-            let weigher = verifier(base.clone());
+            let (weigher, finder) = (verifier(base.clone()), Words::new(&TextSettings::default()));
+            let [ours, theirs] = [&a, &b].map(|text| Named::new(text, finder.objects(text)));
             let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a))), weigher.shingles(&b));
-            let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &Contrast::default());
+            let contrast = contrast(&ours, &theirs, weigher.weighing_names());
+            let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &contrast);
             let at = verifier(Verify { jaccard: exact.similarity, containment: exact.containment, ..base });
-            prop_assert!(!rules_out(&a, &sketch(&weigher.weigh(b)), &at, unnamed));
+            let (plain, named) =
+                (sketch(&weigher.weigh(b.clone()), None), sketch(&weigher.weigh(b), Some(theirs.objects())));
+            let names = NameSieve::new(ours, shingle, at.weighing_names());
+            names_in(&named).into_iter().for_each(|theirs| names.learn(theirs, at.weighing_names()));
+            for sketch in [&plain, &named] {
+                prop_assert_ne!(a.compare(sketch, &at, Some(&names)), Sifted::RuledOut);
+            }
+            prop_assert_eq!(Some(named.clone()), with_names(&plain, theirs.objects()));
+            prop_assert_eq!((named_in(&plain), named_in(&named)), (None, Some(theirs.objects().to_vec())));
+            prop_assert_eq!(with_names(&named, theirs.objects()), None);
         }
     }
 }

@@ -89,19 +89,26 @@ impl Sketches {
         }
         let sketch = sketch();
         let mut shard = shard.write();
-        if (sketch.len() + HEAD) * LARGEST <= self.most && shard.find(hash, owner, number).is_none() {
+        if self.has_room(&sketch) && shard.find(hash, owner, number).is_none() {
             shard.add(hash, owner, number, &sketch, self.most);
         }
     }
 
-    /// Changes the sketch of `number`, if it is remembered.
-    pub fn amend(&self, owner: u32, number: u64, change: impl FnOnce(&mut [u64])) {
+    /// Remembers another sketch of `number`, if one is remembered and `change` makes another of it.
+    pub fn change(&self, owner: u32, number: u64, change: impl FnOnce(&[u64]) -> Option<Vec<u64>>) {
         let hash = hash(owner, number);
         let mut shard = self.shard(hash).write();
-        if let Some(at) = shard.find(hash, owner, number) {
-            let end = at + shard.length(at);
-            change(&mut shard.ring[at + HEAD..end]);
+        let Some(at) = shard.find(hash, owner, number) else { return };
+        let changed = change(&shard.ring[at + HEAD..at + shard.length(at)]);
+        if let Some(sketch) = changed.filter(|sketch| self.has_room(sketch)) {
+            shard.remove(hash, at);
+            shard.add(hash, owner, number, &sketch, self.most);
         }
+    }
+
+    /// Whether a sketch is no larger than one may be.
+    fn has_room(&self, sketch: &[u64]) -> bool {
+        (sketch.len() + HEAD) * LARGEST <= self.most
     }
 
     /// Bytes allocated.
@@ -171,18 +178,26 @@ impl Shard {
         while at < to {
             let (owner, length) = (self.owner(at), self.length(at));
             if owner != NOBODY {
-                let hash = hash(owner, self.ring[at + 1]);
-                if let Ok(entry) = self.places.find_entry(hash, |&place| place as usize == at) {
-                    entry.remove();
-                }
+                self.remove(hash(owner, self.ring[at + 1]), at);
             }
             at += length;
         }
-        let gap = |length: usize| u64::from(NOBODY) << 32 | length as u64;
         if at > to {
-            self.ring[to] = gap(at - to);
+            self.leave_gap(to, at - to);
         }
-        self.ring[from] = gap(to - from);
+        self.leave_gap(from, to - from);
+    }
+
+    /// Forgets the entry at `at`, which becomes a gap.
+    fn remove(&mut self, hash: u64, at: usize) {
+        if let Ok(entry) = self.places.find_entry(hash, |&place| place as usize == at) {
+            entry.remove();
+        }
+        self.leave_gap(at, self.length(at));
+    }
+
+    fn leave_gap(&mut self, at: usize, length: usize) {
+        self.ring[at] = u64::from(NOBODY) << 32 | length as u64;
     }
 }
 
@@ -236,17 +251,47 @@ mod tests {
         assert_eq!(sketches.compare(1, 1, |_| ()), None);
     }
 
+    #[test]
+    fn what_is_changed_is_changed_and_what_is_unknown_is_not() {
+        let sketches = Sketches::new(1 << 20);
+        sketches.change(1, 7, |_| unreachable!("it is not remembered"));
+        sketches.remember(1, 7, || words(7));
+        sketches.change(1, 7, |_| None);
+        assert_eq!(sketches.compare(1, 7, <[u64]>::to_vec), Some(words(7)));
+        sketches.change(1, 7, |sketch| Some([sketch, &[9]].concat()));
+        assert_eq!(sketches.compare(1, 7, <[u64]>::to_vec), Some([words(7), vec![9]].concat()));
+        sketches.change(1, 7, |_| Some(vec![0; 1 << 20]));
+        assert_eq!(
+            sketches.compare(1, 7, <[u64]>::to_vec),
+            Some([words(7), vec![9]].concat()),
+            "one too large is none"
+        );
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(50))]
         #[test]
-        fn what_is_found_is_what_was_remembered(numbers in prop::collection::vec((0u32..3, 0u64..400), 0..2000)) {
+        fn what_is_found_is_what_was_remembered_last(
+            numbers in prop::collection::vec((0u32..3, 0u64..1000, any::<bool>()), 0..6000),
+        ) {
             let sketches = Sketches::new(96 << 10);
-            for &(owner, number) in &numbers {
-                sketches.remember(owner, number, || words(number + u64::from(owner)));
-                prop_assert_eq!(sketches.compare(owner, number, <[u64]>::to_vec), Some(words(number + u64::from(owner))));
+            let mut last = std::collections::HashMap::new();
+            for &(owner, number, change) in &numbers {
+                let seed = number + u64::from(owner);
+                let before = sketches.compare(owner, number, <[u64]>::to_vec);
+                let changes = change && before.is_some();
+                if changes {
+                    sketches.change(owner, number, |_| Some(words(seed + 1)));
+                } else {
+                    sketches.remember(owner, number, || words(seed));
+                }
+                let expected = if changes { words(seed + 1) } else { before.unwrap_or_else(|| words(seed)) };
+                prop_assert_eq!(sketches.compare(owner, number, <[u64]>::to_vec), Some(expected.clone()));
+                last.insert((owner, number), expected);
             }
-            for (owner, number) in numbers {
+            for (owner, number, _) in numbers {
                 let found = sketches.compare(owner, number, <[u64]>::to_vec);
-                prop_assert!(found.is_none_or(|found| found == words(number + u64::from(owner))));
+                prop_assert!(found.is_none_or(|found| found == last[&(owner, number)]));
             }
         }
     }

@@ -1,9 +1,13 @@
 //! The words of a text: segmenter tokens that hold a letter, a digit or a Han character, synonyms replaced, stop words
 //! left out.
 
+use std::borrow::Cow;
+
+use jieba_rs::Tag;
+
 use super::lexicon::{Fate, Lexicon};
 use super::normalise::Normaliser;
-use super::objects::{NamedObject, objects, tagged_objects};
+use super::objects::{Found, MAX_TEXT_BYTES, NamedObject, objects};
 use super::segment::{Segmenter, is_word};
 use crate::collection::TextSettings;
 
@@ -31,15 +35,15 @@ impl Words {
 
     /// What a normalised text names, and `word` called for its words as by [`Words::for_each`]. The text is cut once where names and words
     /// are cut alike. O(length).
-    pub fn read<'a>(&'a self, text: &'a str, mut word: impl FnMut(&'a str, u32)) -> Vec<NamedObject> {
-        let Some(tags) = self.segmenter.tagged(text) else {
-            self.for_each(text, word);
-            return self.objects(text);
-        };
-        for tag in tags.iter().filter(|tag| is_word(tag.word)) {
-            self.pass(tag.word, (tag.end - tag.start) as u32, &mut word);
-        }
-        tagged_objects(text, &tags)
+    pub fn read<'a>(&'a self, text: &'a str, word: impl FnMut(&'a str, u32)) -> Vec<NamedObject> {
+        let mut names = self.names();
+        names.cut(text, word);
+        names.finish(|| text.into()).unwrap_or_else(|| self.objects(text))
+    }
+
+    /// Ready to find what the parts of a text name while they are cut.
+    pub fn names(&self) -> NameFinder<'_> {
+        NameFinder { words: self, found: Some(Found::default()), bytes: 0 }
     }
 
     /// Calls `word` for every word of a normalised text in order, with its length in characters. O(length).
@@ -74,6 +78,49 @@ impl Words {
             }
         });
         (end > 0).then(|| merged + &text[end..])
+    }
+}
+
+/// Finds what the parts of one text name, while they are cut into words. No part may end within a word.
+#[derive(Debug)]
+pub struct NameFinder<'w> {
+    words: &'w Words,
+    /// `None` where words are not cut as names are, or the text is long.
+    found: Option<Found>,
+    /// Bytes of the parts so far.
+    bytes: usize,
+}
+
+impl<'w> NameFinder<'w> {
+    /// Cuts the next part, and calls `word` for its words as [`Words::for_each`] does. O(length).
+    pub fn cut(&mut self, part: &'w str, mut word: impl FnMut(&'w str, u32)) {
+        let Some(tags) = self.tagged(part) else { return self.words.for_each(part, word) };
+        for tag in tags.iter().filter(|tag| is_word(tag.word)) {
+            self.words.pass(tag.word, (tag.end - tag.start) as u32, &mut word);
+        }
+    }
+
+    /// Takes a part of which no words are wanted. O(length).
+    pub fn pass_over(&mut self, part: &'w str) {
+        self.tagged(part);
+    }
+
+    /// The part cut as names are, which are taken from it; `None` from the first part on that cannot be.
+    fn tagged(&mut self, part: &'w str) -> Option<Vec<Tag<'w>>> {
+        self.bytes += part.len();
+        let tags = self.found.as_ref().and_then(|_| self.words.segmenter.tagged(part));
+        match (&mut self.found, &tags) {
+            (Some(found), Some(tags)) if self.bytes <= MAX_TEXT_BYTES => found.read(tags),
+            _ => self.found = None,
+        }
+        tags
+    }
+
+    /// Everything that `text` names, as [`Words::objects`] says it, where the parts are all of it but for white space; `None` where that
+    /// would cut it again. O(length).
+    pub fn finish<'t>(self, text: impl FnOnce() -> Cow<'t, str>) -> Option<Vec<NamedObject>> {
+        let text = self.found.as_ref().map(|_| text()).filter(|text| text.len() <= MAX_TEXT_BYTES)?;
+        self.found.map(|found| found.finish(&text))
     }
 }
 

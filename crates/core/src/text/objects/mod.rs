@@ -24,7 +24,7 @@ const MAX_NAME_CHARS: usize = 8;
 /// Letters and digits that may begin a name: "a2" of a district, no telephone number.
 const MAX_CODE_CHARS: usize = 3;
 /// Bytes of a text that are looked through: what a letter is about stands near its beginning, and tagging takes memory.
-const MAX_TEXT_BYTES: usize = PIECE_BYTES;
+pub(super) const MAX_TEXT_BYTES: usize = PIECE_BYTES;
 /// Most objects taken of a text: more are a list, not what the letter is about.
 pub const MAX_OBJECTS: usize = 128;
 
@@ -53,20 +53,39 @@ pub fn objects(jieba: &Jieba, text: &str) -> Vec<NamedObject> {
 }
 
 /// The same of a text that was cut already.
-pub(super) fn tagged_objects(text: &str, tags: &[Tag<'_>]) -> Vec<NamedObject> {
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    let mut add = |object: NamedObject| {
-        if found.len() < MAX_OBJECTS && seen.insert(object.name.clone()) {
-            found.push(object);
+fn tagged_objects(text: &str, tags: &[Tag<'_>]) -> Vec<NamedObject> {
+    let mut found = Found::default();
+    found.read(tags);
+    found.finish(text)
+}
+
+/// What was found of a text so far.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    objects: Vec<NamedObject>,
+    names: HashSet<String>,
+}
+
+impl Found {
+    fn add(&mut self, object: NamedObject) {
+        if self.objects.len() < MAX_OBJECTS && self.names.insert(object.name.clone()) {
+            self.objects.push(object);
         }
-    };
-    for clause in tags.split(|tag| !tag.word.chars().any(counts)) {
-        names(clause, &mut add);
     }
-    brands(text, &mut add);
-    numbers::numbers(text, &mut add);
-    found
+
+    /// Takes the names from the next part of the text, which was cut; no name lies in two parts.
+    pub(super) fn read(&mut self, tags: &[Tag<'_>]) {
+        for clause in tags.split(|tag| !tag.word.chars().any(counts)) {
+            names(clause, &mut |object| self.add(object));
+        }
+    }
+
+    /// Everything that the whole text names.
+    pub(super) fn finish(mut self, text: &str) -> Vec<NamedObject> {
+        brands(text, &mut |object| self.add(object));
+        numbers::numbers(text, &mut |object| self.add(object));
+        self.objects
+    }
 }
 
 fn brands(text: &str, add: &mut impl FnMut(NamedObject)) {
