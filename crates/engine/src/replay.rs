@@ -116,7 +116,7 @@ impl Replay {
     /// # Errors
     /// As [`Replay::read`].
     pub fn sign(&self, row: &Row) -> Result<Subjected> {
-        self.matcher.context.subject(row).map(Subjected)
+        self.matcher.context.naming_subject(row).map(Subjected)
     }
 
     /// Looks a record up among those placed before, and places it. One call at a time, `seq` ascending from 1.

@@ -105,8 +105,7 @@ pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
 
 /// Whether two names may well be of one thing.
 pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
-    let ([core_a, core_b], [chars_a, chars_b]) =
-        ([a.core(), b.core()], [&a.name, &b.name].map(|name| name.chars().count()));
+    let [core_a, core_b] = [a.core(), b.core()];
     let long = |core: &str| core.chars().nth(1).is_some();
     if long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a)) {
         return true;
@@ -114,6 +113,7 @@ pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
     if a.kind != b.kind || core_a.is_empty() || core_b.is_empty() {
         return false;
     }
+    let [chars_a, chars_b] = [a, b].map(|object| object.name.chars().count());
     let ends = |name: &str| (name.chars().next(), name.chars().last());
     let ((first_a, last_a), (first_b, last_b)) = (ends(&a.name), ends(&b.name));
     let abbreviated = (last_a == last_b || (first_a == first_b && chars_a.min(chars_b) >= ABBREVIATED_CHARS))
