@@ -57,7 +57,8 @@ fn read_all(dir: &Path) -> anyhow::Result<f64> {
 
 /// This very program as a service of its own, on a free port of the loopback interface; killed when dropped.
 pub(super) struct Service {
-    child: Arc<Mutex<Child>>,
+    /// `None` while it is not started.
+    child: Arc<Mutex<Option<Child>>>,
     _stopped_with_us: CleanupGuard,
     /// From its start until it said that it listens.
     pub(super) seconds: f64,
@@ -71,14 +72,17 @@ impl Service {
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir).env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = Instant::now();
-        let mut child = command.spawn().context("starting a service")?;
-        let output = child.stdout.take();
-        let child = Arc::new(Mutex::new(child));
+        let child = Arc::new(Mutex::new(None));
+        // Before it is there: a signal that comes between finds it.
         let stopped_with_us = outputs.when_stopped({
             let child = Arc::clone(&child);
-            move || drop(child.lock().kill())
+            move || end(&child)
         });
         let mut service = Self { child, _stopped_with_us: stopped_with_us, seconds: 0.0 };
+        let output = {
+            let mut child = service.child.lock();
+            child.insert(command.spawn().context("starting a service")?).stdout.take()
+        };
         let output = output.context("reading what the service says")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
@@ -89,7 +93,8 @@ impl Service {
 
     /// Bytes of memory it holds, where the system tells (Linux).
     pub(super) fn resident_bytes(&self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/status", self.child.lock().id());
+        let pid = self.child.lock().as_ref().map(Child::id).context("the service was not started")?;
+        let path = format!("/proc/{pid}/status");
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS is missing")?;
         let kilobytes = line.trim().trim_end_matches("kB").trim().parse::<u64>().context("reading VmRSS")?;
@@ -99,7 +104,13 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let mut child = self.child.lock();
+        end(&self.child);
+    }
+}
+
+/// Ends it, and waits until it has: nothing is written to its folder afterwards.
+fn end(child: &Mutex<Option<Child>>) {
+    if let Some(child) = &mut *child.lock() {
         let _ = child.kill();
         let _ = child.wait();
     }
