@@ -187,9 +187,8 @@ impl RecordJudge {
             let weighed = || Cow::Owned(verifier.weigh(shingles.clone()));
             remember_sketch(&self.context, candidate.record.seq, weighed, named.map(Named::objects));
         }
-        let contrast = named.map_or_else(Contrast::default, |named| {
-            contrast(self.own_names(verifier).named(), named, verifier.weighing_names())
-        });
+        let contrast =
+            named.map_or_else(Contrast::default, |named| contrasted(verifier, self.own_names(verifier).named(), named));
         let evidence = verifier.evidence(&overlap, &contrast);
         let alike = overlap.plain.satisfies(verifier.settings());
         Verified {

@@ -173,15 +173,12 @@ mod tests {
     use super::*;
     use crate::collection::{SegmenterKind, TextSettings};
 
+    fn field(position: u8, role: Role, text: &str) -> DocumentField {
+        DocumentField { position, role, text: text.into(), merged: None, line_ends: Vec::new() }
+    }
+
     #[test]
     fn words_and_whole_values_are_features_and_addresses_are_not() {
-        let field = |position, role, text: &str| DocumentField {
-            position,
-            role,
-            text: text.into(),
-            merged: None,
-            line_ends: Vec::new(),
-        };
         let fields = vec![
             field(0, Role::Whole, "夜市噪音"),
             field(1, Role::Text, "噪音和噪音,夜市"),
@@ -202,13 +199,6 @@ mod tests {
 
     #[test]
     fn names_found_while_cutting_are_those_of_the_joined_text() {
-        let field = |position, role, text: &str| DocumentField {
-            position,
-            role,
-            text: text.into(),
-            merged: None,
-            line_ends: Vec::new(),
-        };
         let short = ["反映雁坪路", "柳塘区鹤鸣小区停水,电话联通", "路的路灯不亮,工单号20240561123", "300元"];
         let long = "白石县松岗路的云帆建材有限公司。".repeat(600);
         let plain = TextSettings::default();

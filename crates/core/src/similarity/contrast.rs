@@ -35,7 +35,7 @@ pub(super) const TELLING_AT_ALL: f64 = 0.05;
 const TELLING: f64 = 0.2;
 
 /// Whether it names something in particular, not where in the country it is.
-pub(super) fn is_particular(kind: ObjectKind) -> bool {
+fn is_particular(kind: ObjectKind) -> bool {
     kind != ObjectKind::District
 }
 

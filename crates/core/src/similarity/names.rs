@@ -42,6 +42,11 @@ const KIND_BITS: u32 = 4;
 /// Bytes of a name's length.
 const LENGTH: usize = 2;
 
+/// The part of a key that is the same for the same name: 48 bits.
+fn name_hash(name: &str) -> u64 {
+    name_code(name) >> (CORE_BITS + KIND_BITS)
+}
+
 /// A name in one word, see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key(u64);
@@ -51,8 +56,7 @@ impl Key {
     fn of(object: &NamedObject) -> Option<Self> {
         let kind = KINDS.iter().position(|kind| *kind == object.kind)? as u64;
         let core = u64::try_from(object.core).ok().filter(|core| core >> CORE_BITS == 0)?;
-        let hash = name_code(&object.name) >> (CORE_BITS + KIND_BITS);
-        Some(Self((hash << KIND_BITS | kind) << CORE_BITS | core))
+        Some(Self((name_hash(&object.name) << KIND_BITS | kind) << CORE_BITS | core))
     }
 
     fn kind(self) -> Option<ObjectKind> {
@@ -180,7 +184,7 @@ impl NameSieve {
             .map(|object| Own {
                 kind: object.kind,
                 weight: weight(object, frequencies),
-                hash: name_code(&object.name) >> (CORE_BITS + KIND_BITS),
+                hash: name_hash(&object.name),
                 shingles: std::iter::once(&*object.name).chain(telling_core(object)).map(shingles).collect(),
             })
             .collect();
