@@ -371,20 +371,21 @@ impl Judge for RecordJudge {
             return false;
         }
         let sieve = self.sieve(verifier);
-        let sifted = |names: Option<&NameSieve>| {
-            self.context.sketches.compare(self.context.owner, seq.0, |theirs| sieve.compare(theirs, verifier, names))
-        };
-        // What names mean is worked out between two comparisons: others wait for what is locked in one.
-        let dismissed = match sifted(self.named.get()) {
-            Some(Sifted::ByNames) => {
+        let compared = self.context.sketches.compare(self.context.owner, seq.0, |theirs| {
+            let sifted = sieve.compare(theirs, verifier, self.named.get());
+            // What names mean is worked out from a copy: others wait for what is locked now.
+            (sifted, (sifted == Sifted::ByNames).then(|| theirs.to_vec()))
+        });
+        let sifted = match compared {
+            None => return false,
+            Some((sifted, None)) => sifted,
+            Some((_, Some(theirs))) => {
                 let names = self.own_names(verifier);
-                let theirs = |sketch: &[u64]| names_in(sketch).map(<[u64]>::to_vec);
-                let theirs = self.context.sketches.compare(self.context.owner, seq.0, theirs).flatten();
-                names.learn(&theirs.unwrap_or_default(), verifier.weighing_names());
-                sifted(Some(names)) == Some(Sifted::RuledOut)
+                names.learn(names_in(&theirs).unwrap_or_default(), verifier.weighing_names());
+                sieve.compare(&theirs, verifier, Some(names))
             }
-            sifted => sifted == Some(Sifted::RuledOut),
         };
+        let dismissed = sifted == Sifted::RuledOut;
         self.candidates.dismissed.fetch_add(u32::from(dismissed), Ordering::Relaxed);
         dismissed
     }

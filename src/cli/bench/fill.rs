@@ -94,6 +94,9 @@ fn fill(setup: &Setup) -> anyhow::Result<Filled> {
         for task in tasks.collect::<Vec<_>>() {
             task.await.context("a registration panicked")??;
         }
+        // So that what texts weigh does not depend on when it was counted last.
+        let counted = engine.count_frequencies(&collection).await.context("counting text")?;
+        anyhow::ensure!(counted.is_some(), "text was counted by somebody else; say doppel bench once more");
         engine.close().await.context("closing the store")
     })?;
     progress.finish();

@@ -57,8 +57,8 @@ Output, JSON lines:
                repeats (\"本文件第 3 行\", of several files with the name of the file), similarity, reason; see doppel check --help
   --survivors  the rows that stay when of each set of duplicates one is kept, byte for byte as they came (of CSV: as JSON)
 
-Memory: --memory bounds texts, sketches of them, pairs and groups; what does not fit goes to --dir. Beside it stay some 250 bytes a record (the
-indexes), or 16 bytes a fingerprint. The memory changes how long it takes, not what comes out.
+Memory: --memory bounds texts, sketches of them, pairs and groups; what does not fit goes to --dir. Beside it stay some
+250 bytes a record (the indexes), or 16 bytes a fingerprint. The memory changes how long it takes, not what comes out.
 
 Examples:
   doppel dedup --pairs pairs.jsonl --groups groups.jsonl letters.jsonl

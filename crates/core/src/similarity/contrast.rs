@@ -85,8 +85,13 @@ impl Named {
         &self.objects
     }
 
+    /// Its letters and digits.
+    pub(super) fn compact(&self) -> &str {
+        &self.compact
+    }
+
     /// Whether its letters and digits hold these.
-    fn holds(&self, name: &str) -> bool {
+    pub(super) fn holds(&self, name: &str) -> bool {
         self.compact.contains(name)
     }
 
@@ -103,7 +108,8 @@ pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
     core.chars().nth(CORE_CHARS - 1).map(|_| core)
 }
 
-/// Whether two names may well be of one thing.
+/// Whether two names may well be of one thing; in either order. [`NameChars`](super::prefilter::NameChars) must let through what
+/// is.
 pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
     let [core_a, core_b] = [a.core(), b.core()];
     let long = |core: &str| core.chars().nth(1).is_some();

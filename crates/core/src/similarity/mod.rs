@@ -10,6 +10,7 @@ mod diff;
 mod evidence;
 mod names;
 mod passages;
+mod prefilter;
 mod shingles;
 mod sketch;
 mod sketches;

@@ -18,6 +18,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use super::contrast::{Contrast, NUMBERS, Named, Side, is_alike, is_name, is_telling, telling_core, weigh_up, weight};
+use super::prefilter::{CharPairs, NameChars};
 use super::sketch::Occupied;
 use crate::schemes::frequencies::{Frequencies, name_code};
 use crate::text::objects::{MAX_OBJECTS, NamedObject};
@@ -67,10 +68,12 @@ impl Key {
         self.0 as usize & ((1 << CORE_BITS) - 1)
     }
 
-    /// The name of these bytes, if they are one.
-    fn object(self, name: &[u8]) -> Option<NamedObject> {
-        let (name, core) = (std::str::from_utf8(name).ok()?, self.core());
-        name.is_char_boundary(core).then_some(NamedObject { kind: self.kind()?, name: name.to_owned(), core })
+    /// The name of these bytes, if they are one. `buffer` becomes it, so that nothing is allocated for most.
+    fn object(self, bytes: &[u8], mut buffer: String) -> Option<NamedObject> {
+        let (name, core) = (std::str::from_utf8(bytes).ok()?, self.core());
+        buffer.clear();
+        buffer.push_str(name);
+        name.is_char_boundary(core).then_some(NamedObject { kind: self.kind()?, name: buffer, core })
     }
 
     /// The same for the same name, whatever its kind.
@@ -106,7 +109,7 @@ fn keys(words: &[u64]) -> Option<(&[u64], &[u64])> {
 /// What [`encode`] wrote; as much of anything else as can be read.
 pub(super) fn decode(words: &[u64]) -> Vec<NamedObject> {
     let mut objects = Vec::new();
-    each_name(words, &mut Vec::new(), |key, name| objects.extend(key.object(name)));
+    each_name(words, &mut Vec::new(), |key, name| objects.extend(key.object(name, String::new())));
     objects
 }
 
@@ -153,12 +156,18 @@ struct Worked {
     occupied: Occupied,
     /// Of the names of one candidate.
     bytes: Vec<u8>,
+    /// Of one name.
+    buffer: String,
 }
 
 /// What a record names, ready to be compared with what many others do.
 #[derive(Debug)]
 pub struct NameSieve {
     named: Named,
+    /// Of each thing that it names, numbers too, in order.
+    chars: Vec<NameChars>,
+    /// Of its letters and digits.
+    pairs: CharPairs,
     own: Vec<Own>,
     /// Hashes of the names that tell something, ascending.
     telling: Vec<u64>,
@@ -192,7 +201,9 @@ impl NameSieve {
         let mut telling: Vec<u64> = telling.collect();
         telling.sort_unstable();
         let numbers = objects.filter(|object| NUMBERS.contains(&object.kind)).filter_map(Key::of).collect();
-        Self { named, own, telling, numbers, worked: Mutex::default() }
+        let chars = named.objects().iter().map(NameChars::of).collect();
+        let pairs = CharPairs::of(named.compact());
+        Self { named, chars, pairs, own, telling, numbers, worked: Mutex::default() }
     }
 
     /// What the text names.
@@ -204,10 +215,13 @@ impl NameSieve {
     /// `frequencies` as they were given before. O(new names × (own names + length of the text)).
     pub fn learn(&self, names: &[u64], frequencies: Option<&Frequencies>) {
         let mut worked = self.worked.lock();
-        let Worked { names: known, bytes, .. } = &mut *worked;
+        let Worked { names: known, bytes, buffer, .. } = &mut *worked;
         each_name(names, bytes, |key, name| {
-            if !known.contains_key(&key) {
-                known.extend(key.object(name).map(|object| (key, self.work_out(&object, frequencies))));
+            if !known.contains_key(&key)
+                && let Some(object) = key.object(name, std::mem::take(buffer))
+            {
+                known.insert(key, self.work_out(&object, frequencies));
+                *buffer = object.name;
             }
         });
     }
@@ -249,12 +263,22 @@ impl NameSieve {
         Some(weigh_up(ours, theirs, other_names, numbers))
     }
 
-    /// What a name means beside the record's.
+    /// What a name means beside the record's: shared by the rule of [`Named::names`], with quick tests before the slow ones.
     fn work_out(&self, object: &NamedObject, frequencies: Option<&Frequencies>) -> Theirs {
-        let names = self.named.objects().iter().take(MAX_OBJECTS).filter(|own| is_name(own.kind));
-        let alike = names.enumerate().map(|(number, own)| u128::from(is_alike(own, object)) << number);
-        let shared = is_name(object.kind) && self.named.names(object);
-        Theirs { weight: weight(object, frequencies), shared, alike: alike.sum() }
+        let chars = NameChars::of(object);
+        let (mut alike, mut is_like_any, mut names) = (0, false, 0);
+        for (own, &own_chars) in self.named.objects().iter().zip(&self.chars) {
+            let is_like = chars.may_be_alike(own_chars) && is_alike(own, object);
+            is_like_any |= is_like;
+            if is_name(own.kind) && names < self.own.len() {
+                alike |= u128::from(is_like) << names;
+                names += 1;
+            }
+        }
+        let is_held = |name: &str| self.pairs.may_contain(name) && self.named.holds(name);
+        let shared =
+            is_name(object.kind) && (is_like_any || is_held(&object.name) || telling_core(object).is_some_and(is_held));
+        Theirs { weight: weight(object, frequencies), shared, alike }
     }
 }
 
@@ -300,6 +324,20 @@ mod tests {
                     (contrast(&named(&a), &named(b), by), sieve.contrast(&sketched, names).expect("they are learned"));
                 prop_assert!(bound.agreeing + 1e-9 >= exact.agreeing && bound.differing <= exact.differing + 1e-9);
                 prop_assert!((bound.same_place || !exact.same_place) && bound.other_names == exact.other_names);
+            }
+        }
+
+        #[test]
+        fn names_are_shared_by_the_rule_that_compares_texts(a in NAMING, b in NAMING) {
+            let words = Words::new(&TextSettings::default());
+            let named = Named::new(&a, words.objects(&a));
+            let sieve = NameSieve::new(named.clone(), 3, None);
+            for object in words.objects(&b) {
+                let theirs = sieve.work_out(&object, None);
+                prop_assert_eq!(theirs.shared, is_name(object.kind) && named.names(&object));
+                let names = named.objects().iter().filter(|own| is_name(own.kind));
+                let alike: Vec<u32> = names.zip(0..).filter(|(own, _)| is_alike(own, &object)).map(|(_, at)| at).collect();
+                prop_assert_eq!(theirs.alike, alike.iter().map(|at| 1 << at).sum::<u128>());
             }
         }
 

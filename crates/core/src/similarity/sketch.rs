@@ -123,14 +123,11 @@ pub fn with_names(sketch: &[u64], named: &[NamedObject]) -> Option<Vec<u64>> {
 /// Adds what a text names; whether it did.
 fn add_names(words: &mut Vec<u64>, named: &[NamedObject]) -> bool {
     let at = words.len() as u64;
-    match (words.get_mut(HEAD_WORDS - 1), names::encode(named)) {
-        (Some(word @ 0), Some(names)) => {
-            *word = at;
-            words.extend(names);
-            true
-        }
-        _ => false,
-    }
+    let Some(word @ 0) = words.get_mut(HEAD_WORDS - 1) else { return false };
+    let Some(names) = names::encode(named) else { return false };
+    *word = at;
+    words.extend(names);
+    true
 }
 
 /// What the sketched text names, if that is known. O(names).

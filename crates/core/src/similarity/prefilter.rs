@@ -1,0 +1,132 @@
+//! Quick tests before slower ones of names: `false` is certain, `true` says nothing.
+
+use crate::text::objects::NamedObject;
+
+/// Bits of a place in a set of characters, which is one word.
+const CHAR_BITS: u32 = 6;
+/// Bits of a place in a map of pairs of characters: 512 bytes. A usual letter occupies a tenth of it; one of many thousand
+/// characters crowds it, and then less is told apart.
+const PAIR_BITS: u32 = 12;
+/// Odd multiplier that spreads characters (2^64 divided by the golden ratio).
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn spread(value: u64, bits: u32) -> usize {
+    (value.wrapping_mul(MULTIPLIER) >> (64 - bits)) as usize
+}
+
+/// The characters of a name and of what stands before its ending, each a bit of 64.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameChars {
+    name: u64,
+    core: u64,
+}
+
+impl NameChars {
+    pub(super) fn of(object: &NamedObject) -> Self {
+        let chars = |text: &str| text.chars().fold(0, |set, c| set | 1 << spread(c.into(), CHAR_BITS));
+        Self { name: chars(&object.name), core: chars(object.core()) }
+    }
+
+    /// Whether two names may be [alike](super::contrast::is_alike): what is alike is part of the other, stands in it in its order,
+    /// has the same characters, or all but one.
+    pub(super) fn may_be_alike(self, other: Self) -> bool {
+        let missing = |chars: u64, from: u64| (chars & !from).count_ones();
+        let [they_lack, we_lack] = [missing(self.name, other.name), missing(other.name, self.name)];
+        they_lack.min(we_lack) == 0
+            || they_lack.max(we_lack) == 1
+            || missing(self.core, other.core) == 0
+            || missing(other.core, self.core) == 0
+    }
+}
+
+/// Which two characters stand side by side in a text.
+#[derive(Debug)]
+pub(super) struct CharPairs {
+    map: Box<[u64; (1 << PAIR_BITS) / 64]>,
+}
+
+/// The places of the pairs of a text.
+fn pairs(text: &str) -> impl Iterator<Item = usize> {
+    let seconds = text.chars().skip(1);
+    text.chars().zip(seconds).map(|(first, second)| spread(u64::from(first) << 32 | u64::from(second), PAIR_BITS))
+}
+
+impl CharPairs {
+    /// O(length).
+    pub(super) fn of(text: &str) -> Self {
+        let mut map = Box::new([0; (1 << PAIR_BITS) / 64]);
+        pairs(text).for_each(|place| map[place / 64] |= 1 << (place % 64));
+        Self { map }
+    }
+
+    /// Whether the text may contain another.
+    pub(super) fn may_contain(&self, text: &str) -> bool {
+        pairs(text).all(|place| self.map[place / 64] >> (place % 64) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::contrast::is_alike;
+    use super::*;
+    use crate::verdict::ObjectKind;
+
+    prop_compose! {
+        fn object()(core in "[雁松柳坪岗鹤鸣1a]{0,5}", ending in "(路|小区|集团|)", number: bool) -> NamedObject {
+            let kind = if number { ObjectKind::Number } else { ObjectKind::Organisation };
+            NamedObject { kind, core: core.len(), name: core + &ending }
+        }
+    }
+
+    /// What people make of a name: one character replaced, added or left out, some swapped, or only some of them.
+    fn variant(of: &NamedObject, how: usize, at: usize, other: char) -> NamedObject {
+        let mut chars: Vec<char> = of.name.chars().collect();
+        let at = at % (chars.len() + 1);
+        match how {
+            0 => chars.insert(at, other),
+            1 => chars.rotate_left(at),
+            2 => chars.truncate(at),
+            3 if at < chars.len() => chars[at] = other,
+            4 if at < chars.len() => _ = chars.remove(at),
+            5 => chars.splice(0..at, []).for_each(drop),
+            _ => {}
+        }
+        let name: String = chars.into_iter().collect();
+        let core = if name.is_char_boundary(of.core.min(name.len())) { of.core.min(name.len()) } else { name.len() };
+        NamedObject { kind: of.kind, name, core }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3_000))]
+        #[test]
+        fn what_is_alike_is_never_told_apart(
+            a in object(), unlike in object(), how in 0usize..7, at in 0usize..8, other in prop::sample::select(vec!['岗', '梧']),
+        ) {
+            for b in [variant(&a, how, at, other), unlike] {
+                prop_assert_eq!(is_alike(&a, &b), is_alike(&b, &a));
+                prop_assert!(!is_alike(&a, &b) || NameChars::of(&a).may_be_alike(NameChars::of(&b)));
+            }
+        }
+
+        #[test]
+        fn what_is_contained_is_never_denied(before in "[雁松路a1]{0,9}", text in "[雁松路a1]{0,4}", behind in ".{0,9}") {
+            prop_assert!(CharPairs::of(&[&before, &*text, &behind].concat()).may_contain(&text));
+        }
+    }
+
+    #[test]
+    fn most_others_are_told_apart() {
+        let road = |name: &str| {
+            let name = format!("{name}路");
+            NameChars::of(&NamedObject { kind: ObjectKind::Road, core: name.len() - "路".len(), name })
+        };
+        let names = ["雁坪", "松岗", "鹤鸣", "梧桐", "砚溪", "云帆", "白石", "柳塘"].map(road);
+        let pairs = names.iter().enumerate().flat_map(|(at, a)| names[at + 1..].iter().map(move |b| (a, b)));
+        let (apart, all) = pairs.fold((0, 0), |(apart, all), (a, b)| (apart + i32::from(!a.may_be_alike(*b)), all + 1));
+        assert!(apart * 10 > all * 8, "{apart} of {all}");
+        let text = CharPairs::of("反映雁坪路的路灯已经连续多日不亮");
+        assert!(!text.may_contain("松岗路") && !text.may_contain("鹤鸣小区"));
+    }
+}
