@@ -36,9 +36,9 @@ const BATCH: u32 = 4096;
 /// The note of a pair of exact duplicates.
 const EXACT: u32 = 1;
 
-/// Shares of the memory given: for rows and signatures, for sketches, for pairs, for groups.
-fn shares(memory: usize) -> (usize, usize, usize, usize) {
-    (memory / 2, memory / 8, memory / 8, memory / 4)
+/// Shares of the memory given: for rows and signatures, for pairs, and for sketches while records are compared, afterwards for groups.
+fn shares(memory: usize) -> (usize, usize, usize) {
+    (memory / 2, memory / 8, memory / 8 * 3)
 }
 
 pub(super) fn run(
@@ -51,7 +51,7 @@ pub(super) fn run(
     let settings = eval::read_settings(args.settings.as_deref(), args.preset)?;
     let mut input = input(args, config)?;
     input.check_names()?;
-    let (for_rows, for_sketches, for_pairs, for_groups) = shares(args.memory);
+    let (for_rows, for_pairs, for_sketches_or_groups) = shares(args.memory);
     let progress = Progress::new();
     input.plan(Some(&settings), |text| progress.say(text))?;
     let mut summary = Summary { unit: "records", ..Summary::default() };
@@ -59,7 +59,7 @@ pub(super) fn run(
     let mut back = args.out.as_ref().map(|_| GivenBack::new(&input, args, dir));
 
     progress.phase("reading", input.total_bytes());
-    let mut replay = Replay::new(settings.clone(), None, for_sketches)?;
+    let mut replay = Replay::new(settings.clone(), None, for_sketches_or_groups)?;
     let mut stock = Stock::new(dir, for_rows);
     let mut columns = Columns::default();
     let seen = Seen { rejects, warned: &mut summary.warned, columns: &mut columns, back: back.as_mut() };
@@ -72,7 +72,7 @@ pub(super) fn run(
     summary.columns = Some(uses);
     let text = count_text(&replay, &stock)?;
     if let Some(statistics) = statistics(words, text) {
-        replay = Replay::new(settings, Some(statistics), for_sketches)?;
+        replay = Replay::new(settings, Some(statistics), for_sketches_or_groups)?;
     }
     for (scheme, reason) in replay.inactive_channels() {
         progress.say(&format!("the channel {scheme} does not run: {reason}"));
@@ -85,7 +85,7 @@ pub(super) fn run(
     drop(replay);
     summary.seconds.push(("comparing", progress.phase("grouping", None)));
 
-    outcome.write(args, &stock, for_groups, files, &mut summary)?;
+    outcome.write(args, &stock, for_sketches_or_groups, files, &mut summary)?;
     summary.seconds.push(("grouping", progress.phase("writing", Some(summary.records))));
     if let (Some(back), Some((form, out))) = (back, files.table.take()) {
         files.written = Some(back.write(out, &form, dir, &progress)?);
