@@ -36,7 +36,8 @@ const BATCH: u32 = 4096;
 /// The note of a pair of exact duplicates.
 const EXACT: u32 = 1;
 
-/// Shares of the memory given: for rows and signatures, for pairs, and for sketches while records are compared, afterwards for groups.
+/// Shares of the memory given: for rows and signatures, for pairs, and for sketches while records are compared, afterwards for
+/// groups.
 fn shares(memory: usize) -> (usize, usize, usize) {
     (memory / 2, memory / 8, memory / 8 * 3)
 }

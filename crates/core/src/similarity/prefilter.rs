@@ -1,5 +1,6 @@
 //! Quick tests before slower ones of names: `false` is certain, `true` says nothing.
 
+use super::sketch::{place, set_bit};
 use crate::text::objects::NamedObject;
 
 /// Bits of a place in a set of characters, which is one word.
@@ -7,13 +8,6 @@ const CHAR_BITS: u32 = 6;
 /// Bits of a place in a map of pairs of characters: 512 bytes. A usual letter occupies a tenth of it; one of many thousand
 /// characters crowds it, and then less is told apart.
 const PAIR_BITS: u32 = 12;
-/// Odd multiplier that spreads characters (2^64 divided by the golden ratio).
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
-fn spread(value: u64, bits: u32) -> usize {
-    (value.wrapping_mul(MULTIPLIER) >> (64 - bits)) as usize
-}
-
 /// The characters of a name and of what stands before its ending, each a bit of 64.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NameChars {
@@ -23,7 +17,7 @@ pub(super) struct NameChars {
 
 impl NameChars {
     pub(super) fn of(object: &NamedObject) -> Self {
-        let chars = |text: &str| text.chars().fold(0, |set, c| set | 1 << spread(c.into(), CHAR_BITS));
+        let chars = |text: &str| text.chars().fold(0, |set, c| set | 1 << place(c.into(), CHAR_BITS));
         Self { name: chars(&object.name), core: chars(object.core()) }
     }
 
@@ -48,14 +42,14 @@ pub(super) struct CharPairs {
 /// The places of the pairs of a text.
 fn pairs(text: &str) -> impl Iterator<Item = usize> {
     let seconds = text.chars().skip(1);
-    text.chars().zip(seconds).map(|(first, second)| spread(u64::from(first) << 32 | u64::from(second), PAIR_BITS))
+    text.chars().zip(seconds).map(|(first, second)| place(u64::from(first) << 32 | u64::from(second), PAIR_BITS))
 }
 
 impl CharPairs {
     /// O(length).
     pub(super) fn of(text: &str) -> Self {
         let mut map = Box::new([0; (1 << PAIR_BITS) / 64]);
-        pairs(text).for_each(|place| map[place / 64] |= 1 << (place % 64));
+        pairs(text).for_each(|place| set_bit(&mut *map, place));
         Self { map }
     }
 

@@ -33,9 +33,9 @@ const UNIVERSES: usize = (UNIVERSE_BITS[1] - UNIVERSE_BITS[0] + 1) as usize;
 /// Odd multiplier that spreads codes over the universe (2^64 divided by the golden ratio).
 const MULTIPLIER: u128 = 0x9e37_79b9_7f4a_7c15;
 
-/// The place of a shingle in a universe of `2^bits` places.
+/// The place of a code, such as a shingle's, in a universe of `2^bits` places.
 #[inline]
-fn place(code: u64, bits: u32) -> usize {
+pub(super) fn place(code: u64, bits: u32) -> usize {
     let product = u128::from(code) * MULTIPLIER;
     (((product >> 64) as u64 ^ product as u64) >> (64 - bits)) as usize
 }
@@ -163,7 +163,7 @@ fn write_list(places: &[u16], low_bits: u32, (high, low): (&mut [u64], &mut [u64
 /// Words before the list or the map.
 const HEAD_WORDS: usize = 3;
 
-fn set_bit(words: &mut [u64], at: usize) {
+pub(super) fn set_bit(words: &mut [u64], at: usize) {
     words[at / 64] |= 1 << (at % 64);
 }
 
