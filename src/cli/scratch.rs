@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often removing is tried, with [`PAUSE`] between: whoever writes there still makes files while others are removed.
-const ATTEMPTS: u32 = 50;
+/// How often moving away and removing are tried, the latter with [`PAUSE`] between: whoever writes there still makes files meanwhile.
+const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The folder, `.doppel.XXXXXX.part`, and the folders that were made to hold it.
@@ -44,18 +44,29 @@ impl Scratch {
     /// Removes it with everything in it, and of the folders made for it those that hold nothing else.
     ///
     /// Other threads may still be making files and folders in it: it is moved away first and a file takes its name, so that they fail.
+    /// One who makes the folder itself again before the file is there makes files as fast as they are removed, for hours if need be:
+    /// that folder is moved away, too.
     #[expect(clippy::disallowed_methods, reason = "what is moved and made is a folder of our own")]
     pub(super) fn remove(&self) {
-        let away = self.at.with_extension("away");
-        if fs::rename(&self.at, &away).is_ok() {
-            let held = fs::File::create_new(&self.at);
-            remove_all(&away);
-            if held.is_ok() {
-                // Nothing else made it, hence nothing else is lost with it.
-                let _ = fs::remove_file(&self.at);
+        let mut away = Vec::new();
+        let mut held = false;
+        while !held && away.len() < ATTEMPTS {
+            let to = self.at.with_extension(format!("{}.away", away.len()));
+            if fs::rename(&self.at, &to).is_err() {
+                break;
             }
+            held = fs::File::create_new(&self.at).is_ok();
+            away.push(to);
         }
-        remove_all(&self.at);
+        for folder in &away {
+            remove_all(folder);
+        }
+        if held {
+            // Nothing else made it, hence nothing else is lost with it.
+            let _ = fs::remove_file(&self.at);
+        } else {
+            remove_all(&self.at);
+        }
         remove_empty(&self.made);
     }
 }
@@ -103,26 +114,48 @@ mod tests {
         scratch.remove();
         assert!(outer.join("beside").exists() && !scratch.path().exists(), "a folder that was there stays");
 
-        let scratch = Scratch::within(parent.path()).unwrap();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut made = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    // As one who writes does: the first failure ends it.
-                    match fs::create_dir_all(scratch.path().join(format!("{made}/inner"))) {
-                        Ok(()) => made += 1,
-                        Err(_) => return,
-                    }
+        assert!(Scratch::within(Path::new("/proc/nowhere")).is_err());
+    }
+
+    /// Removes a folder beside one who makes the paths of 0, 1 and so on until one fails, in many rounds.
+    fn removes_it_beside(rounds: usize, wait_for: &str, path: impl Fn(&Path, usize) -> PathBuf + Sync) {
+        let parent = tempfile::tempdir().unwrap();
+        let mut refused = 0;
+        for _ in 0..rounds {
+            let scratch = Scratch::within(parent.path()).unwrap();
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let mut made = 0..;
+                    made.all(|next| {
+                        !stop.load(Ordering::Relaxed) && fs::create_dir_all(path(scratch.path(), next)).is_ok()
+                    });
+                    !stop.load(Ordering::Relaxed)
+                });
+                while !scratch.path().join(wait_for).exists() {
+                    std::thread::yield_now();
+                }
+                scratch.remove();
+                stop.store(true, Ordering::Relaxed);
+                if writer.join().unwrap() {
+                    refused += 1;
+                    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "something is left");
+                } else {
+                    // It made nothing all the while, or all of it again afterwards.
+                    scratch.remove();
                 }
             });
-            while !scratch.path().join("100").exists() {
-                std::thread::yield_now();
-            }
-            scratch.remove();
-            stop.store(true, Ordering::Relaxed);
-        });
-        assert!(!scratch.path().exists(), "made again by one who was still writing");
-        assert!(Scratch::within(Path::new("/proc/nowhere")).is_err());
+        }
+        assert!(refused > 0, "nobody ever wrote while it was removed");
+    }
+
+    #[test]
+    fn who_still_writes_in_it_is_refused() {
+        removes_it_beside(3, "100", |scratch, next| scratch.join(format!("{next}/inner")));
+    }
+
+    #[test]
+    fn who_makes_the_folder_itself_again_is_refused() {
+        removes_it_beside(200, "", |scratch, _| scratch.to_owned());
     }
 }
