@@ -48,6 +48,12 @@ const ABBREVIATED_CHARS: usize = 3;
 /// Kinds whose names are numbers: the same or not.
 pub(super) const NUMBERS: [ObjectKind; 3] = [ObjectKind::Plate, ObjectKind::Number, ObjectKind::Line];
 
+/// Numbers from zero on, as they stand in names, and what counts like them from one on.
+const NUMERALS: &str = "〇一二三四五六七八九十";
+const STEMS: &str = "甲乙丙丁戊己庚辛壬癸";
+/// Where one of these stands, another of them makes the name of something else.
+const SIDES: [&str; 7] = ["东西南北中", "上中下", "前中后", "左右", "内外", "大中小", "新老旧"];
+
 /// What two texts name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contrast {
@@ -111,6 +117,9 @@ pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
 /// Whether two names may well be of one thing; in either order. [`NameChars`](super::prefilter::NameChars) must let through what
 /// is.
 pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
+    if are_siblings(&a.name, &b.name) {
+        return false;
+    }
     let [core_a, core_b] = [a.core(), b.core()];
     let long = |core: &str| core.chars().nth(1).is_some();
     if long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a)) {
@@ -134,6 +143,31 @@ pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
         sorted(&a.name) == sorted(&b.name)
     };
     abbreviated || mistyped || swapped
+}
+
+/// Whether the first characters in which two names differ, from the front or from the end, number them or set one against the
+/// other: First and Second School, East and West Road.
+fn are_siblings(a: &str, b: &str) -> bool {
+    let differ = |(x, y): &(char, char)| x != y;
+    let front = a.chars().zip(b.chars()).find(differ);
+    let end = a.chars().rev().zip(b.chars().rev()).find(differ);
+    [front, end].into_iter().flatten().any(|(x, y)| is_another(x, y))
+}
+
+/// Whether two characters are other numbers or other sides of something.
+fn is_another(x: char, y: char) -> bool {
+    match (ordinal(x), ordinal(y)) {
+        (Some(x), Some(y)) => x != y,
+        _ => x != y && SIDES.iter().any(|sides| sides.contains(x) && sides.contains(y)),
+    }
+}
+
+/// What a character numbers, from 0 on.
+fn ordinal(c: char) -> Option<u32> {
+    let among = |list: &str, first: u32| {
+        list.chars().position(|other| other == c).and_then(|at| u32::try_from(at).ok()?.checked_add(first))
+    };
+    c.to_digit(10).or_else(|| among(NUMERALS, 0)).or_else(|| among(STEMS, 1))
 }
 
 /// Whether the characters of `short` occur in `long` in their order.
@@ -331,10 +365,23 @@ mod tests {
     }
 
     #[test]
+    fn another_number_or_side_is_another_thing_however_alike_the_name() {
+        use ObjectKind::{Organisation, Place, Road};
+        differ("松岗一路停水", "松岗二路停水", Road, ("松岗一路", "松岗二路"));
+        differ("学府东路停水", "学府西路停水", Road, ("学府东路", "学府西路"));
+        differ("青石桥东路停水", "柳塘青石桥西路停水", Road, ("青石桥东路", "柳塘青石桥西路"));
+        differ("松岗上村停水", "松岗下村停水", Place, ("松岗上村", "松岗下村"));
+        differ("投诉柳塘第一小学", "投诉柳塘第二小学", Organisation, ("柳塘第一小学", "柳塘第二小学"));
+        differ("投诉柳塘一中收费", "投诉柳塘二中收费", Organisation, ("柳塘一中", "柳塘二中"));
+    }
+
+    #[test]
     fn people_abbreviate_mistype_and_leave_out() {
         agree("反映雁坪路路灯不亮", "柳塘区雁坪路的路灯还是不亮");
         agree("白石县柳塘区鹤鸣小区停水", "鹤鸣小区停水");
         agree("投诉柳塘第一小学乱收费", "投诉柳塘一小乱收费");
+        agree("学府东路停水", "学府路停水");
+        agree("投诉柳塘第一中学", "投诉柳塘一中收费");
         agree("梧桐湾花园三期漏水", "梧桐弯花园三期漏水");
         agree("投诉鑫海集团", "投诉海鑫集团");
         agree("订单20240561没有退款", "请处理订单20240561");

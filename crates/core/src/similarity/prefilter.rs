@@ -68,7 +68,7 @@ mod tests {
     use crate::verdict::ObjectKind;
 
     prop_compose! {
-        fn object()(core in "[雁松柳坪岗鹤鸣1a]{0,5}", ending in "(路|小区|集团|)", number: bool) -> NamedObject {
+        fn object()(core in "[雁松柳坪岗鹤鸣1a一二东]{0,5}", ending in "(路|小区|集团|)", number: bool) -> NamedObject {
             let kind = if number { ObjectKind::Number } else { ObjectKind::Organisation };
             NamedObject { kind, core: core.len(), name: core + &ending }
         }

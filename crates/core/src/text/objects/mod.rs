@@ -23,6 +23,8 @@ use crate::verdict::ObjectKind;
 const MAX_NAME_CHARS: usize = 8;
 /// Letters and digits that may begin a name: "a2" of a district, no telephone number.
 const MAX_CODE_CHARS: usize = 3;
+/// Most digits of the number of a road.
+const MAX_ROAD_DIGITS: usize = 2;
 /// Bytes of a text that are looked through: what a letter is about stands near its beginning, and tagging takes memory.
 pub(super) const MAX_TEXT_BYTES: usize = PIECE_BYTES;
 /// Most objects taken of a text: more are a list, not what the letter is about.
@@ -35,7 +37,8 @@ pub struct NamedObject {
     pub kind: ObjectKind,
     /// The name as it stands in the normalised text, without white space.
     pub name: String,
-    /// Bytes of the name before its ending: what is left of it when people abbreviate. All of it for numbers.
+    /// Bytes of the name before its ending: what is left of it when people abbreviate. All of it for numbers. A number or a side at
+    /// the beginning of an ending ("east road") is of what stands before: it tells one from another.
     pub core: usize,
 }
 
@@ -83,7 +86,13 @@ impl Found {
     /// Everything that the whole text names.
     pub(super) fn finish(mut self, text: &str) -> Vec<NamedObject> {
         brands(text, &mut |object| self.add(object));
-        numbers::numbers(text, &mut |object| self.add(object));
+        let roads =
+            |name: &str| self.objects.iter().any(|road| road.kind == ObjectKind::Road && road.name.ends_with(name));
+        let mut found = Vec::new();
+        numbers::numbers(text, &mut |object| found.push(object));
+        // "2路" of a road that is numbered so is no bus line.
+        found.retain(|object| object.kind != ObjectKind::Line || !roads(&object.name));
+        found.into_iter().for_each(|object| self.add(object));
         self.objects
     }
 }
@@ -104,12 +113,13 @@ fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
             continue;
         }
         // Not so where an ending comes twice: then the second begins the next word.
-        if clause.get(at + 1).is_some_and(|next| next.word != ending && lists::joins(next.word)) {
+        let next = clause.get(at + 1).filter(|next| lists::is_side(next.word)).map_or(at + 1, |_| at + 2);
+        if clause.get(next).is_some_and(|next| next.word != ending && lists::joins(next.word)) {
             continue;
         }
         if let Some(before) = name_before(&clause[free..at], tag, ending, kind) {
-            let name = format!("{before}{ending}");
-            add(NamedObject { kind, name, core: before.len() });
+            let core = before.len() + lists::number_bytes(ending);
+            add(NamedObject { kind, name: format!("{before}{ending}"), core });
             free = at + 1;
         }
     }
@@ -126,26 +136,37 @@ fn name_before(before: &[Tag<'_>], word: &Tag<'_>, ending: &str, kind: ObjectKin
     // Words that were added to the dictionary have no class.
     let proper = !core.is_empty()
         && (word.tag.is_empty() || ["ns", "nt", "nz", "nr"].iter().any(|class| word.tag.starts_with(class)));
-    if proper {
+    if proper && !lists::is_vague(core) {
         // The dictionary may know the end of a longer name only.
         let longer = before.last().filter(|tag| tag.word.chars().count() == 1 && tag.word.chars().all(is_han));
         let longer = longer.map_or("", |tag| if lists::is_boundary(tag.word) { "" } else { tag.word });
-        return (!lists::is_vague(core)).then(|| format!("{longer}{core}"));
+        return Some(format!("{longer}{core}"));
     }
     if !core.is_empty() && is_no_name(word.tag) {
         return None;
     }
     let prefix = prefix(before, core, kind);
+    let number = &ending[..lists::number_bytes(ending)];
     let name = format!("{prefix}{core}");
     let chars = name.chars().count();
     let lone_core = prefix.is_empty() && (core.chars().count() < 2 || !word.tag.starts_with('n'));
     let nothing = name.is_empty()
-        || lists::is_vague(&name)
+        || lists::is_vague(&format!("{name}{number}"))
         || name.chars().all(|c| lists::COUNTING.contains(c))
         || lone_core
         || (chars == 1 && kind == ObjectKind::Organisation)
         || lists::is_ending(&name);
     (!nothing).then_some(name)
+}
+
+/// Whether a number behind these words is of the road that they name, not of a bus line: "songgang 2 road".
+fn numbers_a_road(before: &[Tag<'_>], number: &str) -> bool {
+    number.len() <= MAX_ROAD_DIGITS
+        && number.bytes().all(|b| b.is_ascii_digit())
+        && before.last().is_some_and(|tag| {
+            let names = tag.word.chars().all(is_han) && (tag.word.chars().count() == 1 || !is_no_name(tag.tag));
+            names && !lists::is_boundary(tag.word) && !lists::has_lines(tag.word)
+        })
 }
 
 /// The words before a name's own that belong to it.
@@ -157,10 +178,15 @@ fn prefix(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> String {
             break;
         }
         if word.chars().all(|c| c.is_ascii_alphanumeric()) {
+            let begins = prefix.is_empty() && core.is_empty();
+            let numbers = begins && kind == ObjectKind::Road && numbers_a_road(&before[..left], word);
             // "a2" of a district; a house number before a road is none of its name.
-            let begins = prefix.is_empty() && core.is_empty() && kind != ObjectKind::Road;
-            if (begins || kind == ObjectKind::District) && chars <= MAX_CODE_CHARS {
+            let codes = (begins && kind != ObjectKind::Road) || kind == ObjectKind::District;
+            if numbers || (codes && chars <= MAX_CODE_CHARS) {
                 prefix.insert_str(0, word);
+            }
+            if numbers {
+                continue;
             }
             break;
         }
@@ -204,6 +230,27 @@ mod tests {
         check("砚溪河污染严重,沿河居民意见很大", &[(Water, "砚溪河")]);
         check("柳塘第一小学门口堵车", &[(Organisation, "柳塘第一小学")]);
         check("投诉云帆建材有限公司拖欠工资", &[(Organisation, "云帆建材有限公司")]);
+    }
+
+    #[test]
+    fn numbers_and_sides_are_of_the_name_and_not_of_its_ending() {
+        let found = |text: &str| {
+            let objects = Words::new(&TextSettings::default()).objects(text);
+            let names = objects
+                .iter()
+                .map(|object| format!("{:?} {}|{}", object.kind, object.core(), &object.name[object.core..]));
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(found("学府东路的路灯"), "Road 学府东|路");
+        assert_eq!(found("青石桥北路的路灯"), "Road 青石桥北|路");
+        assert_eq!(found("建设北路的路灯"), "Road 建设北|路", "with its side it names a road");
+        assert_eq!(found("松岗一路与纬三路交汇处"), "Road 松岗一|路 Road 纬三|路");
+        assert_eq!(found("松岗2路和学府12路"), "Road 松岗2|路 Road 学府12|路");
+        assert_eq!(found("坐2路,公交3路,等了4路"), "Line 2路| Line 3路| Line 4路|");
+        assert_eq!(found("松岗东村和鹤鸣南苑"), "Place 松岗东|村 Place 鹤鸣南|苑");
+        assert_eq!(found("砚溪上村,砚溪东村"), "Place 砚溪上|村 Place 砚溪东|村", "not of the brook");
+        assert_eq!(found("柳塘一中和柳塘一小"), "Organisation 柳塘一|中 Organisation 柳塘一|小");
+        assert_eq!(found("坐二路车,一路上,沿二路走,在北路"), "");
     }
 
     #[test]
