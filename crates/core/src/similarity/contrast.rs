@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::schemes::frequencies::{Frequencies, name_code};
 use crate::text::objects::NamedObject;
+use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::shingles::counts;
 use crate::verdict::{Difference, ObjectKind};
 
@@ -48,11 +49,9 @@ const ABBREVIATED_CHARS: usize = 3;
 /// Kinds whose names are numbers: the same or not.
 pub(super) const NUMBERS: [ObjectKind; 3] = [ObjectKind::Plate, ObjectKind::Number, ObjectKind::Line];
 
-/// Numbers from zero on, as they stand in names, and what counts like them from one on.
-const NUMERALS: &str = "〇一二三四五六七八九十";
-const STEMS: &str = "甲乙丙丁戊己庚辛壬癸";
 /// Where one of these stands, another of them makes the name of something else.
-const SIDES: [&str; 7] = ["东西南北中", "上中下", "前中后", "左右", "内外", "大中小", "新老旧"];
+const OPPOSITES: [&str; 9] =
+    ["东西南北中", "上中下", "前中后", "左右", "内外", "大中小", "新老旧", "经纬", "甲乙丙丁戊己庚辛"];
 
 /// What two texts name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -108,26 +107,26 @@ impl Named {
     }
 }
 
-/// What stands before the ending of a name, if that names the thing by itself.
+/// What stands before the ending of a name, if that names the thing by itself: without a number or side at its end, by which things
+/// of one name are told apart.
 pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
     let core = object.core();
-    core.chars().nth(CORE_CHARS - 1).map(|_| core)
+    let base = core.trim_end_matches(|c| is_numeral(c) || OPPOSITES.iter().any(|opposites| opposites.contains(c)));
+    base.chars().nth(CORE_CHARS - 1).map(|_| core)
 }
 
 /// Whether two names may well be of one thing; in either order. [`NameChars`](super::prefilter::NameChars) must let through what
 /// is.
 pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
-    if are_siblings(&a.name, &b.name) {
-        return false;
-    }
     let [core_a, core_b] = [a.core(), b.core()];
     let long = |core: &str| core.chars().nth(1).is_some();
-    if long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a)) {
-        return true;
-    }
-    if a.kind != b.kind || core_a.is_empty() || core_b.is_empty() {
-        return false;
-    }
+    let contained = long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a));
+    let comparable = a.kind == b.kind && !core_a.is_empty() && !core_b.is_empty();
+    (contained || (comparable && is_variant(a, b))) && !are_siblings(&a.name, &b.name)
+}
+
+/// Whether one of two names is an abbreviation of the other, or one of them mistyped.
+fn is_variant(a: &NamedObject, b: &NamedObject) -> bool {
     let [chars_a, chars_b] = [a, b].map(|object| object.name.chars().count());
     let ends = |name: &str| (name.chars().next(), name.chars().last());
     let ((first_a, last_a), (first_b, last_b)) = (ends(&a.name), ends(&b.name));
@@ -142,32 +141,45 @@ pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
         };
         sorted(&a.name) == sorted(&b.name)
     };
-    abbreviated || mistyped || swapped
+    abbreviated || mistyped || swapped || numbers_at_end(&a.name, &b.name).is_some_and(|(x, y)| x == y)
 }
 
-/// Whether the first characters in which two names differ, from the front or from the end, number them or set one against the
-/// other: First and Second School, East and West Road.
+/// Whether two names are told apart by a number or side alone: First and Second School, East and West Road. What stands behind it must
+/// be the same, and what stands before it but for what one of them has in front (a district).
 fn are_siblings(a: &str, b: &str) -> bool {
-    let differ = |(x, y): &(char, char)| x != y;
-    let front = a.chars().zip(b.chars()).find(differ);
-    let end = a.chars().rev().zip(b.chars().rev()).find(differ);
-    [front, end].into_iter().flatten().any(|(x, y)| is_another(x, y))
-}
-
-/// Whether two characters are other numbers or other sides of something.
-fn is_another(x: char, y: char) -> bool {
-    match (ordinal(x), ordinal(y)) {
-        (Some(x), Some(y)) => x != y,
-        _ => x != y && SIDES.iter().any(|sides| sides.contains(x) && sides.contains(y)),
+    if let Some((x, y)) = numbers_at_end(a, b) {
+        return x != y;
     }
+    let (a, b) = without_common_end(a, b, |_| false);
+    let Some(((x, a), (y, b))) = last_char(a).zip(last_char(b)) else { return false };
+    let opposite = OPPOSITES.iter().any(|opposites| opposites.contains(x) && opposites.contains(y));
+    opposite && (a.ends_with(b) || b.ends_with(a))
 }
 
-/// What a character numbers, from 0 on.
-fn ordinal(c: char) -> Option<u32> {
-    let among = |list: &str, first: u32| {
-        list.chars().position(|other| other == c).and_then(|at| u32::try_from(at).ok()?.checked_add(first))
-    };
-    c.to_digit(10).or_else(|| among(NUMERALS, 0)).or_else(|| among(STEMS, 1))
+/// The numbers by which alone two names differ, if they do.
+fn numbers_at_end(a: &str, b: &str) -> Option<(u64, u64)> {
+    let (a, b) = without_common_end(a, b, is_numeral);
+    let [before_a, before_b] = [a, b].map(|name| name.trim_end_matches(is_numeral));
+    let [number_a, number_b] = [&a[before_a.len()..], &b[before_b.len()..]];
+    let differ = !number_a.is_empty() && !number_b.is_empty() && number_a != number_b;
+    (differ && (before_a.ends_with(before_b) || before_b.ends_with(before_a)))
+        .then(|| (value(number_a), value(number_b)))
+}
+
+/// Two names without the characters that they have in common at the end, up to one that `stops`.
+fn without_common_end<'a>(mut a: &'a str, mut b: &'a str, stops: impl Fn(char) -> bool) -> (&'a str, &'a str) {
+    while let Some(((x, rest_a), (y, rest_b))) = last_char(a).zip(last_char(b))
+        && x == y
+        && !stops(x)
+    {
+        (a, b) = (rest_a, rest_b);
+    }
+    (a, b)
+}
+
+fn last_char(text: &str) -> Option<(char, &str)> {
+    let mut chars = text.chars();
+    chars.next_back().map(|last| (last, chars.as_str()))
 }
 
 /// Whether the characters of `short` occur in `long` in their order.
@@ -369,10 +381,41 @@ mod tests {
         use ObjectKind::{Organisation, Place, Road};
         differ("松岗一路停水", "松岗二路停水", Road, ("松岗一路", "松岗二路"));
         differ("学府东路停水", "学府西路停水", Road, ("学府东路", "学府西路"));
+        differ("松岗1路停水", "松岗11路停水", Road, ("松岗1路", "松岗11路"));
+        differ("松岗十路停水", "松岗十二路停水", Road, ("松岗十路", "松岗十二路"));
+        differ("柳塘经三路停水", "柳塘纬三路停水", Road, ("柳塘经三路", "柳塘纬三路"));
         differ("青石桥东路停水", "柳塘青石桥西路停水", Road, ("青石桥东路", "柳塘青石桥西路"));
         differ("松岗上村停水", "松岗下村停水", Place, ("松岗上村", "松岗下村"));
         differ("投诉柳塘第一小学", "投诉柳塘第二小学", Organisation, ("柳塘第一小学", "柳塘第二小学"));
         differ("投诉柳塘一中收费", "投诉柳塘二中收费", Organisation, ("柳塘一中", "柳塘二中"));
+    }
+
+    #[test]
+    fn siblings_are_the_same_but_for_one_number_or_side() {
+        let siblings = [
+            ("甲栋", "乙栋"),
+            ("东门", "西门"),
+            ("一路", "2路"),
+            ("十路", "二十路"),
+            ("第二院", "柳塘第一院"),
+            ("左岸", "右岸"),
+        ];
+        let others = [
+            ("松岗路", "松岗一路"),
+            ("松岗12路", "松岗十二路"),
+            ("南湖小区", "西安南湖小区"),
+            ("中心小学", "小学"),
+            ("东路", "路"),
+            ("东山路", "西湖路"),
+            ("松岗一路", "雁坪二路"),
+            ("", "一"),
+            ("二一", "二十一"),
+        ];
+        for (expected, pairs) in [(true, &siblings[..]), (false, &others[..])] {
+            for (a, b) in pairs {
+                assert_eq!((are_siblings(a, b), are_siblings(b, a)), (expected, expected), "{a} {b}");
+            }
+        }
     }
 
     #[test]
@@ -381,6 +424,10 @@ mod tests {
         agree("白石县柳塘区鹤鸣小区停水", "鹤鸣小区停水");
         agree("投诉柳塘第一小学乱收费", "投诉柳塘一小乱收费");
         agree("学府东路停水", "学府路停水");
+        agree("松岗10路停水", "松岗十路停水");
+        agree("松岗12路停水", "柳塘松岗十二路停水");
+        agree("上海中山医院收费", "中山医院收费");
+        agree("柳塘中心小学收费", "柳塘小学收费");
         agree("投诉柳塘第一中学", "投诉柳塘一中收费");
         agree("梧桐湾花园三期漏水", "梧桐弯花园三期漏水");
         agree("投诉鑫海集团", "投诉海鑫集团");

@@ -9,11 +9,13 @@
 
 mod lists;
 mod numbers;
+pub mod numerals;
 
 use std::collections::HashSet;
 
 use jieba_rs::{Jieba, Tag};
 
+use self::numerals::is_numeral;
 use super::segment::PIECE_BYTES;
 use super::shingles::counts;
 use super::units::is_han;
@@ -23,8 +25,9 @@ use crate::verdict::ObjectKind;
 const MAX_NAME_CHARS: usize = 8;
 /// Letters and digits that may begin a name: "a2" of a district, no telephone number.
 const MAX_CODE_CHARS: usize = 3;
-/// Most digits of the number of a road.
-const MAX_ROAD_DIGITS: usize = 2;
+/// Most characters of the number of a road or village, in digits (longer ones are of bus lines) and in words.
+const MAX_DIGITS: usize = 2;
+const MAX_NUMERALS: usize = 3;
 /// Bytes of a text that are looked through: what a letter is about stands near its beginning, and tagging takes memory.
 pub(super) const MAX_TEXT_BYTES: usize = PIECE_BYTES;
 /// Most objects taken of a text: more are a list, not what the letter is about.
@@ -37,8 +40,8 @@ pub struct NamedObject {
     pub kind: ObjectKind,
     /// The name as it stands in the normalised text, without white space.
     pub name: String,
-    /// Bytes of the name before its ending: what is left of it when people abbreviate. All of it for numbers. A number or a side at
-    /// the beginning of an ending ("east road") is of what stands before: it tells one from another.
+    /// Bytes of the name before its ending: what is left of it when people abbreviate. All of it for numbers. Of some endings the first
+    /// character is of what stands before, since it tells it from others: "east" of "east road".
     pub core: usize,
 }
 
@@ -76,6 +79,12 @@ impl Found {
         }
     }
 
+    /// Whether a road is named whose number and ending are these.
+    fn names_road_numbered(&self, line: &str) -> bool {
+        let base = |road: &NamedObject| road.name.strip_suffix(line).map(|base| !base.ends_with(is_numeral));
+        self.objects.iter().any(|object| object.kind == ObjectKind::Road && base(object) == Some(true))
+    }
+
     /// Takes the names from the next part of the text, which was cut; no name lies in two parts.
     pub(super) fn read(&mut self, tags: &[Tag<'_>]) {
         for clause in tags.split(|tag| !tag.word.chars().any(counts)) {
@@ -86,13 +95,12 @@ impl Found {
     /// Everything that the whole text names.
     pub(super) fn finish(mut self, text: &str) -> Vec<NamedObject> {
         brands(text, &mut |object| self.add(object));
-        let roads =
-            |name: &str| self.objects.iter().any(|road| road.kind == ObjectKind::Road && road.name.ends_with(name));
-        let mut found = Vec::new();
-        numbers::numbers(text, &mut |object| found.push(object));
-        // "2路" of a road that is numbered so is no bus line.
-        found.retain(|object| object.kind != ObjectKind::Line || !roads(&object.name));
-        found.into_iter().for_each(|object| self.add(object));
+        numbers::numbers(text, &mut |object| {
+            // "2路" of a road that is numbered so is no bus line.
+            if object.kind != ObjectKind::Line || !self.names_road_numbered(&object.name) {
+                self.add(object);
+            }
+        });
         self.objects
     }
 }
@@ -107,22 +115,43 @@ fn brands(text: &str, add: &mut impl FnMut(NamedObject)) {
 fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
     // Words before this one belong to another name.
     let mut free = 0;
-    for (at, tag) in clause.iter().enumerate() {
-        let Some((ending, kind)) = lists::ending(tag.word).filter(|_| tag.word.chars().all(is_han)) else { continue };
-        if lists::is_common_noun(tag.word) {
-            continue;
-        }
-        // Not so where an ending comes twice: then the second begins the next word.
-        let next = clause.get(at + 1).filter(|next| lists::is_side(next.word)).map_or(at + 1, |_| at + 2);
-        if clause.get(next).is_some_and(|next| next.word != ending && lists::joins(next.word)) {
-            continue;
-        }
-        if let Some(before) = name_before(&clause[free..at], tag, ending, kind) {
-            let core = before.len() + lists::number_bytes(ending);
-            add(NamedObject { kind, name: format!("{before}{ending}"), core });
+    for at in 0..clause.len() {
+        if let Some(name) = name_at(clause, free, at) {
+            add(name);
             free = at + 1;
         }
     }
+}
+
+/// The name that ends with the word at `at` and begins at `free` at the earliest, if one does.
+fn name_at(clause: &[Tag<'_>], free: usize, at: usize) -> Option<NamedObject> {
+    let word = clause[at].word;
+    let (ending, kind) = lists::ending(word).filter(|_| word.chars().all(is_han))?;
+    if lists::is_common_noun(word) {
+        return None;
+    }
+    let behind = &clause[at + 1..];
+    // Not so where an ending comes twice: then the second begins the next word.
+    let is_joined = behind.first().is_some_and(|next| next.word != ending && lists::joins(next.word));
+    let goes_on = || {
+        let landmark = kind == ObjectKind::Water || lists::is_landmark(ending);
+        let words = if landmark { words_to_thing(behind) } else { None };
+        words.is_some_and(|words| name_at(clause, free, at + words).is_some())
+    };
+    if is_joined || goes_on() {
+        return None;
+    }
+    let before = name_before(&clause[free..at], &clause[at], ending, kind, behind.first())?;
+    let core = before.len() + lists::telling_bytes(ending);
+    Some(NamedObject { kind, name: format!("{before}{ending}"), core })
+}
+
+/// Words from a landmark to the end of what is named for it and told from others by a number or side: 1 for "east village", 2 for
+/// "upper" and "village".
+fn words_to_thing(behind: &[Tag<'_>]) -> Option<usize> {
+    let rest = behind.first()?.word.trim_start_matches(|c| lists::is_side(c) || is_numeral(c));
+    let (words, last) = if rest.is_empty() { (2, behind.get(1)?.word) } else { (1, rest) };
+    lists::is_numbered(last).then_some(words)
 }
 
 /// Word classes of the dictionary that are no part of a name when they are longer than a character.
@@ -130,28 +159,41 @@ fn is_no_name(class: &str) -> bool {
     class.starts_with(['v', 'd', 'a', 'c', 'p', 'r', 'm', 't', 'i', 'l', 'q'])
 }
 
-/// What stands before `ending` and belongs to the name, from the word itself and those before it; `None` if it names nothing.
-fn name_before(before: &[Tag<'_>], word: &Tag<'_>, ending: &str, kind: ObjectKind) -> Option<String> {
+/// What stands before `ending` and belongs to the name, from the word itself and those before it, where `next` is the word behind;
+/// `None` if it names nothing.
+fn name_before(
+    before: &[Tag<'_>],
+    word: &Tag<'_>,
+    ending: &str,
+    kind: ObjectKind,
+    next: Option<&Tag<'_>>,
+) -> Option<String> {
     let core = &word.word[..word.word.len() - ending.len()];
+    if lists::is_numbered(ending)
+        && !next.is_some_and(|next| lists::follows_line(next.word))
+        && let Some(name) = numbered_name(before, core, kind)
+    {
+        return Some(name);
+    }
     // Words that were added to the dictionary have no class.
-    let proper = !core.is_empty()
-        && (word.tag.is_empty() || ["ns", "nt", "nz", "nr"].iter().any(|class| word.tag.starts_with(class)));
-    if proper && !lists::is_vague(core) {
+    let proper = !core.is_empty() && is_proper(word.tag);
+    // An east village is that of the name before.
+    let east = matches!(kind, ObjectKind::Road | ObjectKind::Place) && lists::is_direction(core);
+    if proper && !east {
         // The dictionary may know the end of a longer name only.
         let longer = before.last().filter(|tag| tag.word.chars().count() == 1 && tag.word.chars().all(is_han));
         let longer = longer.map_or("", |tag| if lists::is_boundary(tag.word) { "" } else { tag.word });
-        return Some(format!("{longer}{core}"));
+        return (!lists::is_vague(core)).then(|| format!("{longer}{core}"));
     }
     if !core.is_empty() && is_no_name(word.tag) {
         return None;
     }
     let prefix = prefix(before, core, kind);
-    let number = &ending[..lists::number_bytes(ending)];
     let name = format!("{prefix}{core}");
     let chars = name.chars().count();
     let lone_core = prefix.is_empty() && (core.chars().count() < 2 || !word.tag.starts_with('n'));
     let nothing = name.is_empty()
-        || lists::is_vague(&format!("{name}{number}"))
+        || lists::is_vague(&format!("{name}{}", &ending[..lists::telling_bytes(ending)]))
         || name.chars().all(|c| lists::COUNTING.contains(c))
         || lone_core
         || (chars == 1 && kind == ObjectKind::Organisation)
@@ -159,14 +201,36 @@ fn name_before(before: &[Tag<'_>], word: &Tag<'_>, ending: &str, kind: ObjectKin
     (!nothing).then_some(name)
 }
 
-/// Whether a number behind these words is of the road that they name, not of a bus line: "songgang 2 road".
-fn numbers_a_road(before: &[Tag<'_>], number: &str) -> bool {
-    number.len() <= MAX_ROAD_DIGITS
-        && number.bytes().all(|b| b.is_ascii_digit())
-        && before.last().is_some_and(|tag| {
-            let names = tag.word.chars().all(is_han) && (tag.word.chars().count() == 1 || !is_no_name(tag.tag));
-            names && !lists::is_boundary(tag.word) && !lists::has_lines(tag.word)
-        })
+/// Whether the dictionary has words of this class as names.
+fn is_proper(class: &str) -> bool {
+    class.is_empty() || ["ns", "nt", "nz", "nr"].iter().any(|proper| class.starts_with(proper))
+}
+
+/// A name and the number behind it, up to an ending before which `core` stands: "songgang 2" of "songgang 2 road". `None` if there is
+/// no number, or nothing that names a thing before it: then it may be the number of a bus line, or a word ("all the way").
+fn numbered_name(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> Option<String> {
+    if !core.chars().all(is_numeral) {
+        return None;
+    }
+    let words = before.iter().rev().take_while(|tag| tag.word.chars().all(is_numeral)).count();
+    let (base, number) = before.split_at(before.len() - words);
+    let number = number.iter().map(|tag| tag.word).chain([core]).collect::<String>();
+    let last = base.last()?;
+    let is_name = match last.word.chars().count() {
+        // "一路" is "all the way", too.
+        1 if number == "一" => {
+            let unknown =
+                base.iter().rev().take_while(|tag| tag.word.chars().count() == 1 && !is_no_name(tag.tag)).count() > 1;
+            unknown || lists::is_grid(last.word) || lists::is_landmark(last.word)
+        }
+        1 => !is_no_name(last.tag),
+        _ => {
+            is_proper(last.tag) || lists::is_namesake(last.word) || (kind != ObjectKind::Road && !is_no_name(last.tag))
+        }
+    };
+    let name = is_name.then(|| prefix(base, "", kind)).filter(|name| !name.is_empty())?;
+    let most = if number.bytes().all(|b| b.is_ascii_digit()) { MAX_DIGITS } else { MAX_NUMERALS };
+    (1..=most).contains(&number.chars().count()).then(|| name + &number)
 }
 
 /// The words before a name's own that belong to it.
@@ -178,15 +242,10 @@ fn prefix(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> String {
             break;
         }
         if word.chars().all(|c| c.is_ascii_alphanumeric()) {
-            let begins = prefix.is_empty() && core.is_empty();
-            let numbers = begins && kind == ObjectKind::Road && numbers_a_road(&before[..left], word);
             // "a2" of a district; a house number before a road is none of its name.
-            let codes = (begins && kind != ObjectKind::Road) || kind == ObjectKind::District;
-            if numbers || (codes && chars <= MAX_CODE_CHARS) {
+            let begins = prefix.is_empty() && core.is_empty() && kind != ObjectKind::Road;
+            if (begins || kind == ObjectKind::District) && chars <= MAX_CODE_CHARS {
                 prefix.insert_str(0, word);
-            }
-            if numbers {
-                continue;
             }
             break;
         }
@@ -232,25 +291,43 @@ mod tests {
         check("投诉云帆建材有限公司拖欠工资", &[(Organisation, "云帆建材有限公司")]);
     }
 
+    /// Names as `core|ending`.
+    fn cores(text: &str) -> String {
+        let objects = Words::new(&TextSettings::default()).objects(text);
+        let core =
+            |object: &NamedObject| format!("{:?} {}|{}", object.kind, object.core(), &object.name[object.core..]);
+        objects.iter().map(core).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
-    fn numbers_and_sides_are_of_the_name_and_not_of_its_ending() {
-        let found = |text: &str| {
-            let objects = Words::new(&TextSettings::default()).objects(text);
-            let names = objects
-                .iter()
-                .map(|object| format!("{:?} {}|{}", object.kind, object.core(), &object.name[object.core..]));
-            names.collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(found("学府东路的路灯"), "Road 学府东|路");
-        assert_eq!(found("青石桥北路的路灯"), "Road 青石桥北|路");
-        assert_eq!(found("建设北路的路灯"), "Road 建设北|路", "with its side it names a road");
-        assert_eq!(found("松岗一路与纬三路交汇处"), "Road 松岗一|路 Road 纬三|路");
-        assert_eq!(found("松岗2路和学府12路"), "Road 松岗2|路 Road 学府12|路");
-        assert_eq!(found("坐2路,公交3路,等了4路"), "Line 2路| Line 3路| Line 4路|");
-        assert_eq!(found("松岗东村和鹤鸣南苑"), "Place 松岗东|村 Place 鹤鸣南|苑");
-        assert_eq!(found("砚溪上村,砚溪东村"), "Place 砚溪上|村 Place 砚溪东|村", "not of the brook");
-        assert_eq!(found("柳塘一中和柳塘一小"), "Organisation 柳塘一|中 Organisation 柳塘一|小");
-        assert_eq!(found("坐二路车,一路上,沿二路走,在北路"), "");
+    fn a_number_or_side_is_of_the_name_and_not_of_its_ending() {
+        assert_eq!(cores("学府东路的路灯"), "Road 学府东|路");
+        assert_eq!(cores("青石桥北路的路灯"), "Road 青石桥北|路");
+        assert_eq!(cores("建设北路的路灯"), "Road 建设北|路", "with its side it names a road");
+        assert_eq!(cores("松岗一路与松岗十二路交汇处"), "Road 松岗一|路 Road 松岗十二|路");
+        assert_eq!(cores("青石桥一路与梧桐湾2路,雁坪一路"), "Road 青石桥一|路 Road 梧桐湾2|路 Road 雁坪一|路");
+        assert_eq!(cores("松岗2路和学府12路"), "Road 松岗2|路 Road 学府12|路");
+        assert_eq!(cores("沿经三路,北二路停水"), "Road 经三|路 Road 北二|路");
+        assert_eq!(
+            cores("松岗东村,砚溪上村,砚溪东村"),
+            "Place 松岗东|村 Place 砚溪上|村 Place 砚溪东|村",
+            "not of the brook"
+        );
+        assert_eq!(cores("柳塘一中和柳塘一小"), "Organisation 柳塘一|中 Organisation 柳塘一|小");
+    }
+
+    #[test]
+    fn bus_lines_adverbs_and_what_is_beside_a_place_are_no_part_of_names() {
+        assert_eq!(cores("坐2路,公交3路,转4路,换乘5路,火车站6路"), "Line 2路| Line 3路| Line 4路| Line 5路| Line 6路|");
+        assert_eq!(cores("长沙2路公交车不停站"), "Line 2路|");
+        assert_eq!(cores("坐2路到松岗12路下车"), "Road 松岗12|路 Line 2路|");
+        assert_eq!(cores("梧桐湾2路公交车,青石桥二路车"), "Place 梧桐|湾 Road 青石|桥 Line 2路|");
+        for text in ["坐二路车", "渣土车一路抛洒", "司机一路走", "一路上", "兵分三路", "一带一路", "沿二路走", "在北路"]
+        {
+            assert_eq!(cores(text), "", "{text}");
+        }
+        assert_eq!(cores("户口在柳塘区上小学"), "District 柳塘|区");
+        assert_eq!(cores("鹤鸣小区东区停水,鹤鸣小区后街脏乱"), "Place 鹤鸣|小区");
     }
 
     #[test]
