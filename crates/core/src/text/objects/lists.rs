@@ -22,18 +22,21 @@ const SUFFIXES: &[(ObjectKind, &str)] = &[
     (ObjectKind::Water, "河 溪 江 湖 渠 沟 港 浦 支河 内河 水库 水系 池塘 河段 沙滩 海滩"),
     (
         ObjectKind::Organisation,
-        "公司 集团 厂 工厂 医院 卫生院 卫生所 诊所 银行 学校 小学 中学 大学 学院 幼儿园 高中 初中 一中 二中 三中 一小 二小 三小 附中 附小 \
+        "公司 集团 厂 工厂 医院 卫生院 卫生所 诊所 银行 学校 小学 中学 大学 学院 幼儿园 高中 初中 \
+         一中 二中 三中 四中 五中 六中 七中 八中 九中 十中 \
+         一小 二小 三小 四小 五小 六小 七小 八小 九小 十小 附中 附小 \
          培训机构 驾校 局 所 派出所 委员会 中心 服务中心 店 门店 专卖店 商行 物业 俱乐部 健身房 会所 美容院 养老院 福利院 车队 支队 大队",
     ),
 ];
 
 /// Endings whose first character tells things of one name apart, by number or side; a part of the name, then.
-const TELLING_ENDINGS: &str = "东路 西路 南路 北路 中路 大桥 新村 老街 一中 二中 三中 一小 二小 三小";
+const TELLING_ENDINGS: &str = "东路 西路 南路 北路 中路 大桥 新村 老街 一中 二中 三中 四中 五中 六中 七中 八中 九中 十中 \
+    一小 二小 三小 四小 五小 六小 七小 八小 九小 十小";
 
 /// Endings of things that are numbered: "second road", "3 village".
 const NUMBERED: &str = "路 街 巷 弄 村";
 
-/// What roads are named for and then numbered, beside proper names.
+/// What roads are named for, beside proper names.
 const NAMESAKES: &str = "人民 建设 解放 和平 友谊 胜利 团结 民主 幸福 健康 光明 朝阳 振兴 发展 迎宾 科技 科学 科创 创新 创业 学府 文化 教育 体育 \
     工业 商业 园区 高新 开发 产业 物流 港口 机场 滨河 滨江 滨湖 滨海 沿江 沿河 环城 环湖 环山";
 
@@ -44,7 +47,10 @@ const GRIDS: &str = "经纬东西南北中";
 const BEHIND_LINES: &str = "公交 公交车 巴士 班车 车 车辆 线 站 站台 站牌 司机 首班 首班车 末班 末班车";
 
 /// Endings of what roads and villages are named for, beside waters.
-const LANDMARKS: &str = "桥 湾 岛 庄 屯 坊";
+const LANDMARKS: &str = "桥 湾 岛 庄 屯 坊 城 园";
+
+/// What words of roads go on with: lamp, surface, mouth, side, section, kerb, sign, condition, bed, barrier.
+const BEHIND_ROAD: &str = "灯面口边段沿牌况基障";
 
 /// What sets things of one name against each other.
 const SIDES: &str = "东西南北中上下前后大小新老";
@@ -189,9 +195,18 @@ pub(super) fn is_numbered(ending: &str) -> bool {
     NUMBERED_SET.contains(ending)
 }
 
-/// Whether numbered roads are named for it.
-pub(super) fn is_namesake(word: &str) -> bool {
-    NAMESAKE_SET.contains(word)
+/// Whether things of this kind are named for it, whatever else the word means.
+pub(super) fn is_namesake(kind: ObjectKind, word: &str) -> bool {
+    match kind {
+        ObjectKind::Road => NAMESAKE_SET.contains(word),
+        ObjectKind::Organisation => word == "实验",
+        _ => false,
+    }
+}
+
+/// Whether a word behind "road" was cut off from it: "lamp".
+pub(super) fn follows_road(word: &str) -> bool {
+    word.starts_with(|c| BEHIND_ROAD.contains(c))
 }
 
 /// Whether it is a direction and nothing else.

@@ -127,12 +127,13 @@ fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
 fn name_at(clause: &[Tag<'_>], free: usize, at: usize) -> Option<NamedObject> {
     let word = clause[at].word;
     let (ending, kind) = lists::ending(word).filter(|_| word.chars().all(is_han))?;
-    if lists::is_common_noun(word) {
+    if lists::is_common_noun(word) || begins_other_word(&clause[at..]) {
         return None;
     }
     let behind = &clause[at + 1..];
     // Not so where an ending comes twice: then the second begins the next word.
-    let is_joined = behind.first().is_some_and(|next| next.word != ending && lists::joins(next.word));
+    let next = behind.first().filter(|next| next.word != ending && !begins_other_word(behind));
+    let is_joined = next.is_some_and(|next| lists::joins(next.word));
     let goes_on = || {
         let landmark = kind == ObjectKind::Water || lists::is_landmark(ending);
         let words = if landmark { words_to_thing(behind) } else { None };
@@ -144,6 +145,11 @@ fn name_at(clause: &[Tag<'_>], free: usize, at: usize) -> Option<NamedObject> {
     let before = name_before(&clause[free..at], &clause[at], ending, kind, behind.first())?;
     let core = before.len() + lists::telling_bytes(ending);
     Some(NamedObject { kind, name: format!("{before}{ending}"), core })
+}
+
+/// Whether the first of these words is a "road" with which another word begins that the dictionary cut in two: "street lamp".
+fn begins_other_word(words: &[Tag<'_>]) -> bool {
+    matches!(words, [first, next, ..] if first.word == "路" && lists::follows_road(next.word))
 }
 
 /// Words from a landmark to the end of what is named for it and told from others by a number or side: 1 for "east village", 2 for
@@ -193,7 +199,8 @@ fn name_before(
     let chars = name.chars().count();
     let lone_core = prefix.is_empty() && (core.chars().count() < 2 || !word.tag.starts_with('n'));
     let nothing = name.is_empty()
-        || lists::is_vague(&format!("{name}{}", &ending[..lists::telling_bytes(ending)]))
+        || (lists::is_vague(&format!("{name}{}", &ending[..lists::telling_bytes(ending)]))
+            && !(kind == ObjectKind::Road && lists::is_namesake(kind, &name)))
         || name.chars().all(|c| lists::COUNTING.contains(c))
         || lone_core
         || (chars == 1 && kind == ObjectKind::Organisation)
@@ -225,7 +232,9 @@ fn numbered_name(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> Option<Str
         }
         1 => !is_no_name(last.tag),
         _ => {
-            is_proper(last.tag) || lists::is_namesake(last.word) || (kind != ObjectKind::Road && !is_no_name(last.tag))
+            let landmark = lists::ending(last.word).is_some_and(|(ending, _)| lists::is_landmark(ending));
+            let names = is_proper(last.tag) || lists::is_namesake(kind, last.word) || landmark;
+            names || (kind != ObjectKind::Road && !is_no_name(last.tag))
         }
     };
     let name = is_name.then(|| prefix(base, "", kind)).filter(|name| !name.is_empty())?;
@@ -252,7 +261,10 @@ fn prefix(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> String {
         let opens_clause = left == 0 && chars <= 2;
         // "Number one" of schools and hospitals.
         let ordinal = kind == ObjectKind::Organisation && word.starts_with('第');
-        if !word.chars().all(is_han) || (chars > 1 && is_no_name(tag.tag) && !opens_clause && !ordinal) {
+        // "Liberation Road", "Experimental School", whatever the dictionary takes the words for.
+        let namesake = prefix.is_empty() && core.is_empty() && lists::is_namesake(kind, word);
+        let is_name = chars == 1 || !is_no_name(tag.tag) || opens_clause || ordinal || namesake;
+        if !word.chars().all(is_han) || !is_name {
             break;
         }
         prefix.insert_str(0, word);
@@ -303,7 +315,11 @@ mod tests {
     fn a_number_or_side_is_of_the_name_and_not_of_its_ending() {
         assert_eq!(cores("学府东路的路灯"), "Road 学府东|路");
         assert_eq!(cores("青石桥北路的路灯"), "Road 青石桥北|路");
-        assert_eq!(cores("建设北路的路灯"), "Road 建设北|路", "with its side it names a road");
+        assert_eq!(cores("反映建设北路的路灯,位于解放一路"), "Road 建设北|路 Road 解放一|路", "verbs, but for that");
+        assert_eq!(cores("反映人民路停水,要求教育路限速"), "Road 人民|路 Road 教育|路");
+        assert_eq!(cores("松岗东路路灯不亮,松岗东村路灯不亮"), "Road 松岗东|路 Place 松岗东|村");
+        assert_eq!(cores("凤城一路,软件园二路"), "Road 凤城一|路 Road 软件园二|路");
+        assert_eq!(cores("投诉第一实验小学,投诉柳塘四中"), "Organisation 第一实验|小学 Organisation 柳塘四|中");
         assert_eq!(cores("松岗一路与松岗十二路交汇处"), "Road 松岗一|路 Road 松岗十二|路");
         assert_eq!(cores("青石桥一路与梧桐湾2路,雁坪一路"), "Road 青石桥一|路 Road 梧桐湾2|路 Road 雁坪一|路");
         assert_eq!(cores("松岗2路和学府12路"), "Road 松岗2|路 Road 学府12|路");
