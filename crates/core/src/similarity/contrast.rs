@@ -62,7 +62,8 @@ pub struct Contrast {
     pub same_place: bool,
     /// What each names instead of the other's, in rare names.
     pub differing: f64,
-    /// Whether each names something that the other does not, word for word.
+    /// Whether each names something that the other does not, word for word, or only one of them names anything: what it names may
+    /// stand in the other in a way that was not recognised.
     pub other_names: bool,
     /// The differences, most telling first.
     pub differs: Vec<Difference>,
@@ -262,11 +263,17 @@ pub(super) fn weigh_up(a: Side, b: Side, other_names: bool, numbers: impl Fn(Obj
     found
 }
 
+/// [`Contrast::other_names`] of so many names that only one text has, only the other, and both.
+pub(super) fn are_other_names(only_a: usize, only_b: usize, both: usize) -> bool {
+    only_a.min(only_b) > 0 || (both == 0 && only_a.max(only_b) > 0)
+}
+
 /// Compares what two texts name. O(names × (names + length)).
 pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
     let weight = |object: &NamedObject| weight(object, frequencies);
     let (names_a, names_b) = (telling(a, weight), telling(b, weight));
-    let other_names = !names_a.is_subset(&names_b) && !names_b.is_subset(&names_a);
+    let [only_a, only_b] = [names_a.difference(&names_b), names_b.difference(&names_a)].map(Iterator::count);
+    let other_names = are_other_names(only_a, only_b, names_a.len() - only_a);
     let ((side_a, only_a), (side_b, only_b)) = (split(a, b, weight), split(b, a, weight));
     let numbers = |kind| same_number(kind, a.objects(), b.objects());
     let found = weigh_up(side_a, side_b, other_names, numbers);
@@ -441,8 +448,12 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_those_of_both_sides_to_the_letter() {
+    fn other_names_are_those_of_both_sides_to_the_letter_or_those_beside_none() {
         assert!(!between("雁坪路停水", "雁坪路鹤鸣小区停水").other_names, "one may say more");
+        assert!(
+            !between("停水", "停水三天").other_names && between("停水", "雁坪路停水").other_names,
+            "it may be another"
+        );
         assert!(between("梧桐湾花园三期漏水", "梧桐弯花园三期漏水").other_names, "a typo is none of a copy");
     }
 

@@ -17,7 +17,9 @@
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use super::contrast::{Contrast, NUMBERS, Named, Side, is_alike, is_name, is_telling, telling_core, weigh_up, weight};
+use super::contrast::{
+    Contrast, NUMBERS, Named, Side, are_other_names, is_alike, is_name, is_telling, telling_core, weigh_up, weight,
+};
 use super::prefilter::{CharPairs, NameChars};
 use super::sketch::Occupied;
 use crate::schemes::frequencies::{Frequencies, name_code};
@@ -234,7 +236,7 @@ impl NameSieve {
         let keys = || keys.iter().map(|&key| Key(key));
         let mut worked = self.worked.lock();
         let Worked { names: known, occupied, .. } = &mut *worked;
-        let (mut alike, mut theirs, mut same_telling, mut other_telling) = (0, Side::default(), 0, false);
+        let (mut alike, mut theirs, mut both, mut only_theirs) = (0, Side::default(), 0, 0);
         for key in keys() {
             let (kind, name) = (key.kind()?, known.get(&key)?);
             alike |= name.alike;
@@ -244,8 +246,8 @@ impl NameSieve {
             theirs.add(kind, name.weight, name.shared);
             if is_telling(kind, name.weight) {
                 let same = self.telling.binary_search(&key.hash()).is_ok();
-                same_telling += usize::from(same);
-                other_telling |= !same;
+                both += usize::from(same);
+                only_theirs += usize::from(!same);
             }
         }
         let mut ours = Side::default();
@@ -259,7 +261,7 @@ impl NameSieve {
             let both = self.numbers.iter().any(of_kind) && keys().any(|key| of_kind(&key));
             both.then(|| keys().filter(of_kind).any(|key| self.numbers.contains(&key)))
         };
-        let other_names = other_telling && same_telling < self.telling.len();
+        let other_names = are_other_names(self.telling.len().saturating_sub(both), only_theirs, both);
         Some(weigh_up(ours, theirs, other_names, numbers))
     }
 
