@@ -28,6 +28,9 @@ use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
 use crate::schemes::frequencies::Frequencies;
 
+/// How many times more names that differ count before a collection is counted: then the text of a form weighs as much as any other.
+const UNCOUNTED: f64 = 3.0;
+
 /// Of how many times as many shingles the others are found by halving, not one after the other.
 const FAR_FEWER: usize = 4;
 
@@ -199,7 +202,8 @@ impl Verifier {
         let Overlap { plain, fewer, shared, a, b } = *overlap;
         let bonus = (AGREEING_NAME * contrast.agreeing).min(shared);
         let difference = if contrast.agreeing < HARDLY_A_NAME { DIFFERING_ALONE } else { DIFFERING_NAME };
-        let against = difference * contrast.differing;
+        let uncounted = if self.frequencies.version() == 0 { UNCOUNTED } else { 1.0 };
+        let against = uncounted * difference * contrast.differing;
         let amount = shared + bonus;
         let share = |of: f64| if of > 0.0 { (amount / of).min(1.0) } else { 0.0 };
         let (similarity, containment) = (share(a + b - shared + bonus + against), share(a.min(b) + bonus + against));
