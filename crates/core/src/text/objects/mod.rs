@@ -127,13 +127,13 @@ fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
 fn name_at(clause: &[Tag<'_>], free: usize, at: usize) -> Option<NamedObject> {
     let word = clause[at].word;
     let (ending, kind) = lists::ending(word).filter(|_| word.chars().all(is_han))?;
-    if lists::is_common_noun(word) || begins_other_word(&clause[at..]) {
+    if lists::is_common_noun(word) {
         return None;
     }
     let behind = &clause[at + 1..];
-    // Not so where an ending comes twice: then the second begins the next word.
-    let next = behind.first().filter(|next| next.word != ending && !begins_other_word(behind));
-    let is_joined = next.is_some_and(|next| lists::joins(next.word));
+    let next = behind.first().map_or("", |next| next.word);
+    // Not so where an ending comes twice: then the second begins the next word, as does the "road" of a street lamp.
+    let is_joined = lists::joins(next) && next != ending && !begins_other_word(behind);
     let goes_on = || {
         let landmark = kind == ObjectKind::Water || lists::is_landmark(ending);
         let words = if landmark { words_to_thing(behind) } else { None };
@@ -317,7 +317,10 @@ mod tests {
         assert_eq!(cores("青石桥北路的路灯"), "Road 青石桥北|路");
         assert_eq!(cores("反映建设北路的路灯,位于解放一路"), "Road 建设北|路 Road 解放一|路", "verbs, but for that");
         assert_eq!(cores("反映人民路停水,要求教育路限速"), "Road 人民|路 Road 教育|路");
-        assert_eq!(cores("松岗东路路灯不亮,松岗东村路灯不亮"), "Road 松岗东|路 Place 松岗东|村");
+        assert_eq!(
+            cores("松岗东路路灯不亮,松岗东村路灯不亮,雁坪路灯不亮"),
+            "Road 松岗东|路 Place 松岗东|村 Road 雁坪|路"
+        );
         assert_eq!(cores("凤城一路,软件园二路"), "Road 凤城一|路 Road 软件园二|路");
         assert_eq!(cores("投诉第一实验小学,投诉柳塘四中"), "Organisation 第一实验|小学 Organisation 柳塘四|中");
         assert_eq!(cores("松岗一路与松岗十二路交汇处"), "Road 松岗一|路 Road 松岗十二|路");
