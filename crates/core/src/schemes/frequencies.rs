@@ -177,6 +177,11 @@ impl Frequencies {
         self.sampled
     }
 
+    /// Whether they are a collection's own, not the built-in ones.
+    pub fn are_counted(&self) -> bool {
+        self.sampled > 0
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries

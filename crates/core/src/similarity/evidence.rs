@@ -19,11 +19,14 @@
 //! it than u: a sentence that stands in a letter ten times as long proves less than one in a letter twice as long. `evidence` is
 //! in shingles that are rare: two enquiries of twenty characters, nearly all of them a form's, share too little to be called one
 //! matter, however alike. Copies of one text (plain Jaccard similarity of at least 0.65, or 0.5 where both name one place) that
-//! name nothing different, to the letter, are accepted in any case: where a hundred people send one letter, it is common, and one matter.
+//! name the same, to the letter, are accepted in any case: where a hundred people send one letter, it is common, and one matter. Where one
+//! of them names more, the other must stand in it nearly whole: what it says instead of the name may be another name.
+//!
+//! Before a collection is counted, D counts three times.
 
 use std::sync::Arc;
 
-use super::contrast::{Contrast, MOST_AGREEING, TELLING_AT_ALL};
+use super::contrast::{Contrast, MOST_AGREEING, OtherNames, TELLING_AT_ALL};
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
 use crate::schemes::frequencies::Frequencies;
@@ -47,6 +50,9 @@ const COPY_JACCARD: f64 = 0.65;
 const COPY_JACCARD_OF_A_PLACE: f64 = 0.5;
 /// ... if the shorter has so many shingles.
 const COPY_SHINGLES: usize = 30;
+
+/// A copy that names less stands in the other but for the shingles about one gap, and one in so many of its shingles.
+const MISSING_ONE_IN: f64 = 128.0;
 
 /// A text's shingles with their weights.
 #[derive(Clone, Debug)]
@@ -202,7 +208,8 @@ impl Verifier {
         let Overlap { plain, fewer, shared, a, b } = *overlap;
         let bonus = (AGREEING_NAME * contrast.agreeing).min(shared);
         let difference = if contrast.agreeing < HARDLY_A_NAME { DIFFERING_ALONE } else { DIFFERING_NAME };
-        let uncounted = if self.frequencies.version() == 0 { UNCOUNTED } else { 1.0 };
+        let is_uncounted = self.verify.rarity && !self.frequencies.are_counted();
+        let uncounted = if is_uncounted { UNCOUNTED } else { 1.0 };
         let against = uncounted * difference * contrast.differing;
         let amount = shared + bonus;
         let share = |of: f64| if of > 0.0 { (amount / of).min(1.0) } else { 0.0 };
@@ -213,7 +220,15 @@ impl Verifier {
         let enough = (similarity >= jaccard || quoted) && amount >= evidence;
         let alike = if contrast.same_place { COPY_JACCARD_OF_A_PLACE } else { COPY_JACCARD };
         let alike = fewer >= COPY_SHINGLES && plain.jaccard >= alike.max(jaccard);
-        let copy = alike && contrast.differing <= TELLING_AT_ALL && !contrast.other_names;
+        let same_names = match contrast.other_names {
+            OtherNames::OfNeither => true,
+            OtherNames::OfOne => {
+                let missing = fewer as f64 * (1.0 - plain.containment);
+                missing <= f64::from(self.verify.shingle) + fewer as f64 / MISSING_ONE_IN + 1e-9
+            }
+            OtherNames::OfBoth => false,
+        };
+        let copy = alike && contrast.differing <= TELLING_AT_ALL && same_names;
         let similarity = if copy { similarity.max(plain.jaccard) } else { similarity };
         Evidence { similarity, containment, amount, accepted: enough || copy }
     }
@@ -276,11 +291,30 @@ mod tests {
         let verifier = Verifier::new(Verify::default(), saying(FORM));
         let copy = format!("{FORM}谢谢");
         assert!(evidence(&verifier, FORM, &copy, &Contrast::default()).accepted);
-        for other in
-            [Contrast { differing: 1.0, ..Contrast::default() }, Contrast { other_names: true, ..Contrast::default() }]
-        {
+        let naming = |other_names| Contrast { other_names, ..Contrast::default() };
+        for other in [Contrast { differing: 1.0, ..Contrast::default() }, naming(OtherNames::OfBoth)] {
             assert!(!evidence(&verifier, FORM, &copy, &other).accepted);
         }
+        assert!(evidence(&verifier, FORM, &copy, &naming(OtherNames::OfOne)).accepted, "one may say more");
+        let (head, tail) = FORM.split_at(FORM.char_indices().nth(8).unwrap().0);
+        let [less, more] = ["我家楼上", "雁坪路"].map(|name| format!("{head}{name}{tail}"));
+        assert!(!evidence(&verifier, &less, &more, &naming(OtherNames::OfOne)).accepted, "it may say something else");
+    }
+
+    #[test]
+    fn before_a_collection_is_counted_a_difference_outweighs_a_form() {
+        let form = |road: &str| format!("{FORM}反映{road}的路灯不亮");
+        let differing = Contrast { differing: 1.0, ..Contrast::default() };
+        let accepts = |verifier: &Verifier| evidence(verifier, &form("雁坪路"), &form("松岗路"), &differing).accepted;
+        assert!(!accepts(&Verifier::new(Verify::default(), Frequencies::built_in())));
+        assert!(accepts(&Verifier::new(Verify::default(), saying("别的什么"))), "where the form is rare");
+        let plain = Verify { rarity: false, ..Verify::default() };
+        let of = |frequencies| accepts(&Verifier::new(plain.clone(), frequencies));
+        assert_eq!(
+            of(Frequencies::built_in()),
+            of(saying("别的什么")),
+            "where nothing is weighed, counting changes nothing"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod shingles;
 mod sketch;
 mod sketches;
 
-pub use contrast::{Contrast, Named, contrast};
+pub use contrast::{Contrast, Named, OtherNames, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, Weighed};
 pub use names::NameSieve;

@@ -44,7 +44,8 @@ const NAMESAKES: &str = "人民 建设 解放 和平 友谊 胜利 团结 民主
 const GRIDS: &str = "经纬东西南北中";
 
 /// What follows the number of a bus line, not that of a road.
-const BEHIND_LINES: &str = "公交 公交车 巴士 班车 车 车辆 线 站 站台 站牌 司机 首班 首班车 末班 末班车";
+const BEHIND_LINES: &str = "公交 公交车 巴士 班车 车 车辆 线 站 站台 站牌 司机 首班 首班车 末班 末班车 首末班 首末班车 班次 \
+    发车 到站 进站 晚点 改线 停运 停开";
 
 /// Endings of what roads and villages are named for, beside waters.
 const LANDMARKS: &str = "桥 湾 岛 庄 屯 坊 城 园";
@@ -91,7 +92,7 @@ const JOINING: &str = "路 街 大道 巷 村 小区 花园 河 苑 镇 乡 区 
 /// Words that end a name on its left side.
 const BOUNDARIES: &str = "的 了 在 是 位于 附近 旁 旁边 反映 投诉 举报 我 我们 市民 来电 咨询 要求 关于 和 与 及 至 到 从 由 被 把 对 向 \
     家住 该 本 此 这 那 每 各 某 其 现 请 让 给 有 无 没有 已 前 后 对面 门口 门前 交叉口 交汇处 为 就 称 业主 住户 居民 号 号楼 栋 \
-    幢 层 室 单元 户 一个 全 整个 哪个 所有 多个 几个 个 周边 周围 因 将 又 还 也 都 以 于 等 或 并 且 坐 乘 乘坐 换乘 转乘 改乘 搭乘 但 而 因为 由于 进行 尊敬 领导 \
+    幢 层 室 单元 户 一个 全 整个 哪个 所有 多个 几个 个 周边 周围 因 将 又 还 也 都 以 于 等 或 并 且 乘坐 换乘 转乘 改乘 搭乘 但 而 因为 由于 进行 尊敬 领导 \
     您好 你好 问题 情况 往 去 回 进 出 离 经过 沿 靠近 通往 通过 使用 办理 请问 希望 建议 需要 可以 不 未 很 太 多 再 说 问 找 叫 处理 \
     核实 严重 那个 这个 什么 之 们 你 他 她 它 您 谁 哪 多年 今年 去年 目前 现在 如何 怎么 是否 能否 相关 有关 当地 本地 违规 违法";
 
@@ -207,6 +208,11 @@ pub(super) fn is_namesake(kind: ObjectKind, word: &str) -> bool {
 /// Whether a word behind "road" was cut off from it: "lamp".
 pub(super) fn follows_road(word: &str) -> bool {
     word.starts_with(|c| BEHIND_ROAD.contains(c))
+}
+
+/// Whether what goes "all the way" begins there.
+pub(super) fn begins_way(word: &str) -> bool {
+    ["从", "由", "自"].contains(&word)
 }
 
 /// Whether it is a direction and nothing else.

@@ -127,7 +127,9 @@ fn names(clause: &[Tag<'_>], add: &mut impl FnMut(NamedObject)) {
 fn name_at(clause: &[Tag<'_>], free: usize, at: usize) -> Option<NamedObject> {
     let word = clause[at].word;
     let (ending, kind) = lists::ending(word).filter(|_| word.chars().all(is_han))?;
-    if lists::is_common_noun(word) {
+    // Behind a name the "road" is that of a street lamp.
+    let lamp = begins_other_word(&clause[at..]) && at > free && lists::ending(clause[at - 1].word).is_some();
+    if lists::is_common_noun(word) || lamp {
         return None;
     }
     let behind = &clause[at + 1..];
@@ -137,7 +139,9 @@ fn name_at(clause: &[Tag<'_>], free: usize, at: usize) -> Option<NamedObject> {
     let goes_on = || {
         let landmark = kind == ObjectKind::Water || lists::is_landmark(ending);
         let words = if landmark { words_to_thing(behind) } else { None };
-        words.is_some_and(|words| name_at(clause, free, at + words).is_some())
+        words.is_some_and(|words| {
+            !begins_other_word(&behind[words - 1..]) && name_at(clause, free, at + words).is_some()
+        })
     };
     if is_joined || goes_on() {
         return None;
@@ -185,7 +189,8 @@ fn name_before(
     let proper = !core.is_empty() && is_proper(word.tag);
     // An east village is that of the name before.
     let east = matches!(kind, ObjectKind::Road | ObjectKind::Place) && lists::is_direction(core);
-    if proper && !east {
+    let namesake = kind == ObjectKind::Road && lists::is_namesake(kind, core) && lists::is_vague(core);
+    if proper && !east && !namesake {
         // The dictionary may know the end of a longer name only.
         let longer = before.last().filter(|tag| tag.word.chars().count() == 1 && tag.word.chars().all(is_han));
         let longer = longer.map_or("", |tag| if lists::is_boundary(tag.word) { "" } else { tag.word });
@@ -225,6 +230,7 @@ fn numbered_name(before: &[Tag<'_>], core: &str, kind: ObjectKind) -> Option<Str
     let last = base.last()?;
     let is_name = match last.word.chars().count() {
         // "一路" is "all the way", too.
+        _ if number == "一" && base.iter().any(|tag| lists::begins_way(tag.word)) => false,
         1 if number == "一" => {
             let unknown =
                 base.iter().rev().take_while(|tag| tag.word.chars().count() == 1 && !is_no_name(tag.tag)).count() > 1;
@@ -338,11 +344,21 @@ mod tests {
     #[test]
     fn bus_lines_adverbs_and_what_is_beside_a_place_are_no_part_of_names() {
         assert_eq!(cores("坐2路,公交3路,转4路,换乘5路,火车站6路"), "Line 2路| Line 3路| Line 4路| Line 5路| Line 6路|");
-        assert_eq!(cores("长沙2路公交车不停站"), "Line 2路|");
+        assert_eq!(cores("长沙2路公交车不停站,长沙2路晚点"), "Line 2路|");
+        assert_eq!(cores("青石桥下路灯不亮,反映建设路路灯不亮"), "Road 青石|桥 Road 建设|路");
         assert_eq!(cores("坐2路到松岗12路下车"), "Road 松岗12|路 Line 2路|");
         assert_eq!(cores("梧桐湾2路公交车,青石桥二路车"), "Place 梧桐|湾 Road 青石|桥 Line 2路|");
-        for text in ["坐二路车", "渣土车一路抛洒", "司机一路走", "一路上", "兵分三路", "一带一路", "沿二路走", "在北路"]
-        {
+        for text in [
+            "坐二路车",
+            "渣土车一路抛洒",
+            "司机一路走",
+            "一路上",
+            "兵分三路",
+            "一带一路",
+            "沿二路走",
+            "在北路",
+            "从松岗一路堵到学府",
+        ] {
             assert_eq!(cores(text), "", "{text}");
         }
         assert_eq!(cores("户口在柳塘区上小学"), "District 柳塘|区");
