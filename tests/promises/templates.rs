@@ -68,6 +68,35 @@ fn orders_of_one_form_about_other_places_are_no_duplicates_and_a_call_about_the_
 }
 
 #[test]
+fn orders_about_numbered_roads_are_told_apart_before_anything_is_counted_and_none_is_a_copy_of_all() {
+    let order = |what: &str| {
+        json!({"content": format!(
+            "市民来电反映{what}自来水从三月五日起水压不足，五楼以上住户只能等到半夜接水，水厂答复说管网改造，没有给出恢复时间，\
+             请相关单位尽快核实处理并答复市民。"
+        )})
+    };
+    let desk = Desk::new("numbered");
+    let roads = ["松岗", "学府", "青石桥", "梧桐湾"]
+        .map(|base| "一二三四五六七八九十".chars().map(move |n| format!("{base}{n}路")));
+    let roads: Vec<String> = roads.into_iter().flatten().collect();
+    for (number, road) in roads.iter().enumerate() {
+        let verdict = desk.register(&format!("n{number}"), &order(road));
+        assert_eq!((&verdict["verdict"], &verdict["statistics"]), (&json!("original"), &json!(0)), "{road} {verdict}");
+    }
+    let again = desk.register("again", &order("学府三路"));
+    assert_eq!(again["duplicate_of"], "n12", "{again}");
+    desk.ask("POST", "/statistics", &Value::Null);
+    let unrecognised = desk.register("unrecognised", &order("我家楼上"));
+    assert_eq!(unrecognised["verdict"], "original", "{unrecognised}");
+    let groups = desk.ask("GET", "/groups", &Value::Null);
+    assert_eq!(
+        groups["items"].as_array().map(|groups| (groups.len(), &groups[0]["size"])),
+        Some((1, &json!(2))),
+        "{groups}"
+    );
+}
+
+#[test]
 fn templates_are_listed_when_asked_for_with_what_differs() {
     let (desk, places) = with_orders("templates", 40);
     desk.ask("POST", "/statistics", &Value::Null);
