@@ -20,7 +20,7 @@
 //! in shingles that are rare: two enquiries of twenty characters, nearly all of them a form's, share too little to be called one
 //! matter, however alike. Copies of one text (plain Jaccard similarity of at least 0.65, or 0.5 where both name one place) that
 //! name the same, to the letter, are accepted in any case: where a hundred people send one letter, it is common, and one matter. Where one
-//! of them names more, the other must stand in it nearly whole: what it says instead of the name may be another name.
+//! of them names more, what the other says instead must not be as long as a name: it may be one that was not recognised.
 //!
 //! Before a collection is counted, D counts three times.
 
@@ -51,8 +51,10 @@ const COPY_JACCARD_OF_A_PLACE: f64 = 0.5;
 /// ... if the shorter has so many shingles.
 const COPY_SHINGLES: usize = 30;
 
-/// A copy that names less stands in the other but for the shingles about one gap, and one in so many of its shingles.
+/// A copy that names less lacks in the other the shingles about one gap, and one in so many of its shingles.
 const MISSING_ONE_IN: f64 = 128.0;
+/// Most shingles of a name and of what it stands between, in a title and once more.
+const NAME_SHINGLES: f64 = 20.0;
 
 /// A text's shingles with their weights.
 #[derive(Clone, Debug)]
@@ -222,15 +224,19 @@ impl Verifier {
         let alike = fewer >= COPY_SHINGLES && plain.jaccard >= alike.max(jaccard);
         let same_names = match contrast.other_names {
             OtherNames::OfNeither => true,
-            OtherNames::OfOne => {
-                let missing = fewer as f64 * (1.0 - plain.containment);
-                missing <= f64::from(self.verify.shingle) + fewer as f64 / MISSING_ONE_IN + 1e-9
-            }
+            OtherNames::OfOne => !self.leaves_room_for_a_name(fewer as f64 * (1.0 - plain.containment), fewer),
             OtherNames::OfBoth => false,
         };
         let copy = alike && contrast.differing <= TELLING_AT_ALL && same_names;
         let similarity = if copy { similarity.max(plain.jaccard) } else { similarity };
         Evidence { similarity, containment, amount, accepted: enough || copy }
+    }
+
+    /// Whether so many shingles, of `fewer`, that the other text lacks may be those of a name: more than a gap in a copy leaves, and no
+    /// more than a name has. Still more are words of one's own.
+    fn leaves_room_for_a_name(&self, missing: f64, fewer: usize) -> bool {
+        let gap = f64::from(self.verify.shingle) + fewer as f64 / MISSING_ONE_IN;
+        missing > gap + 1e-9 && missing <= NAME_SHINGLES
     }
 }
 
@@ -299,6 +305,12 @@ mod tests {
         let (head, tail) = FORM.split_at(FORM.char_indices().nth(8).unwrap().0);
         let [less, more] = ["我家楼上", "雁坪路"].map(|name| format!("{head}{name}{tail}"));
         assert!(!evidence(&verifier, &less, &more, &naming(OtherNames::OfOne)).accepted, "it may say something else");
+        let accepts = |shared: usize| {
+            let plain = Resemblance::of(shared, 150, 145);
+            let common = Overlap { plain, fewer: 145, shared: 0.1, a: 0.2, b: 0.2 };
+            verifier.evidence(&common, &naming(OtherNames::OfOne)).accepted
+        };
+        assert_eq!([144, 135, 120].map(accepts), [true, false, true], "each may add words of its own");
     }
 
     #[test]

@@ -21,6 +21,7 @@
 
 use std::sync::OnceLock;
 
+use super::contrast::OtherNames;
 use super::evidence::{Overlap, Verifier, Weighed};
 use super::names::{self, NameSieve};
 use super::shingles::Resemblance;
@@ -219,8 +220,16 @@ impl Sieve {
             None => Sifted::Open,
             Some(theirs) => match names.and_then(|names| names.contrast(sketch, theirs)) {
                 None => Sifted::ByNames,
-                Some(contrast) if verifier.evidence(&at_most, &contrast).accepted => Sifted::Open,
-                Some(_) => Sifted::RuledOut,
+                Some(mut contrast) => {
+                    // How much the other lacks is not known here, so what only one of them names does not count.
+                    if contrast.other_names == OtherNames::OfOne {
+                        contrast.other_names = OtherNames::OfNeither;
+                    }
+                    match verifier.evidence(&at_most, &contrast).accepted {
+                        true => Sifted::Open,
+                        false => Sifted::RuledOut,
+                    }
+                }
             },
         }
     }
