@@ -21,7 +21,7 @@
 
 use std::sync::OnceLock;
 
-use super::contrast::OtherNames;
+use super::contrast::{Contrast, OtherNames};
 use super::evidence::{Overlap, Verifier, Weighed};
 use super::names::{self, NameSieve};
 use super::shingles::Resemblance;
@@ -218,18 +218,10 @@ impl Sieve {
         }
         match names_in(sketch).filter(|_| verifier.settings().objects) {
             None => Sifted::Open,
-            Some(theirs) => match names.and_then(|names| names.contrast(sketch, theirs)) {
+            Some(theirs) => match names.and_then(|names| names.contrast(sketch, theirs)).map(without_lone_names) {
                 None => Sifted::ByNames,
-                Some(mut contrast) => {
-                    // How much the other lacks is not known here, so what only one of them names does not count.
-                    if contrast.other_names == OtherNames::OfOne {
-                        contrast.other_names = OtherNames::OfNeither;
-                    }
-                    match verifier.evidence(&at_most, &contrast).accepted {
-                        true => Sifted::Open,
-                        false => Sifted::RuledOut,
-                    }
-                }
+                Some(contrast) if verifier.evidence(&at_most, &contrast).accepted => Sifted::Open,
+                Some(_) => Sifted::RuledOut,
             },
         }
     }
@@ -272,6 +264,14 @@ impl Sieve {
         let shared = self.weighed.iter().filter(|(code, _)| on(*code));
         let (count, weight) = shared.fold((0, 0.0), |(count, sum), (_, weight)| (count + 1, sum + f64::from(weight)));
         (count, weight * (1.0 + 1e-6))
+    }
+}
+
+/// What only one of them names does not count: how much the other lacks is not known by its sketch.
+fn without_lone_names(contrast: Contrast) -> Contrast {
+    match contrast.other_names {
+        OtherNames::OfOne => Contrast { other_names: OtherNames::OfNeither, ..contrast },
+        OtherNames::OfNeither | OtherNames::OfBoth => contrast,
     }
 }
 

@@ -189,8 +189,8 @@ fn name_before(
     let proper = !core.is_empty() && is_proper(word.tag);
     // An east village is that of the name before.
     let east = matches!(kind, ObjectKind::Road | ObjectKind::Place) && lists::is_direction(core);
-    let namesake = kind == ObjectKind::Road && lists::is_namesake(kind, core) && lists::is_vague(core);
-    if proper && !east && !namesake {
+    let is_road_of = |word: &str| kind == ObjectKind::Road && lists::is_namesake(kind, word);
+    if proper && !east && !(is_road_of(core) && lists::is_vague(core)) {
         // The dictionary may know the end of a longer name only.
         let longer = before.last().filter(|tag| tag.word.chars().count() == 1 && tag.word.chars().all(is_han));
         let longer = longer.map_or("", |tag| if lists::is_boundary(tag.word) { "" } else { tag.word });
@@ -204,8 +204,7 @@ fn name_before(
     let chars = name.chars().count();
     let lone_core = prefix.is_empty() && (core.chars().count() < 2 || !word.tag.starts_with('n'));
     let nothing = name.is_empty()
-        || (lists::is_vague(&format!("{name}{}", &ending[..lists::telling_bytes(ending)]))
-            && !(kind == ObjectKind::Road && lists::is_namesake(kind, &name)))
+        || (lists::is_vague(&format!("{name}{}", &ending[..lists::telling_bytes(ending)])) && !is_road_of(&name))
         || name.chars().all(|c| lists::COUNTING.contains(c))
         || lone_core
         || (chars == 1 && kind == ObjectKind::Organisation)
