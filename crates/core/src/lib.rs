@@ -5,11 +5,13 @@
 //!
 //! * [`index`], [`similarity`]: which records could match, and whether they do.
 //! * [`schemes`]: signatures of a text.
+//! * [`facts`]: the typed things that a text names, and how those of two texts compare.
 //! * [`text`]: normalising, words, names of things.
 //! * [`verdict`], [`collection`], [`record`], [`numbers`], [`violation`]: what comes in, by what settings, what comes out, in what order,
 //!   what is wrong with it.
 
 pub mod collection;
+pub mod facts;
 pub mod index;
 pub mod numbers;
 pub mod record;

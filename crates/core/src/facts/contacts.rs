@@ -1,0 +1,311 @@
+//! Numbers that belong to a person: telephone, identity card, bank account, contract; and numbers of orders and petitions.
+//!
+//! A number is found where a run of digits, letters and masks begins. Its length and its first digits say what it is; otherwise the
+//! label before it does (身份证号, 户号, 工单号).
+
+use super::literals::{Literals, literals};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::chars::{Chars, is_gap, is_ideograph, is_mask};
+use super::labels;
+use super::{FactKind, Found};
+
+/// Labels of numbers, and kinds of the numbers.
+static LABELS: LazyLock<[(FactKind, Literals); 6]> = LazyLock::new(|| {
+    [
+        (
+            FactKind::Phone,
+            Literals::new(
+                "电话 电话号码 电话号 手机 手机号 手机号码 联系方式 联系号码 来电号码 座机 固话 热线 传真 微信 微信号 qq \
+            qq号 tel 号码",
+            ),
+        ),
+        (FactKind::IdentityNumber, Literals::new("身份证 身份证号 身份证号码 证件号 证件号码 身份证件号码")),
+        (FactKind::Email, Literals::new("邮箱 电子邮箱 电子邮件 email e-mail 邮件")),
+        (
+            FactKind::BankAccount,
+            Literals::new("账号 帐号 卡号 账户 帐户 银行卡 银行卡号 银行账号 银行帐号 收款账号 收款账户"),
+        ),
+        (
+            FactKind::ContractNumber,
+            Literals::new(
+                "合同 合同号 合同编号 协议号 协议编号 户号 缴费号 缴费户号 客户号 客户编号 用户号 用户编号 保单号 会员号 学号",
+            ),
+        ),
+        (
+            FactKind::OrderNumber,
+            Literals::new(
+                "工单 工单号 工单编号 单号 编号 订单号 订单编号 快递单号 运单号 信访编号 信访件编号 信访号 受理号 受理编号 \
+            受理单号 诉求号 诉求编号 信件编号 来信编号 信件号 查询号 查询码 查询编号 案号 案件编号 事件编号 流水号 登记号 \
+            登记编号 回执号 回执编号 投诉编号 投诉单号 投诉号 举报编号 办件编号 转办单号 交办单号",
+            ),
+        ),
+    ]
+});
+
+literals! {
+    /// Words before a label that say whose number it is.
+    OWNERS,
+    "联系 我的 本人 固定 移动 办公 个人 家庭 他的 她的 妈妈的 爸爸的"
+}
+
+literals! {
+    /// Remarks behind a telephone number.
+    REMARKS,
+    "(微信同号) (同微信) (微信同步) 微信同号 同微信 (微信) (手机)"
+}
+
+literals! {
+    /// Words between a label and its number.
+    COPULAS,
+    "为 是 号为 号是"
+}
+
+/// Provinces as identity cards number them.
+const REGIONS: [u32; 35] = [
+    11, 12, 13, 14, 15, 21, 22, 23, 31, 32, 33, 34, 35, 36, 37, 41, 42, 43, 44, 45, 46, 50, 51, 52, 53, 54, 61, 62, 63,
+    64, 65, 71, 81, 82, 83,
+];
+
+/// Most groups of digits of one number: 6222 0000 0000 0000 000.
+const MAX_GROUPS: usize = 5;
+/// Longest number in characters: of a contract, with letters and hyphens.
+const MAX_NUMBER: usize = 32;
+/// Fewest digits other than zero of a number that identifies something.
+const MIN_SHOWN: usize = 3;
+/// Fewest digits of the number of an order or a contract: four are a year.
+const MIN_CODE: usize = 5;
+/// Fewest digits of a telephone number without its area code.
+const MIN_PHONE: usize = 7;
+
+/// True for a character of a number of which some characters may be hidden.
+fn is_digit_or_mask(c: char) -> bool {
+    c.is_ascii_digit() || is_mask(c) || c == 'x'
+}
+
+fn is_run(c: char) -> bool {
+    c.is_ascii_alphanumeric() || is_mask(c)
+}
+
+fn is_long_run(c: char) -> bool {
+    is_run(c) || matches!(c, '-' | '_')
+}
+
+/// Reads the run of letters, digits and masks that begins at `at`. Returns where reading goes on.
+pub(super) fn read_run(found: &mut Found<'_>, at: usize) -> Option<usize> {
+    let text = found.text;
+    let end = text.skip(at, usize::MAX, is_run);
+    let is_counted = |c: &char| c.is_ascii_digit() || is_mask(*c);
+    if !text.as_slice()[at..end].iter().any(is_counted) {
+        // Letters may begin a longer number: xf-2024-00123.
+        let long = if matches!(text.at(end), '-' | '_') { text.skip(at, MAX_NUMBER, is_long_run) } else { end };
+        if !text.as_slice()[end..long].iter().any(is_counted) {
+            return Some(end);
+        }
+    }
+    let label = label_before(text, at);
+    let read = labelled(text, at, end, label.as_ref()).or_else(|| unlabelled(text, at, end));
+    let Some((kind, mut number)) = read else { return Some(end) };
+    let canonical: String = text.string(number.clone()).chars().filter(|&c| !is_gap(c) || c == '_').collect();
+    let next = number.end;
+    // A number that is hidden, or zeros instead of one, identifies nothing.
+    let identifies = canonical.chars().filter(|c| matches!(c, '1'..='9')).count() >= MIN_SHOWN;
+    if !identifies && kind == FactKind::OrderNumber {
+        return Some(next);
+    }
+    let canonical =
+        if identifies || canonical.contains(|c: char| c.is_ascii_lowercase()) { canonical } else { String::new() };
+    if kind == FactKind::OrderNumber {
+        found.add(kind, number, canonical);
+        return Some(next);
+    }
+    if kind == FactKind::Phone {
+        number.start = text.ends_any(number.start, &["+86", "+86 ", "+86-", "("]).unwrap_or(number.start);
+        let extension =
+            text.starts_any(number.end, &["转", "-", "分机"]).map(|at| text.skip(at, 6, |c| c.is_ascii_digit()));
+        number.end = extension.filter(|&end| text.before(end).is_ascii_digit()).unwrap_or(number.end);
+        number.end = REMARKS.at(text, number.end).unwrap_or(number.end);
+        if text.at(number.end) == ')' && text.at(number.start) == '(' {
+            number.end += 1;
+        }
+    }
+    match label {
+        Some(label) => number.start = number.start.min(label.span.start),
+        None if kind == FactKind::Phone => labels::read_name_before(found, number.start),
+        None => {}
+    }
+    let next = number.end;
+    found.add(kind, number, canonical);
+    Some(next)
+}
+
+/// A label and where it stands.
+struct Label {
+    kind: FactKind,
+    span: Range<usize>,
+}
+
+/// The label before a number that begins at `at`.
+fn label_before(text: &Chars, at: usize) -> Option<Label> {
+    let skip_gap = |end: usize| text.skip_back(end, 2, |c| matches!(c, ':' | ' ' | '('));
+    let end = skip_gap(at);
+    let last = text.before(end);
+    if !is_ideograph(last) && !last.is_ascii_lowercase() {
+        return None;
+    }
+    let end = COPULAS.before(text, end).map_or(end, skip_gap);
+    let longest = |(kind, labels): &(FactKind, Literals)| labels.before(text, end).map(|start| (start, *kind));
+    let (mut start, kind) = LABELS.iter().filter_map(longest).min_by_key(|(start, _)| *start)?;
+    for _ in 0..2 {
+        start = OWNERS.before(text, start).unwrap_or(start);
+    }
+    Some(Label { kind, span: start..end })
+}
+
+/// The number at `at` if its label says what it is.
+fn labelled(text: &Chars, at: usize, end: usize, label: Option<&Label>) -> Option<(FactKind, Range<usize>)> {
+    let kind = label?.kind;
+    let long = text.skip(at, MAX_NUMBER, is_long_run);
+    let digits =
+        |range: Range<usize>| text.as_slice()[range].iter().filter(|&&c| c.is_ascii_digit() || is_mask(c)).count();
+    let whole = |range: Range<usize>| text.as_slice()[range].iter().all(|&c| is_digit_or_mask(c));
+    let fits = |range: Range<usize>, least: usize| digits(range) >= least;
+    let number = match kind {
+        FactKind::Phone if text.ends_any(label?.span.end, &["微信", "微信号", "qq", "qq号"]).is_some() => {
+            ((5..=24).contains(&(long - at)) && fits(at..long, 1)).then_some(at..long)
+        }
+        FactKind::Phone => {
+            let bare = whole(at..end) && (MIN_PHONE..=16).contains(&(end - at)) && fits(at..end, MIN_PHONE);
+            let hidden = text.as_slice()[at..end].iter().all(|&c| is_mask(c)) && end - at >= 3;
+            if let Some(phone) = phone(text, at) { Some(phone) } else { (bare || hidden).then_some(at..end) }
+        }
+        FactKind::IdentityNumber => (whole(at..end) && (6..=18).contains(&(end - at))).then_some(at..end),
+        FactKind::BankAccount => bank_account(text, at)
+            .or_else(|| (whole(at..end) && (8..=24).contains(&(end - at)) && fits(at..end, 8)).then_some(at..end)),
+        FactKind::ContractNumber => fits(at..long, MIN_CODE).then_some(at..long),
+        FactKind::OrderNumber => fits(at..long, MIN_CODE).then_some(at..long),
+        _ => None,
+    };
+    number.map(|number| (kind, number))
+}
+
+/// The number at `at` if its shape says what it is.
+fn unlabelled(text: &Chars, at: usize, end: usize) -> Option<(FactKind, Range<usize>)> {
+    let run = &text.as_slice()[at..end];
+    if is_identity_number(run) {
+        return Some((FactKind::IdentityNumber, at..end));
+    }
+    if let Some(phone) = phone(text, at) {
+        return Some((FactKind::Phone, phone));
+    }
+    if is_dated(run) {
+        return Some((FactKind::OrderNumber, at..end));
+    }
+    bank_account(text, at).map(|account| (FactKind::BankAccount, account))
+}
+
+fn number(run: &[char]) -> Option<u32> {
+    run.iter().try_fold(0_u32, |sum, &c| sum.checked_mul(10)?.checked_add(c.to_digit(10)?))
+}
+
+/// True for two digits of a month and two of a day; hidden ones may be any.
+fn is_month_and_day(run: &[char]) -> bool {
+    let [month, day] = [number(&run[..2]), number(&run[2..4])];
+    month.is_none_or(|month| (1..=12).contains(&month)) && day.is_none_or(|day| (1..=31).contains(&day))
+}
+
+/// True for 18 or 15 characters of the number of an identity card, of which some may be hidden.
+fn is_identity_number(run: &[char]) -> bool {
+    let all_digits = |run: &[char]| run.iter().all(|c| c.is_ascii_digit());
+    let digits = run.iter().filter(|c| c.is_ascii_digit()).count();
+    if !run.iter().all(|&c| is_digit_or_mask(c)) || digits < 4 || !matches!(run[0], '1'..='8') {
+        return false;
+    }
+    let region = number(&run[..2]).is_none_or(|region| REGIONS.contains(&region));
+    match run.len() {
+        18 => {
+            let year = number(&run[6..10]).is_none_or(|year| (1900..2100).contains(&year));
+            let hidden = !all_digits(&run[..17]);
+            region && year && is_month_and_day(&run[10..14]) && (hidden || run[17].is_ascii_digit() || run[17] == 'x')
+        }
+        15 => region && all_digits(run) && is_month_and_day(&run[8..12]),
+        _ => false,
+    }
+}
+
+/// True for a number of an order: 12 to 20 digits that begin with a date.
+fn is_dated(run: &[char]) -> bool {
+    (12..=20).contains(&run.len())
+        && run.iter().all(|c| c.is_ascii_digit())
+        && run.starts_with(&['2', '0'])
+        && is_month_and_day(&run[4..8])
+}
+
+/// Groups of digits and masks from `at` on, with a blank or a hyphen between them.
+fn groups(text: &Chars, at: usize) -> ([Range<usize>; MAX_GROUPS], usize) {
+    let mut groups: [Range<usize>; MAX_GROUPS] = Default::default();
+    let (mut count, mut start) = (0, at);
+    while count < MAX_GROUPS {
+        let end = text.skip(start, MAX_NUMBER, is_digit_or_mask);
+        if end == start || text.at(end).is_ascii_alphabetic() {
+            break;
+        }
+        groups[count] = start..end;
+        count += 1;
+        let joined = matches!(text.at(end), ' ' | '-') || (text.at(end) == ')' && count == 1);
+        if !joined {
+            break;
+        }
+        start = end + 1;
+    }
+    (groups, count)
+}
+
+/// The telephone number at `at`.
+fn phone(text: &Chars, at: usize) -> Option<Range<usize>> {
+    if !matches!(text.at(at), '0' | '1' | '4' | '8') {
+        return None;
+    }
+    let (groups, count) = groups(text, at);
+    (1..=count.min(4)).rev().find_map(|count| {
+        let groups = &groups[..count];
+        is_phone(text, groups).then(|| groups[0].start..groups[count - 1].end)
+    })
+}
+
+/// True if these groups of digits together are a telephone number.
+fn is_phone(text: &Chars, groups: &[Range<usize>]) -> bool {
+    let chars = text.as_slice();
+    let first = &chars[groups[0].clone()];
+    let lengths: [usize; 4] = std::array::from_fn(|at| groups.get(at).map_or(0, |group| group.len()));
+    let digits = groups.iter().flat_map(|group| &chars[group.clone()]).filter(|c| c.is_ascii_digit()).count();
+    let hidden = lengths.iter().sum::<usize>() - digits;
+    match (first[0], lengths) {
+        ('1', [11, 0, 0, 0] | [3, 4, 4, 0] | [3, 8, 0, 0] | [7, 4, 0, 0]) => {
+            (first[1].is_ascii_digit() && first[1] >= '3' || !first[1].is_ascii_digit()) && digits >= 2
+        }
+        // 138****, with no more behind it.
+        ('1', [7..=14, 0, 0, 0]) => first[1] >= '3' && first[1].is_ascii_digit() && digits >= 3 && hidden >= 3,
+        ('8', [4, 6, 2, 0]) => false,
+        ('0', [3 | 4, 7 | 8, 0, 0] | [3 | 4, 7 | 8, 1..=5, 0] | [3, 4, 4, 0] | [4, 3 | 4, 4, 0]) => first[1] != '0',
+        ('0', [10..=12, 0, 0, 0]) => first[1] != '0' && hidden < 8,
+        ('4' | '8', [10, 0, 0, 0] | [3, 3, 4, 0] | [3, 4, 3, 0] | [3, 7, 0, 0]) => {
+            matches!(first, ['4' | '8', '0', '0', ..])
+        }
+        _ => false,
+    }
+}
+
+/// The number of a bank account at `at`: 16 to 19 digits, with or without blanks after each four.
+fn bank_account(text: &Chars, at: usize) -> Option<Range<usize>> {
+    let (groups, count) = groups(text, at);
+    let groups = &groups[..count];
+    let first = text.as_slice().get(groups.first()?.clone())?;
+    let fours = groups.len() >= 4 && groups[..4].iter().all(|group| group.len() == 4);
+    if fours && matches!(first[0], '3'..='6' | '9') {
+        let last = groups.get(4).filter(|group| group.len() <= 3).unwrap_or(&groups[3]);
+        return Some(groups[0].start..last.end);
+    }
+    ((16..=19).contains(&first.len()) && first.starts_with(&['6', '2'])).then(|| groups[0].clone())
+}

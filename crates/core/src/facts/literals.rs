@@ -1,0 +1,98 @@
+//! Sets of literals that are looked for at one position.
+
+use super::chars::Chars;
+
+/// A set of literals, compiled so that a position where none of them stands is recognised by one character.
+#[derive(Debug)]
+pub(super) struct Literals {
+    literals: Vec<Vec<char>>,
+    /// Bits of the first characters.
+    first: Filter,
+    /// Bits of the last characters.
+    last: Filter,
+}
+
+/// Bits of characters, by eight bits of each.
+#[derive(Debug, Default)]
+struct Filter([u64; 4]);
+
+impl Filter {
+    fn place(c: char) -> (usize, u64) {
+        let hash = (c as u32 ^ (c as u32) >> 8) & 255;
+        ((hash >> 6) as usize, 1 << (hash & 63))
+    }
+
+    fn add(&mut self, c: char) {
+        let (word, bit) = Self::place(c);
+        self.0[word] |= bit;
+    }
+
+    #[inline]
+    fn may_contain(&self, c: char) -> bool {
+        let (word, bit) = Self::place(c);
+        self.0[word] & bit != 0
+    }
+}
+
+impl Literals {
+    /// The literals of `list`, which white space separates.
+    pub(super) fn new(list: &str) -> Self {
+        let literals: Vec<Vec<char>> = list.split_whitespace().map(|literal| literal.chars().collect()).collect();
+        let (mut first, mut last) = (Filter::default(), Filter::default());
+        for literal in &literals {
+            first.add(literal[0]);
+            last.add(literal[literal.len() - 1]);
+        }
+        Self { literals, first, last }
+    }
+
+    /// The end of the longest literal that `text` has at `at`.
+    #[inline]
+    pub(super) fn at(&self, text: &Chars, at: usize) -> Option<usize> {
+        self.first.may_contain(text.at(at)).then(|| self.longest_at(text, at))?
+    }
+
+    /// The start of the longest literal that `text` has just before `end`.
+    #[inline]
+    pub(super) fn before(&self, text: &Chars, end: usize) -> Option<usize> {
+        self.last.may_contain(text.before(end)).then(|| self.longest_before(text, end))?
+    }
+
+    /// True if one of the literals lies within the characters from `start` to `end`.
+    pub(super) fn occur(&self, text: &Chars, start: usize, end: usize) -> bool {
+        (start..end).any(|at| self.at(text, at).is_some_and(|stop| stop <= end))
+    }
+
+    /// True if `literal` is one of the set.
+    pub(super) fn contains(&self, literal: &str) -> bool {
+        self.literals.iter().any(|other| other.iter().copied().eq(literal.chars()))
+    }
+
+    /// True if `text` is a single character and one of the set behind it.
+    pub(super) fn ends_single(&self, text: &str) -> bool {
+        let chars: Vec<char> = text.chars().collect();
+        self.literals.iter().any(|literal| chars.len() == literal.len() + 1 && chars.ends_with(literal))
+    }
+
+    fn longest_at(&self, text: &Chars, at: usize) -> Option<usize> {
+        let rest = text.as_slice().get(at..)?;
+        let found = self.literals.iter().filter(|literal| rest.starts_with(literal));
+        found.map(|literal| at + literal.len()).max()
+    }
+
+    fn longest_before(&self, text: &Chars, end: usize) -> Option<usize> {
+        let rest = text.as_slice().get(..end)?;
+        let found = self.literals.iter().filter(|literal| rest.ends_with(literal));
+        found.map(|literal| end - literal.len()).min()
+    }
+}
+
+/// Declares a static set of literals.
+macro_rules! literals {
+    ($(#[$doc:meta])* $name:ident, $list:expr) => {
+        $(#[$doc])*
+        static $name: std::sync::LazyLock<$crate::facts::literals::Literals> =
+            std::sync::LazyLock::new(|| $crate::facts::literals::Literals::new($list));
+    };
+}
+pub(super) use literals;

@@ -1,0 +1,306 @@
+//! Facts: the typed things that a text names.
+//!
+//! A [`FactReader`] finds them in a normalised text. Facts of the group [`Object`](FactGroup::Object) say what a report is about,
+//! facts of the group [`Reference`](FactGroup::Reference) name an earlier order or petition. Facts of the groups
+//! [`Contact`](FactGroup::Contact) and [`Noise`](FactGroup::Noise) belong to the writer or to the form of the letter; they are
+//! removed before texts are compared ([`contact_and_noise_spans`]). [`compare`] says which facts of two texts agree and which
+//! contradict each other.
+//!
+//! The readers of each kind are in files of their own: `contacts` and `noise`, `numbers` and `lines` for everything that has a shape.
+//! They look at characters only. One pass over the text finds the characters that such a fact can begin or end with; the rest of
+//! the work happens at these places.
+
+mod chars;
+mod contacts;
+mod labels;
+mod letter;
+mod lines;
+mod links;
+mod literals;
+mod noise;
+mod numbers;
+mod numerals;
+mod vocabulary;
+
+use std::ops::Range;
+
+use self::chars::Chars;
+
+/// The kind of a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FactKind {
+    /// A province, a city, a district or a county.
+    District,
+    /// A town, a township or a street office.
+    Town,
+    /// A village or an urban community.
+    Village,
+    /// A road, a street, a lane, a bridge, a tunnel or a crossing.
+    Road,
+    /// A number on a road or in a village.
+    HouseNumber,
+    /// A housing estate.
+    Estate,
+    /// A building of an estate or of a house number.
+    Building,
+    /// An entrance of a building.
+    Unit,
+    /// A flat or a room.
+    Room,
+    /// A construction phase or a section of an estate: 一期, 三区.
+    Phase,
+    /// A group of villagers: 3组.
+    VillageGroup,
+    /// A square, a park, a market, a station, a body of water, a building that has a name.
+    PublicPlace,
+    /// A school or a kindergarten.
+    School,
+    /// A company, a hospital, an authority or another organisation.
+    Organisation,
+    /// The number plate of a vehicle.
+    Plate,
+    /// A bus line or a metro line.
+    TransitLine,
+    /// The number of an earlier order or petition.
+    OrderNumber,
+    /// A telephone number, or an account by which the writer can be reached.
+    Phone,
+    /// The number of an identity card.
+    IdentityNumber,
+    /// An e-mail address.
+    Email,
+    /// The number of a bank account.
+    BankAccount,
+    /// The number of a contract or of a customer.
+    ContractNumber,
+    /// The name of a person after a label such as 反映人 or 联系人.
+    PersonName,
+    /// An address of a web page.
+    Url,
+    /// The name of an attached file.
+    AttachmentName,
+    /// A hashtag.
+    Hashtag,
+    /// A signature: of an account, of a group of writers, of a mail.
+    Signature,
+    /// The date when the letter was written.
+    WritingDate,
+    /// A greeting at the start.
+    Greeting,
+    /// A polite phrase at the end.
+    Closing,
+    /// An instruction that an office adds.
+    Footer,
+    /// An earlier letter below the writer's own text.
+    Quotation,
+}
+
+/// What a fact says about a pair of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FactGroup {
+    /// An equal value speaks for the same matter, a different one against it.
+    Object,
+    /// An equal value speaks strongly for the same matter; a different one says nothing.
+    Reference,
+    /// An equal value speaks for the same writer; a different one says nothing.
+    Contact,
+    /// Says nothing.
+    Noise,
+}
+
+impl FactKind {
+    /// The group of the kind.
+    pub fn group(self) -> FactGroup {
+        match self {
+            Self::OrderNumber => FactGroup::Reference,
+            Self::Phone
+            | Self::IdentityNumber
+            | Self::Email
+            | Self::BankAccount
+            | Self::ContractNumber
+            | Self::PersonName => FactGroup::Contact,
+            Self::Url
+            | Self::AttachmentName
+            | Self::Hashtag
+            | Self::Signature
+            | Self::WritingDate
+            | Self::Greeting
+            | Self::Closing
+            | Self::Footer
+            | Self::Quotation => FactGroup::Noise,
+            _ => FactGroup::Object,
+        }
+    }
+}
+
+/// How a fact was recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FactSource {
+    /// By its shape.
+    Pattern,
+    /// By the list of administrative divisions.
+    DivisionList,
+    /// By the place list of the collection.
+    PlaceList,
+    /// By the ending of the name.
+    Ending,
+    /// By the list of offices and well-known organisations.
+    Office,
+}
+
+/// A typed thing that a text names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Fact {
+    /// What it is.
+    pub kind: FactKind,
+    /// The form in which facts are compared: numbers in digits, without white space and labels. Empty if the value identifies
+    /// nothing (反映人:匿名).
+    pub canonical: Box<str>,
+    /// Position in the normalised text, in characters. Facts of the groups contact and noise include their label (联系电话:).
+    pub span: Range<u32>,
+    /// How it was recognised.
+    pub source: FactSource,
+}
+
+/// A word of the text with its word class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WordSpan<'a> {
+    /// Position in the normalised text, in characters.
+    pub span: Range<u32>,
+    /// Word class as jieba names it.
+    pub tag: &'a str,
+}
+
+/// The places that an office knows, with their aliases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlaceList {}
+
+/// Finds the facts of texts. Make one for each collection; a reader is immutable.
+#[derive(Clone, Debug)]
+pub struct FactReader {}
+
+impl FactReader {
+    /// A reader that knows `places`.
+    pub fn new(_places: &PlaceList) -> Self {
+        Self {}
+    }
+
+    /// Returns the facts of `text` in the order of their spans. `text` must be normalised: NFKC, lower case, simplified characters; a
+    /// line break may be kept as one U+000A. `words` are the words of the text; without them names are found only where a list has
+    /// them. O(length).
+    pub fn read(&self, text: &str, _words: &[WordSpan<'_>]) -> Vec<Fact> {
+        let chars = Chars::new(text);
+        let mut found = Found::new(&chars);
+        found.shapes();
+        letter::read(&mut found);
+        found.finish()
+    }
+}
+
+/// Facts that are looked through for one just before a position: more than one list has items.
+const NEAR_FACTS: usize = 32;
+
+/// The facts found so far in one text.
+#[derive(Debug)]
+struct Found<'t> {
+    text: &'t Chars,
+    facts: Vec<Fact>,
+}
+
+impl<'t> Found<'t> {
+    fn new(text: &'t Chars) -> Self {
+        Self { text, facts: Vec::new() }
+    }
+
+    fn add(&mut self, kind: FactKind, span: Range<usize>, canonical: impl Into<Box<str>>) {
+        let span = span.start as u32..span.end as u32;
+        self.facts.push(Fact { kind, canonical: canonical.into(), span, source: FactSource::Pattern });
+    }
+
+    /// True if one of the facts added last is of this kind and begins at `at`.
+    fn begins(&self, kind: FactKind, at: usize) -> bool {
+        self.facts.iter().rev().take(NEAR_FACTS).any(|fact| fact.kind == kind && fact.span.start as usize == at)
+    }
+
+    /// Finds the facts that have a shape, in one pass over the characters.
+    fn shapes(&mut self) {
+        let text = self.text;
+        let mut at = 0;
+        while at < text.len() {
+            let c = text.as_slice()[at];
+            let end = if c.is_ascii_alphanumeric() {
+                contacts::read_run(self, at)
+            } else {
+                match c {
+                    '*' | '×' | '●' | '■' | '█' | '○' => contacts::read_run(self, at),
+                    '@' | '.' | ':' => links::read(self, at),
+                    '#' | '-' | '(' => noise::read(self, at),
+                    '号' | '栋' | '幢' | '座' | '单' | '室' | '房' | '期' | '组' | '区' | '弄' => {
+                        numbers::read(self, at)
+                    }
+                    '路' | '线' | '公' => lines::read(self, at),
+                    '人' | '名' | '者' => labels::read(self, at),
+                    '来' | '发' | '附' | '本' | '展' | '网' => noise::read(self, at),
+                    // The first characters of plates.
+                    '京' | '津' | '沪' | '渝' | '冀' | '豫' | '云' | '辽' | '黑' | '湘' | '皖' | '鲁' | '新' | '苏'
+                    | '浙' | '赣' | '鄂' | '桂' | '甘' | '晋' | '蒙' | '陕' | '吉' | '闽' | '贵' | '粤' | '青'
+                    | '藏' | '川' | '宁' | '琼' | '使' => numbers::read_plate(self, at),
+                    _ => None,
+                }
+            };
+            at = end.unwrap_or(at + 1).max(at + 1);
+        }
+    }
+
+    /// Removes facts that lie within others, and sorts the rest.
+    fn finish(mut self) -> Vec<Fact> {
+        let removed = |fact: &Fact| matches!(fact.kind.group(), FactGroup::Contact | FactGroup::Noise);
+        // The longest of those that begin together comes first; the order is total, so that it does not depend on the sort.
+        self.facts.sort_by(|a, b| {
+            let key = |fact: &Fact| (fact.span.start, std::cmp::Reverse(fact.span.end), fact.kind);
+            key(a).cmp(&key(b))
+        });
+        let mut covered = 0;
+        let mut hidden: Vec<Range<u32>> = Vec::new();
+        let mut facts = self.facts;
+        facts.retain(|fact| {
+            if !removed(fact) {
+                return true;
+            }
+            let inside = fact.span.end <= covered;
+            covered = covered.max(fact.span.end);
+            if !inside && fact.kind != FactKind::Hashtag {
+                hidden.push(fact.span.clone());
+            }
+            !inside
+        });
+        let mut next = 0;
+        facts.retain(|fact| {
+            if removed(fact) {
+                return true;
+            }
+            while hidden.get(next).is_some_and(|span| span.end <= fact.span.start) {
+                next += 1;
+            }
+            hidden.get(next).is_none_or(|span| span.start >= fact.span.end)
+        });
+        facts.dedup();
+        facts
+    }
+}
+
+/// Returns the spans of the facts that are removed before texts are compared, merged, in order. O(facts).
+pub fn contact_and_noise_spans(facts: &[Fact]) -> Vec<Range<u32>> {
+    let mut merged: Vec<Range<u32>> = Vec::new();
+    let removed = |fact: &&Fact| matches!(fact.kind.group(), FactGroup::Contact | FactGroup::Noise);
+    for fact in facts.iter().filter(removed) {
+        match merged.last_mut() {
+            Some(last) if fact.span.start <= last.end => last.end = last.end.max(fact.span.end),
+            _ => merged.push(fact.span.clone()),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! Closed vocabularies: a phrase belongs to a form if it consists of the words of that form only.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::chars::Chars;
+
+/// Longest phrase that is looked up, in characters: what offices and writers add is shorter.
+const MAX_PHRASE: usize = 64;
+
+/// A set of words by their first character.
+#[derive(Debug)]
+pub(super) struct Vocabulary {
+    by_first: HashMap<char, Vec<Vec<char>>>,
+    digits: bool,
+}
+
+impl Vocabulary {
+    /// The words of `lists`, which white space separates.
+    pub(super) fn new(lists: &[&str]) -> Self {
+        let mut by_first: HashMap<char, Vec<Vec<char>>> = HashMap::new();
+        for word in lists.iter().flat_map(|list| list.split_whitespace()) {
+            let word: Vec<char> = word.chars().collect();
+            by_first.entry(word[0]).or_default().push(word);
+        }
+        Self { by_first, digits: false }
+    }
+
+    /// The same vocabulary, with numbers.
+    pub(super) fn with_numbers(self) -> Self {
+        Self { digits: true, ..self }
+    }
+
+    /// True if the characters of `range` are words of the vocabulary, one after the other, with gaps between them. Ranges that
+    /// are empty or longer than 64 characters are not.
+    pub(super) fn covers(&self, text: &Chars, range: Range<usize>) -> bool {
+        let length = range.len();
+        if length == 0 || length > MAX_PHRASE {
+            return false;
+        }
+        let chars = &text.as_slice()[range];
+        // Bit i: the first i characters are covered.
+        let mut reached: u128 = 1;
+        for at in 0..length {
+            if reached >> at & 1 == 0 {
+                continue;
+            }
+            let c = chars[at];
+            if super::chars::is_gap(c) || (self.digits && super::chars::is_number(c)) {
+                reached |= 1 << (at + 1);
+            }
+            for word in self.by_first.get(&c).into_iter().flatten() {
+                if chars[at..].starts_with(word) {
+                    reached |= 1 << (at + word.len());
+                }
+            }
+        }
+        reached >> length & 1 == 1
+    }
+}
