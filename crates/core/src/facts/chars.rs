@@ -107,7 +107,7 @@ pub(super) fn ends_sentence(c: char) -> bool {
 
 /// True for white space, punctuation, symbols and emoji: everything but letters, digits and masks.
 pub(super) fn is_gap(c: char) -> bool {
-    !c.is_alphanumeric() && !is_mask(c) && c != '\0'
+    !is_ideograph(c) && !c.is_ascii_alphanumeric() && c != '\0' && (c.is_ascii() || !c.is_alphanumeric()) && !is_mask(c)
 }
 
 /// True for a character of a number in digits or words.

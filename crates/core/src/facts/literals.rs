@@ -75,14 +75,14 @@ impl Literals {
     }
 
     fn longest_at(&self, text: &Chars, at: usize) -> Option<usize> {
-        let rest = text.as_slice().get(at..)?;
-        let found = self.literals.iter().filter(|literal| rest.starts_with(literal));
+        let rest = text.as_slice().get(at..).filter(|rest| !rest.is_empty())?;
+        let found = self.literals.iter().filter(|literal| literal[0] == rest[0] && rest.starts_with(literal));
         found.map(|literal| at + literal.len()).max()
     }
 
     fn longest_before(&self, text: &Chars, end: usize) -> Option<usize> {
         let rest = text.as_slice().get(..end)?;
-        let found = self.literals.iter().filter(|literal| rest.ends_with(literal));
+        let found = self.literals.iter().filter(|literal| literal.last() == rest.last() && rest.ends_with(literal));
         found.map(|literal| end - literal.len()).min()
     }
 }

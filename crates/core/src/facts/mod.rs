@@ -11,7 +11,9 @@
 //! the work happens at these places.
 
 mod chars;
+mod compare;
 mod contacts;
+mod endings;
 mod labels;
 mod letter;
 mod lines;
@@ -20,11 +22,13 @@ mod literals;
 mod noise;
 mod numbers;
 mod numerals;
+mod similar_names;
 mod vocabulary;
 
 use std::ops::Range;
 
 use self::chars::Chars;
+pub use self::compare::{FactComparison, FactPair, compare};
 
 /// The kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,6 +61,8 @@ pub enum FactKind {
     School,
     /// A company, a hospital, an authority or another organisation.
     Organisation,
+    /// A brand or a service that has a name.
+    Product,
     /// The number plate of a vehicle.
     Plate,
     /// A bus line or a metro line.
