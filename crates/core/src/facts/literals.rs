@@ -1,11 +1,14 @@
 //! Sets of literals that are looked for at one position.
 
+use std::collections::HashSet;
+
 use super::chars::Chars;
 
 /// A set of literals, compiled so that a position where none of them stands is recognised by one character.
 #[derive(Debug)]
 pub(super) struct Literals {
     literals: Vec<Vec<char>>,
+    set: HashSet<String>,
     /// Bits of the first characters.
     first: Filter,
     /// Bits of the last characters.
@@ -43,7 +46,8 @@ impl Literals {
             first.add(literal[0]);
             last.add(literal[literal.len() - 1]);
         }
-        Self { literals, first, last }
+        let set = list.split_whitespace().map(str::to_owned).collect();
+        Self { literals, set, first, last }
     }
 
     /// The end of the longest literal that `text` has at `at`.
@@ -65,7 +69,7 @@ impl Literals {
 
     /// True if `literal` is one of the set.
     pub(super) fn contains(&self, literal: &str) -> bool {
-        self.literals.iter().any(|other| other.iter().copied().eq(literal.chars()))
+        self.set.contains(literal)
     }
 
     /// True if `text` is a single character and one of the set behind it.
@@ -91,7 +95,7 @@ impl Literals {
 macro_rules! literals {
     ($(#[$doc:meta])* $name:ident, $list:expr) => {
         $(#[$doc])*
-        static $name: std::sync::LazyLock<$crate::facts::literals::Literals> =
+        pub(super) static $name: std::sync::LazyLock<$crate::facts::literals::Literals> =
             std::sync::LazyLock::new(|| $crate::facts::literals::Literals::new($list));
     };
 }

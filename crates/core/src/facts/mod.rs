@@ -13,12 +13,14 @@
 mod chars;
 mod compare;
 mod contacts;
+mod divisions;
 mod endings;
 mod labels;
 mod letter;
 mod lines;
 mod links;
 mod literals;
+mod names;
 mod noise;
 mod numbers;
 mod numerals;
@@ -150,6 +152,10 @@ pub enum FactSource {
     PlaceList,
     /// By the ending of the name.
     Ending,
+    /// By the dictionary of words, which has it as a name.
+    Dictionary,
+    /// By a list of places in which it stands.
+    List,
     /// By the list of offices and well-known organisations.
     Office,
 }
@@ -194,10 +200,12 @@ impl FactReader {
     /// Returns the facts of `text` in the order of their spans. `text` must be normalised: NFKC, lower case, simplified characters; a
     /// line break may be kept as one U+000A. `words` are the words of the text; without them names are found only where a list has
     /// them. O(length).
-    pub fn read(&self, text: &str, _words: &[WordSpan<'_>]) -> Vec<Fact> {
+    pub fn read(&self, text: &str, words: &[WordSpan<'_>]) -> Vec<Fact> {
         let chars = Chars::new(text);
         let mut found = Found::new(&chars);
         found.shapes();
+        names::read(&mut found, words);
+        names::read_lists(&mut found);
         letter::read(&mut found);
         found.finish()
     }
@@ -219,8 +227,12 @@ impl<'t> Found<'t> {
     }
 
     fn add(&mut self, kind: FactKind, span: Range<usize>, canonical: impl Into<Box<str>>) {
+        self.add_from(kind, span, canonical, FactSource::Pattern);
+    }
+
+    fn add_from(&mut self, kind: FactKind, span: Range<usize>, canonical: impl Into<Box<str>>, source: FactSource) {
         let span = span.start as u32..span.end as u32;
-        self.facts.push(Fact { kind, canonical: canonical.into(), span, source: FactSource::Pattern });
+        self.facts.push(Fact { kind, canonical: canonical.into(), span, source });
     }
 
     /// True if one of the facts added last is of this kind and begins at `at`.
@@ -241,8 +253,12 @@ impl<'t> Found<'t> {
                     '*' | '×' | '●' | '■' | '█' | '○' => contacts::read_run(self, at),
                     '@' | '.' | ':' => links::read(self, at),
                     '#' | '-' | '(' => noise::read(self, at),
-                    '号' | '栋' | '幢' | '座' | '单' | '室' | '房' | '期' | '组' | '区' | '弄' => {
+                    '号' | '栋' | '幢' | '座' | '单' | '室' | '房' | '期' | '组' | '弄' => {
                         numbers::read(self, at)
+                    }
+                    '区' => numbers::read(self, at).or_else(|| divisions::read(self, at)),
+                    '省' | '市' | '县' | '旗' | '州' | '盟' | '镇' | '乡' | '道' | '木' => {
+                        divisions::read(self, at)
                     }
                     '路' | '线' | '公' => lines::read(self, at),
                     '人' | '名' | '者' => labels::read(self, at),

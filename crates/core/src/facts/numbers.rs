@@ -153,6 +153,11 @@ fn read_numbered(found: &mut Found<'_>, at: usize) -> Option<usize> {
     if let Some(end) = text.starts_any(at + 1, &["房", "室"]) {
         return add_before(found, at, end, FactKind::Room, |number| number.value.is_some_and(|value| value >= 100), "");
     }
+    if text.at(at + 1) == '路' && !matches!(text.at(at + 2), '公') {
+        let number = number_before(text, at)?;
+        found.add(FactKind::Road, number.start..at + 2, format!("{}号路", number.canonical));
+        return Some(at + 2);
+    }
     if text.at(at + 1) == '线' {
         return lines::read_metro(found, at);
     }

@@ -261,9 +261,9 @@ fn lines_are_told_from_roads() {
         ("s1线", "TransitLine s1号线"),
         ("快速公交3线", "TransitLine 快3路"),
         ("坐十二路", "TransitLine 12路"),
+        ("三号路", "Road 3号路"),
     ]);
-    for text in ["科创5路的路灯", "经三路", "三号路", "一路上", "兵分三路", "凤城十二路", "松岗2路口"]
-    {
+    for text in ["科创5路的路灯", "经三路", "一路上", "兵分三路", "凤城十二路", "松岗2路口"] {
         check(&[(text, "")]);
     }
 }

@@ -26,6 +26,14 @@ impl Vocabulary {
         Self { by_first, digits: false }
     }
 
+    /// The same vocabulary without words of one character.
+    pub(super) fn without_single(mut self) -> Self {
+        for words in self.by_first.values_mut() {
+            words.retain(|word| word.len() > 1);
+        }
+        self
+    }
+
     /// The same vocabulary, with numbers.
     pub(super) fn with_numbers(self) -> Self {
         Self { digits: true, ..self }

@@ -1,0 +1,495 @@
+//! Names of places and organisations, from their endings and the word classes of the words before them.
+//!
+//! A name ends with an ending (路, 小区, 中学). On its left it reaches as far as words can belong to it: up to the start of the clause, to
+//! another name, or to a word that is no part of names (a verb, a conjunction, a preposition, a person).
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::chars::{Chars, is_gap, is_ideograph};
+use super::endings::{
+    self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES, SIDES, TAILS, VAGUE,
+};
+use super::numerals::{is_numeral, value};
+use super::vocabulary::Vocabulary;
+use super::{Fact, FactKind, FactSource, Found, WordSpan};
+
+/// Most characters of a name before its ending.
+const MAX_CORE: usize = 8;
+/// ... of an organisation or a school.
+const MAX_ORGANISATION: usize = 16;
+
+super::literals::literals! {
+    /// What stands before a place.
+    PLACE_PREPOSITIONS,
+    "到 至 从 往 去 在 由 途经 经 经过 住 位于 自 来 离 距 直达 前往 开往 连接 和 与"
+}
+
+super::literals::literals! {
+    /// What stands behind a place.
+    PLACE_SUFFIXES,
+    "站 地区 方向 一带 附近 区域 片区 至 到 往返 北站 南站 东站 西站 路口"
+}
+
+/// Sequences of words that together still name nothing: 市政建设.
+static VAGUE_CORES: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::new(&[endings::VAGUE_WORDS]).without_single());
+
+/// Adds the names among `words`.
+pub(super) fn read(found: &mut Found<'_>, words: &[WordSpan<'_>]) {
+    let text = found.text;
+    let is_break = |word: &WordSpan<'_>| text.as_slice()[range(word)].iter().all(|&c| is_gap(c));
+    let mut taken: Vec<Range<usize>> = found
+        .facts
+        .iter()
+        .filter(|fact| !is_division(fact))
+        .map(|fact| fact.span.start as usize..fact.span.end as usize)
+        .collect();
+    taken.sort_by_key(|span| span.start);
+    let mut divisions: Vec<Range<usize>> = found
+        .facts
+        .iter()
+        .filter(|fact| is_division(fact))
+        .map(|fact| fact.span.start as usize..fact.span.end as usize)
+        .collect();
+    divisions.sort_by_key(|span| span.start);
+    for clause in words.split(is_break).filter(|clause| !clause.is_empty()) {
+        let start = range(&clause[0]).start;
+        let first = divisions.partition_point(|span| span.end <= start);
+        let taken_from = taken.partition_point(|span| span.end <= start);
+        Clause { text, words: clause, divisions: &divisions[first..], taken: &taken[taken_from..] }.read(found);
+    }
+}
+
+fn is_division(fact: &Fact) -> bool {
+    matches!(fact.kind, FactKind::District | FactKind::Town)
+}
+
+fn range(word: &WordSpan<'_>) -> Range<usize> {
+    word.span.start as usize..word.span.end as usize
+}
+
+/// Words between two signs.
+struct Clause<'c, 'w> {
+    text: &'c Chars,
+    words: &'c [WordSpan<'w>],
+    /// Spans of divisions, from this clause on.
+    divisions: &'c [Range<usize>],
+    /// Spans of facts that have a shape, from this clause on.
+    taken: &'c [Range<usize>],
+}
+
+/// A name that ends in a clause.
+struct Ending {
+    kind: FactKind,
+    /// Where the ending begins, and where it ends.
+    span: Range<usize>,
+    /// Index of the word with its last character.
+    word: usize,
+}
+
+impl Clause<'_, '_> {
+    fn read(&self, found: &mut Found<'_>) {
+        // Characters before this one belong to another name.
+        let mut free = range(&self.words[0]).start;
+        let mut short = Vec::new();
+        for at in 0..self.words.len() {
+            let word = range(&self.words[at]);
+            if let Some(division) = self.divisions.iter().find(|span| span.start < word.end && word.start < span.end)
+                && division.end >= word.end
+            {
+                free = free.max(division.end);
+                continue;
+            }
+            let taken = self.taken.iter().take_while(|span| span.start < word.end);
+            if let Some(end) = taken.map(|span| span.end).max() {
+                free = free.max(end.min(word.end));
+                if end >= word.end {
+                    continue;
+                }
+            }
+            if let Some((kind, name)) = self.name_at(free, at) {
+                free = name.end;
+                short.retain(|division: &Range<usize>| division.end <= name.start);
+                found.add_from(kind, name.clone(), canonical(kind, &self.text.as_slice()[name]), FactSource::Ending);
+            } else if word.start >= free && (self.is_short_division(at) || self.is_place(at)) {
+                short.push(word);
+            }
+        }
+        for place in short {
+            let name = self.text.string(place.clone());
+            if super::divisions::is_stem(self.text, place.start, place.end) {
+                found.add_from(FactKind::District, place, name, FactSource::DivisionList);
+            } else {
+                found.add_from(FactKind::PublicPlace, place, name, FactSource::Dictionary);
+            }
+        }
+    }
+
+    fn word(&self, at: usize) -> &[char] {
+        self.words.get(at).map_or(&[], |word| &self.text.as_slice()[range(word)])
+    }
+
+    fn string(&self, at: usize) -> String {
+        self.word(at).iter().collect()
+    }
+
+    /// True if the word is a city or a district without its ending.
+    fn is_short_division(&self, at: usize) -> bool {
+        let word = range(&self.words[at]);
+        matches!(self.words[at].tag, "ns" | "s" | "nr" | "nrt" | "n")
+            && super::divisions::is_stem(self.text, word.start, word.end)
+    }
+
+    /// True if the dictionary has the word as the name of a place, and it stands where places stand if it is short.
+    fn is_place(&self, at: usize) -> bool {
+        let word = self.word(at);
+        let string = self.string(at);
+        let span = range(&self.words[at]);
+        let listed = |c: char| matches!(c, '、' | '~' | '—' | '→' | '-' | '/');
+        let placed = listed(self.text.before(span.start))
+            || listed(self.text.at(span.end))
+            || PLACE_PREPOSITIONS.before(self.text, span.start).is_some()
+            || PLACE_SUFFIXES.at(self.text, span.end).is_some();
+        self.words[at].tag == "ns"
+            && (word.len() >= 3 || word.len() == 2 && placed)
+            && word.iter().all(|&c| is_ideograph(c))
+            && !word
+                .iter()
+                .any(|&c| SIDES.contains(c) || is_numeral(c) || LEADING.contains(c) || c == '区' || c == '沿')
+            && !COMMON_NOUNS.contains(&string)
+            && !VAGUE.contains(&string)
+            && !BOUNDARIES.contains(&string)
+    }
+
+    /// The ending that the word at `at` has.
+    fn ending(&self, free: usize, at: usize) -> Option<Ending> {
+        let span = range(&self.words[at]);
+        let head = (span.start + 1..span.end).rev().find_map(|end| {
+            let start = HEADS.before(self.text, end).filter(|&start| start + 1 >= span.start && start >= free)?;
+            let known = TAILS.at(self.text, end) == Some(span.end);
+            known.then(|| {
+                endings::before(self.text, start, end).map(|(start, kind)| Ending { kind, span: start..end, word: at })
+            })?
+        });
+        if head.is_some() {
+            return head;
+        }
+        let (start, kind) = endings::before(self.text, free.min(span.start), span.end)?;
+        // 花园别墅 is an ending, too.
+        let start = if start > span.start + 1 && kind != FactKind::Road {
+            endings::before(self.text, span.start, start)
+                .map_or(start, |(first, _)| if first == span.start { first } else { start })
+        } else {
+            start
+        };
+        Some(Ending { kind, span: start..span.end, word: at })
+    }
+
+    /// The name that ends with the word at `at` and begins at `free` at the earliest.
+    fn name_at(&self, free: usize, at: usize) -> Option<(FactKind, Range<usize>)> {
+        let ending = self.ending(free, at)?;
+        let word = range(&self.words[at]);
+        let own_core = ending.span.start > word.start;
+        let core = &self.text.as_slice()[word.start..ending.span.start.max(word.start)];
+        let number = !core.is_empty() && core.iter().all(|&c| is_numeral(c));
+        if own_core && !number && COMMON_NOUNS.contains(&self.string(at)) {
+            return None;
+        }
+        // 一路 is "all the way", too.
+        let way = number
+            && core == ['一']
+            && self.words[..at]
+                .iter()
+                .any(|word| matches!(self.text.string(range(word)).as_str(), "从" | "由" | "自" | "沿"));
+        if way {
+            return None;
+        }
+        if self.is_joined(at, &ending) || self.goes_on(free, at, &ending) {
+            return None;
+        }
+        let mut start = self.start(free, at, &ending);
+        start = LEADING_WORDS
+            .at(self.text, start)
+            .filter(|&end| end + 1 < ending.span.start && self.begins_word(end))
+            .unwrap_or(start);
+        while LEADING.contains(self.text.at(start)) && ending.span.start - start > 2 && self.begins_word(start + 1) {
+            start += 1;
+        }
+        let core = &self.text.as_slice()[start..ending.span.start];
+        let division = self.divisions.iter().find(|span| span.end == start).cloned();
+        let institution = matches!(ending.kind, FactKind::Organisation | FactKind::School);
+        if institution
+            && let Some(division) = &division
+            && (!core.is_empty() || ending.span.len() > 2 || is_numeral(self.text.at(ending.span.start)))
+        {
+            return Some((ending.kind, division.start..ending.span.end));
+        }
+        self.names(core, start, &ending).then_some((ending.kind, start..ending.span.end))
+    }
+
+    /// True if one of the words begins at `at`.
+    fn begins_word(&self, at: usize) -> bool {
+        self.words.binary_search_by_key(&at, |word| range(word).start).is_ok()
+    }
+
+    /// True if the ending is part of a longer name: 青石桥 of 青石桥小学.
+    fn is_joined(&self, at: usize, ending: &Ending) -> bool {
+        let end = range(&self.words[at]).end;
+        if ending.span.end < end {
+            return false;
+        }
+        let Some(joined) = JOINING.at(self.text, end) else { return false };
+        let headed = joined - end >= 2 && TAILS.at(self.text, joined).is_some();
+        let whole = headed || self.words[at + 1..].iter().take(3).any(|word| range(word).end == joined);
+        let lamp = self.text.at(joined - 1) == '路'
+            && BEHIND_ROAD.contains(self.text.at(joined))
+            && self.text.at(joined) != '\0';
+        whole && !lamp && self.text.as_slice()[end..joined] != self.text.as_slice()[ending.span.clone()]
+    }
+
+    /// True if a number or a side and another ending follow: 青石桥 of 青石桥北路.
+    fn goes_on(&self, free: usize, at: usize, ending: &Ending) -> bool {
+        if ending.span.end < range(&self.words[at]).end {
+            return false;
+        }
+        let end = ending.span.end;
+        let telling = self.text.skip(end, 3, |c| SIDES.contains(c) || is_numeral(c));
+        telling > end
+            && self.words[at + 1..].iter().take(3).any(|word| {
+                let stop = range(word).end;
+                let numbered = |ending: &(usize, FactKind)| {
+                    ending.0 <= telling
+                        && matches!(
+                            ending.1,
+                            FactKind::Road | FactKind::Village | FactKind::School | FactKind::PublicPlace
+                        )
+                };
+                stop > telling && endings::before(self.text, free.max(end), stop).as_ref().is_some_and(numbered)
+            })
+    }
+
+    /// Where the name with this ending begins.
+    fn start(&self, free: usize, at: usize, ending: &Ending) -> usize {
+        let most =
+            if matches!(ending.kind, FactKind::Organisation | FactKind::School) { MAX_ORGANISATION } else { MAX_CORE };
+        // The first word that the ending does not fill.
+        let mut first = ending.word;
+        while range(&self.words[first]).start > ending.span.start {
+            first -= 1;
+        }
+        let mut start = ending.span.start.min(range(&self.words[first]).start.max(free));
+        let own = ending.span.start - start;
+        // A name of the dictionary is complete: common nouns before it are none of its parts.
+        let mut complete = own >= 2 && self.is_proper(at);
+        for left in (0..first).rev() {
+            let word = range(&self.words[left]);
+            let length = ending.span.start - word.start;
+            if word.start < free || length > most || !self.belongs(left, start, ending, complete) {
+                break;
+            }
+            start = word.start;
+            complete |= word.len() >= 2 && self.is_proper(left);
+        }
+        start
+    }
+
+    /// True if the dictionary has the word as a name.
+    fn is_proper(&self, at: usize) -> bool {
+        ["ns", "nt", "nz", "nr"].iter().any(|class| self.words[at].tag.starts_with(class))
+            || self.words[at].tag.is_empty()
+    }
+
+    /// True if the word at `left` can be part of a name of which the rest begins at `start`.
+    fn belongs(&self, left: usize, start: usize, ending: &Ending, complete: bool) -> bool {
+        let (word, tag) = (self.word(left), self.words[left].tag);
+        let string = self.string(left);
+        if !word.iter().all(|&c| is_ideograph(c)) || BOUNDARIES.contains(&string) {
+            return false;
+        }
+        let institution = matches!(ending.kind, FactKind::Organisation | FactKind::School);
+        let rest = ending.span.start - start;
+        if word.len() == 1 {
+            // A verb or a particle before a known word is none of the name, among unknown characters it may be.
+            let known = self
+                .words
+                .get(left + 1)
+                .is_some_and(|next| range(next).len() > 1 && range(next).start < ending.span.start);
+            let function =
+                ["v", "u", "p", "c", "r", "y", "e", "d", "f", "q", "k"].iter().any(|class| tag.starts_with(class));
+            return !(function && known && !is_numeral(word[0])) && !(complete && !tag.starts_with('n'));
+        }
+        if NAMESAKES.contains(&string) {
+            return true;
+        }
+        let ordinal = word[0] == '第' && institution;
+        let number = word.iter().all(|&c| is_numeral(c)) && rest <= 1;
+        let noun = tag.starts_with('n') || matches!(tag, "vn" | "an" | "j" | "x" | "eng" | "b" | "" | "g");
+        let proper = self.is_proper(left);
+        let vague = VAGUE.contains(&string) && rest > 0 && !institution && !proper;
+        // 旅游投资公司, but not 遭遇医院.
+        let company = matches!(self.text.before(ending.span.end), '司' | '团' | '厂' | '中' | '心');
+        let nominal = !matches!(tag, "vn" | "an") || institution && company;
+        let division = self.is_short_division(left);
+        ordinal || number || division || (noun && !vague && nominal && (!complete || proper || institution))
+    }
+
+    /// True if the characters before an ending name something.
+    fn names(&self, core: &[char], start: usize, ending: &Ending) -> bool {
+        let string: String = core.iter().collect();
+        let road = ending.kind == FactKind::Road;
+        if core.is_empty() || !core.iter().any(|&c| is_ideograph(c)) {
+            return false;
+        }
+        let namesake =
+            NAMESAKES.contains(&string) && (road || core.len() >= 2 && !matches!(ending.kind, FactKind::Organisation));
+        let counted = core.iter().all(|&c| is_numeral(c) || "几多各每本该数单双整半全个条家座栋所间处片段".contains(c));
+        let side = core.len() == 1 && SIDES.contains(core[0]);
+        let leading = core.iter().all(|&c| LEADING.contains(c));
+        if counted || side || leading || BOUNDARIES.contains(&string) {
+            return false;
+        }
+        let single_word = self.words.iter().find(|word| range(word).start == start);
+        let whole = single_word.is_some_and(|word| range(word).end == ending.span.end);
+        let proper =
+            single_word.is_some_and(|word| ["ns", "nt", "nz", "nr"].iter().any(|class| word.tag.starts_with(class)));
+        if !namesake && core.len() == 1 && VAGUE.contains(&string) {
+            return false;
+        }
+        if !namesake && !(whole && proper) && VAGUE_CORES.covers(self.text, start..ending.span.start) {
+            return false;
+        }
+        if core.len() == 1 {
+            return whole && proper || road && !SIDES.contains(core[0]) && !whole && ending.span.len() > 1;
+        }
+        let place = matches!(ending.kind, FactKind::PublicPlace | FactKind::Estate) && core.len() >= 2;
+        if whole {
+            let noun = single_word.is_some_and(|word| word.tag.starts_with('n') || word.tag.is_empty());
+            return proper || namesake || noun && (road && core.len() >= 2 || place);
+        }
+        // One common noun before a short ending is a word of its own: 操场边的小河.
+        let one_word = single_word.filter(|word| range(word).end == ending.span.start);
+        let division =
+            one_word.is_some_and(|word| super::divisions::is_stem(self.text, range(word).start, range(word).end));
+        let tag = one_word.filter(|_| !division).map_or("", |word| word.tag);
+        let short = ending.span.len() == 1
+            && matches!(ending.kind, FactKind::Estate | FactKind::PublicPlace | FactKind::Organisation);
+        let bridge = self.text.at(ending.span.start) == '桥';
+        namesake || !(tag == "n" && short && !bridge) && !matches!(tag, "v" | "vn" | "a" | "d" | "b" | "t" | "s")
+    }
+}
+
+/// Fewest items of a list of places.
+const MIN_ITEMS: usize = 4;
+/// Longest item of a list of places in characters.
+const MAX_ITEM: usize = 10;
+
+/// Adds the items of lists of places that have no ending: of the stops of a line some have one, and the others are places, too.
+pub(super) fn read_lists(found: &mut Found<'_>) {
+    let text = found.text;
+    let is_sign = |c: char| matches!(c, '、' | '~' | '-' | '—' | '→' | '/' | '➝' | '>');
+    let named = |kind: FactKind| {
+        use FactKind::{District, Estate, Organisation, PublicPlace, Road, School, Town, Village};
+        matches!(kind, District | Town | Village | Road | Estate | PublicPlace | School | Organisation)
+    };
+    let mut spans: Vec<Range<usize>> = found
+        .facts
+        .iter()
+        .filter(|fact| named(fact.kind))
+        .map(|fact| fact.span.start as usize..fact.span.end as usize)
+        .collect();
+    spans.sort_by_key(|span| span.start);
+    let contains_name = |item: &Range<usize>| {
+        let first = spans.partition_point(|span| span.end <= item.start);
+        spans.get(first).is_some_and(|span| span.start < item.end)
+    };
+    let mut items: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    for at in 0..=text.len() {
+        let c = text.at(at);
+        if at < text.len() && (is_ideograph(c) || c.is_ascii_alphanumeric()) {
+            continue;
+        }
+        let item = start..at;
+        let fits =
+            (2..=MAX_ITEM).contains(&item.len()) && text.as_slice()[item.clone()].iter().any(|&c| is_ideograph(c));
+        let joined = is_sign(c);
+        if item.is_empty() && joined {
+            start = at + 1;
+            continue;
+        }
+        if fits {
+            items.push(item);
+        }
+        if !joined || !fits {
+            add_items(found, &items, &contains_name);
+            items.clear();
+        }
+        start = at + 1;
+    }
+}
+
+/// Adds the items of one list if at least two of five contain a name.
+fn add_items(found: &mut Found<'_>, items: &[Range<usize>], contains_name: &impl Fn(&Range<usize>) -> bool) {
+    let named = items.iter().filter(|item| contains_name(item)).count();
+    if items.len() < MIN_ITEMS || named * 5 < items.len() * 2 {
+        return;
+    }
+    // The first and the last item may have words of the sentence with them.
+    for item in &items[1..items.len() - 1] {
+        let chars = &found.text.as_slice()[item.clone()];
+        if !contains_name(item) && chars.iter().all(|&c| is_ideograph(c)) {
+            let name = canonical(FactKind::PublicPlace, chars);
+            found.add_from(FactKind::PublicPlace, item.clone(), name, FactSource::List);
+        }
+    }
+}
+
+/// The form in which a name is compared: numbers of roads, schools and villages in digits, offices of streets as the streets.
+pub(super) fn canonical(kind: FactKind, name: &[char]) -> String {
+    let mut canonical = String::with_capacity(name.len() * 3);
+    let mut at = 0;
+    while at < name.len() {
+        let end = at + name[at..].iter().take_while(|&&c| is_numeral(c)).count();
+        let behind: String = name[end..].iter().take(2).collect();
+        let numbered = [
+            "路", "街", "巷", "号", "横", "中", "小", "村", "区", "院", "期", "环", "支", "东", "西", "南", "北", "高",
+            "幼",
+        ];
+        let counted = end > at && numbered.iter().any(|word| behind.starts_with(word)) && at > 0;
+        let ordinal = at > 0 && name[at - 1] == '第';
+        match value(&name[at..end]) {
+            Some(value) if counted || ordinal => {
+                if ordinal {
+                    canonical.pop();
+                }
+                canonical += &value.to_string();
+                at = end;
+            }
+            _ => {
+                let end = end.max(at + 1);
+                canonical.extend(&name[at..end]);
+                at = end;
+            }
+        }
+    }
+    match kind {
+        FactKind::Town => {
+            for office in ["街道办事处", "街道办"] {
+                if let Some(stem) = canonical.strip_suffix(office) {
+                    return format!("{stem}街道");
+                }
+            }
+        }
+        FactKind::School => {
+            for (long, short) in [("中学", "中"), ("小学", "小")] {
+                if let Some(stem) =
+                    canonical.strip_suffix(long).filter(|stem| stem.ends_with(|c: char| c.is_ascii_digit()))
+                {
+                    return format!("{stem}{short}");
+                }
+            }
+        }
+        _ => {}
+    }
+    canonical
+}
