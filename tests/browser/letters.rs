@@ -20,7 +20,7 @@ pub(crate) const PAGES: [(&str, &str); 12] = [
     ("statistics", "statistics"),
     ("work", "work"),
     ("quality", "quality"),
-    ("what-if", "quality?jaccard=0.9&containment=0.9&evidence=20"),
+    ("what-if", "quality?duplicate=0.9"),
     ("error-record", "case/nobody"),
 ];
 /// What every letter says, so that one search finds more than fit on a page.

@@ -64,7 +64,7 @@ fn fill(folder: &Path, data: &str) -> Vec<Value> {
     let count = RECORDS.to_string();
     says(&doppel(None, &["sample", "--records", &count, "--seed", "7", "--out", &sample]), 0, &[]);
     let server = TestServer::start_in(data);
-    let settings = json!({ "preset": "default", "min_features": 3, "verify": { "jaccard": 0.25 } });
+    let settings = json!({ "preset": "default", "min_features": 3, "verify": { "duplicate": 0.25 } });
     assert_eq!(server.send("PUT", "/v1/collections/letters", &settings).status, 201);
     let records = path(Path::new(&sample), "records.jsonl");
     says(&doppel(None, &["import", "--to", server.url(), "--collection", "letters", &records]), 0, &[]);

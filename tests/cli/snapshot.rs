@@ -109,7 +109,7 @@ fn a_restored_directory_answers_every_question_as_the_one_that_was_backed_up() {
         &json!({ "judgement": "not_same", "by": "desk 3" }),
     );
     assert!(decided.status < 300, "{}", decided.text);
-    let settings = json!({ "collection": "letters", "settings": { "verify": { "jaccard": 0.4 }, "text": { "user_words": ["东门"] } }, "activate": false });
+    let settings = json!({ "collection": "letters", "settings": { "verify": { "duplicate": 0.4 }, "text": { "user_words": ["东门"] } }, "activate": false });
     ended(&server, &server.send("POST", "/v1/admin/reindex", &settings));
     assert_eq!(server.send("DELETE", "/v1/collections/letters/records/23", &Value::Null).status, 204);
     assert_eq!(server.send("POST", "/v1/collections/hotline/statistics", &Value::Null).status, 200);

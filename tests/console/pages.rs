@@ -67,8 +67,8 @@ fn all_pages(collection: &str) -> Vec<String> {
         "work",
         "work/generations/7",
         "quality",
-        "quality?jaccard=0.9&containment=0.9&evidence=20",
-        "quality?jaccard=%3Cb%3E",
+        "quality?duplicate=0.9",
+        "quality?duplicate=%3Cb%3E",
     ];
     let below = below.iter().map(|path| format!("/console/{collection}/{path}"));
     ["/console", "/console/nowhere/at/all", "/console/no-such/inbox"]

@@ -112,7 +112,7 @@ fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
     let cancel = format!("{WORK}/tasks/{}/cancel", task["id"].as_str().expect("an id"));
     let (activate, discard) = (format!("{WORK}/generations/2/activate"), format!("{WORK}/generations/2/discard"));
     let (rebuild, try_out) = (format!("{WORK}/rebuild"), format!("{QUALITY}/try"));
-    let tried = format!("{QUALITY}?jaccard=0.9&containment=0.9&evidence=10");
+    let tried = format!("{QUALITY}?duplicate=0.9");
     for name in ["reader", "desk"] {
         let mut browser = keyed.signed_in(name);
         let page = browser.open(WORK);
@@ -121,7 +121,7 @@ fn who_is_no_administrator_sees_the_work_and_changes_nothing() {
         let token = page.form("/console/sign-out");
         for action in [&cancel, &activate, &discard, &rebuild, &try_out] {
             assert!([&page, &part, &quality].iter().all(|page| !page.has_form(action)), "{name}: {action}");
-            let refused = browser.post(action, &token, &[("jaccard", "1"), ("containment", "1"), ("evidence", "1")]);
+            let refused = browser.post(action, &token, &[("duplicate", "1")]);
             assert_eq!(refused.status, 403, "{name}: {action}");
         }
     }
@@ -163,11 +163,11 @@ fn decisions_are_set_against_what_was_found_and_other_thresholds_do_what_was_sai
     }
     assert!(!page.html.contains("alert(1)") && !page.html.contains("<b>\""), "{}", page.html);
     assert!(!page.has_form(&format!("{QUALITY}/try")), "nothing was tried yet");
-    let wrong = office.open(&format!("{QUALITY}?jaccard=%22%3E%3Cscript%3E&containment=2&evidence=1"));
+    let wrong = office.open(&format!("{QUALITY}?duplicate=%22%3E%3Cscript%3E"));
     assert!(wrong.html.contains("所填的数不在范围内") && !wrong.html.contains("\"><script>"), "{}", wrong.html);
 
     // The longest letter holds all of the others: only the least evidence refuses it.
-    let tried = office.open(&format!("{QUALITY}?jaccard=0.95&containment=1&evidence=1000"));
+    let tried = office.open(&format!("{QUALITY}?duplicate=1"));
     assert!(tried.html.contains("系统找到的 3 对（不论是否认定）中，2 对会不再算重件"), "{}", tried.html);
     assert!(tried.html.contains("/console/letters/case/c?with=a"), "{}", tried.html);
     assert_eq!(standing(&keyed).len(), 1, "looking changes nothing");

@@ -293,8 +293,8 @@ fn settings_that_are_wrong() {
         (json!({"channels": [{"scheme": "simhash", "radius": "3"}]}), (422, "out_of_range", "/channels/0/radius")),
         (json!({"channels": [{"scheme": "shingle", "units": 0}]}), (422, "out_of_range", "/channels/0/units")),
         (json!({"channels": [{"scheme": "minhsh"}]}), (422, "invalid_value", "/channels/0/scheme")),
-        (json!({"verify": {"jaccard": 1.5}}), (422, "out_of_range", "/verify/jaccard")),
-        (json!({"verify": {"jaccard": -0.1}}), (422, "out_of_range", "/verify/jaccard")),
+        (json!({"verify": {"duplicate": 1.5}}), (422, "out_of_range", "/verify/duplicate")),
+        (json!({"verify": {"unsure": -0.1}}), (422, "out_of_range", "/verify/unsure")),
         (json!({"min_features": -1}), (422, "invalid_value", "/min_features")),
         (json!({"time_zone": "Mars/Olympus"}), (422, "unknown_time_zone", "/time_zone")),
     ];

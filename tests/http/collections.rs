@@ -34,8 +34,7 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
         channels.map(|channel| channel["scheme"].as_str().expect("a name").to_owned()).collect()
     };
     assert_eq!(schemes(settings), ["simhash", "shingle"]);
-    let verify =
-        json!({"shingle": 3, "jaccard": 0.3, "containment": 0.5, "rarity": true, "objects": true, "evidence": 10.0});
+    let verify = json!({"shingle": 3, "duplicate": 0.5, "unsure": 0.2, "rarity": true, "objects": true});
     assert_eq!(settings["verify"], verify);
 
     let paper = put(json!({"preset": "paper"}));
@@ -44,11 +43,11 @@ fn settings_start_from_a_preset_and_each_key_given_replaces_one() {
     assert!(paper["settings"]["fields"].as_array().expect("a list").contains(&title));
     assert_ne!(paper["profile"], default["profile"]);
 
-    let partial = put(json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"jaccard": 0.5}}));
+    let partial = put(json!({"text": {"segmenter": "chars2"}, "min_features": 2, "verify": {"duplicate": 0.7}}));
     let mut expected = settings.clone();
     expected["text"]["segmenter"] = json!("chars2");
     expected["min_features"] = json!(2);
-    expected["verify"]["jaccard"] = json!(0.5);
+    expected["verify"]["duplicate"] = json!(0.7);
     assert_eq!(partial["settings"], expected, "what is not given is the preset's, not what was there before");
     assert_eq!(desk.ask("GET", "", &Value::Null), partial);
     assert_eq!(desk.register("a", &row(LAMPS))["generation"], partial["generation"]);
@@ -107,7 +106,7 @@ fn verification_may_change_at_any_time_and_back() {
     let meanwhile = desk.register("meanwhile", &row(&format!("{LAMPS}望尽快处理。")));
     assert_eq!((&meanwhile["verdict"], &meanwhile["duplicate_of"]), (&json!("near_duplicate"), &json!("first")));
 
-    desk.ask("PUT", "", &json!({"verify": {"jaccard": 1.0, "containment": 1.0, "shingle": 16}}));
+    desk.ask("PUT", "", &json!({"verify": {"duplicate": 1.0, "shingle": 16}}));
     let strict = similar(&desk);
     assert!(ids(&json!(strict)).contains(&"first") && !ids(&json!(strict)).contains(&"shorter"), "{strict:?}");
     assert!(ids(&json!(strict)).contains(&"longer"), "it contains all of the text");

@@ -208,6 +208,11 @@ pub struct TextSettings {
     pub synonyms: Vec<Vec<String>>,
     /// Whether traditional characters are read as simplified ones.
     pub simplify: bool,
+    /// Whether contacts, links, file names, hashtags, signatures, greetings and closing phrases are removed before texts are compared,
+    /// and records that are equal but for these match however short or common they are. Preset `default`: yes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub remove_noise: bool,
 }
 
 impl Default for TextSettings {
@@ -219,34 +224,68 @@ impl Default for TextSettings {
             stop_words: StopWords::Named(StopList::Default),
             synonyms: Vec::new(),
             simplify: true,
+            remove_noise: false,
         }
     }
 }
 
-/// What verification of two texts accepts: similarity or containment at or above its threshold, on evidence enough.
+/// What verification of two texts accepts: pairs that probably concern the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Verify {
     /// Characters in a shingle, 1 to 16.
     pub shingle: u8,
-    /// Least Jaccard similarity, 0 to 1, of the weighted texts.
-    pub jaccard: f64,
-    /// Share of the smaller text found in the larger, 0 to 1, of the weighted texts, from which one that quotes the other is
-    /// accepted though its similarity falls short: as much more must be found as similarity is less than `jaccard`.
-    pub containment: f64,
+    /// Least probability, 0 to 1, from which a pair is a match.
+    pub duplicate: f64,
+    /// Least probability, 0 to 1, from which a pair that is no match is `unsure`: it is shown to people and is in no group.
+    pub unsure: f64,
     /// Whether text weighs by how rare it is in the collection; else all weighs the same.
     pub rarity: bool,
     /// Whether what both texts name (places, roads, companies, plates, numbers) counts: the same for, something else instead
     /// against.
     pub objects: bool,
-    /// Least that both texts share, in shingles that are rare in the collection, 0 to 1000.
-    pub evidence: f64,
+    #[serde(rename = "jaccard", skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    #[doc(hidden)]
+    pub former_jaccard: FormerThreshold,
+    #[serde(rename = "containment", skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    #[doc(hidden)]
+    pub former_containment: FormerThreshold,
+    #[serde(rename = "evidence", skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    #[doc(hidden)]
+    pub former_evidence: FormerThreshold,
+}
+
+/// A threshold that [`Verify::duplicate`] replaced. Stored settings may hold one; its value is read and left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FormerThreshold;
+
+impl<'de> Deserialize<'de> for FormerThreshold {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl Verify {
+    /// Members of `verify` that are read and left out: thresholds that [`Verify::duplicate`] replaced.
+    pub const FORMER: [&str; 3] = ["jaccard", "containment", "evidence"];
 }
 
 impl Default for Verify {
     fn default() -> Self {
-        Self { shingle: 3, jaccard: 0.30, containment: 0.50, rarity: true, objects: true, evidence: 10.0 }
+        Self {
+            shingle: 3,
+            duplicate: 0.5,
+            unsure: 0.2,
+            rarity: true,
+            objects: true,
+            former_jaccard: FormerThreshold,
+            former_containment: FormerThreshold,
+            former_evidence: FormerThreshold,
+        }
     }
 }
 
@@ -336,7 +375,7 @@ impl Settings {
         let simhash = |weighting| Channel::Simhash(SimhashParams { weighting, ..SimhashParams::default() });
         Self {
             fields: fields.collect(),
-            text: TextSettings::default(),
+            text: TextSettings { remove_noise: !paper, ..TextSettings::default() },
             channels: match preset {
                 Preset::Paper => vec![simhash(Weighting::Tf)],
                 // Nothing is verified, so a match is a quarter of a larger sample, of text that is rare by the built-in list.
@@ -386,17 +425,10 @@ impl Settings {
         validate_fields(fields, &mut found);
         validate_text(text, &mut found);
         validate_channels(channels, fields, &mut found);
-        if let Some(Verify { shingle, jaccard, containment, rarity: _, objects: _, evidence }) = verify {
+        if let Some(Verify { shingle, duplicate, unsure, rarity: _, objects: _, .. }) = verify {
             within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
-            share("/verify/jaccard", *jaccard, &mut found);
-            share("/verify/containment", *containment, &mut found);
-            if !(0.0..=1000.0).contains(evidence) {
-                found.push(Violation::new(
-                    "/verify/evidence",
-                    "out_of_range",
-                    format!("{evidence} is outside 0 to 1000"),
-                ));
-            }
+            share("/verify/duplicate", *duplicate, &mut found);
+            share("/verify/unsure", *unsure, &mut found);
         }
         validate_hosts(host_aliases, &mut found);
         if let Some(Retention { days }) = retention {
@@ -480,7 +512,7 @@ fn validate_fields(fields: &[Field], found: &mut Vec<Violation>) {
 }
 
 fn validate_text(text: &TextSettings, found: &mut Vec<Violation>) {
-    let TextSettings { segmenter: _, hmm: _, user_words, stop_words, synonyms, simplify: _ } = text;
+    let TextSettings { segmenter: _, hmm: _, user_words, stop_words, synonyms, simplify: _, remove_noise: _ } = text;
     let stop_words: &[String] = match stop_words {
         StopWords::Named(StopList::Default) => &[],
         StopWords::These(words) => words,

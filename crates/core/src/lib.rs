@@ -3,7 +3,8 @@
 //! Pure: no input or output, no clock, nothing asynchronous. What is stored, and how, is the stores' business; who asks is the
 //! engine's. Arrows point up this list only:
 //!
-//! * [`index`], [`similarity`]: which records could match, and whether they do.
+//! * [`evidence`]: how probable it is that two records concern the same matter.
+//! * [`index`], [`similarity`]: which records could match, and how alike they are.
 //! * [`schemes`]: signatures of a text.
 //! * [`facts`]: the typed things that a text names, and how those of two texts compare.
 //! * [`text`]: normalising, words, names of things.
@@ -11,6 +12,7 @@
 //!   what is wrong with it.
 
 pub mod collection;
+pub mod evidence;
 pub mod facts;
 pub mod index;
 pub mod numbers;

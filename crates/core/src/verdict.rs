@@ -106,6 +106,18 @@ pub enum ObjectKind {
     Line,
     /// A sum of money.
     Amount,
+    /// A number on a road or in a village: 23号.
+    HouseNumber,
+    /// A building of an estate: 5号楼.
+    Building,
+    /// An entrance of a building: 2单元.
+    Unit,
+    /// A flat or a room: 301室.
+    Room,
+    /// A construction phase or a section of an estate: 二期.
+    Phase,
+    /// A group of villagers: 3组.
+    VillageGroup,
 }
 
 /// What one text names where the other names something else.
@@ -130,7 +142,7 @@ pub struct Match {
     #[serde(skip_serializing, default)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub seq: Seq,
-    /// What found it: `exact`, `url`, the names of channels, or `decision`.
+    /// What found it: `exact`, `url`, `copy`, the names of channels, or `decision`.
     pub via: Vec<String>,
     /// Hamming distance of the fingerprints; `null` where either has none.
     pub distance: Option<u8>,
@@ -138,9 +150,14 @@ pub struct Match {
     pub jaccard: Option<f64>,
     /// Share of the smaller shingle set found in the larger, 0 to 1; `null` where nothing was verified.
     pub containment: Option<f64>,
-    /// The verified similarity, 0 to 1: as `jaccard`, but rare text and what both name count for more; 1 for exact duplicates;
-    /// `null` where nothing was verified.
+    /// Jaccard similarity of the shingle sets weighted by rarity, 0 to 1: as `jaccard`, but rare text counts for more; 1 for exact
+    /// duplicates; `null` where nothing was verified.
     pub similarity: Option<f64>,
+    /// The probability that both records concern the same matter, 0 to 1, by the evidence model; 1 for exact duplicates; `null` where
+    /// nothing was verified.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub probability: Option<f64>,
     /// Same or another petitioner; `null` where either names none.
     pub relation: Option<Relation>,
     /// When the matching record was submitted, as far as it says so (RFC 3339, UTC).
@@ -169,6 +186,7 @@ impl Match {
             jaccard: None,
             containment: None,
             similarity: None,
+            probability: None,
             relation: None,
             time: None,
             differs: Vec::new(),
@@ -187,18 +205,19 @@ impl Match {
 pub const VIA_EXACT: &str = "exact";
 /// [`Match::via`] of a person's decision.
 pub const VIA_DECISION: &str = "decision";
+/// [`Match::via`] of records that are equal but for punctuation, white space, contacts and noise.
+pub const VIA_COPY: &str = "copy";
 /// [`Match::via`] of equal addresses in a field of role `url`.
 pub const VIA_URL: &str = "url";
 
-/// Sorts matches best first, templates behind all: by similarity, then by distance, then earliest first. Where nothing was verified the
+/// Sorts matches best first, templates last: by probability, then by distance, then earliest first. Where nothing was verified the
 /// distance alone decides.
 pub fn sort_best_first(matches: &mut [Match]) {
     matches.sort_by(|a, b| {
-        let similarity = |m: &Match| m.similarity.unwrap_or(-1.0);
+        let probability = |m: &Match| m.probability.or(m.similarity).unwrap_or(-1.0);
         let distance = |m: &Match| m.distance.unwrap_or(u8::MAX);
-        let by_similarity = similarity(b).total_cmp(&similarity(a));
-        let by_similarity = a.template.cmp(&b.template).then(by_similarity);
-        by_similarity.then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
+        let by_probability = a.template.cmp(&b.template).then(probability(b).total_cmp(&probability(a)));
+        by_probability.then(distance(a).cmp(&distance(b))).then(a.seq.cmp(&b.seq))
     });
 }
 

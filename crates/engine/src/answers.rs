@@ -51,7 +51,7 @@ pub struct Registration {
 pub struct Check {
     /// Whether there is any match.
     pub duplicate: bool,
-    /// The best match of those looked at: that of the highest similarity, of several the nearest by fingerprint and then the earliest.
+    /// The best match of those looked at: that of the highest probability, of several the nearest by fingerprint and then the earliest.
     /// With `first=true` the first found.
     #[serde(rename = "match")]
     pub found: Option<Match>,
@@ -174,6 +174,17 @@ pub struct TextStatistics {
     pub bytes: usize,
 }
 
+/// What one feature of a pair adds to the log-odds that both records concern the same matter.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct EvidenceContribution {
+    /// Name of the feature, as in the evidence model.
+    pub feature: String,
+    /// Its value for this pair.
+    pub value: f64,
+    /// What it adds to the log-odds; below 0 where it speaks against.
+    pub log_odds: f64,
+}
+
 /// What two records share and where they differ.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Explanation {
@@ -187,10 +198,16 @@ pub struct Explanation {
     pub jaccard: f64,
     /// Share of the smaller shingle set found in the larger.
     pub containment: f64,
-    /// The verified similarity: as `jaccard`, but rare text and what both name count for more.
+    /// Jaccard similarity of the shingle sets weighted by rarity: as `jaccard`, but rare text counts for more.
     pub similarity: f64,
-    /// What both texts share, in shingles that are rare in the collection: how much the similarity rests on.
+    /// What both texts share, in shingles that are rare in the collection.
     pub evidence: f64,
+    /// The probability that both records concern the same matter, 0 to 1.
+    pub probability: f64,
+    /// Digest of the evidence model that gave the probability.
+    pub model: String,
+    /// What each feature of the pair adds to the log-odds, the largest effect first.
+    pub contributions: Vec<EvidenceContribution>,
     /// What one names where the other names something else.
     pub differs: Vec<Difference>,
     /// Version of the collection's document frequencies, which say what is rare; 0: none were counted yet.

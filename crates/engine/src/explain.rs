@@ -5,11 +5,13 @@ use std::collections::HashMap;
 
 use crate::Result;
 use crate::answers::{
-    DiffKind, DiffPiece, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature, WeightedFeature,
+    DiffKind, DiffPiece, EvidenceContribution, Explanation, FieldShare, FingerprintComparison, Passage, SharedFeature,
+    WeightedFeature,
 };
 use crate::context::{Context, Subject};
 use crate::judge::{contrasted, rounded};
 use crate::original::Original;
+use doppel_core::evidence::Contribution;
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::Signed;
 use doppel_core::similarity::{
@@ -42,10 +44,12 @@ pub(super) fn explain(
     let (text_a, text_b) = (a.document.joined(), b.document.joined());
     let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&text_a)), &verifier.shingles(&text_b));
     let contrast = contrasted(&verifier, &context.named(&text_a), &context.named(&text_b));
-    let evidence = verifier.evidence(&overlap, &contrast);
+    let evidence = verifier.weigh_up(&overlap, &contrast, true, || (text_a.clone(), text_b.clone()));
+    let contributions = verifier.contributions(&evidence.features).into_iter().map(contribution).collect();
     // Exact ones as the verdict says it, also where there is nothing but punctuation.
     let whole = |measure: f64| if exact { 1.0 } else { rounded(measure) };
-    let verified = settings.verify.is_none() || evidence.accepted;
+    let is_copy = context.profile.are_copies(&a.document, &b.document) && !contrast.is_contradicting();
+    let verified = settings.verify.is_none() || is_copy || evidence.accepted;
     let (shown_a, cut_a) = beginning(&a.document);
     let (shown_b, cut_b) = beginning(&b.document);
     let Features { shared, only_a, only_b } = compare_features(context, &shown_a, &shown_b);
@@ -74,6 +78,9 @@ pub(super) fn explain(
         containment: whole(overlap.plain.containment),
         similarity: whole(evidence.similarity),
         evidence: rounded(evidence.amount),
+        probability: if is_copy { 1.0 } else { whole(evidence.probability) },
+        model: verifier.model().digest().to_owned(),
+        contributions,
         differs: contrast.differs,
         statistics: context.statistics(),
         fingerprints: compare_fingerprints(&a.signed, &b.signed),
@@ -87,6 +94,14 @@ pub(super) fn explain(
         row_a: None,
         row_b: None,
     })
+}
+
+fn contribution(found: Contribution) -> EvidenceContribution {
+    EvidenceContribution {
+        feature: found.feature.name().to_owned(),
+        value: rounded(found.value),
+        log_odds: rounded(found.log_odds),
+    }
 }
 
 /// The first [`MAX_FEATURE_CHARS`] characters of a document, and whether there are more.

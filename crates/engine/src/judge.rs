@@ -17,7 +17,7 @@ use doppel_core::similarity::{
 };
 use doppel_core::text::Document;
 use doppel_core::text::objects::NamedObject;
-use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
+use doppel_core::verdict::{Difference, Facts, Match, Relation, VIA_COPY, VIA_DECISION, VIA_EXACT, VIA_URL, Verdict};
 use doppel_store::content::{Content, ContentHashes};
 use doppel_store::stages::{Span, Stage};
 use doppel_store::{Candidate, Judge, Seq, StoredRecord};
@@ -119,6 +119,12 @@ impl RecordJudge {
                 accepting.extend(same.then(|| VIA_URL.to_owned()));
                 continue;
             }
+            if scheme.name() == VIA_COPY {
+                let profile = &self.context.profile;
+                let same = other.is_some_and(|other| profile.are_copies(&self.subject.document, other));
+                accepting.extend(same.then(|| VIA_COPY.to_owned()));
+                continue;
+            }
             let theirs = match (ours, candidate.fingerprint, candidate.signatures.get(position), other) {
                 // The index holds fingerprints; no signature need be loaded for them.
                 (Signature::Fingerprint(_), Some(fingerprint), ..) => Some(Signature::Fingerprint(fingerprint)),
@@ -168,14 +174,14 @@ impl RecordJudge {
     }
 
     /// Measures a candidate by its text.
-    fn verified(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier) -> Verified {
+    fn verified(&self, candidate: &Candidate<'_>, other: &ReadRecord, verifier: &Verifier, is_copy: bool) -> Verified {
         let mut new = false;
         let shingles = other.shingles(|text| {
             new = true;
             verifier.shingles(text)
         });
         let overlap = verifier.overlap(self.sieve(verifier).weighed(), shingles);
-        let undecided = self.templates || verifier.could_accept(&overlap);
+        let undecided = self.templates || is_copy || verifier.could_accept(&overlap);
         let named = (undecided && verifier.settings().objects).then(|| {
             other.named(|text| {
                 new = true;
@@ -189,17 +195,24 @@ impl RecordJudge {
         }
         let contrast =
             named.map_or_else(Contrast::default, |named| contrasted(verifier, self.own_names(verifier).named(), named));
-        let evidence = verifier.evidence(&overlap, &contrast);
-        let alike = overlap.plain.satisfies(verifier.settings());
+        let evidence = verifier.weigh_up(&overlap, &contrast, self.templates, || {
+            (self.subject.document.joined(), other.document.joined())
+        });
+        // Copies whose titles name different things are weighed like all others.
+        let is_copy = is_copy && !contrast.is_contradicting();
+        let accepted = is_copy || evidence.accepted;
+        let probability = if is_copy { 1.0 } else { evidence.probability };
+        let alike = overlap.plain.is_same_form() || evidence.probability >= verifier.settings().unsure;
         Verified {
             measures: Measures {
                 jaccard: Some(rounded(overlap.plain.jaccard)),
                 containment: Some(rounded(overlap.plain.containment)),
                 similarity: Some(rounded(evidence.similarity)),
+                probability: Some(rounded(probability)),
                 differs: contrast.differs,
             },
-            accepted: evidence.accepted,
-            template: self.templates && alike && !evidence.accepted,
+            accepted,
+            template: self.templates && alike && !accepted,
         }
     }
 }
@@ -251,13 +264,15 @@ struct Measures {
     jaccard: Option<f64>,
     containment: Option<f64>,
     similarity: Option<f64>,
+    probability: Option<f64>,
     differs: Vec<Difference>,
 }
 
 impl Measures {
-    /// What equal texts measure.
+    /// The measures of equal texts.
     fn of_equal_texts() -> Self {
-        Self { jaccard: Some(1.0), containment: Some(1.0), similarity: Some(1.0), ..Self::default() }
+        let one = Some(1.0);
+        Self { jaccard: one, containment: one, similarity: one, probability: one, differs: Vec::new() }
     }
 }
 
@@ -279,6 +294,7 @@ impl RecordJudge {
         let exact = read.digest == Some(self.subject.signed.digest);
         let channels = self.accepting_channels(candidate, Some(other));
         let same_address = channels.iter().any(|channel| channel == VIA_URL);
+        let is_copy = channels.iter().any(|channel| channel == VIA_COPY);
         if !exact && !confirmed && channels.is_empty() {
             return None;
         }
@@ -287,7 +303,7 @@ impl RecordJudge {
             (_, true) => Measures::of_equal_texts(),
             (None, false) => Measures::default(),
             (Some(verifier), false) => {
-                let verified = self.verified(candidate, &read, verifier);
+                let verified = self.verified(candidate, &read, verifier, is_copy);
                 if !confirmed && !same_address && !verified.accepted {
                     if !verified.template {
                         return None;
@@ -348,6 +364,7 @@ impl RecordJudge {
             jaccard: measures.jaccard,
             containment: measures.containment,
             similarity: measures.similarity,
+            probability: measures.probability,
             differs: measures.differs,
             ..Match::unmeasured(candidate.record.id.clone(), candidate.record.seq)
         }
@@ -364,10 +381,12 @@ impl Judge for RecordJudge {
 
     fn dismisses(&self, seq: Seq, via: Via) -> bool {
         let Some(verifier) = &self.context.verifier else { return false };
-        // What was found by its digest or address, or was decided by a person, needs no resemblance.
-        let addresses = self.context.profile.schemes().iter().position(|scheme| scheme.name() == VIA_URL);
-        let by_address = addresses.is_some_and(|position| via.contains(Via::channel(ChannelPosition(position as u8))));
-        if self.templates || by_address || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
+        // Equal digests, addresses and copy keys and what a person decided need no resemblance.
+        let schemes = (0..).zip(self.context.profile.schemes());
+        let is_equal = schemes.into_iter().any(|(position, scheme)| {
+            matches!(scheme.name(), VIA_URL | VIA_COPY) && via.contains(Via::channel(ChannelPosition(position)))
+        });
+        if self.templates || is_equal || via.contains(Via::EXACT) || via.contains(Via::DECISION) {
             return false;
         }
         let sieve = self.sieve(verifier);

@@ -6,7 +6,7 @@ use crate::answers::FieldRange;
 use doppel_core::collection::{Role, Settings};
 use doppel_core::record::{Row, Value};
 use doppel_core::text::normalise::Normaliser;
-use doppel_core::text::{Document, read_mapped};
+use doppel_core::text::{Document, Removed, read_mapped};
 
 /// Most characters whose places are known: each takes 32 bytes. Behind the field before which there would be more, nothing is.
 const MOST_MAPPED: usize = 200_000;
@@ -36,8 +36,9 @@ impl Original {
             };
             let number = original.fields.len();
             original.fields.push(field.name.clone());
-            if normal == read.text {
-                original.from.extend(made_of.into_iter().map(|range| Some((number, range))));
+            if normal == read.whole() {
+                let whole: Vec<_> = made_of.into_iter().map(|range| Some((number, range))).collect();
+                original.from.extend(compared(whole, read.removed.as_deref()));
             } else {
                 original.from.extend(read.text.chars().map(|_| None));
             }
@@ -58,6 +59,21 @@ impl Original {
         let named = found.into_iter().map(|(field, Range { start, end })| (self.fields[field].clone(), start, end));
         named.map(|(field, start, end)| FieldRange { field, start, end }).collect()
     }
+}
+
+/// Of each character of a compared text where it came from, given the same of the whole value.
+fn compared<T>(whole: Vec<Option<T>>, removed: Option<&Removed>) -> Vec<Option<T>> {
+    let Some(removed) = removed else { return whole };
+    let (mut kept, mut spans) = (Vec::with_capacity(whole.len()), removed.spans.iter().peekable());
+    for (at, from) in (0..).zip(whole) {
+        spans.next_if(|span| at == span.end);
+        match spans.peek().filter(|span| span.contains(&at)) {
+            None => kept.push(from),
+            Some(span) if at == span.start => kept.push(None),
+            Some(_) => {}
+        }
+    }
+    kept
 }
 
 #[cfg(test)]

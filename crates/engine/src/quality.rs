@@ -1,4 +1,4 @@
-//! How good what was found is, by what people decided: precision by similarity, what was missed, and what other thresholds would do.
+//! How good what was found is, by what people decided: precision by probability, what was missed, and what other thresholds would do.
 //!
 //! The counting is here, pure, over pairs that were measured; [`walk`](self) reads and measures them. People decide mostly about what
 //! they were shown, so that the numbers are those of what was looked at, not of all that is stored.
@@ -7,19 +7,18 @@ mod walk;
 
 use doppel_core::collection::Verify;
 use doppel_core::record::RecordId;
-use doppel_core::similarity::{Contrast, Overlap, Verifier};
 
 pub use self::walk::{MOST_DECISIONS, MOST_NUMBERS, MOST_RECORDED};
 
-/// Bands of similarity: 0 to 0.1, and so on; the last one holds 1, too.
+/// Bands of probability: 0 to 0.1, and so on; the last one holds 1, too.
 pub const BANDS: usize = 10;
 /// The normal distribution holds 95 % within so many standard deviations.
 const Z: f64 = 1.959_964;
 
-/// The band that a similarity lies in.
-pub fn band(similarity: f64) -> usize {
+/// The band of a probability.
+pub fn band(probability: f64) -> usize {
     // A hair of slack: 0.3 is written as a little less in binary after arithmetic.
-    ((similarity * BANDS as f64 + 1e-9).max(0.0) as usize).min(BANDS - 1)
+    ((probability * BANDS as f64 + 1e-9).max(0.0) as usize).min(BANDS - 1)
 }
 
 /// Between what the true share lies with 95 % confidence where `count` of `of` were counted (Wilson 1927); 0 to 1 where nothing was.
@@ -61,28 +60,25 @@ impl Said {
     }
 }
 
-/// What a collection verifies by, as far as it can be chosen here.
+/// The threshold of a collection that can be tried here: [`Verify::duplicate`], 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Thresholds {
-    /// [`Verify::jaccard`].
-    pub jaccard: f64,
-    /// [`Verify::containment`].
-    pub containment: f64,
-    /// [`Verify::evidence`].
-    pub evidence: f64,
-}
+pub struct Threshold(pub f64);
 
-impl From<&Verify> for Thresholds {
+impl From<&Verify> for Threshold {
     fn from(verify: &Verify) -> Self {
-        Self { jaccard: verify.jaccard, containment: verify.containment, evidence: verify.evidence }
+        Self(verify.duplicate)
     }
 }
 
-impl Thresholds {
-    /// Verification by these and otherwise as before.
-    pub fn over(&self, verify: &Verify) -> Verify {
-        let Self { jaccard, containment, evidence } = *self;
-        Verify { jaccard, containment, evidence, ..verify.clone() }
+impl Threshold {
+    /// The same settings with this threshold.
+    pub fn over(self, verify: &Verify) -> Verify {
+        Verify { duplicate: self.0, ..verify.clone() }
+    }
+
+    /// True if a pair of this probability is a match.
+    fn accepts(self, probability: f64) -> bool {
+        probability + 1e-9 >= self.0
     }
 }
 
@@ -91,10 +87,8 @@ impl Thresholds {
 struct Measured {
     later: RecordId,
     earlier: RecordId,
-    similarity: f64,
-    overlap: Overlap,
-    contrast: Contrast,
-    /// The same text or address: no threshold refuses it.
+    probability: f64,
+    /// True for the same text or address: no threshold refuses it.
     is_certain: bool,
     /// What people said.
     said: Option<bool>,
@@ -103,20 +97,20 @@ struct Measured {
 }
 
 impl Measured {
-    fn stands(&self, verifier: &Verifier) -> bool {
-        self.is_certain || verifier.evidence(&self.overlap, &self.contrast).accepted
+    fn is_accepted(&self, threshold: Threshold) -> bool {
+        self.is_certain || threshold.accepts(self.probability)
     }
 
     fn example(&self) -> Example {
         let (later, earlier) = (self.later.clone(), self.earlier.clone());
-        Example { later, earlier, similarity: self.similarity, said: self.said }
+        Example { later, earlier, probability: self.probability, said: self.said }
     }
 }
 
 /// What people decided against what was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Decided pairs by their similarity.
+    /// Decided pairs by their probability.
     pub bands: [Said; BANDS],
     /// Those that were found: called duplicates.
     pub found: Said,
@@ -125,11 +119,11 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts decided pairs: similarity, whether they are the same matter, whether they were found.
+    /// Counts decided pairs: probability, whether they are the same matter, whether they were found.
     pub fn of(pairs: impl IntoIterator<Item = (f64, bool, bool)>) -> Self {
         let mut counts = Self::default();
-        for (similarity, same, found) in pairs {
-            counts.bands[band(similarity)].add(same);
+        for (probability, same, found) in pairs {
+            counts.bands[band(probability)].add(same);
             if found { counts.found.add(same) } else { counts.missed.add(same) }
         }
         counts
@@ -150,17 +144,17 @@ pub struct Example {
     pub later: RecordId,
     /// The one before it.
     pub earlier: RecordId,
-    /// How alike they are.
-    pub similarity: f64,
+    /// The probability that both concern the same matter.
+    pub probability: f64,
     /// What people said.
     pub said: Option<bool>,
 }
 
-/// What other thresholds would do to pairs that were found.
+/// What another threshold would do to pairs that were found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhatIf {
-    /// These.
-    pub thresholds: Thresholds,
+    /// The threshold that was tried.
+    pub threshold: Threshold,
     /// Decided pairs that would fall away.
     pub decided: Said,
     /// ... of so many that were found.
@@ -184,8 +178,8 @@ pub const EXAMPLES: usize = 5;
 impl WhatIf {
     /// Counts what `then` refuses and `now` accepts. What `now` refuses falls away by itself: the statistics have changed since it
     /// was found.
-    fn of(decided: &[Measured], recorded: &[Measured], now: &Verifier, then: &Verifier) -> Self {
-        let falls = |pair: &&Measured| pair.stands(now) && !pair.stands(then);
+    fn of(decided: &[Measured], recorded: &[Measured], now: Threshold, then: Threshold) -> Self {
+        let falls = |pair: &&Measured| pair.is_accepted(now) && !pair.is_accepted(then);
         let found = || decided.iter().filter(|pair| pair.found);
         let mut said = Said::default();
         found().filter(falls).filter_map(|pair| pair.said).for_each(|same| said.add(same));
@@ -194,18 +188,18 @@ impl WhatIf {
         let undecided = recorded.iter().filter(|pair| pair.said.is_none());
         let all: Vec<&Measured> = found().chain(undecided).collect();
         let mut falling: Vec<&Measured> = all.iter().copied().filter(falls).collect();
-        falling.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
-        let stays = |pair: &&Measured| !pair.is_certain && pair.stands(then);
+        falling.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+        let stays = |pair: &&Measured| !pair.is_certain && pair.is_accepted(then);
         let mut staying: Vec<&Measured> = all.into_iter().filter(stays).collect();
-        staying.sort_by(|a, b| a.similarity.total_cmp(&b.similarity));
+        staying.sort_by(|a, b| a.probability.total_cmp(&b.probability));
         let first = |list: Vec<&Measured>| list.into_iter().take(EXAMPLES).map(Measured::example).collect();
         Self {
-            thresholds: then.settings().into(),
+            threshold: then,
             decided: said,
             of_decided: found().count() as u64,
             recorded: recorded.iter().filter(falls).count() as u64,
             of_recorded: recorded.len() as u64,
-            missed_accepted: missed.filter(|pair| !pair.stands(now) && pair.stands(then)).count() as u64,
+            missed_accepted: missed.filter(|pair| !pair.is_accepted(now) && pair.is_accepted(then)).count() as u64,
             falling: first(falling),
             staying: first(staying),
         }
@@ -221,12 +215,12 @@ pub struct Quality {
     pub decisions: u64,
     /// Whether these are all.
     pub has_all_decisions: bool,
-    /// Recorded pairs by their similarity.
+    /// Recorded pairs by their probability.
     pub recorded: [u64; BANDS],
     /// Whether these are all.
     pub has_all_recorded: bool,
-    /// The thresholds of now; `None` where the collection does not verify.
-    pub thresholds: Option<Thresholds>,
+    /// The threshold of now; `None` where the collection does not verify.
+    pub threshold: Option<Threshold>,
     /// What others would do, where that was asked.
     pub what_if: Option<WhatIf>,
 }

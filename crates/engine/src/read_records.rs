@@ -126,7 +126,8 @@ mod tests {
 
     fn reading(bytes: usize) -> Arc<ReadRecord> {
         let text = "a".repeat(bytes);
-        let field = DocumentField { position: 0, role: Role::Text, text, merged: None, line_ends: Vec::new() };
+        let field =
+            DocumentField { position: 0, role: Role::Text, text, removed: None, merged: None, line_ends: Vec::new() };
         let document = Document { fields: vec![field], ..Document::default() };
         Arc::new(ReadRecord { document, digest: None, shingles: OnceLock::new(), named: OnceLock::new() })
     }

@@ -136,10 +136,16 @@ impl RecordedPairs<'_> {
         let shingles = |text: &str| verifier.shingles(text);
         let weighed = self.weighed.get_or_init(|| verifier.weigh(self.record.shingles(shingles).clone()));
         let overlap = verifier.overlap(weighed, earlier.shingles(shingles));
-        verifier.could_accept(&overlap) && {
+        let is_copy = self.context.profile.are_copies(&self.record.document, &earlier.document);
+        (is_copy || verifier.could_accept(&overlap)) && {
             let named = |text: &str| self.context.named(text);
             let contrast = contrasted(verifier, self.record.named(named), earlier.named(named));
-            verifier.evidence(&overlap, &contrast).accepted
+            if is_copy && !contrast.is_contradicting() {
+                return true;
+            }
+            verifier
+                .weigh_up(&overlap, &contrast, false, || (self.record.document.joined(), earlier.document.joined()))
+                .accepted
         }
     }
 }

@@ -318,6 +318,7 @@ struct PairLine<'a> {
     jaccard: Option<f64>,
     containment: Option<f64>,
     similarity: Option<f64>,
+    probability: Option<f64>,
     relation: Option<Relation>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     differs: &'a [Difference],
@@ -333,6 +334,7 @@ impl<'a> PairLine<'a> {
             jaccard,
             containment,
             similarity,
+            probability,
             relation,
             time: _,
             differs,
@@ -347,6 +349,7 @@ impl<'a> PairLine<'a> {
             jaccard: *jaccard,
             containment: *containment,
             similarity: *similarity,
+            probability: *probability,
             relation: *relation,
             differs,
         }

@@ -1,4 +1,4 @@
-//! Quality: what people decided against what was found, and what other thresholds would do. The engine counts, this draws.
+//! Quality: what people decided against what was found, and what another threshold would do. The engine counts, this draws.
 
 use askama::Template;
 use axum::extract::State;
@@ -17,11 +17,8 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_core::violation::Violation;
-use doppel_engine::quality::{BANDS, Example, MOST_DECISIONS, MOST_NUMBERS, Quality, Said, Thresholds, WhatIf};
+use doppel_engine::quality::{BANDS, Example, MOST_DECISIONS, MOST_NUMBERS, Quality, Said, Threshold, WhatIf};
 use doppel_engine::tasks::{Reindex, Work};
-
-/// The largest least evidence, as in the settings of a collection.
-const MOST_EVIDENCE: f64 = 1000.0;
 
 #[derive(Template)]
 #[template(path = "quality.html")]
@@ -39,7 +36,7 @@ struct Page {
     recorded_of: String,
     recorded_partial: Option<String>,
     recorded_bands: Vec<(String, String)>,
-    thresholds: Option<Fields>,
+    threshold: Option<String>,
     is_wrong: bool,
     what_if: Option<Tried>,
     may_admin: bool,
@@ -54,7 +51,7 @@ struct Chart {
     edges: Vec<(usize, String)>,
 }
 
-/// A band of similarity.
+/// A band of probability.
 struct Line {
     name: String,
     same: String,
@@ -63,14 +60,7 @@ struct Line {
     interval: String,
 }
 
-/// The thresholds as they stand in the form.
-struct Fields {
-    jaccard: String,
-    containment: String,
-    evidence: String,
-}
-
-/// What other thresholds would do.
+/// What another threshold would do.
 struct Tried {
     sentences: Vec<String>,
     lists: Vec<(&'static str, Vec<Pair>)>,
@@ -95,11 +85,12 @@ pub async fn show(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let form = Form::parse(uri.query().unwrap_or_default().as_bytes())?;
-    let (asked, is_asked) = (thresholds(&form), form.text("jaccard").is_some());
+    let asked = threshold(&form);
+    let is_asked = form.text("duplicate").is_some();
     let found = app.engine.quality(&collection, asked).await?;
     let words = &visitor.words().quality;
     let total: u64 = found.recorded.iter().sum();
-    let shown = found.what_if.as_ref().map(|tried| tried.thresholds).or(found.thresholds);
+    let shown = found.what_if.as_ref().map(|tried| tried.threshold).or(found.threshold);
     let page = Page {
         frame: Frame::of(&visitor, &collection, Section::Quality, words.title),
         words,
@@ -117,7 +108,7 @@ pub async fn show(
         recorded_of: (words.recorded_of)(&count(total)),
         recorded_partial: (!found.has_all_recorded).then(|| (words.not_all_recorded)(&count(MOST_NUMBERS))),
         recorded_bands: found.recorded.iter().enumerate().map(|(at, pairs)| (band_name(at), count(*pairs))).collect(),
-        thresholds: shown.map(fields),
+        threshold: shown.map(|Threshold(duplicate)| duplicate.to_string()),
         is_wrong: is_asked && asked.is_none(),
         what_if: found.what_if.as_ref().map(|tried| Tried::new(tried, &collection, words)),
         may_admin: visitor.may_admin(),
@@ -125,18 +116,18 @@ pub async fn show(
     page::html(StatusCode::OK, &page)
 }
 
-/// Builds a generation with other thresholds, beside the one that answers.
+/// Builds a generation with another threshold, beside the one that answers.
 ///
 /// # Errors
-/// 403; 404 for an unknown collection; 422 where a threshold is none, or the collection does not verify.
+/// 403; 404 for an unknown collection; 422 where the threshold is none, or the collection does not verify.
 pub async fn try_out(
     _: Administering,
     State(app): State<App>,
     InCollection(collection): InCollection,
     form: Form,
 ) -> Result<Response, Problem> {
-    let invalid = |detail: &str| Problem::invalid(vec![Violation::new("/jaccard", "invalid_value", detail)]);
-    let asked = thresholds(&form).ok_or_else(|| invalid("give numbers in their ranges"))?;
+    let invalid = |detail: &str| Problem::invalid(vec![Violation::new("/duplicate", "invalid_value", detail)]);
+    let asked = threshold(&form).ok_or_else(|| invalid("give a number from 0 to 1"))?;
     let mut settings = app.engine.settings(&collection).await?;
     let verify = settings.verify.as_ref().ok_or_else(|| invalid("the collection does not verify"))?;
     settings.verify = Some(asked.over(verify));
@@ -145,22 +136,10 @@ pub async fn try_out(
     work_actions::begin(&app, &collection, work, WorkDone::Trying).await
 }
 
-/// The thresholds of a form; `None` where one is missing or outside its range.
-fn thresholds(form: &Form) -> Option<Thresholds> {
-    let number = |name: &str, most: f64| {
-        let number: f64 = form.text(name)?.parse().ok()?;
-        (0.0..=most).contains(&number).then_some(number)
-    };
-    Some(Thresholds {
-        jaccard: number("jaccard", 1.0)?,
-        containment: number("containment", 1.0)?,
-        evidence: number("evidence", MOST_EVIDENCE)?,
-    })
-}
-
-fn fields(thresholds: Thresholds) -> Fields {
-    let Thresholds { jaccard, containment, evidence } = thresholds;
-    Fields { jaccard: jaccard.to_string(), containment: containment.to_string(), evidence: evidence.to_string() }
+/// The threshold of a form; `None` where it is missing or outside 0 to 1.
+fn threshold(form: &Form) -> Option<Threshold> {
+    let duplicate: f64 = form.text("duplicate")?.parse().ok()?;
+    (0.0..=1.0).contains(&duplicate).then_some(Threshold(duplicate))
 }
 
 /// The lower edge of a band, in per cent.
@@ -227,7 +206,7 @@ impl Tried {
         let pair = |example: &Example| Pair {
             href: with_query(&page::case(collection, &example.later), &[("with", example.earlier.as_str())]),
             name: format!("{} · {}", example.later, example.earlier),
-            alike: (words.alike)(&percent(example.similarity).to_string()),
+            alike: (words.alike)(&percent(example.probability).to_string()),
             said: example.said.map(|same| if same { words.same } else { words.not_same }),
         };
         Self {

@@ -99,6 +99,12 @@ pub(super) const WORDS: Words = Words {
             ObjectKind::Number => "number",
             ObjectKind::Line => "line",
             ObjectKind::Amount => "amount",
+            ObjectKind::HouseNumber => "house number",
+            ObjectKind::Building => "building",
+            ObjectKind::Unit => "entrance",
+            ObjectKind::Room => "room",
+            ObjectKind::Phase => "phase",
+            ObjectKind::VillageGroup => "village group",
         },
         fields: &[("title", "Title"), ("content", "Text"), ("user", "Petitioner"), ("time", "Submitted")],
         role: |role| match role {

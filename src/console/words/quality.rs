@@ -50,12 +50,8 @@ pub struct QualityWords {
     pub what_if_hint: &'static str,
     /// The collection does not verify.
     pub unverified: &'static str,
-    /// A threshold.
-    pub jaccard: &'static str,
-    /// A threshold.
-    pub containment: &'static str,
-    /// A threshold.
-    pub evidence: &'static str,
+    /// The threshold.
+    pub duplicate: &'static str,
     /// The button.
     pub look: &'static str,
     /// A threshold is no number in its range.
@@ -106,13 +102,13 @@ pub(super) const EN: QualityWords = QualityWords {
         )
     },
     missed_hint: "There may be more that were missed, and less that was found: pairs that nobody has looked at are in neither number.",
-    by_similarity: "Decided pairs, by how alike they are",
-    band: "How alike",
+    by_similarity: "Decided pairs, by probability",
+    band: "Probability",
     same: "Same matter",
     not_same: "Not the same",
     share: "Right of 100",
     interval: "Between",
-    recorded: "Pairs that doppel named, by how alike they are",
+    recorded: "Pairs that doppel named, by probability",
     recorded_of: |number| format!("{number} pairs, the latest first; whether decided or not."),
     not_all_recorded: |numbers| {
         format!("These are not all: at most 2,000 pairs of the latest {numbers} numbers were read.")
@@ -120,12 +116,10 @@ pub(super) const EN: QualityWords = QualityWords {
     pairs: "Pairs",
     no_recorded: "Nothing among the latest records repeats anything.",
     what_if: "If it were stricter, or less strict",
-    what_if_hint: "How alike must two letters be to count as repeats? Try other numbers on the pairs above: nothing is changed. What less strict \
-                   numbers would add is known only when an index is built with them.",
+    what_if_hint: "How sure must doppel be to call two letters repeats? Try another number on the pairs above: nothing is changed. \
+                   What a lower number would add is known only when an index is built with it.",
     unverified: "In this collection the texts themselves are not compared; there is nothing to choose.",
-    jaccard: "Least likeness of the two (0 to 1)",
-    containment: "or: least share of the shorter text that the longer one holds (0 to 1)",
-    evidence: "and: least amount of uncommon text that both have (0 to 1000)",
+    duplicate: "Least probability of a repeat (0 to 1)",
     look: "Look what would change",
     wrong: "A number is not in its range; those of today are shown.",
     decided_fall: |[fall, of, same, not_same]| {
@@ -169,23 +163,21 @@ pub(super) const ZH: QualityWords = QualityWords {
         format!("有 {missed} 对经人工认定为同一事项，系统却没有找到。每 100 对同一事项中，系统至多找到 {of_100} 对。")
     },
     missed_hint: "漏掉的可能更多，找到的可能更少：没有人看过的对都不在其中。",
-    by_similarity: "已认定的对，按相像程度",
-    band: "相像程度",
+    by_similarity: "已认定的对，按把握大小",
+    band: "把握",
     same: "同一事项",
     not_same: "不是同一事项",
     share: "每 100 对中对的",
     interval: "可能在",
-    recorded: "系统找到的对，按相像程度",
+    recorded: "系统找到的对，按把握大小",
     recorded_of: |number| format!("共 {number} 对，从最近的算起，不论是否认定。"),
     not_all_recorded: |numbers| format!("并非全部：最多读最近 {numbers} 个登记号内的 2,000 对。"),
     pairs: "对数",
     no_recorded: "最近的信访件中没有找到重件。",
     what_if: "要求严一些或宽一些会怎样",
-    what_if_hint: "两件要有多像才算重件？可以用以上各对试算，不作任何改动。要求放宽后会多找到哪些，要按新要求建成索引才能知道。",
+    what_if_hint: "有多大把握才算重件？可以用以上各对试算，不作任何改动。要求放宽后会多找到哪些，要按新要求建成索引才能知道。",
     unverified: "本数据集不比对原文，没有要求可选。",
-    jaccard: "两件至少有多像（0 到 1）",
-    containment: "或者：短的一件至少有多少在长的一件里（0 到 1）",
-    evidence: "并且：共有的少见文字至少有多少（0 到 1000）",
+    duplicate: "算作重件的最低把握（0 到 1）",
     look: "看会有什么变化",
     wrong: "所填的数不在范围内，下面显示的是现在的要求。",
     decided_fall: |[fall, of, same, not_same]| {
@@ -193,10 +185,10 @@ pub(super) const ZH: QualityWords = QualityWords {
     },
     recorded_fall: |fall, of| format!("系统找到的 {of} 对（不论是否认定）中，{fall} 对会不再算重件。"),
     missed_accepted: |number| format!("漏掉的对中，有 {number} 对会够得上要求；能不能找到，要建成索引才知道。"),
-    falling: "会不再算重件的，最像的在前",
-    staying: "仍算重件的，最不像的在前",
+    falling: "会不再算重件的，把握最大的在前",
+    staying: "仍算重件的，把握最小的在前",
     no_example: "没有。",
-    alike: |percent| format!("{percent}% 相像"),
+    alike: |percent| format!("把握 {percent}%"),
     how_to_set: "这些要求由管理员设定：修改数据集设置中的 verify，或带新设置重建索引。",
     try_it: "按这些要求另建一个版本",
     try_hint: "与使用中的索引并存，不启用；建成后可在“任务”页比较、启用或删除。",

@@ -99,6 +99,12 @@ pub(super) const WORDS: Words = Words {
             ObjectKind::Number => "号码",
             ObjectKind::Line => "线路",
             ObjectKind::Amount => "金额",
+            ObjectKind::HouseNumber => "门牌",
+            ObjectKind::Building => "楼栋",
+            ObjectKind::Unit => "单元",
+            ObjectKind::Room => "房号",
+            ObjectKind::Phase => "期区",
+            ObjectKind::VillageGroup => "村组",
         },
         fields: &[("title", "标题"), ("content", "正文"), ("user", "信访人"), ("time", "信访时间")],
         role: |role| match role {

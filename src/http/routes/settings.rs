@@ -76,7 +76,12 @@ pub fn from_value(value: Value) -> Result<Settings, Problem> {
     // No preset has one.
     merged.entry("retention").or_insert(Value::Null);
     refuse_unknown(&given, &merged)?;
+    refuse_former(&given)?;
     merged.extend(given);
+    // `text` replaces that of the preset as a whole; a client that names another of its members keeps this one.
+    if let Some(Value::Object(text)) = merged.get_mut("text") {
+        text.entry("remove_noise").or_insert(Value::Bool(preset != Preset::Paper));
+    }
     refuse_out_of_range(&merged)?;
     let settings = serde_path_to_error::deserialize::<_, Settings>(Value::Object(merged.clone()));
     let settings = settings.map_err(|error| {
@@ -100,6 +105,20 @@ fn refuse_unknown(given: &Map<String, Value>, known: &Map<String, Value>) -> Res
             Violation::new(child("", shown), "unknown_key", format!("there is no such setting; preset, {names}"))
         })
         .take(MOST_VIOLATIONS + 1)
+        .collect();
+    if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
+}
+
+/// Refuses thresholds that a probability has replaced: they would decide nothing.
+fn refuse_former(given: &Map<String, Value>) -> Result<(), Problem> {
+    let verify = given.get("verify").and_then(Value::as_object);
+    let former = Verify::FORMER.into_iter().filter(|name| verify.is_some_and(|verify| verify.contains_key(*name)));
+    let found: Vec<Violation> = former
+        .map(|name| {
+            let detail =
+                "verify.duplicate, the least probability of a match, has replaced this threshold; leave it out";
+            Violation::new(child("/verify", name), "unknown_key", detail)
+        })
         .collect();
     if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
 }
@@ -262,14 +281,14 @@ mod tests {
         assert_eq!(read(b"{}").unwrap(), Settings::default());
         assert_eq!(read(br#"{"preset":"paper"}"#).unwrap(), Settings::preset(Preset::Paper));
         assert_eq!(read(br#"{"preset":"signatures"}"#).unwrap(), Settings::preset(Preset::Signatures));
-        let mixed = read(br#"{"preset":"paper","min_features":7,"verify":{"jaccard":0.5}}"#).unwrap();
+        let mixed = read(br#"{"preset":"paper","min_features":7,"verify":{"duplicate":0.7}}"#).unwrap();
         assert_eq!(mixed.min_features, 7);
         assert_eq!(mixed.channels, Settings::preset(Preset::Paper).channels);
-        assert_eq!(mixed.verify.unwrap().containment, Verify::default().containment);
+        assert_eq!(mixed.verify.unwrap().unsure, Verify::default().unsure);
         assert_eq!(read(br#"{"verify":null}"#).unwrap().verify, None);
-        let whole = read(br#"{"channels":[{"scheme":"simhash","radius":4.0}],"verify":{"jaccard":1.0}}"#).unwrap();
+        let whole = read(br#"{"channels":[{"scheme":"simhash","radius":4.0}],"verify":{"duplicate":1.0}}"#).unwrap();
         assert_eq!(
-            (whole.simhash().unwrap().radius.0, whole.verify.unwrap().jaccard),
+            (whole.simhash().unwrap().radius.0, whole.verify.unwrap().duplicate),
             (4, 1.0),
             "4.0 is a whole number"
         );

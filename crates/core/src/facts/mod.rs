@@ -311,6 +311,12 @@ impl<'t> Found<'t> {
     }
 }
 
+/// Returns the number of bytes of a canonical name that stand before its ending: all of it where the name has none. O(length).
+pub fn core_bytes(name: &str) -> usize {
+    let chars: Vec<char> = name.chars().collect();
+    endings::core(&chars).iter().map(|c| c.len_utf8()).sum()
+}
+
 /// Returns the spans of the facts that are removed before texts are compared, merged, in order. O(facts).
 pub fn contact_and_noise_spans(facts: &[Fact]) -> Vec<Range<u32>> {
     let mut merged: Vec<Range<u32>> = Vec::new();

@@ -20,7 +20,7 @@ pub fn digest(document: &Document, fields: &[Field]) -> Digest {
     };
     for field in &document.fields {
         part(fields.get(usize::from(field.position)).map_or("", |named| &named.name));
-        part(&field.text);
+        part(field.whole());
     }
     Digest(hasher.finalize().into())
 }

@@ -8,6 +8,7 @@ pub mod boolean;
 #[cfg(test)]
 mod brute_force;
 mod built_in;
+pub mod copy;
 pub mod encoding;
 pub mod exact;
 pub mod feature_code;
@@ -171,6 +172,7 @@ mod tests {
             position: position as u8,
             role: *role,
             text: (*text).into(),
+            removed: None,
             merged: None,
             line_ends: Vec::new(),
         };

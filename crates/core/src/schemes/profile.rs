@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::boolean::Boolean;
 use super::built_in;
+use super::copy::{self, EqualCopy};
 use super::exact;
 use super::feature_code::FeatureCode;
 use super::frequencies::Frequencies;
@@ -40,8 +41,12 @@ use crate::violation::Violation;
 
 /// Version of the normal form of addresses and of what they are compared for; raise it with every change.
 const ADDRESS_RULES: &str = "addresses 2";
+/// Version of what is removed as contacts and noise; raise it with every change.
+const NOISE_RULES: &str = "noise 1";
+/// Version of the copy key; raise it with every change.
+const COPY_RULES: &str = "copies 1";
 /// Version of the rules by which keys prefer rare text: weights, classes, how many are kept; raise it with every change.
-const RARITY_RULES: &str = "rarity 1";
+const RARITY_RULES: &str = "rarity 2";
 /// Version of what synonyms do to `whole` values; raise it with every change.
 const SYNONYM_RULES: &str = "whole synonyms 1";
 /// Version of what identity and time are as features; raise it with every change.
@@ -61,6 +66,8 @@ pub struct Profile {
     statistics: Option<Arc<Statistics>>,
     /// See [`Profile::wants_text_frequencies`].
     counts_text: bool,
+    /// The copy stage, which is among the schemes too.
+    copies: Option<EqualCopy>,
     /// What weighs features for [`Profile::features`]: as the `simhash` channel does.
     weigher: Simhash,
 }
@@ -71,7 +78,9 @@ impl Profile {
     pub fn compile(settings: &Settings, statistics: Option<Arc<Statistics>>) -> Self {
         let channels = settings.channels.iter().map(|channel| scheme(channel, settings, statistics.as_ref()));
         let addresses = names_addresses(settings).then(|| Box::new(EqualUrl) as Box<dyn Scheme>);
-        let schemes = channels.chain(addresses).collect();
+        let copies = copy::applies(settings).then(|| EqualCopy::new(settings));
+        let copy_stage = copies.clone().map(|copies| Box::new(copies) as Box<dyn Scheme>);
+        let schemes = channels.chain(addresses).chain(copy_stage).collect();
         let weigher = settings.channels.iter().find_map(|channel| match channel {
             Channel::Simhash(params) => Some(Simhash::new(params, statistics.clone())),
             _ => None,
@@ -85,6 +94,7 @@ impl Profile {
             counts_text: settings.keeps_text() && settings.channels.iter().any(prefers_rare),
             words: Words::new(&settings.text),
             schemes,
+            copies,
             statistics,
             weigher: weigher.unwrap_or_else(|| Simhash::new(&Default::default(), None)),
         }
@@ -96,7 +106,8 @@ impl Profile {
         &self.digest
     }
 
-    /// One per channel, in settings order; then, in a collection with a field of role `url`, [`EqualUrl`].
+    /// One per channel, in settings order; then, in a collection with a field of role `url`, [`EqualUrl`]; then,
+    /// in a collection that verifies and removes noise, [`EqualCopy`].
     pub fn schemes(&self) -> &[Box<dyn Scheme>] {
         &self.schemes
     }
@@ -149,6 +160,11 @@ impl Profile {
         exact::digest(document, &self.fields)
     }
 
+    /// True if two documents have the same copy key. O(length).
+    pub fn are_copies(&self, a: &Document, b: &Document) -> bool {
+        self.copies.as_ref().is_some_and(|copies| copies.key(a).is_some_and(|key| copies.key(b) == Some(key)))
+    }
+
     /// What a normalised text names, by this profile's dictionary. O(length).
     pub fn objects(&self, text: &str) -> Vec<NamedObject> {
         self.words.objects(text)
@@ -189,7 +205,9 @@ impl Profile {
         let features = reading.distinct();
         let too_short = features < self.min_features;
         let signatures: Vec<_> = match too_short {
-            true => self.schemes.iter().map(|s| if s.name() == url::NAME { s.sign(reading) } else { None }).collect(),
+            true => {
+                self.schemes.iter().map(|s| if is_exact_stage(s.name()) { s.sign(reading) } else { None }).collect()
+            }
             false => self.schemes.iter().map(|scheme| scheme.sign(reading)).collect(),
         };
         let keys = self.keys(&signatures);
@@ -233,6 +251,11 @@ impl fmt::Debug for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Profile").field("digest", &self.digest).finish_non_exhaustive()
     }
+}
+
+/// True for the stages that sign a record with too few features, too.
+fn is_exact_stage(scheme: &str) -> bool {
+    scheme == url::NAME || scheme == copy::NAME
 }
 
 /// The scheme of a channel.
@@ -305,6 +328,12 @@ fn rules(settings: &Settings) -> Vec<String> {
     let mut rules = Vec::new();
     if names_addresses(settings) {
         rules.push(ADDRESS_RULES.to_owned());
+    }
+    if settings.text.remove_noise {
+        rules.push(NOISE_RULES.to_owned());
+    }
+    if copy::applies(settings) {
+        rules.push(COPY_RULES.to_owned());
     }
     if settings.channels.iter().any(prefers_rare) {
         rules.push(format!("{RARITY_RULES} {}", built_in::version()));

@@ -174,7 +174,7 @@ mod tests {
     use crate::collection::{SegmenterKind, TextSettings};
 
     fn field(position: u8, role: Role, text: &str) -> DocumentField {
-        DocumentField { position, role, text: text.into(), merged: None, line_ends: Vec::new() }
+        DocumentField { position, role, text: text.into(), removed: None, merged: None, line_ends: Vec::new() }
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! names something that the other does not is there a difference: the longer of two letters may always say more. Names weigh
 //! what their document frequency says, so that the city that everybody lives in is neither evidence for nor against.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::schemes::frequencies::{Frequencies, name_code};
@@ -14,23 +13,18 @@ use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::shingles::counts;
 use crate::verdict::{Difference, ObjectKind};
 
-/// Most that names count for, in rare names, on either side.
+/// Largest weight of the names of either side, in rare names.
 const MOST_NAMES: f64 = 2.0;
-/// Most that names and numbers together agree by.
-pub(super) const MOST_AGREEING: f64 = 2.5;
-/// A number that both texts hold: strong evidence.
-const SAME_NUMBER: f64 = 1.0;
-/// Numbers of one kind, none of them the same.
-const OTHER_NUMBER: f64 = 1.5;
-/// Districts, none of them the same.
-const OTHER_DISTRICT: f64 = 1.0;
+/// Most names of one side only that are counted.
+const MOST_OTHER_NAMES: u8 = 2;
+/// Most kinds of number that are counted.
+const MOST_NUMBERS: u8 = 2;
 /// Most differences that are named.
 const MAX_DIFFERENCES: usize = 8;
+/// Most names of one text alone that are listed.
+const MAX_ONLY_NAMES: usize = 16;
 /// Names at least so long may differ by one character.
 const TYPO_CHARS: usize = 4;
-
-/// Names that weigh no more than this tell nothing: everybody names them.
-pub(super) const TELLING_AT_ALL: f64 = 0.05;
 
 /// Names that weigh less than this are not shown as differences: everybody names them.
 const TELLING: f64 = 0.2;
@@ -47,48 +41,59 @@ const CORE_CHARS: usize = 3;
 const ABBREVIATED_CHARS: usize = 3;
 
 /// Kinds whose names are numbers: the same or not.
-pub(super) const NUMBERS: [ObjectKind; 3] = [ObjectKind::Plate, ObjectKind::Number, ObjectKind::Line];
+pub(super) const NUMBERS: [ObjectKind; 9] = [
+    ObjectKind::Plate,
+    ObjectKind::Number,
+    ObjectKind::Line,
+    ObjectKind::HouseNumber,
+    ObjectKind::Building,
+    ObjectKind::Unit,
+    ObjectKind::Room,
+    ObjectKind::Phase,
+    ObjectKind::VillageGroup,
+];
 
 /// Where one of these stands, another of them makes the name of something else.
 const OPPOSITES: [&str; 9] =
     ["东西南北中", "上中下", "前中后", "左右", "内外", "大中小", "新老旧", "经纬", "甲乙丙丁戊己庚辛"];
 
-/// Which of two texts name something that the other does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OtherNames {
-    /// Neither.
-    #[default]
-    OfNeither,
-    /// One. The other may say less, or name another thing in a way that was not recognised.
-    OfOne,
-    /// Both.
-    OfBoth,
-}
-
-impl OtherNames {
-    /// Of so many names that only one has, and only the other.
-    pub(super) fn of(only_a: usize, only_b: usize) -> Self {
-        match (only_a, only_b) {
-            (0, 0) => Self::OfNeither,
-            (0, _) | (_, 0) => Self::OfOne,
-            _ => Self::OfBoth,
-        }
-    }
-}
-
 /// What two texts name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contrast {
-    /// What both name, in rare names.
-    pub agreeing: f64,
-    /// Whether both name one road, place or water, however common it is.
-    pub same_place: bool,
-    /// What each names instead of the other's, in rare names.
-    pub differing: f64,
-    /// Which of them name something that the other does not, word for word.
-    pub other_names: OtherNames,
+    /// Weight of the names that both texts have, in rare names, at most 2.
+    pub names_agree: f64,
+    /// Weight of the names that only one text has, in rare names: the smaller of the two sides, at most 2.
+    pub names_differ: f64,
+    /// Names that only one text has, however common they are: the smaller number of the two sides, at most 2.
+    pub other_names: u8,
+    /// True if each text names a district that the other does not.
+    pub districts_differ: bool,
+    /// True if both texts name the same bus or metro line.
+    pub lines_agree: bool,
+    /// True if both texts name lines and none of them is the same.
+    pub lines_differ: bool,
+    /// Kinds of other numbers of which both texts hold the same one, at most 2.
+    pub numbers_agree: u8,
+    /// Kinds of other numbers of which both texts hold one and none is the same, at most 2.
+    pub numbers_differ: u8,
+    /// Kinds of number, lines included, of which each text holds one that the other does not, although others are the same; at most 2.
+    pub numbers_substituted: u8,
     /// The differences, most telling first.
     pub differs: Vec<Difference>,
+    /// The names that only the first and only the second text has, at most 16 of each.
+    pub only_names: [Vec<String>; 2],
+}
+
+impl Contrast {
+    /// True if each text names or numbers something that the other does not.
+    pub fn is_contradicting(&self) -> bool {
+        self.other_names > 0 || self.lines_differ || self.numbers_differ > 0 || self.districts_differ
+    }
+
+    /// The contrast of texts that agree as much as two texts can.
+    pub(super) fn most_agreeing() -> Self {
+        Self { names_agree: MOST_NAMES, lines_agree: true, numbers_agree: MOST_NUMBERS, ..Self::default() }
+    }
 }
 
 /// A text and the things it names.
@@ -143,7 +148,9 @@ pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
 pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
     let [core_a, core_b] = [a.core(), b.core()];
     let long = |core: &str| core.chars().nth(1).is_some();
-    let contained = long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a));
+    // The name of an authority holds the name of its district.
+    let same_sort = is_particular(a.kind) == is_particular(b.kind);
+    let contained = same_sort && long(core_a) && long(core_b) && (core_a.contains(core_b) || core_b.contains(core_a));
     let comparable = a.kind == b.kind && !core_a.is_empty() && !core_b.is_empty();
     (contained || (comparable && is_variant(a, b))) && !are_siblings(&a.name, &b.name)
 }
@@ -229,78 +236,94 @@ pub(super) fn is_name(kind: ObjectKind) -> bool {
     !NUMBERS.contains(&kind) && kind != ObjectKind::Amount
 }
 
-/// Whether a name of this weight names something in particular that not everybody names.
-pub(super) fn is_telling(kind: ObjectKind, weight: f64) -> bool {
-    is_name(kind) && is_particular(kind) && weight > TELLING_AT_ALL
-}
-
 /// What one of two texts names, name by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Side {
-    /// What the names weigh that the other text names too.
+    /// Weight of the names that the other text has too.
     shared: f64,
-    /// ... and the others.
+    /// Weight of the names that only this text has.
     only: f64,
-    /// Whether a road, place or water is shared.
-    shares_place: bool,
-    /// Whether it names a district that the other does not.
+    /// Number of the names that only this text has.
+    only_count: u8,
+    /// True if it names a district that the other text does not.
     other_district: bool,
 }
 
 impl Side {
-    /// Adds a name ([`is_name`]), which the other text names too or not.
+    /// Adds a name ([`is_name`]) that the other text has too or not.
     pub(super) fn add(&mut self, kind: ObjectKind, weight: f64, shared: bool) {
         let weight = if is_particular(kind) { weight } else { 0.0 };
         if shared {
             self.shared += weight;
-            self.shares_place |= matches!(kind, ObjectKind::Road | ObjectKind::Place | ObjectKind::Water);
         } else {
             self.only += weight;
+            self.only_count = self.only_count.saturating_add(u8::from(is_particular(kind)));
             self.other_district |= !is_particular(kind);
         }
     }
 }
 
-/// What the names of two texts are evidence of, and their numbers: `numbers` says for a kind whether they have one in common, `None`
-/// where one of them has none. The differences are not named.
-pub(super) fn weigh_up(
-    a: Side,
-    b: Side,
-    other_names: OtherNames,
-    numbers: impl Fn(ObjectKind) -> Option<bool>,
-) -> Contrast {
-    let mut found = Contrast {
-        agreeing: a.shared.max(b.shared).min(MOST_NAMES),
-        same_place: a.shares_place || b.shares_place,
-        differing: a.only.min(b.only).min(MOST_NAMES),
-        other_names,
-        differs: Vec::new(),
-    };
-    if a.other_district && b.other_district {
-        found.differing += OTHER_DISTRICT;
-    }
-    for kind in NUMBERS {
-        match numbers(kind) {
-            Some(true) => found.agreeing += SAME_NUMBER,
-            Some(false) => found.differing += OTHER_NUMBER,
-            None => {}
+/// What the numbers of one kind of two texts say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NumberComparison {
+    /// One of the texts holds none.
+    Missing,
+    /// Both texts hold the same number, and at most one of them holds others.
+    Agree,
+    /// Both texts hold the same number, and each holds others too.
+    Substituted,
+    /// Both texts hold numbers, none of which is the same.
+    Differ,
+}
+
+impl NumberComparison {
+    /// Compares the numbers of one kind: how many each text holds, and how many they have in common.
+    pub(super) fn of(a: usize, b: usize, common: usize) -> Self {
+        match common {
+            _ if a == 0 || b == 0 => Self::Missing,
+            0 => Self::Differ,
+            _ if a > common && b > common => Self::Substituted,
+            _ => Self::Agree,
         }
     }
-    found.agreeing = found.agreeing.min(MOST_AGREEING);
+}
+
+/// The contrast of two sides and of the numbers of both texts, which `numbers` compares for a kind. The differences are not named.
+pub(super) fn weigh_up(a: Side, b: Side, numbers: impl Fn(ObjectKind) -> NumberComparison) -> Contrast {
+    use NumberComparison::{Agree, Differ, Missing, Substituted};
+    let lines = numbers(ObjectKind::Line);
+    let mut found = Contrast {
+        names_agree: a.shared.max(b.shared).min(MOST_NAMES),
+        names_differ: a.only.min(b.only).min(MOST_NAMES),
+        other_names: a.only_count.min(b.only_count).min(MOST_OTHER_NAMES),
+        districts_differ: a.other_district && b.other_district,
+        lines_agree: matches!(lines, Agree | Substituted),
+        lines_differ: lines == Differ,
+        numbers_substituted: u8::from(lines == Substituted),
+        ..Contrast::default()
+    };
+    for kind in NUMBERS.into_iter().filter(|kind| *kind != ObjectKind::Line) {
+        match numbers(kind) {
+            Agree => found.numbers_agree += 1,
+            Substituted => found.numbers_substituted += 1,
+            Differ => found.numbers_differ += 1,
+            Missing => {}
+        }
+    }
+    for count in [&mut found.numbers_agree, &mut found.numbers_substituted, &mut found.numbers_differ] {
+        *count = (*count).min(MOST_NUMBERS);
+    }
     found
 }
 
 /// Compares what two texts name. O(names × (names + length)).
 pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Contrast {
     let weight = |object: &NamedObject| weight(object, frequencies);
-    let (names_a, names_b) = (telling(a, weight), telling(b, weight));
-    let [only_a, only_b] = [names_a.difference(&names_b), names_b.difference(&names_a)].map(Iterator::count);
-    let other_names = OtherNames::of(only_a, only_b);
     let ((side_a, only_a), (side_b, only_b)) = (split(a, b, weight), split(b, a, weight));
     let numbers = |kind| same_number(kind, a.objects(), b.objects());
-    let found = weigh_up(side_a, side_b, other_names, numbers);
+    let found = weigh_up(side_a, side_b, numbers);
     let mut differs = Vec::new();
-    for kind in NUMBERS.into_iter().rev().filter(|&kind| numbers(kind) == Some(false)) {
+    for kind in NUMBERS.into_iter().rev().filter(|&kind| numbers(kind) == NumberComparison::Differ) {
         differs.extend(first_of(kind, a).zip(first_of(kind, b)).map(|(a, b)| Difference {
             kind,
             a: a.name.clone(),
@@ -314,7 +337,11 @@ pub fn contrast(a: &Named, b: &Named, frequencies: Option<&Frequencies>) -> Cont
         pair_up(&only_a, &only_b, |kind| !is_particular(kind), weight, &mut differs);
     }
     differs.truncate(MAX_DIFFERENCES);
-    Contrast { differs, ..found }
+    let names = |only: &[&NamedObject]| -> Vec<String> {
+        let particular = only.iter().filter(|object| is_particular(object.kind));
+        particular.take(MAX_ONLY_NAMES).map(|object| object.name.clone()).collect()
+    };
+    Contrast { differs, only_names: [names(&only_a), names(&only_b)], ..found }
 }
 
 /// The names of a text beside another's: what they weigh, and those that the other does not name.
@@ -326,12 +353,6 @@ fn split<'a>(of: &'a Named, other: &Named, weight: impl Fn(&NamedObject) -> f64)
         only.extend((!shared).then_some(object));
     }
     (side, only)
-}
-
-/// The names of a text that tell something, where `weight` says what a name weighs.
-fn telling(named: &Named, weight: impl Fn(&NamedObject) -> f64) -> HashSet<&str> {
-    let telling = |object: &&NamedObject| is_telling(object.kind, weight(object));
-    named.objects().iter().filter(telling).map(|object| object.name.as_str()).collect()
 }
 
 /// Names of both lists side by side: of one kind as far as possible, those that weigh most first.
@@ -363,11 +384,13 @@ fn first_of(kind: ObjectKind, named: &Named) -> Option<&NamedObject> {
     named.objects().iter().find(|object| object.kind == kind)
 }
 
-/// Whether two lists have a number of this kind in common; `None` where one of them has none.
-fn same_number(kind: ObjectKind, a: &[NamedObject], b: &[NamedObject]) -> Option<bool> {
-    let [mut a, mut b] = [a, b].map(|objects| objects.iter().filter(|object| object.kind == kind).peekable());
-    let both = a.peek().is_some() && b.peek().is_some();
-    both.then(|| b.any(|number| a.clone().any(|other| other.name == number.name)))
+/// Compares the numbers of a kind of two lists.
+fn same_number(kind: ObjectKind, a: &[NamedObject], b: &[NamedObject]) -> NumberComparison {
+    let of_kind = |objects: &[NamedObject]| -> Vec<String> {
+        objects.iter().filter(|object| object.kind == kind).map(|object| object.name.clone()).collect()
+    };
+    let (a, b) = (of_kind(a), of_kind(b));
+    NumberComparison::of(a.len(), b.len(), a.iter().filter(|number| b.contains(number)).count())
 }
 
 #[cfg(test)]
@@ -386,13 +409,15 @@ mod tests {
     fn differ(a: &str, b: &str, kind: ObjectKind, names: (&str, &str)) {
         let found = between(a, b);
         let expected = Difference { kind, a: names.0.into(), b: names.1.into() };
-        assert!(found.differing >= 1.0 && found.differs.contains(&expected), "{a} {b} {found:?}");
+        assert!(found.differs.contains(&expected), "{a} {b} {found:?}");
     }
 
     #[track_caller]
     fn agree(a: &str, b: &str) {
         let found = between(a, b);
-        assert!(found.agreeing >= 1.0 && found.differing == 0.0 && found.differs.is_empty(), "{a} {b} {found:?}");
+        let agrees = found.names_agree >= 1.0 || found.numbers_agree > 0;
+        let differs = found.names_differ > 0.0 || found.numbers_differ > 0 || found.lines_differ;
+        assert!(agrees && !differs && found.differs.is_empty(), "{a} {b} {found:?}");
     }
 
     #[test]
@@ -467,17 +492,7 @@ mod tests {
     #[test]
     fn the_longer_text_may_name_more() {
         let found = between("鹤鸣小区停水", "鹤鸣小区停水,雁坪路也停水,云帆超市关门");
-        assert_eq!((found.differing, found.differs.len()), (0.0, 0));
-    }
-
-    #[test]
-    fn other_names_are_other_to_the_letter() {
-        let other = |a: &str, b: &str| between(a, b).other_names;
-        assert_eq!(other("停水", "停水三天"), OtherNames::OfNeither);
-        assert_eq!(other("雁坪路停水", "雁坪路又停水"), OtherNames::OfNeither);
-        assert_eq!(other("停水", "雁坪路停水"), OtherNames::OfOne);
-        assert_eq!(other("雁坪路鹤鸣小区停水", "雁坪路停水"), OtherNames::OfOne, "one may say more");
-        assert_eq!(other("梧桐湾花园三期漏水", "梧桐弯花园三期漏水"), OtherNames::OfBoth, "a typo is none of a copy");
+        assert_eq!((found.names_differ, found.differs.len()), (0.0, 0));
     }
 
     #[test]
@@ -489,6 +504,6 @@ mod tests {
         let words = Words::new(&TextSettings::default());
         let named = |text: &str| Named::new(text, words.objects(text));
         let found = contrast(&named("雁坪路停水"), &named("松岗路停水"), Some(&common));
-        assert!(found.differing < 0.05 && found.differs.is_empty(), "{found:?}");
+        assert!(found.names_differ < 0.05 && found.differs.is_empty(), "{found:?}");
     }
 }

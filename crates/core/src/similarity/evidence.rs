@@ -1,60 +1,21 @@
-//! Verification: is the text that two records share evidence that they are about one matter?
+//! Verification: the evidence that two texts concern the same matter.
 //!
-//! Evidence is shared text that is *rare here*, about the *same object*. Two texts are compared as weighted sets of shingles
-//! (character runs, [`ShingleSet`]), each weighing what its document frequency says ([`Frequencies`]). On top stand the things
-//! that both name ([`Contrast`]): what both name counts like many shared shingles, different things named in the same place of
-//! a form like many that are not shared.
-//!
-//! With `s` the weight of the shared shingles, `a` and `b` those of either text, `A` what both name and `D` what either names
-//! instead:
-//!
-//! ```text
-//! bonus       = min(8·A, s)           a name alone proves nothing: it at most doubles what the texts share
-//! similarity  = (s + bonus) / (a + b − s + bonus + 30·D)
-//! containment = (s + bonus) / (min(a, b) + bonus + 30·D)
-//!               (90 in place of 30 where A < 0.5: then the form is all they share)
-//! accepted    : (similarity ≥ t or containment ≥ min(1, u + t − similarity)) and s + bonus ≥ evidence
-//! ```
-//! The thresholds t, u and `evidence` are settings. A text that quotes another may fall short of t, if it holds as much more of
-//! it than u: a sentence that stands in a letter ten times as long proves less than one in a letter twice as long. `evidence` is
-//! in shingles that are rare: two enquiries of twenty characters, nearly all of them a form's, share too little to be called one
-//! matter, however alike. Copies of one text (plain Jaccard similarity of at least 0.65, or 0.5 where both name one place) that
-//! name the same, to the letter, are accepted in any case: where a hundred people send one letter, it is common, and one matter. Where one
-//! of them names more, what the other says instead must not be as long as a name: it may be one that was not recognised.
-//!
-//! Before a collection is counted, D counts three times.
+//! Two texts are compared as weighted sets of shingles (character runs, [`ShingleSet`]), each weighing what its document frequency
+//! says ([`Frequencies`]), by the things that both name ([`Contrast`]), and by what stands in the place of something else
+//! ([`Replacements`]). The [`EvidenceModel`] turns these measures into a probability. A pair whose probability reaches
+//! [`Verify::duplicate`] is a match.
 
 use std::sync::Arc;
 
-use super::contrast::{Contrast, MOST_AGREEING, OtherNames, TELLING_AT_ALL};
+use super::contrast::Contrast;
+use super::replacements::{Replacements, TokenText, replacements};
 use super::shingles::{Resemblance, ShingleSet};
 use crate::collection::Verify;
+use crate::evidence::{Contribution, EvidenceModel, NEAR_JACCARD, PairFeatures};
 use crate::schemes::frequencies::Frequencies;
 
-/// How many times more names that differ count before a collection is counted: then the text of a form weighs as much as any other.
-const UNCOUNTED: f64 = 3.0;
-
-/// Of how many times as many shingles the others are found by halving, not one after the other.
+/// How many times more shingles the longer text must have for the shared ones to be found by halving.
 const FAR_FEWER: usize = 4;
-
-/// Rare shingles that one name counts for which both texts hold.
-const AGREEING_NAME: f64 = 8.0;
-/// Rare shingles that one difference counts for.
-const DIFFERING_NAME: f64 = 30.0;
-/// ... and where what both name weighs less than [`HARDLY_A_NAME`]: then the form is all they share.
-const DIFFERING_ALONE: f64 = 90.0;
-const HARDLY_A_NAME: f64 = 0.5;
-/// Plain Jaccard similarity from which two texts are copies of one ...
-const COPY_JACCARD: f64 = 0.65;
-/// ... or from which they are, if both name one place.
-const COPY_JACCARD_OF_A_PLACE: f64 = 0.5;
-/// ... if the shorter has so many shingles.
-const COPY_SHINGLES: usize = 30;
-
-/// A copy that names less lacks in the other the shingles about one gap, and one in so many of its shingles.
-const MISSING_ONE_IN: f64 = 128.0;
-/// Most shingles of a name and of what it stands between, in a title and once more.
-const NAME_SHINGLES: f64 = 20.0;
 
 /// A text's shingles with their weights.
 #[derive(Clone, Debug)]
@@ -97,30 +58,39 @@ pub struct Overlap {
     pub b: f64,
 }
 
-/// Why two texts are, or are not, about one matter.
+/// How probable it is that two texts concern the same matter, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
-    /// Weighted Jaccard similarity with the names in it, 0 to 1.
+    /// Weighted Jaccard similarity of the texts, 0 to 1.
     pub similarity: f64,
-    /// Weighted containment with the names in it, 0 to 1.
-    pub containment: f64,
-    /// What is shared, in rare shingles.
+    /// What is shared, in shingles that are rare in the collection.
     pub amount: f64,
-    /// Whether it is enough.
+    /// The features that the model weighs.
+    pub features: PairFeatures,
+    /// The probability that both concern the same matter, 0 to 1.
+    pub probability: f64,
+    /// Whether the probability reaches [`Verify::duplicate`].
     pub accepted: bool,
 }
 
-/// What a collection verifies by: its thresholds, and what is common in it. Cheap to clone.
+/// The thresholds, document frequencies and evidence model of a collection. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Verifier {
     verify: Verify,
     frequencies: Arc<Frequencies>,
+    model: Arc<EvidenceModel>,
 }
 
 impl Verifier {
-    /// With thresholds and document frequencies; these are left aside where the settings say so.
+    /// A verifier with the shipped model. The document frequencies are left aside where the settings say so.
     pub fn new(verify: Verify, frequencies: Arc<Frequencies>) -> Self {
-        Self { verify, frequencies }
+        Self { verify, frequencies, model: EvidenceModel::shipped() }
+    }
+
+    /// The same verifier with another model.
+    #[must_use]
+    pub fn with_model(self, model: Arc<EvidenceModel>) -> Self {
+        Self { model, ..self }
     }
 
     /// The settings.
@@ -128,18 +98,29 @@ impl Verifier {
         &self.verify
     }
 
-    /// What is common.
+    /// The evidence model.
+    pub fn model(&self) -> &EvidenceModel {
+        &self.model
+    }
+
+    /// The document frequencies.
     pub fn frequencies(&self) -> &Frequencies {
         &self.frequencies
     }
 
-    /// What names weigh by; `None` where all weigh the same.
+    /// The document frequencies that names are weighed by; `None` where all names weigh the same.
     pub fn weighing_names(&self) -> Option<&Frequencies> {
         self.verify.rarity.then(|| self.frequencies())
     }
 
+    /// Whether text is weighed by frequencies that were counted in the collection.
+    fn is_counted(&self) -> bool {
+        self.verify.rarity && self.frequencies.are_counted()
+    }
+
+    /// The weight of a shingle of the width that frequencies are counted for, above 0 to 1.
     #[inline]
-    fn weight(&self, code: u64) -> f32 {
+    pub fn weight(&self, code: u64) -> f32 {
         if self.verify.rarity { self.frequencies.weight(code) } else { 1.0 }
     }
 
@@ -192,51 +173,66 @@ impl Verifier {
         Overlap { plain: Resemblance::of(count, mine.len(), others.len()), fewer, shared, a, b }
     }
 
-    /// Whether what both texts name can still turn it into a match.
+    /// Whether the pair can still be accepted, whatever both texts name.
     pub fn could_accept(&self, overlap: &Overlap) -> bool {
-        let same_place = self.verify.objects;
-        let agreeing = if same_place { MOST_AGREEING } else { 0.0 };
-        self.evidence(overlap, &Contrast { agreeing, same_place, ..Contrast::default() }).accepted
+        let contrast = if self.verify.objects { Contrast::most_agreeing() } else { Contrast::default() };
+        self.could_accept_with(overlap, &contrast)
     }
 
-    /// Whether the texts are copies of one, as far as can be said without what they name.
-    pub fn could_be_copies(&self, overlap: &Overlap) -> bool {
-        let alike = if self.verify.objects { COPY_JACCARD_OF_A_PLACE } else { COPY_JACCARD };
-        overlap.fewer >= COPY_SHINGLES && overlap.plain.jaccard >= alike.max(self.verify.jaccard)
+    /// Whether a pair can be accepted that shares no more than `overlap` and whose names agree no more and differ no less than `contrast`
+    /// says.
+    pub(super) fn could_accept_with(&self, overlap: &Overlap, contrast: &Contrast) -> bool {
+        let coefficients = self.model.coefficients(self.is_counted());
+        let (far, near) = PairFeatures::bounds(overlap, contrast);
+        let bound = |features: PairFeatures| self.accepts(coefficients.probability(&features));
+        bound(far) || near.is_some_and(bound)
     }
 
-    /// Decides.
-    pub fn evidence(&self, overlap: &Overlap, contrast: &Contrast) -> Evidence {
-        let Overlap { plain, fewer, shared, a, b } = *overlap;
-        let bonus = (AGREEING_NAME * contrast.agreeing).min(shared);
-        let difference = if contrast.agreeing < HARDLY_A_NAME { DIFFERING_ALONE } else { DIFFERING_NAME };
-        let is_uncounted = self.verify.rarity && !self.frequencies.are_counted();
-        let uncounted = if is_uncounted { UNCOUNTED } else { 1.0 };
-        let against = uncounted * difference * contrast.differing;
-        let amount = shared + bonus;
-        let share = |of: f64| if of > 0.0 { (amount / of).min(1.0) } else { 0.0 };
-        let (similarity, containment) = (share(a + b - shared + bonus + against), share(a.min(b) + bonus + against));
-        let Verify { jaccard, containment: contained, evidence, .. } = self.verify;
-        // A hair of slack: sums of weights depend on their order.
-        let quoted = containment + 1e-9 >= (contained + jaccard - similarity).min(1.0);
-        let enough = (similarity >= jaccard || quoted) && amount >= evidence;
-        let alike = if contrast.same_place { COPY_JACCARD_OF_A_PLACE } else { COPY_JACCARD };
-        let alike = fewer >= COPY_SHINGLES && plain.jaccard >= alike.max(jaccard);
-        let same_names = match contrast.other_names {
-            OtherNames::OfNeither => true,
-            OtherNames::OfOne => !self.leaves_room_for_a_name(fewer as f64 * (1.0 - plain.containment), fewer),
-            OtherNames::OfBoth => false,
-        };
-        let copy = alike && contrast.differing <= TELLING_AT_ALL && same_names;
-        let similarity = if copy { similarity.max(plain.jaccard) } else { similarity };
-        Evidence { similarity, containment, amount, accepted: enough || copy }
+    // A hair of slack: sums of weights depend on their order.
+    fn accepts(&self, probability: f64) -> bool {
+        probability + 1e-9 >= self.verify.duplicate
     }
 
-    /// Whether so many shingles, of `fewer`, that the other text lacks may be those of a name: more than a gap in a copy leaves, and no
-    /// more than a name has. Still more are words of one's own.
-    fn leaves_room_for_a_name(&self, missing: f64, fewer: usize) -> bool {
-        let gap = f64::from(self.verify.shingle) + fewer as f64 / MISSING_ONE_IN;
-        missing > gap + 1e-9 && missing <= NAME_SHINGLES
+    /// Whether texts with this overlap are aligned to find [`Replacements`].
+    pub fn is_aligned(&self, overlap: &Overlap) -> bool {
+        overlap.plain.jaccard >= NEAR_JACCARD
+    }
+
+    /// Weighs the evidence. The texts are aligned only where that can change whether the pair is accepted, or `in_full`.
+    pub fn weigh_up(
+        &self,
+        overlap: &Overlap,
+        contrast: &Contrast,
+        in_full: bool,
+        texts: impl FnOnce() -> (String, String),
+    ) -> Evidence {
+        let evidence = self.evidence(overlap, contrast, &Replacements::default());
+        if !self.is_aligned(overlap) || !(evidence.accepted || in_full) {
+            return evidence;
+        }
+        let (a, b) = texts();
+        let tokens = |text: &str| TokenText::of(text, |code| self.weight(code));
+        self.evidence(overlap, contrast, &replacements(&tokens(&a), &tokens(&b), &contrast.only_names))
+    }
+
+    /// Weighs the evidence. O(features).
+    pub fn evidence(&self, overlap: &Overlap, contrast: &Contrast, replacements: &Replacements) -> Evidence {
+        let features = PairFeatures::of(overlap, contrast, replacements);
+        let probability = self.model.coefficients(self.is_counted()).probability(&features);
+        let Overlap { shared, a, b, .. } = *overlap;
+        let union = a + b - shared;
+        Evidence {
+            similarity: if union > 0.0 { (shared / union).min(1.0) } else { 0.0 },
+            amount: shared,
+            features,
+            probability,
+            accepted: self.accepts(probability),
+        }
+    }
+
+    /// What each feature adds to the log-odds of a pair, the largest effect first.
+    pub fn contributions(&self, features: &PairFeatures) -> Vec<Contribution> {
+        self.model.contributions(features, self.is_counted())
     }
 }
 

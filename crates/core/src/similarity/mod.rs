@@ -11,15 +11,17 @@ mod evidence;
 mod names;
 mod passages;
 mod prefilter;
+mod replacements;
 mod shingles;
 mod sketch;
 mod sketches;
 
-pub use contrast::{Contrast, Named, OtherNames, contrast};
+pub use contrast::{Contrast, Named, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, Weighed};
 pub use names::NameSieve;
 pub use passages::{MAX_PASSAGES, MIN_PASSAGE_CHARS, SharedPassage, shared_passages};
+pub use replacements::{Replacements, TokenText, replacements};
 pub use shingles::{Resemblance, ShingleSet};
 pub use sketch::{Sieve, Sifted, named_in, names_in, sketch, with_names};
 pub use sketches::Sketches;

@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use super::contrast::{
-    Contrast, NUMBERS, Named, OtherNames, Side, is_alike, is_name, is_telling, telling_core, weigh_up, weight,
+    Contrast, NUMBERS, Named, NumberComparison, Side, is_alike, is_name, telling_core, weigh_up, weight,
 };
 use super::prefilter::{CharPairs, NameChars};
 use super::sketch::Occupied;
@@ -28,7 +28,7 @@ use crate::text::shingles;
 use crate::verdict::ObjectKind;
 
 /// Kinds by their number in a key.
-const KINDS: [ObjectKind; 9] = [
+const KINDS: [ObjectKind; 15] = [
     ObjectKind::District,
     ObjectKind::Road,
     ObjectKind::Place,
@@ -38,6 +38,12 @@ const KINDS: [ObjectKind; 9] = [
     ObjectKind::Number,
     ObjectKind::Line,
     ObjectKind::Amount,
+    ObjectKind::HouseNumber,
+    ObjectKind::Building,
+    ObjectKind::Unit,
+    ObjectKind::Room,
+    ObjectKind::Phase,
+    ObjectKind::VillageGroup,
 ];
 /// Bits of a key for what stands before the ending, and for the kind.
 const CORE_BITS: u32 = 12;
@@ -76,11 +82,6 @@ impl Key {
         buffer.clear();
         buffer.push_str(name);
         name.is_char_boundary(core).then_some(NamedObject { kind: self.kind()?, name: buffer, core })
-    }
-
-    /// The same for the same name, whatever its kind.
-    fn hash(self) -> u64 {
-        self.0 >> (CORE_BITS + KIND_BITS)
     }
 }
 
@@ -134,7 +135,6 @@ fn each_name(words: &[u64], bytes: &mut Vec<u8>, mut each: impl FnMut(Key, &[u8]
 struct Own {
     kind: ObjectKind,
     weight: f64,
-    hash: u64,
     /// Shingles of the name and, where that names the thing by itself, of what stands before its ending. A text may hold it if it
     /// may hold all of one of them; that is always so of a name shorter than a shingle.
     shingles: Vec<Box<[u64]>>,
@@ -171,8 +171,6 @@ pub struct NameSieve {
     /// Of its letters and digits.
     pairs: CharPairs,
     own: Vec<Own>,
-    /// Hashes of the names that tell something, ascending.
-    telling: Vec<u64>,
     /// Keys of its numbers.
     numbers: Vec<Key>,
     worked: Mutex<Worked>,
@@ -195,17 +193,13 @@ impl NameSieve {
             .map(|object| Own {
                 kind: object.kind,
                 weight: weight(object, frequencies),
-                hash: name_hash(&object.name),
                 shingles: std::iter::once(&*object.name).chain(telling_core(object)).map(shingles).collect(),
             })
             .collect();
-        let telling = own.iter().filter(|own| is_telling(own.kind, own.weight)).map(|own| own.hash);
-        let mut telling: Vec<u64> = telling.collect();
-        telling.sort_unstable();
         let numbers = objects.filter(|object| NUMBERS.contains(&object.kind)).filter_map(Key::of).collect();
         let chars = named.objects().iter().map(NameChars::of).collect();
         let pairs = CharPairs::of(named.compact());
-        Self { named, chars, pairs, own, telling, numbers, worked: Mutex::default() }
+        Self { named, chars, pairs, own, numbers, worked: Mutex::default() }
     }
 
     /// What the text names.
@@ -236,7 +230,8 @@ impl NameSieve {
         let keys = || keys.iter().map(|&key| Key(key));
         let mut worked = self.worked.lock();
         let Worked { names: known, occupied, .. } = &mut *worked;
-        let (mut alike, mut theirs, mut both, mut only_theirs) = (0, Side::default(), 0, 0);
+        let mut alike = 0;
+        let mut theirs = Side::default();
         for key in keys() {
             let (kind, name) = (key.kind()?, known.get(&key)?);
             alike |= name.alike;
@@ -244,11 +239,6 @@ impl NameSieve {
                 continue;
             }
             theirs.add(kind, name.weight, name.shared);
-            if is_telling(kind, name.weight) {
-                let same = self.telling.binary_search(&key.hash()).is_ok();
-                both += usize::from(same);
-                only_theirs += usize::from(!same);
-            }
         }
         let mut ours = Side::default();
         occupied.set(sketch);
@@ -258,11 +248,12 @@ impl NameSieve {
         }
         let numbers = |kind| {
             let of_kind = |key: &Key| key.kind() == Some(kind);
-            let both = self.numbers.iter().any(of_kind) && keys().any(|key| of_kind(&key));
-            both.then(|| keys().filter(of_kind).any(|key| self.numbers.contains(&key)))
+            let (ours, theirs) =
+                (self.numbers.iter().filter(|key| of_kind(key)).count(), keys().filter(of_kind).count());
+            let common = keys().filter(of_kind).filter(|key| self.numbers.contains(key)).count();
+            NumberComparison::of(ours, theirs, common)
         };
-        let other_names = OtherNames::of(self.telling.len().saturating_sub(both), only_theirs);
-        Some(weigh_up(ours, theirs, other_names, numbers))
+        Some(weigh_up(ours, theirs, numbers))
     }
 
     /// What a name means beside the record's: shared by the rule of [`Named::names`], with quick tests before the slow ones.
@@ -324,8 +315,10 @@ mod tests {
                 sieve.learn(names, by);
                 let (exact, bound) =
                     (contrast(&named(&a), &named(b), by), sieve.contrast(&sketched, names).expect("they are learned"));
-                prop_assert!(bound.agreeing + 1e-9 >= exact.agreeing && bound.differing <= exact.differing + 1e-9);
-                prop_assert!((bound.same_place || !exact.same_place) && bound.other_names == exact.other_names);
+                prop_assert!(bound.names_agree + 1e-9 >= exact.names_agree && bound.names_differ <= exact.names_differ + 1e-9);
+                prop_assert!(exact.districts_differ || !bound.districts_differ);
+                let numbers = |found: &Contrast| (found.lines_agree, found.lines_differ, found.numbers_agree, found.numbers_differ, found.numbers_substituted);
+                prop_assert_eq!(numbers(&bound), numbers(&exact));
             }
         }
 

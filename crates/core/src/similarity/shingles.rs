@@ -1,6 +1,5 @@
 //! Sets of character shingles and the two measures over them (Broder 1997).
 
-use crate::collection::Verify;
 use crate::text::shingles;
 
 /// The distinct runs of `width` letters, digits and Han characters of a text; punctuation and white space are skipped,
@@ -74,6 +73,11 @@ fn intersection(a: &[u64], b: &[u64]) -> usize {
     shared
 }
 
+/// Plain Jaccard similarity from which two texts share a form.
+const SAME_FORM_JACCARD: f64 = 0.3;
+/// Plain containment from which one text holds the form of the other.
+const SAME_FORM_CONTAINMENT: f64 = 0.5;
+
 /// How alike two shingle sets are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resemblance {
@@ -93,9 +97,9 @@ impl Resemblance {
         Self { jaccard: share(a + b - shared), containment: share(smaller) }
     }
 
-    /// Whether either measure reaches its threshold.
-    pub fn satisfies(&self, verify: &Verify) -> bool {
-        self.jaccard >= verify.jaccard || self.containment >= verify.containment
+    /// True if both texts share a form: much of their text is the same, whatever they are about.
+    pub fn is_same_form(&self) -> bool {
+        self.jaccard >= SAME_FORM_JACCARD || self.containment >= SAME_FORM_CONTAINMENT
     }
 }
 

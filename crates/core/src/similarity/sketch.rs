@@ -21,7 +21,6 @@
 
 use std::sync::OnceLock;
 
-use super::contrast::{Contrast, OtherNames};
 use super::evidence::{Overlap, Verifier, Weighed};
 use super::names::{self, NameSieve};
 use super::shingles::Resemblance;
@@ -218,9 +217,9 @@ impl Sieve {
         }
         match names_in(sketch).filter(|_| verifier.settings().objects) {
             None => Sifted::Open,
-            Some(theirs) => match names.and_then(|names| names.contrast(sketch, theirs)).map(without_lone_names) {
+            Some(theirs) => match names.and_then(|names| names.contrast(sketch, theirs)) {
                 None => Sifted::ByNames,
-                Some(contrast) if verifier.evidence(&at_most, &contrast).accepted => Sifted::Open,
+                Some(contrast) if verifier.could_accept_with(&at_most, &contrast) => Sifted::Open,
                 Some(_) => Sifted::RuledOut,
             },
         }
@@ -264,14 +263,6 @@ impl Sieve {
         let shared = self.weighed.iter().filter(|(code, _)| on(*code));
         let (count, weight) = shared.fold((0, 0.0), |(count, sum), (_, weight)| (count + 1, sum + f64::from(weight)));
         (count, weight * (1.0 + 1e-6))
-    }
-}
-
-/// What only one of them names does not count: how much the other lacks is not known by its sketch.
-fn without_lone_names(contrast: Contrast) -> Contrast {
-    match contrast.other_names {
-        OtherNames::OfOne => Contrast { other_names: OtherNames::OfNeither, ..contrast },
-        OtherNames::OfNeither | OtherNames::OfBoth => contrast,
     }
 }
 

@@ -61,6 +61,15 @@ pub struct Document {
     pub warnings: Vec<Violation>,
 }
 
+/// Contacts and noise that were removed from a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Removed {
+    /// The whole normalised value.
+    pub whole: String,
+    /// The removed spans of `whole`, in characters, ascending and disjoint. In the compared text one space stands for each.
+    pub spans: Vec<std::ops::Range<u32>>,
+}
+
 /// A content field of a document, or a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentField {
@@ -68,14 +77,23 @@ pub struct DocumentField {
     pub position: u8,
     /// Its role: `text`, `whole` or `url`; of a column `identity` or `time`.
     pub role: crate::collection::Role,
-    /// The normalised value, never empty.
+    /// The normalised value without contacts and noise, never empty: what is compared.
     pub text: String,
+    /// What was removed from the normalised value to give `text`; `None` where nothing was.
+    pub removed: Option<Box<Removed>>,
     /// Of a `whole` field or a column, the value with synonyms replaced, where that is another: the feature that it is. Filled by
     /// [`Profile::read`](crate::schemes::profile::Profile::read), which has the words.
     pub merged: Option<String>,
     /// Where lines of the value ended, as offsets in `text`, ascending; the last line's end is not among them. Only read
     /// for collections with a channel that asks for lines: normal form makes a line break a space like any other.
     pub line_ends: Vec<u32>,
+}
+
+impl DocumentField {
+    /// The whole normalised value, contacts and noise included.
+    pub fn whole(&self) -> &str {
+        self.removed.as_ref().map_or(&self.text, |removed| &removed.whole)
+    }
 }
 
 impl Document {

@@ -6,9 +6,11 @@ use jiff::tz::TimeZone;
 
 use super::html::{visible_text, visible_text_mapped};
 use super::normalise::Normaliser;
+use super::shingles::counts;
 use super::url::Addresses;
-use super::{Document, DocumentField, time};
+use super::{Document, DocumentField, Removed, time};
 use crate::collection::{Channel, Field, Role, Settings, TextFormat};
+use crate::facts::{FactReader, PlaceList, contact_and_noise_spans};
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
 
@@ -29,6 +31,8 @@ pub struct Reader {
     addresses: Addresses,
     zone: TimeZone,
     with_lines: bool,
+    /// Finds contacts and noise; `None` where the settings keep them.
+    facts: Option<FactReader>,
 }
 
 impl Reader {
@@ -40,6 +44,7 @@ impl Reader {
             addresses: Addresses::new(&settings.host_aliases),
             zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
             with_lines: settings.channels.iter().any(Channel::reads_lines),
+            facts: settings.text.remove_noise.then(|| FactReader::new(&PlaceList::default())),
         }
     }
 
@@ -92,6 +97,7 @@ impl Reader {
                 position: position as u8,
                 role: *role,
                 text,
+                removed: None,
                 merged: None,
                 line_ends,
             };
@@ -99,6 +105,10 @@ impl Reader {
                 document.columns.push(read(text.clone(), Vec::new()));
             }
             match role {
+                // Lines are read of the whole value.
+                Role::Text | Role::Whole if !self.with_lines => {
+                    document.fields.push(self.without_noise(read(text, line_ends)));
+                }
                 Role::Text | Role::Whole | Role::Url => document.fields.push(read(text, line_ends)),
                 Role::Identity => identity.push(text),
                 Role::Time => match time::parse(&text, &self.zone) {
@@ -111,6 +121,40 @@ impl Reader {
         document.identity = (!identity.is_empty()).then(|| identity.join(&SEPARATOR.to_string()));
         if found.is_empty() { Ok(document) } else { Err(found) }
     }
+}
+
+impl Reader {
+    /// Removes contacts and noise from a field, unless nothing would be left. O(length).
+    fn without_noise(&self, field: DocumentField) -> DocumentField {
+        let Some(facts) = &self.facts else { return field };
+        let spans = contact_and_noise_spans(&facts.read(&field.text, &[]));
+        if spans.is_empty() {
+            return field;
+        }
+        let text = without_spans(&field.text, &spans);
+        if !text.chars().any(counts) {
+            return field;
+        }
+        let removed = Removed { whole: field.text, spans };
+        DocumentField { text, removed: Some(Box::new(removed)), ..field }
+    }
+}
+
+/// A text with one space in the place of each of the ascending spans, in characters. O(length).
+fn without_spans(text: &str, spans: &[Range<u32>]) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut next = 0;
+    for (at, c) in (0..).zip(text.chars()) {
+        if spans.get(next).is_some_and(|span| at == span.end) {
+            next += 1;
+        }
+        match spans.get(next).filter(|span| span.contains(&at)) {
+            None => kept.push(c),
+            Some(span) if at == span.start => kept.push(' '),
+            Some(_) => {}
+        }
+    }
+    kept
 }
 
 /// The normal form of a field's value of this format, and of each of its characters which characters of the value it was made of: several

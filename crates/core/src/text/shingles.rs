@@ -15,7 +15,26 @@ pub fn counts(c: char) -> bool {
     matches!(c, '\u{4E00}'..='\u{9FFF}') || c.is_alphanumeric()
 }
 
-/// The runs of `width` characters of a text, in order, repetitions included: those of all that [`counts`]. A text with fewer
+/// The form in which a character is compared: a digit for a Chinese numeral, so that 三号 and 3号 are the same. Ten and above are no
+/// single digit and stay as they are.
+#[inline]
+pub fn digit_form(c: char) -> char {
+    match c {
+        '〇' | '零' => '0',
+        '一' => '1',
+        '二' | '两' => '2',
+        '三' => '3',
+        '四' => '4',
+        '五' => '5',
+        '六' => '6',
+        '七' => '7',
+        '八' => '8',
+        '九' => '9',
+        other => other,
+    }
+}
+
+/// The runs of `width` characters of a text, in order, repetitions included: those of all that [`counts`], in their [`digit_form`]. A text with fewer
 /// is one run, one without any has none.
 ///
 /// Up to three characters a run is its own code; above, it is a 64-bit hash and two different runs collide with probability
@@ -30,7 +49,7 @@ pub fn codes(text: &str, width: u8) -> Vec<u64> {
             return codes;
         }
     }
-    let chars: Vec<u64> = text.chars().filter(|&c| counts(c)).map(u64::from).collect();
+    let chars: Vec<u64> = text.chars().filter(|&c| counts(c)).map(|c| u64::from(digit_form(c))).collect();
     match chars.len() {
         0 => Vec::new(),
         n if n < width => vec![code(&chars)],
@@ -44,7 +63,7 @@ pub fn codes(text: &str, width: u8) -> Vec<u64> {
 pub fn for_each_of_three(text: &str, mut each: impl FnMut(u64)) {
     let (mut code, mut seen) = (0, 0);
     for c in text.chars().filter(|&c| counts(c)) {
-        code = (code << BITS_PER_CHAR | u64::from(c)) & !LEADING;
+        code = (code << BITS_PER_CHAR | u64::from(digit_form(c))) & !LEADING;
         seen += 1;
         if seen >= PACKED_CHARS {
             each(code | LEADING);
@@ -72,7 +91,7 @@ mod tests {
             let mut found = Vec::new();
             for_each_of_three(&text, |code| found.push(code));
             let short = text.chars().filter(|&c| counts(c)).count() < 3;
-            let chars: Vec<u64> = text.chars().filter(|&c| counts(c)).map(u64::from).collect();
+            let chars: Vec<u64> = text.chars().filter(|&c| counts(c)).map(|c| u64::from(digit_form(c))).collect();
             let expected: Vec<u64> = chars.windows(3).map(code).collect();
             prop_assert_eq!((&found, short), (&expected, expected.is_empty()));
             prop_assert_eq!(codes(&text, 3), if short && !chars.is_empty() { vec![code(&chars)] } else { expected });

@@ -110,7 +110,7 @@ impl<'w> NameFinder<'w> {
         self.bytes += part.len();
         let tags = self.found.as_ref().and_then(|_| self.words.segmenter.tagged(part));
         match (&mut self.found, &tags) {
-            (Some(found), Some(tags)) if self.bytes <= MAX_TEXT_BYTES => found.read(tags),
+            (Some(found), Some(tags)) if self.bytes <= MAX_TEXT_BYTES => found.read(part, tags),
             _ => self.found = None,
         }
         tags

@@ -204,7 +204,16 @@ fn precision(kind: ObjectKind) -> u8 {
         ObjectKind::Water => 3,
         ObjectKind::Organisation => 2,
         ObjectKind::District => 1,
-        ObjectKind::Plate | ObjectKind::Number | ObjectKind::Line | ObjectKind::Amount => 0,
+        ObjectKind::Plate
+        | ObjectKind::Number
+        | ObjectKind::Line
+        | ObjectKind::Amount
+        | ObjectKind::HouseNumber
+        | ObjectKind::Building
+        | ObjectKind::Unit
+        | ObjectKind::Room
+        | ObjectKind::Phase
+        | ObjectKind::VillageGroup => 0,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{Engine, Error, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::index::groups::{Decision, Group, GroupSet};
 use doppel_core::record::RecordId;
+use doppel_core::similarity::Replacements;
 use doppel_store::Seq;
 
 /// Most members of which a shape tells: ten times a large one. Beyond, the earliest.
@@ -157,7 +158,7 @@ fn likeness(context: &Context, one: &ReadRecord, other: &ReadRecord) -> Likeness
     let overlap = verifier.overlap(&verifier.weigh(one.shingles(shingles).clone()), other.shingles(shingles));
     let named = |text: &str| context.named(text);
     let contrast = contrasted(verifier, one.named(named), other.named(named));
-    Likeness { exact: false, similarity: verifier.evidence(&overlap, &contrast).similarity }
+    Likeness { exact: false, similarity: verifier.evidence(&overlap, &contrast, &Replacements::default()).similarity }
 }
 
 impl Groups {

@@ -97,22 +97,22 @@ async fn what_was_recorded_because_people_had_said_so_was_not_found() {
 }
 
 #[tokio::test]
-async fn other_thresholds_are_tried_on_what_was_found() {
+async fn another_threshold_is_tried_on_what_was_found() {
     let desk = Desk::with(&["a", "b"]).await;
     desk.put("e", &format!("{LETTER}。另外，学校门口的人行道上停满了车，孩子只能走在马路中间，也请管一管")).await;
     desk.decide("a", "e", Judgement::Same).await;
     let quality = desk.engine.quality(&desk.name, None).await.unwrap();
-    let now = quality.thresholds.unwrap();
-    let tried = async |thresholds| desk.engine.quality(&desk.name, Some(thresholds)).await.unwrap().what_if.unwrap();
+    let now = quality.threshold.unwrap();
+    let tried = async |threshold| desk.engine.quality(&desk.name, Some(threshold)).await.unwrap().what_if.unwrap();
     let same = tried(now).await;
     assert_eq!((same.recorded, same.decided, same.of_recorded, same.of_decided), (0, Said::default(), 3, 1));
     assert_eq!((same.falling.len(), same.staying.len()), (0, 2));
-    let strict = tried(Thresholds { jaccard: 1.0, containment: 1.0, evidence: 1000.0 }).await;
+    let strict = tried(Threshold(1.0)).await;
     assert_eq!((strict.recorded, strict.decided), (2, Said { same: 1, not_same: 0 }), "copies to the letter stay");
     assert_eq!((strict.falling.len(), strict.staying.len()), (2, 0));
     let decided = strict.falling.iter().find(|pair| pair.said == Some(true)).unwrap();
     assert_eq!((decided.later.as_str(), decided.earlier.as_str()), ("e", "a"));
-    assert!(strict.falling[0].similarity >= strict.falling[1].similarity);
+    assert!(strict.falling[0].probability >= strict.falling[1].probability);
     let after = desk.engine.quality(&desk.name, None).await.unwrap();
-    assert_eq!((after.thresholds, after.recorded), (Some(now), quality.recorded), "nothing is changed");
+    assert_eq!((after.threshold, after.recorded), (Some(now), quality.recorded), "nothing is changed");
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 use tokio::sync::Semaphore;
 
-use super::{BANDS, Counts, Measured, Quality, Thresholds, WhatIf, band};
+use super::{BANDS, Counts, Measured, Quality, Threshold, WhatIf, band};
 use crate::context::Context;
 use crate::judge::contrasted;
 use crate::read_records::ReadRecord;
@@ -43,31 +43,29 @@ struct Pair {
 }
 
 impl Engine {
-    /// What people decided against what was found, and, where `thresholds` are given, what these would do to it. Nothing is changed.
+    /// What people decided against what was found, and, where `threshold` is given, what it would do to them. Nothing is changed.
     /// O(decisions + pairs) up to [`MOST_DECISIONS`] and [`MOST_RECORDED`], which are measured anew. One call at a time.
     ///
     /// # Errors
     /// [`Error::UnknownCollection`].
-    pub async fn quality(&self, collection: &CollectionName, thresholds: Option<Thresholds>) -> Result<Quality> {
+    pub async fn quality(&self, collection: &CollectionName, threshold: Option<Threshold>) -> Result<Quality> {
         let _turn = TURN.acquire().await.map_err(|_| Error::Crashed)?;
         let context = self.context(collection).await?;
         let (decisions, has_all_decisions) = self.first_decisions(collection).await?;
         let decided = self.measure_decided(&context, &decisions).await?;
         let (recorded, has_all_recorded) = self.measure_recorded(&context, &decisions).await?;
-        let said = decided.iter().filter_map(|pair| Some((pair.similarity, pair.said?, pair.found)));
+        let said = decided.iter().filter_map(|pair| Some((pair.probability, pair.said?, pair.found)));
         let mut bands = [0; BANDS];
-        recorded.iter().for_each(|pair| bands[band(pair.similarity)] += 1);
-        let what_if = context.verifier.as_ref().zip(thresholds).map(|(now, thresholds)| {
-            let then = Verifier::new(thresholds.over(now.settings()), Arc::clone(&context.frequencies));
-            WhatIf::of(&decided, &recorded, now, &then)
-        });
+        recorded.iter().for_each(|pair| bands[band(pair.probability)] += 1);
+        let now = context.verifier.as_ref().map(|verifier| Threshold::from(verifier.settings()));
+        let what_if = now.zip(threshold).map(|(now, then)| WhatIf::of(&decided, &recorded, now, then));
         Ok(Quality {
             counts: Counts::of(said),
             decisions: decisions.len() as u64,
             has_all_decisions,
             recorded: bands,
             has_all_recorded,
-            thresholds: context.verifier.as_ref().map(|verifier| verifier.settings().into()),
+            threshold: now,
             what_if,
         })
     }
@@ -193,11 +191,12 @@ fn measured(context: &Context, verifier: &Verifier, pair: Pair) -> Measured {
     let weighed = verifier.weigh(later.shingles(shingles).clone());
     let overlap = verifier.overlap(&weighed, earlier.shingles(shingles));
     let named = |text: &str| context.named(text);
-    let mut contrast = contrasted(verifier, later.named(named), earlier.named(named));
-    // Only how much differs is asked for.
-    contrast.differs = Vec::new();
+    let contrast = contrasted(verifier, later.named(named), earlier.named(named));
     let same_text = later.digest.is_some() && later.digest == earlier.digest;
-    let similarity = if same_text { 1.0 } else { verifier.evidence(&overlap, &contrast).similarity };
-    let is_certain = same_text || later.document.shares_address(&earlier.document);
-    Measured { later: ids.1, earlier: ids.0, similarity, overlap, contrast, is_certain, said, found }
+    let texts = || (later.document.joined(), earlier.document.joined());
+    let probability = if same_text { 1.0 } else { verifier.weigh_up(&overlap, &contrast, true, texts).probability };
+    let is_copy = context.profile.are_copies(&later.document, &earlier.document) && !contrast.is_contradicting();
+    let probability = if is_copy { 1.0 } else { probability };
+    let is_certain = same_text || is_copy || later.document.shares_address(&earlier.document);
+    Measured { later: ids.1, earlier: ids.0, probability, is_certain, said, found }
 }

@@ -75,7 +75,7 @@ pub struct Stages<'a> {
     /// Whether equal digests match.
     pub exact: bool,
     /// What the texts must satisfy, and the texts.
-    pub verify: Option<(&'a Verify, &'a [ShingleSet])>,
+    pub verify: Option<&'a [ShingleSet]>,
 }
 
 /// What a whole set gives.
@@ -107,7 +107,7 @@ pub fn examine(set: &Dataset, settings: &Settings, exact: bool) -> Examined {
         all.collect::<Vec<_>>()
     };
     let texts = settings.verify.as_ref().map(shingles).unwrap_or_default();
-    let verify = settings.verify.as_ref().map(|verify| (verify, &texts[..]));
+    let verify = settings.verify.as_ref().map(|_| &texts[..]);
     let looked = look_up(&profile, settings, &positions, &signed, Stages { exact, verify });
     Examined { refused, records: signed.len(), sign_s, looked }
 }
@@ -175,9 +175,9 @@ fn judge(
     let similarity = match stages.verify {
         _ if exact => Some(1.0),
         None => None,
-        Some((verify, texts)) => {
+        Some(texts) => {
             let measured = texts[at].resemblance(&texts[other]);
-            let counts = via.contains(VIA_URL) || measured.satisfies(verify);
+            let counts = via.contains(VIA_URL) || measured.is_same_form();
             Some(counts.then_some(measured.jaccard)?)
         }
     };

@@ -1,13 +1,11 @@
-//! Numbers that name something: plates, order and telephone numbers, bus lines, amounts of money. Dates, times, house numbers and
-//! measures are passed over: people write those differently each time, or to describe, not to name.
+//! Numbers that name something by themselves: of orders and devices, and amounts of money. Dates, times and measures are passed over:
+//! people write those to describe, not to name. Numbers with a shape of their own (plates, lines, buildings) are [facts](crate::facts).
 
 use super::{NamedObject, lists};
 use crate::verdict::ObjectKind;
 
 /// Fewest characters of a number that names something by itself.
 const MIN_NUMBER: usize = 4;
-/// Most digits of a bus line.
-const MAX_LINE: usize = 3;
 
 fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric()
@@ -18,12 +16,7 @@ pub(super) fn numbers(text: &str, add: &mut impl FnMut(NamedObject)) {
     let mut before = None;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if lists::is_province(c)
-            && let Some((plate, after)) = plate(rest)
-        {
-            add(whole(ObjectKind::Plate, plate));
-            (before, rest) = (None, after);
-        } else if is_part(c) {
+        if is_part(c) {
             let run = &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())];
             rest = &rest[run.len()..];
             add_run(run, before, rest, add);
@@ -40,29 +33,6 @@ fn whole(kind: ObjectKind, name: String) -> NamedObject {
     NamedObject { kind, name, core }
 }
 
-/// A plate at the start of `text`: province, letter, five or six letters and digits, with blanks or dots in between.
-fn plate(text: &str) -> Option<(String, &str)> {
-    let mut plate = String::new();
-    let mut parts = 0;
-    for (at, c) in text.char_indices() {
-        let fits = match parts {
-            0 => true,
-            1 => c.is_ascii_alphabetic(),
-            _ => is_part(c),
-        };
-        if fits {
-            plate.push(c);
-            parts += 1;
-        } else if !(matches!(c, ' ' | '·' | '.' | '-') && parts < 3) {
-            return (parts == 7 || parts == 8).then(|| (plate, &text[at..]));
-        }
-        if parts > 8 {
-            return None;
-        }
-    }
-    (parts == 7 || parts == 8).then_some((plate, ""))
-}
-
 fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(NamedObject)) {
     let digits = run.bytes().all(|b| b.is_ascii_digit());
     if !run.bytes().any(|b| b.is_ascii_digit()) {
@@ -74,9 +44,6 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
     let joined = |c: Option<char>| c.is_some_and(|c| matches!(c, '.' | ':' | '/' | '-' | '*' | '%' | '~'));
     if after.starts_with(['元', '块']) || after.starts_with("万元") {
         return add(whole(ObjectKind::Amount, format!("{run}{}", if after.starts_with('万') { "万元" } else { "元" })));
-    }
-    if digits && run.len() <= MAX_LINE && next == Some('路') && !after.trim_start().starts_with("路段") {
-        return add(whole(ObjectKind::Line, format!("{run}路")));
     }
     let measured = next.is_some_and(lists::is_unit);
     let year = digits && run.len() == 4 && (run.starts_with("19") || run.starts_with("20"));

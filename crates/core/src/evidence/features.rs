@@ -1,0 +1,196 @@
+//! The features of a pair of records: the numbers that the evidence model weighs.
+//!
+//! Each feature is a number of at least 0 and at most [`MAX_VALUE`]. Its [`Sign`] says in which direction it may count: the fit keeps
+//! the coefficient on that side of 0, so that bounds of the features give a bound of the probability ([`PairFeatures::bounds`]).
+
+use crate::similarity::{Contrast, Overlap, Replacements};
+
+/// The largest value of a feature.
+pub const MAX_VALUE: f64 = 4.0;
+
+/// Shared weight at which [`Feature::SharedWeight`] is one half, in shingles that are rare in the collection. Two short enquiries
+/// share about as much; beyond it more shared text says little.
+const HALF_SHARED_WEIGHT: f64 = 8.0;
+
+/// Plain Jaccard similarity from which texts are nearly the same. What differs between them is then what tells two matters of one form
+/// apart, or nothing does.
+pub const NEAR_JACCARD: f64 = 0.6;
+/// Shingles of a text up to which any other word or number in the same place counts in full.
+const SHORT_SHINGLES: f64 = 60.0;
+
+/// The direction in which a feature may count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A larger value never lowers the probability.
+    For,
+    /// A larger value never raises the probability.
+    Against,
+}
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $sign:ident;)*) => {
+        /// A feature of a pair. The doc comment of each says why the feature should matter.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Feature {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Feature {
+            /// All features, in the order of [`PairFeatures`].
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name in the file of a model and in answers.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The direction in which the feature may count.
+            pub fn sign(self) -> Sign {
+                match self { $(Self::$variant => Sign::$sign,)* }
+            }
+        }
+    };
+}
+
+features! {
+    /// Texts that are not near: Jaccard similarity of the shingle sets, every shingle counting alike.
+    FarJaccard "far_jaccard" For;
+    /// Texts that are not near: share of the shorter text's shingles that the longer text holds. A second letter that quotes the first
+    /// contains it.
+    FarContainment "far_containment" For;
+    /// Texts that are not near: Jaccard similarity of the shingle sets weighted by rarity. Rare shared text is about the matter, common
+    /// text is the form's.
+    FarWeightedJaccard "far_weighted_jaccard" For;
+    /// Texts that are not near: weighted containment, for the same reason.
+    FarWeightedContainment "far_weighted_containment" For;
+    /// Texts that are not near: the weight of the shared shingles, s / (s + 8). Two texts may be alike in a few characters by chance.
+    FarSharedWeight "far_shared_weight" For;
+    /// Texts that are not near: the weight of the names that both texts have: places, roads, organisations. At most 2.
+    FarNamesAgree "far_names_agree" For;
+    /// Texts that are not near: 1 if both texts name the same bus or metro line.
+    FarLinesAgree "far_lines_agree" For;
+    /// Texts that are not near: kinds of other number (plate, number of an order, house, building, room) of which both texts hold the
+    /// same one. At most 2.
+    FarNumbersAgree "far_numbers_agree" For;
+    /// Texts that are not near: 1 if both texts name districts and none of them is the same.
+    FarDistrictsDiffer "far_districts_differ" Against;
+    /// Texts that are not near: the weight of the names that only one of them has, the smaller of the two sides. The longer of two letters
+    /// may always name more.
+    FarNamesDiffer "far_names_differ" Against;
+    /// Texts that are not near: the number of names that only one of them has, the smaller of the two sides.
+    FarOtherNames "far_other_names" Against;
+    /// Texts that are not near: 1 if both name lines and none of them is the same.
+    FarLinesDiffer "far_lines_differ" Against;
+    /// Texts that are not near: kinds of number of which both hold one and none is the same.
+    FarNumbersDiffer "far_numbers_differ" Against;
+    /// 1 if the texts are nearly the same, see [`NEAR_JACCARD`]. Copies of one text share nearly all of it, however common the text is
+    /// in the collection.
+    Near "near" For;
+    /// Texts that are nearly the same: weighted containment.
+    NearWeightedContainment "near_weighted_containment" For;
+    /// Texts that are nearly the same: the weight of the shared shingles, s / (s + 8).
+    NearSharedWeight "near_shared_weight" For;
+    /// Texts that are nearly the same: 1 if each has a name that the other does not and the text is short, less in a long text. On a form
+    /// the name tells the matter, however common the name is; long letters name much by the way.
+    NearOtherNames "near_other_names" Against;
+    /// Texts that are nearly the same: 1 if both name lines and none of them is the same.
+    NearLinesDiffer "near_lines_differ" Against;
+    /// Texts that are nearly the same: 1 if both hold numbers of one kind and none is the same.
+    NearNumbersDiffer "near_numbers_differ" Against;
+    /// Texts that are nearly the same: 1 if each holds a number of one kind that the other does not, although others are the same.
+    NearNumbersSubstituted "near_numbers_substituted" Against;
+    /// Texts that are nearly the same: share of the changes that are other numbers, in a short text. In a long text a number is more often
+    /// an amount or a date.
+    NearNumbersReplaced "near_numbers_replaced" Against;
+    /// Texts that are nearly the same: share of the changes that are other words of two to eight characters, by the weight of the words,
+    /// in a short text. On a form these words name the object. A single character is taken for a typing error.
+    NearWordsReplaced "near_words_replaced" Against;
+    /// Texts that are nearly the same: 1 if such words are part of a name that only one of the texts has.
+    NearNamesReplaced "near_names_replaced" Against;
+}
+
+/// Number of features.
+pub const FEATURE_COUNT: usize = Feature::ALL.len();
+
+/// The features of a pair, in the order of [`Feature::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PairFeatures([f64; FEATURE_COUNT]);
+
+impl PairFeatures {
+    /// The features of two texts. O(1).
+    pub fn of(overlap: &Overlap, contrast: &Contrast, replacements: &Replacements) -> Self {
+        match overlap.plain.jaccard >= NEAR_JACCARD {
+            true => Self::near(overlap, contrast, replacements),
+            false => Self::far(overlap, contrast),
+        }
+    }
+
+    /// Two bounds of the features of two texts: one of them is at least as favourable in every feature as [`PairFeatures::of`], given
+    /// an `overlap` that is at least the true one and a `contrast` that agrees no less and differs no more than the true one. Whether
+    /// the texts are near is not known from the bounds; the second bound is `None` where they are not. O(1).
+    pub fn bounds(overlap: &Overlap, contrast: &Contrast) -> (Self, Option<Self>) {
+        let near = || Self::near(overlap, contrast, &Replacements::default());
+        (Self::far(overlap, contrast), (overlap.plain.jaccard >= NEAR_JACCARD).then(near))
+    }
+
+    fn far(overlap: &Overlap, contrast: &Contrast) -> Self {
+        let Overlap { plain, shared, a, b, fewer: _ } = *overlap;
+        let mut features = Self::default();
+        features.set(Feature::FarJaccard, plain.jaccard);
+        features.set(Feature::FarContainment, plain.containment);
+        features.set(Feature::FarWeightedJaccard, share(shared, a + b - shared));
+        features.set(Feature::FarWeightedContainment, share(shared, a.min(b)));
+        features.set(Feature::FarSharedWeight, shared / (shared + HALF_SHARED_WEIGHT));
+        features.set(Feature::FarNamesAgree, contrast.names_agree);
+        features.set(Feature::FarLinesAgree, f64::from(contrast.lines_agree));
+        features.set(Feature::FarNumbersAgree, f64::from(contrast.numbers_agree));
+        features.set(Feature::FarDistrictsDiffer, f64::from(contrast.districts_differ));
+        features.set(Feature::FarNamesDiffer, contrast.names_differ);
+        features.set(Feature::FarOtherNames, f64::from(contrast.other_names));
+        features.set(Feature::FarLinesDiffer, f64::from(contrast.lines_differ));
+        features.set(Feature::FarNumbersDiffer, f64::from(contrast.numbers_differ));
+        features
+    }
+
+    fn near(overlap: &Overlap, contrast: &Contrast, replacements: &Replacements) -> Self {
+        let Overlap { shared, a, b, fewer, plain: _ } = *overlap;
+        let shortness = (SHORT_SHINGLES / fewer.max(1) as f64).min(1.0);
+        let replaced = |places: f64| places.min(1.0) * replacements.share * shortness;
+        let mut features = Self::default();
+        features.set(Feature::Near, 1.0);
+        features.set(Feature::NearWeightedContainment, share(shared, a.min(b)));
+        features.set(Feature::NearSharedWeight, shared / (shared + HALF_SHARED_WEIGHT));
+        features.set(Feature::NearOtherNames, f64::from(contrast.other_names.min(1)) * shortness);
+        features.set(Feature::NearLinesDiffer, f64::from(contrast.lines_differ));
+        features.set(Feature::NearNumbersDiffer, f64::from(contrast.numbers_differ.min(1)));
+        features.set(Feature::NearNumbersSubstituted, f64::from(contrast.numbers_substituted.min(1)));
+        features.set(Feature::NearNumbersReplaced, replaced(f64::from(replacements.numbers)));
+        features.set(Feature::NearWordsReplaced, replaced(replacements.words));
+        features.set(Feature::NearNamesReplaced, f64::from(replacements.names.min(1)));
+        features
+    }
+
+    /// The features with these values, in the order of [`Feature::ALL`].
+    pub fn from_values(values: [f64; FEATURE_COUNT]) -> Self {
+        Self(values.map(|value| value.clamp(0.0, MAX_VALUE)))
+    }
+
+    /// The value of a feature.
+    pub fn get(&self, feature: Feature) -> f64 {
+        self.0[feature as usize]
+    }
+
+    /// All values, in the order of [`Feature::ALL`].
+    pub fn values(&self) -> &[f64; FEATURE_COUNT] {
+        &self.0
+    }
+
+    fn set(&mut self, feature: Feature, value: f64) {
+        self.0[feature as usize] = value.clamp(0.0, MAX_VALUE);
+    }
+}
+
+fn share(shared: f64, of: f64) -> f64 {
+    if of > 0.0 { (shared / of).min(1.0) } else { 0.0 }
+}

@@ -1,0 +1,234 @@
+//! The coefficients of the evidence model, and what follows from them.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::features::{FEATURE_COUNT, Feature, PairFeatures, Sign};
+
+/// The shipped coefficients with their provenance.
+const SHIPPED: &str = include_str!("../../models/evidence-1.toml");
+/// Hexadecimal digits of a digest: enough to tell some thousand models apart.
+const DIGEST_DIGITS: usize = 12;
+
+/// An intercept and one weight a feature, in log-odds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Coefficients {
+    /// Log-odds of a pair whose features are all 0.
+    pub intercept: f64,
+    /// Log-odds that one unit of each feature adds, in the order of [`Feature::ALL`].
+    pub weights: [f64; FEATURE_COUNT],
+}
+
+impl Default for Coefficients {
+    fn default() -> Self {
+        Self { intercept: 0.0, weights: [0.0; FEATURE_COUNT] }
+    }
+}
+
+impl Coefficients {
+    /// The log-odds that a pair concerns the same matter. O(features).
+    pub fn log_odds(&self, features: &PairFeatures) -> f64 {
+        let weighed = self.weights.iter().zip(features.values()).map(|(weight, value)| weight * value);
+        self.intercept + weighed.sum::<f64>()
+    }
+
+    /// The probability, 0 to 1.
+    pub fn probability(&self, features: &PairFeatures) -> f64 {
+        1.0 / (1.0 + (-self.log_odds(features)).exp())
+    }
+}
+
+/// What one feature adds to the log-odds of a pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contribution {
+    /// The feature.
+    pub feature: Feature,
+    /// Its value.
+    pub value: f64,
+    /// What it adds to the log-odds.
+    pub log_odds: f64,
+}
+
+/// Why a model cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// The text is no model.
+    #[error("not an evidence model: {0}")]
+    Malformed(String),
+    /// A coefficient is on the wrong side of 0, or is not finite.
+    #[error("the coefficient of {0} has the wrong sign or is no number")]
+    WrongSign(&'static str),
+    /// A coefficient is missing or names no feature.
+    #[error("the coefficients are not those of this version: {0}")]
+    OtherFeatures(String),
+}
+
+/// A fitted model: coefficients for collections whose document frequencies are counted, and for those where they are not yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvidenceModel {
+    counted: Coefficients,
+    uncounted: Coefficients,
+    digest: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelFile {
+    /// Where the coefficients come from; for people.
+    #[serde(rename = "provenance", default)]
+    _provenance: toml::Table,
+    counted: CoefficientTable,
+    uncounted: CoefficientTable,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CoefficientTable {
+    intercept: f64,
+    weights: std::collections::BTreeMap<String, f64>,
+}
+
+impl EvidenceModel {
+    /// The model that the service ships.
+    pub fn shipped() -> Arc<Self> {
+        static SHIPPED_MODEL: LazyLock<Arc<EvidenceModel>> = LazyLock::new(|| {
+            // A test reads the file; a model that cannot be read would accept nothing.
+            let nothing = Coefficients { intercept: f64::NEG_INFINITY, ..Coefficients::default() };
+            Arc::new(EvidenceModel::parse(SHIPPED).unwrap_or_else(|_| EvidenceModel::new(nothing, nothing)))
+        });
+        Arc::clone(&SHIPPED_MODEL)
+    }
+
+    /// A model with these coefficients.
+    pub fn new(counted: Coefficients, uncounted: Coefficients) -> Self {
+        let digest = digest([&counted, &uncounted]);
+        Self { counted, uncounted, digest }
+    }
+
+    /// Reads a model from TOML.
+    ///
+    /// # Errors
+    /// [`ModelError`].
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let file: ModelFile =
+            toml::from_str(text).map_err(|error| ModelError::Malformed(error.message().to_owned()))?;
+        Ok(Self::new(file.counted.read()?, file.uncounted.read()?))
+    }
+
+    /// The coefficients as the tables `counted` and `uncounted` of a file, without the provenance.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for (name, coefficients) in [("counted", &self.counted), ("uncounted", &self.uncounted)] {
+            let _ = write!(text, "[{name}]\nintercept = {:?}\n\n[{name}.weights]\n", coefficients.intercept);
+            for feature in Feature::ALL {
+                let _ = writeln!(text, "{} = {:?}", feature.name(), coefficients.weights[*feature as usize]);
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Names the coefficients: equal digests, equal answers. 12 hexadecimal digits.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The coefficients for a collection whose document frequencies are counted or not.
+    pub fn coefficients(&self, is_counted: bool) -> &Coefficients {
+        if is_counted { &self.counted } else { &self.uncounted }
+    }
+
+    /// What each feature adds to the log-odds of a pair, the largest effect first; features without effect are left out.
+    pub fn contributions(&self, features: &PairFeatures, is_counted: bool) -> Vec<Contribution> {
+        let coefficients = self.coefficients(is_counted);
+        let contribution = |feature: &Feature| {
+            let value = features.get(*feature);
+            Contribution { feature: *feature, value, log_odds: value * coefficients.weights[*feature as usize] }
+        };
+        let mut found: Vec<_> = Feature::ALL.iter().map(contribution).filter(|found| found.log_odds != 0.0).collect();
+        found.sort_by(|a, b| b.log_odds.abs().total_cmp(&a.log_odds.abs()));
+        found
+    }
+}
+
+impl CoefficientTable {
+    fn read(&self) -> Result<Coefficients, ModelError> {
+        if let Some(name) = self.weights.keys().find(|name| Feature::ALL.iter().all(|known| known.name() != *name)) {
+            return Err(ModelError::OtherFeatures(format!("{name} is no feature")));
+        }
+        let mut read = Coefficients { intercept: self.intercept, ..Coefficients::default() };
+        for feature in Feature::ALL {
+            let missing = || ModelError::OtherFeatures(format!("{} is missing", feature.name()));
+            let weight = *self.weights.get(feature.name()).ok_or_else(missing)?;
+            let is_signed_right = match feature.sign() {
+                Sign::For => weight >= 0.0,
+                Sign::Against => weight <= 0.0,
+            };
+            if !is_signed_right || !weight.is_finite() {
+                return Err(ModelError::WrongSign(feature.name()));
+            }
+            read.weights[*feature as usize] = weight;
+        }
+        Ok(read)
+    }
+}
+
+fn digest(all: [&Coefficients; 2]) -> String {
+    let mut hasher = Sha256::new();
+    for coefficients in all {
+        hasher.update(coefficients.intercept.to_le_bytes());
+        for (feature, weight) in Feature::ALL.iter().zip(&coefficients.weights) {
+            hasher.update(feature.name());
+            hasher.update(weight.to_le_bytes());
+        }
+    }
+    let mut text = String::new();
+    for byte in hasher.finalize().iter().take(DIGEST_DIGITS / 2) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_model_can_be_read_and_is_written_as_it_was() {
+        let model = EvidenceModel::parse(SHIPPED).unwrap();
+        let again = EvidenceModel::parse(&model.to_toml()).unwrap();
+        assert_eq!(model, again);
+        assert_eq!(model.digest().len(), DIGEST_DIGITS);
+    }
+
+    #[test]
+    fn a_model_of_other_features_or_signs_is_refused_with_the_reason() {
+        let model = EvidenceModel::new(Coefficients::default(), Coefficients::default()).to_toml();
+        let refused = |text: &str| EvidenceModel::parse(text).unwrap_err();
+        assert_eq!(
+            refused(&model.replacen("far_jaccard = 0.0", "far_jaccard = -1.0", 1)),
+            ModelError::WrongSign("far_jaccard")
+        );
+        assert!(matches!(refused(&model.replacen("far_jaccard = 0.0\n", "", 1)), ModelError::OtherFeatures(_)));
+        assert!(matches!(refused(&model.replacen("far_jaccard", "far_jacquard", 1)), ModelError::OtherFeatures(_)));
+        assert!(matches!(refused("counted = 3"), ModelError::Malformed(_)));
+    }
+
+    #[test]
+    fn contributions_and_intercept_are_the_log_odds() {
+        let mut coefficients = Coefficients { intercept: -2.0, ..Coefficients::default() };
+        coefficients.weights[Feature::FarJaccard as usize] = 3.0;
+        coefficients.weights[Feature::FarLinesDiffer as usize] = -5.0;
+        let mut values = [0.0; FEATURE_COUNT];
+        values[Feature::FarJaccard as usize] = 0.5;
+        values[Feature::FarLinesDiffer as usize] = 1.0;
+        let (model, features) = (EvidenceModel::new(coefficients, coefficients), PairFeatures::from_values(values));
+        let contributions = model.contributions(&features, true);
+        assert_eq!(contributions.iter().map(|found| found.log_odds).collect::<Vec<_>>(), [-5.0, 1.5]);
+        assert_eq!(coefficients.log_odds(&features), -5.5);
+        assert!((coefficients.probability(&features) - 0.004_07).abs() < 1e-5);
+    }
+}

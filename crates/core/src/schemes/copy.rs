@@ -1,0 +1,113 @@
+//! Equal copies: records whose text is the same but for punctuation, white space, contacts and noise.
+//!
+//! The stage is no channel. It stands with the exact stage in every collection that verifies and removes noise, and takes the last
+//! position. The signature is the *copy key*: a hash of the letters, digits and Han characters of the content in order, digits and single
+//! Chinese numerals alike. Titles are left out where the content is long enough to name a matter by itself, because people give one letter
+//! several titles. The key is complete: records with equal keys are candidates however short or common their text is, and too few features
+//! do not keep a record from signing.
+
+use super::hash::city64;
+use super::reading::Reading;
+use super::{Scheme, Signature, common, hashes};
+use crate::collection::{Role, Settings};
+use crate::text::Document;
+use crate::text::shingles::{counts, digit_form};
+
+/// The name of the stage, as in [`Match::via`](crate::verdict::Match::via).
+pub const NAME: &str = crate::verdict::VIA_COPY;
+
+/// Fewest characters of the content for a key without the title. A shorter content ("same as above") says nothing without its title.
+const CONTENT_CHARS: usize = 20;
+/// Fewest characters of a key: less names no matter.
+const MIN_CHARS: usize = 4;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct EqualCopy {
+    /// Of each field of the settings, whether it is a title.
+    titles: Vec<bool>,
+}
+
+impl EqualCopy {
+    /// The stage of a collection with these settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self { titles: settings.titles() }
+    }
+}
+
+/// True if records of a collection with these settings have copy keys.
+pub fn applies(settings: &Settings) -> bool {
+    settings.verify.is_some() && settings.text.remove_noise && settings.keeps_text()
+}
+
+impl EqualCopy {
+    /// The copy key of a document; `None` where it says too little to have one. O(length).
+    pub fn key(&self, document: &Document) -> Option<u64> {
+        let fields = || document.fields.iter().filter(|field| matches!(field.role, Role::Text | Role::Whole));
+        let is_title = |position: u8| self.titles.get(usize::from(position)).copied().unwrap_or_default();
+        let content = compact(fields().filter(|field| !is_title(field.position)).map(|field| &*field.text));
+        let text = match content.chars().nth(CONTENT_CHARS - 1) {
+            Some(_) => content,
+            None => compact(fields().map(|field| &*field.text)),
+        };
+        text.chars().nth(MIN_CHARS - 1)?;
+        Some(city64(&text))
+    }
+}
+
+impl Scheme for EqualCopy {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn sign(&self, reading: &Reading<'_>) -> Option<Signature> {
+        hashes(self.key(reading.document()).into_iter().collect())
+    }
+
+    fn keys(&self, signature: &Signature, keys: &mut Vec<u64>) {
+        if let Signature::Hashes(key) = signature {
+            keys.extend_from_slice(key);
+        }
+    }
+
+    fn compare(&self, a: &Signature, b: &Signature) -> bool {
+        matches!((a, b), (Signature::Hashes(a), Signature::Hashes(b)) if common(a, b) > 0)
+    }
+
+    fn key_implies_match(&self) -> bool {
+        true
+    }
+}
+
+/// The letters, digits and Han characters of some texts, one behind the other.
+fn compact<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut compact = String::new();
+    texts.for_each(|text| compact.extend(text.chars().filter(|&c| counts(c)).map(digit_form)));
+    compact
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::brute_force::PAIRS;
+    use super::super::tests::{document, reading};
+    use super::*;
+
+    fn key(title: &str, content: &str) -> Option<Signature> {
+        let document = document(&[(Role::Text, title), (Role::Text, content)]);
+        EqualCopy { titles: vec![true, false] }.sign(&reading(&document, &PAIRS, &[1, 1]))
+    }
+
+    #[test]
+    fn punctuation_white_space_numerals_and_titles_do_not_change_the_key() {
+        let letter = "河口新区三号路的污水井盖破损已经半个多月,请尽快更换。";
+        assert_eq!(key("井盖", letter), key("再次反映", "河口新区3号路的污水井盖破损 已经半个多月;请尽快更换"));
+        assert_ne!(key("井盖", letter), key("井盖", &letter.replace('三', "四")));
+    }
+
+    #[test]
+    fn a_short_content_counts_with_its_title_and_next_to_nothing_has_no_key() {
+        assert_eq!(key("停电", "小区停电。物业不管。"), key("停电", "小区停电;物业不管;"));
+        assert_ne!(key("鹤鸣小区停水", "同上"), key("梧桐湾停电", "同上"));
+        assert_eq!(key("", "停电"), None);
+    }
+}

@@ -1,0 +1,272 @@
+//! Labelled pairs as the evidence model sees them, for fitting its coefficients and for measuring them.
+//!
+//! Each pair is measured twice: by document frequencies counted over its set, and by the built-in ones, as in a collection that is not
+//! counted yet. Besides the labelled pairs there are made ones ([`perturb`]): a record against a harmlessly changed copy of itself, which
+//! is the same matter, also where its text is common in the collection, and against a copy that names another object, which is not.
+
+pub mod fitting;
+pub mod perturb;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use self::perturb::{Harmful, Harmless, ObjectPool, Random};
+use super::dataset::Dataset;
+use super::labelled::SAME;
+use super::metrics::Pair;
+use doppel_core::collection::{Settings, Verify};
+use doppel_core::evidence::PairFeatures;
+use doppel_core::record::Row;
+use doppel_core::schemes::frequencies::{Counter, Frequencies, Kinds, SAMPLED_SHINGLE, name_code};
+use doppel_core::schemes::profile::Profile;
+use doppel_core::similarity::{Named, Replacements, ShingleSet, TokenText, Verifier, Weighed, contrast, replacements};
+use doppel_core::text::shingles;
+
+/// Records of a set that are perturbed, at even distances.
+const PERTURBED: usize = 250;
+/// Fewest shingles of a record that is perturbed.
+const MIN_SHINGLES: usize = 8;
+/// Shingles in more records than this, and in more than one record in a hundred, propose no pair.
+const COMMON_RECORDS: usize = 20;
+/// Fewest uncommon shingles that a proposed pair shares.
+const MIN_SHARED: u32 = 3;
+/// Plain Jaccard similarity or containment of a pair that is measured although nobody labelled it.
+const MIN_JACCARD: f64 = 0.12;
+const MIN_CONTAINMENT: f64 = 0.3;
+/// Records of the collection in which a letter is common, and how many of them hold it.
+const HOT_RECORDS: u64 = 400;
+const HOT_SHARE: u64 = 4;
+
+/// Where a pair comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PairKind {
+    /// Two records of the set.
+    Real,
+    /// A record and a harmlessly changed copy.
+    Harmless(Harmless),
+    /// The same in a collection where the letter is common.
+    Hot(Harmless),
+    /// A record and a copy that names another object.
+    Harmful(Harmful),
+}
+
+/// A measured pair.
+#[derive(Clone, Debug)]
+pub struct MeasuredPair {
+    /// Where it comes from.
+    pub kind: PairKind,
+    /// The records; equal for a made pair.
+    pub pair: Pair,
+    /// The label, where people gave one.
+    pub label: Option<String>,
+    /// Whether both concern the same matter.
+    pub same: bool,
+    /// Features by counted document frequencies.
+    pub counted: PairFeatures,
+    /// Features by the built-in document frequencies.
+    pub uncounted: PairFeatures,
+}
+
+/// A labelled set with its measured pairs.
+#[derive(Clone, Debug)]
+pub struct MeasuredSet {
+    /// The name of the set.
+    pub name: String,
+    /// Whether all true pairs are known: then a pair that nobody labelled is not the same matter.
+    pub is_complete: bool,
+    /// True pairs, where all are known.
+    pub pairs_true: usize,
+    /// The pairs.
+    pub pairs: Vec<MeasuredPair>,
+}
+
+/// A record as it is compared.
+struct Compared {
+    set: ShingleSet,
+    weighed: Weighed,
+    named: Named,
+    text: String,
+    tokens: TokenText,
+}
+
+/// What records are compared by.
+struct Comparer {
+    profile: Arc<Profile>,
+    verifier: Verifier,
+}
+
+impl Comparer {
+    fn new(profile: &Arc<Profile>, verify: &Verify, frequencies: Arc<Frequencies>) -> Self {
+        Self { profile: Arc::clone(profile), verifier: Verifier::new(verify.clone(), frequencies) }
+    }
+
+    /// Reads a record; `None` for one that says nothing.
+    fn read(&self, row: &Row) -> Option<Compared> {
+        let document = self.profile.read(row).ok().filter(|document| !document.is_empty())?;
+        let text = document.joined();
+        let set = self.verifier.shingles(&text);
+        Some(Compared {
+            weighed: self.verifier.weigh(set.clone()),
+            named: Named::new(&text, self.profile.objects(&text)),
+            tokens: TokenText::of(&text, |code| self.verifier.weight(code)),
+            set,
+            text,
+        })
+    }
+
+    fn features(&self, a: &Compared, b: &Compared) -> PairFeatures {
+        let overlap = self.verifier.overlap(&a.weighed, &b.set);
+        let contrast = contrast(&a.named, &b.named, self.verifier.weighing_names());
+        let replaced = match self.verifier.is_aligned(&overlap) {
+            true => replacements(&a.tokens, &b.tokens, &contrast.only_names),
+            false => Replacements::default(),
+        };
+        PairFeatures::of(&overlap, &contrast, &replaced)
+    }
+}
+
+/// Measures the pairs of a set: all that people labelled, all that share a group, where groups are known all that share enough text, and
+/// made ones. Pairs labelled neither `same` nor `template` are left out where groups are known. O(pairs); the set is in memory.
+pub fn measure(name: &str, set: &Dataset) -> MeasuredSet {
+    let settings = Settings::default();
+    let verify = settings.verify.clone().unwrap_or_default();
+    let profile = Arc::new(Profile::compile(&settings, None));
+    let plain = Comparer::new(&profile, &verify, Frequencies::built_in());
+    let rows: Vec<&Row> = set.records.iter().map(|(_, row)| row).collect();
+    let frequencies = counted(&plain, &rows);
+    let counted = Comparer::new(&profile, &verify, frequencies);
+    let [records, uncounted_records] =
+        [&counted, &plain].map(|by| rows.par_iter().map(|row| by.read(row)).collect::<Vec<Option<Compared>>>());
+    let is_complete = !set.truth.is_empty();
+    let labels: BTreeMap<Pair, &str> = set.labelled.iter().map(|found| (found.pair, found.label.as_str())).collect();
+    let mut wanted: BTreeSet<Pair> = labels.keys().copied().chain(set.truth.iter().copied()).collect();
+    if is_complete {
+        wanted.extend(alike(&records));
+    }
+    let measured = |pair: &Pair| {
+        let Pair(a, b) = *pair;
+        let at = |all: &'_ [Option<Compared>], by: &Comparer| {
+            Some(by.features(all[a as usize].as_ref()?, all[b as usize].as_ref()?))
+        };
+        let label = labels.get(pair).map(|label| (*label).to_owned());
+        let same = if is_complete { set.truth.contains(pair) } else { label.as_deref() == Some(SAME) };
+        Some(MeasuredPair {
+            kind: PairKind::Real,
+            pair: *pair,
+            same,
+            counted: at(&records, &counted)?,
+            uncounted: at(&uncounted_records, &plain)?,
+            label,
+        })
+    };
+    let judged = |pair: &MeasuredPair| {
+        pair.same || is_complete && pair.label.is_none() || pair.label.as_deref().is_some_and(is_judged)
+    };
+    let mut pairs: Vec<MeasuredPair> = wanted.par_iter().filter_map(measured).filter(judged).collect();
+    pairs.extend(made(&rows, &records, &uncounted_records, &counted, &plain, &verify));
+    MeasuredSet { name: name.to_owned(), is_complete, pairs_true: set.truth.len(), pairs }
+}
+
+/// True for a label that says whether a pair is a match.
+fn is_judged(label: &str) -> bool {
+    matches!(label, "same" | "template" | "different")
+}
+
+/// The document frequencies of the records of a set.
+fn counted(plain: &Comparer, rows: &[&Row]) -> Arc<Frequencies> {
+    let codes = |row: &&Row| {
+        let Some(record) = plain.read(row) else { return Vec::new() };
+        let mut codes = shingles::codes(&record.text, SAMPLED_SHINGLE);
+        codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    };
+    let counted: Vec<Vec<u64>> = rows.par_iter().map(codes).collect();
+    let mut counter = Counter::new(Kinds::of([SAMPLED_SHINGLE], true));
+    counted.into_iter().for_each(|codes| counter.observe(codes));
+    decoded(&counter, rows.len() as u64)
+}
+
+fn decoded(counter: &Counter, records: u64) -> Arc<Frequencies> {
+    Frequencies::decode(1, &counter.encode(records)).map_or_else(Frequencies::built_in, Arc::new)
+}
+
+/// All pairs of records that share enough uncommon shingles to be worth labelling.
+fn alike(records: &[Option<Compared>]) -> BTreeSet<Pair> {
+    let mut holders: HashMap<u64, Vec<u32>> = HashMap::new();
+    for (at, record) in (0..).zip(records) {
+        record.iter().flat_map(|record| record.set.codes()).for_each(|code| holders.entry(*code).or_default().push(at));
+    }
+    let most = COMMON_RECORDS.max(records.len() / 100);
+    let mut shared: HashMap<Pair, u32> = HashMap::new();
+    for holders in holders.values().filter(|holders| holders.len() <= most) {
+        for (number, a) in holders.iter().enumerate() {
+            holders[..number].iter().for_each(|b| *shared.entry(Pair::new(*a, *b)).or_default() += 1);
+        }
+    }
+    let is_alike = |pair: &Pair| {
+        let (Some(a), Some(b)) = (&records[pair.0 as usize], &records[pair.1 as usize]) else { return false };
+        let found = a.set.resemblance(&b.set);
+        found.jaccard >= MIN_JACCARD || found.containment >= MIN_CONTAINMENT
+    };
+    shared.into_iter().filter(|(_, count)| *count >= MIN_SHARED).map(|(pair, _)| pair).filter(is_alike).collect()
+}
+
+/// Made pairs of some records.
+fn made(
+    rows: &[&Row],
+    records: &[Option<Compared>],
+    uncounted_records: &[Option<Compared>],
+    counted: &Comparer,
+    plain: &Comparer,
+    verify: &Verify,
+) -> Vec<MeasuredPair> {
+    let pool = ObjectPool::of(records.iter().flatten().flat_map(|record| record.named.objects()));
+    let step = (rows.len() / PERTURBED).max(1);
+    let chosen: Vec<usize> = (0..rows.len()).step_by(step).collect();
+    let made_of = |at: &usize| {
+        let (Some(record), Some(uncounted)) = (&records[*at], &uncounted_records[*at]) else { return Vec::new() };
+        if record.set.len() < MIN_SHINGLES {
+            return Vec::new();
+        }
+        let mut random = Random::new(*at as u64);
+        let mut made = Vec::new();
+        let mut add = |kind, same, by: &Comparer, record: &Compared, copy: &Row, uncounted: Option<&Compared>| {
+            let Some(counted) = by.read(copy).map(|copy| by.features(record, &copy)) else { return };
+            let plainly = || plain.read(copy).zip(uncounted).map(|(copy, record)| plain.features(record, &copy));
+            let uncounted = plainly().unwrap_or(counted);
+            let pair = Pair(*at as u32, *at as u32);
+            made.push(MeasuredPair { kind, pair, label: None, same, counted, uncounted });
+        };
+        for kind in Harmless::ALL {
+            let Some(copy) = kind.change(rows[*at], &mut random) else { continue };
+            add(PairKind::Harmless(kind), true, counted, record, &copy, Some(uncounted));
+            let hot = Comparer::new(&plain.profile, verify, hot(record));
+            if let Some(record) = hot.read(rows[*at]) {
+                add(PairKind::Hot(kind), true, &hot, &record, &copy, None);
+            }
+        }
+        for kind in Harmful::ALL {
+            let Some(copy) = kind.change(rows[*at], record.named.objects(), &pool, &mut random) else { continue };
+            add(PairKind::Harmful(kind), false, counted, record, &copy, Some(uncounted));
+        }
+        made
+    };
+    chosen.par_iter().flat_map_iter(made_of).collect()
+}
+
+/// Document frequencies of a collection in which one record in four is a copy of this one.
+fn hot(record: &Compared) -> Arc<Frequencies> {
+    let mut codes = record.set.codes().to_vec();
+    codes.extend(record.named.objects().iter().map(|object| name_code(&object.name)));
+    codes.sort_unstable();
+    codes.dedup();
+    let mut counter = Counter::new(Kinds::of([SAMPLED_SHINGLE], true));
+    for number in 0..HOT_RECORDS {
+        counter.observe(if number % HOT_SHARE == 0 { codes.clone() } else { vec![number] });
+    }
+    decoded(&counter, HOT_RECORDS)
+}

@@ -1,0 +1,348 @@
+//! Changes of a record: harmless ones, after which it is still the same matter, and harmful ones, after which it names another object.
+//!
+//! Deterministic for a seed. Everything that is added is made up.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use doppel_core::record::Row;
+use doppel_core::text::objects::NamedObject;
+use doppel_core::verdict::ObjectKind;
+
+/// Characters between two typing errors.
+const TYPO_EVERY: usize = 50;
+/// Fewest characters of a name that takes the place of another.
+const MIN_NAME_CHARS: usize = 3;
+
+/// A generator of numbers: xorshift64 (Marsaglia 2003), deterministic for a seed.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator for a seed.
+    pub fn new(seed: u64) -> Self {
+        Self((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// A number from 0 to `below` - 1; 0 where that is none.
+    pub fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below.max(1) as u64) as usize
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, list: &[&'a T]) -> &'a T {
+        list[self.below(list.len())]
+    }
+}
+
+/// A change after which a record is still the same matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Harmless {
+    /// One typing error in fifty characters.
+    Typo,
+    /// A sentence before and a sentence behind.
+    MoreSentences,
+    /// The sentences begin with another one.
+    SentenceOrder,
+    /// The letter is quoted in a second one.
+    Quotation,
+    /// The sender's own telephone number.
+    Phone,
+    /// The sender's own identity number.
+    IdentityNumber,
+    /// A link to a file.
+    Link,
+    /// A signature with a date.
+    Signature,
+    /// Other punctuation.
+    Punctuation,
+    /// Full-width letters and digits.
+    FullWidth,
+    /// Chinese numerals for single digits.
+    Numerals,
+    /// A hashtag and the name of an account.
+    Hashtag,
+    /// An instruction of the office.
+    Footer,
+    /// A greeting.
+    Greeting,
+    /// A closing phrase.
+    Closing,
+    /// White space between sentences.
+    WhiteSpace,
+}
+
+impl Harmless {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::Typo,
+        Self::MoreSentences,
+        Self::SentenceOrder,
+        Self::Quotation,
+        Self::Phone,
+        Self::IdentityNumber,
+        Self::Link,
+        Self::Signature,
+        Self::Punctuation,
+        Self::FullWidth,
+        Self::Numerals,
+        Self::Hashtag,
+        Self::Footer,
+        Self::Greeting,
+        Self::Closing,
+        Self::WhiteSpace,
+    ];
+
+    /// The changes that a text is left unchanged by once contacts and noise are removed and characters have one form.
+    pub fn is_removed(self) -> bool {
+        !matches!(self, Self::Typo | Self::MoreSentences | Self::SentenceOrder | Self::Quotation)
+    }
+
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Typo => "typing error",
+            Self::MoreSentences => "more sentences",
+            Self::SentenceOrder => "order of sentences",
+            Self::Quotation => "quotation",
+            Self::Phone => "phone",
+            Self::IdentityNumber => "identity number",
+            Self::Link => "link",
+            Self::Signature => "signature",
+            Self::Punctuation => "punctuation",
+            Self::FullWidth => "full width",
+            Self::Numerals => "numerals",
+            Self::Hashtag => "hashtag",
+            Self::Footer => "footer",
+            Self::Greeting => "greeting",
+            Self::Closing => "closing",
+            Self::WhiteSpace => "white space",
+        }
+    }
+
+    /// A row with the change in its longest text; `None` of a row without text.
+    pub fn change(self, row: &Row, random: &mut Random) -> Option<Row> {
+        let mut value: Value = serde_json::from_str(row.json()).ok()?;
+        let members = value.as_object_mut()?;
+        let (_, longest) = members
+            .iter_mut()
+            .filter(|(name, value)| *name != "id" && value.is_string())
+            .max_by_key(|(_, value)| value.as_str().map_or(0, str::len))?;
+        *longest = self.changed(longest.as_str()?, random).into();
+        Row::parse(value.to_string().as_bytes()).ok()
+    }
+
+    fn changed(self, text: &str, random: &mut Random) -> String {
+        const SENTENCES: [&str; 4] = [
+            "上次来信没有得到答复,请给一个明确的时间。",
+            "此事已经反映多次,至今没有人处理。",
+            "我们也向社区说过,都说不归他们管。",
+            "希望派人到现场看一看。",
+        ];
+        match self {
+            Self::Typo => mistyped(text, random),
+            Self::MoreSentences => format!("{}{text}{}", random.pick(&SENTENCES), random.pick(&SENTENCES)),
+            Self::SentenceOrder => reordered(text, random),
+            Self::Quotation => format!("我再次反映:{text}以上问题到现在也没有解决。"),
+            Self::Phone => format!("{text}联系电话1{}{:09}。", 3 + random.below(6), random.below(1_000_000_000)),
+            Self::IdentityNumber => format!(
+                "{text}身份证号{}19{}0{}{}{}。",
+                110_000 + random.below(540_000),
+                50 + random.below(49),
+                1 + random.below(8),
+                10 + random.below(18),
+                1_000 + random.below(8_999)
+            ),
+            Self::Link => {
+                let (day, number) = (random.below(365), random.below(1_000_000));
+                format!("{text} 附件:https://letters.example.org/upload/{day:03}/IMG_{number:06}.jpg")
+            }
+            Self::Signature => {
+                let name = random.pick(&["赵", "钱", "孙", "李", "周", "吴", "郑", "王"]);
+                format!("{text}\n反映人:{name}某某  2024年{}月{}日", 1 + random.below(12), 1 + random.below(28))
+            }
+            Self::Punctuation => {
+                let other = |c: char, random: &mut Random| match c {
+                    '，' | '。' | '！' | '？' | '；' | '：' | '、' => {
+                        random.pick(&[" ", ",", "。", ""]).to_owned()
+                    }
+                    other => other.to_string(),
+                };
+                text.chars().map(|c| other(c, random)).collect()
+            }
+            Self::FullWidth => {
+                let wide =
+                    |c: char| char::from_u32(u32::from(c) + 0xfee0).filter(|_| ('!'..='~').contains(&c)).unwrap_or(c);
+                text.chars().map(wide).collect()
+            }
+            Self::Numerals => with_numerals(text, random),
+            Self::Hashtag => format!("{text}#问政平台#来自网友{}的帖子", random.below(1_000)),
+            Self::Footer => format!("{text}（请承办单位按规定在5个工作日内联系来件人并反馈办理情况）"),
+            Self::Greeting => format!("{}{text}", random.pick(&["尊敬的领导:您好!", "您好,", "领导你好:"])),
+            Self::Closing => format!("{text}{}", random.pick(&["谢谢!", "盼复。", "恳请领导重视。"])),
+            Self::WhiteSpace => text.replace('。', "。\n\n  ").replace('，', "， "),
+        }
+    }
+}
+
+/// A text with one wrong Han character in each [`TYPO_EVERY`] characters.
+fn mistyped(text: &str, random: &mut Random) -> String {
+    let is_han = |c: char| ('\u{4E00}'..'\u{9FA5}').contains(&c);
+    let wrong = |(at, c): (usize, char)| match at % TYPO_EVERY == TYPO_EVERY / 2 && is_han(c) {
+        true => char::from_u32(0x4E00 + random.below(3_000) as u32).unwrap_or(c),
+        false => c,
+    };
+    text.chars().enumerate().map(wrong).collect()
+}
+
+/// A text that begins with another of its sentences.
+fn reordered(text: &str, random: &mut Random) -> String {
+    let mut sentences: Vec<&str> = text.split_inclusive(['。', '!', '?', '！', '？']).collect();
+    if sentences.len() > 1 {
+        let first = 1 + random.below(sentences.len() - 1);
+        sentences.rotate_left(first);
+    }
+    sentences.concat()
+}
+
+/// A text with half of its single digits as Chinese numerals.
+fn with_numerals(text: &str, random: &mut Random) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
+    let numeral = |at: usize, c: char| {
+        let alone = is_digit(at) && c != '0' && !is_digit(at + 1) && (at == 0 || !is_digit(at - 1));
+        c.to_digit(10).filter(|_| alone).and_then(|digit| "零一二三四五六七八九".chars().nth(digit as usize))
+    };
+    let mut changed = String::with_capacity(text.len());
+    for (at, c) in chars.iter().enumerate() {
+        let half = random.below(2) == 0;
+        changed.push(numeral(at, *c).filter(|_| half).unwrap_or(*c));
+    }
+    changed
+}
+
+/// A change after which a record names another object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Harmful {
+    /// Another road, place, water or organisation.
+    Name,
+    /// Another line, building, house, room, phase or group of villagers.
+    Number,
+}
+
+impl Harmful {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Name, Self::Number];
+
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Name => "another name",
+            Self::Number => "another number",
+        }
+    }
+
+    /// A row in which another object takes the place of one of `objects`; `None` where it names none that can be replaced.
+    pub fn change(self, row: &Row, objects: &[NamedObject], pool: &ObjectPool, random: &mut Random) -> Option<Row> {
+        let (from, to) = match self {
+            Self::Name => {
+                // What is named first is most often what the letter is about.
+                let named = objects.iter().find(|object| is_name(object.kind))?;
+                (named.name.clone(), pool.other(named, random)?)
+            }
+            Self::Number => {
+                let numbers: Vec<&NamedObject> = objects.iter().filter(|object| is_number(object.kind)).collect();
+                let chosen = numbers.get(random.below(numbers.len()))?;
+                let digits: String = chosen.name.chars().take_while(char::is_ascii_digit).collect();
+                let value: usize = digits.parse().ok()?;
+                let other = 1 + (value + 1 + random.below(37)) % 98;
+                let rest = &chosen.name[digits.len()..];
+                (chosen.name.clone(), (other != value).then(|| format!("{other}{rest}"))?)
+            }
+        };
+        replaced(row, &from, &to)
+    }
+}
+
+fn is_name(kind: ObjectKind) -> bool {
+    matches!(kind, ObjectKind::Road | ObjectKind::Place | ObjectKind::Water | ObjectKind::Organisation)
+}
+
+fn is_number(kind: ObjectKind) -> bool {
+    use ObjectKind::{Building, HouseNumber, Line, Phase, Room, Unit, VillageGroup};
+    matches!(kind, HouseNumber | Building | Unit | Room | Phase | VillageGroup | Line)
+}
+
+/// A row with all occurrences of a name replaced; `None` where none of its members holds it.
+fn replaced(row: &Row, from: &str, to: &str) -> Option<Row> {
+    let mut value: Value = serde_json::from_str(row.json()).ok()?;
+    let mut is_changed = false;
+    for (name, value) in value.as_object_mut()? {
+        let Some(text) = value.as_str().filter(|text| name != "id" && text.contains(from)) else { continue };
+        *value = text.replace(from, to).into();
+        is_changed = true;
+    }
+    is_changed.then(|| Row::parse(value.to_string().as_bytes()).ok()).flatten()
+}
+
+/// The names of a set by kind, to take the place of others.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectPool(BTreeMap<ObjectKind, Vec<String>>);
+
+impl ObjectPool {
+    /// The names among some objects.
+    pub fn of<'a>(objects: impl Iterator<Item = &'a NamedObject>) -> Self {
+        let mut pool = Self::default();
+        for object in objects.filter(|object| object.name.chars().count() >= MIN_NAME_CHARS) {
+            pool.0.entry(object.kind).or_default().push(object.name.clone());
+        }
+        pool
+    }
+
+    fn other(&self, object: &NamedObject, random: &mut Random) -> Option<String> {
+        let names = self.0.get(&object.kind)?;
+        let other = &names[random.below(names.len())];
+        (!other.contains(&object.name) && !object.name.contains(other.as_str())).then(|| other.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doppel_core::collection::Settings;
+    use doppel_core::schemes::profile::Profile;
+
+    #[test]
+    fn what_is_removed_leaves_the_compared_text_as_it_was() {
+        let profile = Profile::compile(&Settings::default(), None);
+        let row = Row::parse(
+            r#"{"content":"河口新区3号路与兴业街交叉口的污水井盖破损已经半个多月，夜间有老人摔倒受伤，社区和市政都说不归自己管，请尽快更换井盖"}"#
+                .as_bytes(),
+        )
+        .unwrap();
+        let before = profile.read(&row).unwrap();
+        for kind in Harmless::ALL.into_iter().filter(|kind| kind.is_removed()) {
+            for seed in 0..20 {
+                let changed = kind.change(&row, &mut Random::new(seed)).unwrap();
+                let after = profile.read(&changed).unwrap();
+                assert!(profile.are_copies(&before, &after), "{kind:?}: {}", after.joined());
+            }
+        }
+    }
+
+    #[test]
+    fn a_harmful_change_names_another_object_everywhere() {
+        let profile = Profile::compile(&Settings::default(), None);
+        let row = Row::parse(r#"{"title":"鹤鸣小区停水","content":"鹤鸣小区5号楼停水三天"}"#.as_bytes()).unwrap();
+        let objects = profile.objects(&profile.read(&row).unwrap().joined());
+        let other = profile.objects("梧桐湾花园停水");
+        let pool = ObjectPool::of(other.iter());
+        let named = Harmful::Name.change(&row, &objects, &pool, &mut Random::new(1)).unwrap();
+        assert!(!named.json().contains("鹤鸣") && named.json().matches("梧桐湾花园").count() == 2, "{}", named.json());
+        let numbered = Harmful::Number.change(&row, &objects, &pool, &mut Random::new(1)).unwrap();
+        assert!(!numbered.json().contains("5号楼") || numbered.json().contains("5号楼停"), "{}", numbered.json());
+    }
+}
