@@ -139,6 +139,17 @@ pub(super) fn before(text: &Chars, first: usize, end: usize) -> Option<(usize, F
     endings.map(|(ending, kind)| (end - ending.len(), *kind)).min_by_key(|(start, _)| *start)
 }
 
+/// True if a name that ends at `end` goes on with the ending of a school, an organisation or a road: then it is part of another name.
+pub(super) fn is_continued(text: &Chars, end: usize) -> bool {
+    OTHER_NAMES.at(text, end).is_some_and(|stop| !BEHIND_ROAD.contains(text.at(stop)) || text.before(stop) != '路')
+}
+
+literals! {
+    /// Endings that make another name of a place before them.
+    OTHER_NAMES,
+    "小学 中学 学校 幼儿园 医院 派出所 社区 居委会 村委会 公司 有限公司 路 东路 西路 南路 北路 街道 酒店 宾馆 超市 大桥 隧道"
+}
+
 literals! {
     /// Endings that take a name just before them in: 青石桥小学 is a school.
     JOINING,
@@ -190,7 +201,13 @@ pub(super) const VAGUE_WORDS: &str = "政府 居民 业主 物业 市政 有关 
      装饰 劳务 建材 食品 环保 环卫 公安 城管 交警 消防 税务 工商 民政 规划 国土 水务 水利 林业 财政 审计 人社 社保 卫生 卫计 质监 药监 畜牧 交通运输 住建 房管 国资 燃气 自来水 供电 供水 供热 热力 电力 烟草 邮政 信访 街道 社区 村 附属 中心 性质 \
      公办 民办 私立 公立 九年制 重点 普通 职业 对口 辅导 托管 补习 早教 小 幼儿 老年 妇幼 精神病 口腔 整形 美容 宠物 综合 专科 县级 市级 省级 三甲 农贸 批发 二手 大型 露天 中型 小型 临时 农产品 水产 花鸟 古玩 室内 市民 休闲 健身 体育 运动 \
      高速 国际 世界 时代 商务 商住 棚户 拆迁 回迁 还建 安置 保障 拆除 封闭 半封闭 开放式 无物业 老 旧 新建 在建 高档 豪华 花园式 人防 地质 防洪 排污 排水 灌溉 黑臭 臭 饮用 工地 项目 楼盘 承建 监理 设计 中介 担保 投资 贷款 网络 软件 信息 技术 人力 人力资源 \
-     运营 客运 货运 公交车 长途 高铁 动车 轻轨 轨道 始发 终点 换乘 双向 单向 下行 上行 跨江 跨海 人行 立交 过街 景观 沿街 临街 单行 双向 主干 城市 个别 几大 众多 各大 研发 收购 废品 木材 交汇 交叉 岔 十字 三岔 丁字 普惠 新型 大型 当地 本地 外地 各地 乡间 泥巴 水泥 沥青 断头 必经 内部 规划 市政 环城 绕城 辅 主 支 村级 县道 乡道";
+     运营 客运 货运 公交车 长途 高铁 动车 轻轨 轨道 始发 终点 换乘 双向 单向 下行 上行 跨江 跨海 人行 立交 过街 景观 沿街 临街 单行 双向 主干 城市 回家 上学 上班 下班 必经 致富 维权 出行 通行 求学 人生 进村 入户 机耕 产业 个别 几大 众多 各大 研发 收购 废品 木材 交汇 交叉 岔 十字 三岔 丁字 普惠 新型 大型 当地 本地 外地 各地 乡间 泥巴 水泥 沥青 断头 必经 内部 规划 市政 环城 绕城 辅 主 支 村级 县道 乡道";
+
+literals! {
+    /// Words for roads: with another word before them they name no road.
+    COMMON_ROADS,
+    "公路 马路 道路 铁路 线路 电路 思路 出路 大路 小路 后路 车道 通道 街道"
+}
 
 literals! {
     /// What stands before an ending without naming anything.

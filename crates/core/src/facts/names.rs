@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use super::chars::{Chars, is_gap, is_ideograph};
 use super::endings::{
-    self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES, SIDES, TAILS, VAGUE,
+    self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, COMMON_ROADS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES,
+    SIDES, TAILS, VAGUE,
 };
 use super::numerals::{is_numeral, value};
 use super::vocabulary::Vocabulary;
@@ -107,7 +108,9 @@ impl Clause<'_, '_> {
                     continue;
                 }
             }
-            if let Some((kind, name)) = self.name_at(free, at) {
+            if let Some((kind, name)) =
+                self.name_at(free, at).filter(|(_, name)| *name != word || !self.is_short_division(at))
+            {
                 free = name.end;
                 short.retain(|division: &Range<usize>| division.end <= name.start);
                 found.add_from(kind, name.clone(), canonical(kind, &self.text.as_slice()[name]), FactSource::Ending);
@@ -192,7 +195,10 @@ impl Clause<'_, '_> {
         let own_core = ending.span.start > word.start;
         let core = &self.text.as_slice()[word.start..ending.span.start.max(word.start)];
         let number = !core.is_empty() && core.iter().all(|&c| is_numeral(c));
-        if own_core && !number && COMMON_NOUNS.contains(&self.string(at)) {
+        let tail = self.text.string(word.end.saturating_sub(2).max(word.start)..word.end);
+        let common = COMMON_NOUNS.contains(&self.string(at))
+            || (!self.is_proper(at) && word.len() > 2 && COMMON_ROADS.contains(&tail));
+        if own_core && !number && common {
             return None;
         }
         // 一路 is "all the way", too.
@@ -493,3 +499,6 @@ pub(super) fn canonical(kind: FactKind, name: &[char]) -> String {
     }
     canonical
 }
+
+#[cfg(test)]
+mod tests;
