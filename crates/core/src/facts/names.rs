@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use super::chars::{Chars, is_gap, is_ideograph};
 use super::endings::{
     self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, COMMON_ROADS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES,
-    SIDES, TAILS, VAGUE,
+    SHOPS, SIDES, TAILS, VAGUE,
 };
 use super::numerals::{is_numeral, value};
 use super::vocabulary::Vocabulary;
@@ -250,7 +250,11 @@ impl Clause<'_, '_> {
         let lamp = self.text.at(joined - 1) == '路'
             && BEHIND_ROAD.contains(self.text.at(joined))
             && self.text.at(joined) != '\0';
-        whole && !lamp && self.text.as_slice()[end..joined] != self.text.as_slice()[ending.span.clone()]
+        let bridge = joined == end + 1
+            && self.text.at(end) == '桥'
+            && ending.kind != FactKind::PublicPlace
+            && ending.kind != FactKind::School;
+        whole && !lamp && !bridge && self.text.as_slice()[end..joined] != self.text.as_slice()[ending.span.clone()]
     }
 
     /// True if a number or a side and another ending follow: 青石桥 of 青石桥北路.
@@ -312,17 +316,28 @@ impl Clause<'_, '_> {
         if !word.iter().all(|&c| is_ideograph(c)) || BOUNDARIES.contains(&string) {
             return false;
         }
-        let institution = matches!(ending.kind, FactKind::Organisation | FactKind::School);
+        let institution = matches!(ending.kind, FactKind::Organisation | FactKind::School)
+            || SHOPS.at(self.text, ending.span.start).is_some();
         let rest = ending.span.start - start;
         if word.len() == 1 {
-            // A verb or a particle before a known word is none of the name, among unknown characters it may be.
+            // A verb or a particle before a known word is none of the name; behind another unknown character it may be.
             let known = self
                 .words
                 .get(left + 1)
                 .is_some_and(|next| range(next).len() > 1 && range(next).start < ending.span.start);
+            let unknown = left > 0
+                && self.word(left - 1).len() == 1
+                && self.words[left - 1].tag.starts_with(['n', 'z', 'g', 'j']);
             let function =
                 ["v", "u", "p", "c", "r", "y", "e", "d", "f", "q", "k"].iter().any(|class| tag.starts_with(class));
-            return !(function && known && !is_numeral(word[0])) && !(complete && !tag.starts_with('n'));
+            let particle = function && known && !unknown && !is_numeral(word[0]);
+            let complete = complete && !tag.starts_with('n') && !(unknown && known);
+            return !particle && !complete;
+        }
+        if endings::before(self.text, range(&self.words[left]).start, range(&self.words[left]).end)
+            .is_some_and(|(first, _)| first == range(&self.words[left]).start && rest <= 2 && word.len() == 2)
+        {
+            return true;
         }
         if NAMESAKES.contains(&string) {
             return true;
@@ -361,7 +376,8 @@ impl Clause<'_, '_> {
         if !namesake && core.len() == 1 && VAGUE.contains(&string) {
             return false;
         }
-        if !namesake && !(whole && proper) && VAGUE_CORES.covers(self.text, start..ending.span.start) {
+        let known = namesake || (whole && proper && ending.kind != FactKind::Organisation);
+        if !known && VAGUE_CORES.covers(self.text, start..ending.span.start) {
             return false;
         }
         if core.len() == 1 {
@@ -380,7 +396,8 @@ impl Clause<'_, '_> {
         let short = ending.span.len() == 1
             && matches!(ending.kind, FactKind::Estate | FactKind::PublicPlace | FactKind::Organisation);
         let bridge = self.text.at(ending.span.start) == '桥';
-        namesake || !(tag == "n" && short && !bridge) && !matches!(tag, "v" | "vn" | "a" | "d" | "b" | "t" | "s")
+        let common = (tag == "n" && short && !bridge) || matches!(tag, "v" | "vn" | "a" | "d" | "b" | "t" | "s");
+        namesake || !common
     }
 }
 

@@ -192,11 +192,14 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, PlaceListError> {
     Ok(rows)
 }
 
+/// A name and the index of its place.
+type PlaceName = (Vec<char>, u32);
+
 /// The names of a list, ready to be found in a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlaceNames {
     /// Names by their first two characters: the name, and the index of its place.
-    by_start: HashMap<(char, char), Vec<(Vec<char>, u32)>>,
+    by_start: HashMap<(char, char), Vec<PlaceName>>,
     first: Filter,
     /// Kind and canonical form of each place.
     places: Vec<(FactKind, Box<str>)>,
