@@ -1,9 +1,10 @@
 //! The administrative divisions of China: provinces, cities, districts and counties; towns and street offices.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
-use super::chars::Chars;
+use super::chars::{Chars, is_ideograph};
 use super::{FactKind, FactSource, Found};
 
 /// Names without their endings, in sections that state the ending.
@@ -16,17 +17,35 @@ const MAX_NAME: usize = 12;
 const COMMON_WORDS: &str = "朝阳 和平 平安 新华 长安 城关 东风 解放 高新 市中 郊 城中 东城 西城 南山 东山 西山 桥西 桥东 路南 路北 河东 河西 江北 江南 城东 城西 城南 \
     城北 新城 老城 开发 民主 友好 红旗 向阳 前进 胜利 光明 振兴 文化 铁东 铁西 站前 港口 海港 港区 双桥 北关 南关 新市 安定 永定 大方 南部 中山 南开 东港 新建 鼓楼 \
     通道 通海 开平 安居 合作 统一 自由 繁华 平和 安全 建设 新区 中站 工农 立山 明山 金山 青山 白云 西湖 东湖 南湖 北湖 大同 太和 太平 兴隆 兴安 新兴 新民 民乐 \
-    民和 永安 永和 永兴 永康 吉安 平遥 富裕 富民 康乐 和顺 和静 定安 宝山 龙山 凤凰 石峰 云龙 天元 天心 芙蓉";
+    民和 永安 永和 永兴 永康 吉安 平遥 富裕 富民 康乐 和顺 商城 和静 定安 宝山 龙山 凤凰 石峰 云龙 天元 天心 芙蓉";
 
 /// The divisions by a hash of their names.
 struct Divisions {
-    kinds: HashMap<u64, FactKind>,
+    kinds: HashMap<u64, FactKind, BuildHasherDefault<NameHash>>,
     /// Districts without their endings.
-    stems: HashMap<u64, ()>,
+    stems: HashMap<u64, (), BuildHasherDefault<NameHash>>,
+}
+
+/// Passes on a key that is a hash already.
+#[derive(Default)]
+struct NameHash(u64);
+
+impl Hasher for NameHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, &byte| hash.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
 }
 
 static DIVISIONS: LazyLock<Divisions> = LazyLock::new(|| {
-    let mut divisions = Divisions { kinds: HashMap::new(), stems: HashMap::new() };
+    let mut divisions = Divisions { kinds: HashMap::default(), stems: HashMap::default() };
     let (mut kind, mut ending) = (FactKind::District, "");
     let common: Vec<&str> = COMMON_WORDS.split_whitespace().collect();
     for line in LIST.lines().filter(|line| !line.starts_with('#')) {
@@ -61,6 +80,9 @@ fn mix(hash: u64, c: char) -> u64 {
 pub(super) fn before(text: &Chars, end: usize) -> Option<(usize, FactKind)> {
     let (mut hash, mut longest) = (SEED, None);
     for at in (end.saturating_sub(MAX_NAME)..end).rev() {
+        if !is_ideograph(text.at(at)) {
+            break;
+        }
         hash = mix(hash, text.at(at));
         if let Some(&kind) = DIVISIONS.kinds.get(&hash) {
             longest = Some((at, kind));

@@ -36,7 +36,7 @@ const ENDINGS: &[(FactKind, &str)] = &[
     (
         FactKind::Organisation,
         "公司 有限公司 有限责任公司 股份有限公司 集团 厂 工厂 医院 人民医院 卫生院 卫生所 诊所 卫生室 银行 支行 分行 信用社 局 派出所 法院 检察院 管委会 委员会 交警队 交警大队 \
-         支队 大队 中队 商行 经营部 事务所 物业 俱乐部 健身房 美容院 专卖店 旗舰店 分公司 子公司 总公司 合作社 协会 商会 基金会 研究院 研究所 设计院 报社 电视台 \
+         支队 大队 中队 商行 经营部 事务所 物业 俱乐部 健身房 美容院 专卖店 旗舰店 分公司 子公司 总公司 合作社 协会 商会 基金会 日用品店 专营店 研究院 研究所 设计院 报社 电视台 \
          厅 教育厅 财政厅 公安厅 服务中心 管理处 管理局 分局 服务站 供电所 供电局 电信局 税务所 司法所 土管所 国土所 水务局 水厂 化工厂 焦化厂 砖厂 加工厂 养殖场 养猪场 采石场 搅拌站 车队 培训机构 教育局",
     ),
 ];
@@ -120,9 +120,11 @@ pub(super) fn core(name: &[char]) -> &[char] {
     ending.map_or(name, |ending| &name[..name.len() - ending.chars().count()])
 }
 
-/// Endings by their last character.
-static BY_LAST: LazyLock<HashMap<char, Vec<(Vec<char>, FactKind)>>> = LazyLock::new(|| {
-    let mut by_last: HashMap<char, Vec<(Vec<char>, FactKind)>> = HashMap::new();
+/// Endings and what they name, by their last character.
+type EndingsByLast = HashMap<char, Vec<(Vec<char>, FactKind)>>;
+
+static BY_LAST: LazyLock<EndingsByLast> = LazyLock::new(|| {
+    let mut by_last: EndingsByLast = HashMap::new();
     for (kind, list) in ENDINGS {
         for ending in list.split_whitespace() {
             let ending: Vec<char> = ending.chars().collect();
@@ -139,12 +141,23 @@ pub(super) fn before(text: &Chars, first: usize, end: usize) -> Option<(usize, F
     endings.map(|(ending, kind)| (end - ending.len(), *kind)).min_by_key(|(start, _)| *start)
 }
 
+/// True if a name that ends at `end` goes on with the ending of a school, an organisation or a road: then it is part of another name.
+pub(super) fn is_continued(text: &Chars, end: usize) -> bool {
+    OTHER_NAMES.at(text, end).is_some_and(|stop| !BEHIND_ROAD.contains(text.at(stop)) || text.before(stop) != '路')
+}
+
+literals! {
+    /// Endings that make another name of a place before them.
+    OTHER_NAMES,
+    "小学 中学 学校 幼儿园 医院 派出所 社区 居委会 村委会 公司 有限公司 路 东路 西路 南路 北路 街道 酒店 宾馆 超市 大桥 隧道"
+}
+
 literals! {
     /// Endings that take a name just before them in: 青石桥小学 is a school.
     JOINING,
     "路 街 大道 大街 巷 村 小区 花园 家园 苑 镇 乡 街道 街道办 公司 有限公司 小学 中学 学校 幼儿园 医院 大厦 广场 公园 新村 公寓 山庄 站 地铁站 公交站 火车站 \
      派出所 社区 居委会 村委会 市场 菜市场 农贸市场 酒店 宾馆 超市 商场 集团 工业园 产业园 物流园 分局 支行 大桥 卫生院 卫生室 公交场站 总站 东路 西路 南路 北路 中路 \
-     校区 小学部 体育馆 体育中心 图书馆 停车场 度假村 水库 隧道 立交桥 立交 学院 大学 安置房 安置区 中心小学 中心医院 综合楼 服务区 收费站 加油站 桥 园 城"
+     河 湖 枢纽站 枢纽 校区 小学部 体育馆 体育中心 图书馆 停车场 度假村 水库 隧道 立交桥 立交 学院 大学 安置房 安置区 中心小学 中心医院 综合楼 服务区 收费站 加油站 桥 园 城"
 }
 
 literals! {
@@ -190,7 +203,13 @@ pub(super) const VAGUE_WORDS: &str = "政府 居民 业主 物业 市政 有关 
      装饰 劳务 建材 食品 环保 环卫 公安 城管 交警 消防 税务 工商 民政 规划 国土 水务 水利 林业 财政 审计 人社 社保 卫生 卫计 质监 药监 畜牧 交通运输 住建 房管 国资 燃气 自来水 供电 供水 供热 热力 电力 烟草 邮政 信访 街道 社区 村 附属 中心 性质 \
      公办 民办 私立 公立 九年制 重点 普通 职业 对口 辅导 托管 补习 早教 小 幼儿 老年 妇幼 精神病 口腔 整形 美容 宠物 综合 专科 县级 市级 省级 三甲 农贸 批发 二手 大型 露天 中型 小型 临时 农产品 水产 花鸟 古玩 室内 市民 休闲 健身 体育 运动 \
      高速 国际 世界 时代 商务 商住 棚户 拆迁 回迁 还建 安置 保障 拆除 封闭 半封闭 开放式 无物业 老 旧 新建 在建 高档 豪华 花园式 人防 地质 防洪 排污 排水 灌溉 黑臭 臭 饮用 工地 项目 楼盘 承建 监理 设计 中介 担保 投资 贷款 网络 软件 信息 技术 人力 人力资源 \
-     运营 客运 货运 公交车 长途 高铁 动车 轻轨 轨道 始发 终点 换乘 双向 单向 下行 上行 跨江 跨海 人行 立交 过街 景观 沿街 临街 单行 双向 主干 城市 个别 几大 众多 各大 研发 收购 废品 木材 交汇 交叉 岔 十字 三岔 丁字 普惠 新型 大型 当地 本地 外地 各地 乡间 泥巴 水泥 沥青 断头 必经 内部 规划 市政 环城 绕城 辅 主 支 村级 县道 乡道";
+     运营 客运 货运 公交车 长途 高铁 动车 轻轨 轨道 始发 终点 换乘 双向 单向 下行 上行 跨江 跨海 人行 立交 过街 景观 沿街 临街 单行 双向 主干 城市 回家 上学 上班 下班 必经 致富 维权 出行 通行 求学 人生 进村 入户 机耕 产业 传播 传媒 人才 城乡 城乡建设 几大 个别 几大 众多 各大 研发 收购 废品 木材 交汇 交叉 岔 十字 三岔 丁字 普惠 新型 大型 当地 本地 外地 各地 乡间 泥巴 水泥 沥青 断头 必经 内部 规划 市政 环城 绕城 辅 主 支 村级 县道 乡道";
+
+literals! {
+    /// Words for roads: with another word before them they name no road.
+    COMMON_ROADS,
+    "公路 马路 道路 铁路 线路 电路 思路 出路 大路 小路 后路 车道 通道 街道"
+}
 
 literals! {
     /// What stands before an ending without naming anything.
@@ -201,7 +220,7 @@ literals! {
 literals! {
     /// Verbs and adjectives that names of roads, estates and companies consist of.
     NAMESAKES,
-    "人民 建设 解放 和平 友谊 胜利 团结 民主 幸福 健康 光明 朝阳 振兴 发展 迎宾 科技 科学 科创 创新 创业 学府 文化 教育 体育 工业 商业 园区 高新 开发 产业 物流 理想 港口 机场 滨河 滨江 滨湖 滨海 沿江 沿河 环城 环湖 环山 \
+    "人民 建设 解放 和平 友谊 胜利 团结 民主 幸福 健康 光明 朝阳 振兴 发展 迎宾 科技 科学 科创 创新 创业 学府 文化 教育 体育 工业 商业 园区 高新 开发 产业 物流 理想 港口 机场 滨河 滨江 滨湖 滨海 沿江 沿河 环城 环湖 环山 环保 \
      招商 中信 保利 和谐 富强 文明 自由 平等 长安 永安 永和 平安 兴隆 兴旺 繁荣 前进 跃进 向阳 红旗 东风 五一 八一 国庆 实验 中心 第一 第二 第三 投资 旅游 服务 管理 生产 制造 运输 经营 销售 贸易 置业 实业 进出口 融信 融创 万达 恒大 碧桂园 \
      建发 世茂 绿地 绿城 龙湖 金地 首创 远洋 华润 中海 富力 奥园 融侨 群升 阳光 锦绣 江山 翡翠 凤凰 玫瑰 香樟 梧桐 香格里拉 时代 未来 天下 国际 世纪 金色 蓝色 阳光 湖畔 江畔 水岸 上海 北京 东方 西部 南方 北方 华夏 中华 华侨 侨乡"
 }
@@ -209,13 +228,19 @@ literals! {
 literals! {
     /// Endings that are recognised where the dictionary has them as the start of a longer word: 小区业主.
     HEADS,
-    "小区 社区 公司 集团 花园 医院 大道 广场 公园 学校 中学 小学 幼儿园 路 街 村 大厦 街道 桥 站"
+    "小区 社区 公司 集团 花园 医院 大道 广场 公园 学校 中学 小学 幼儿园 路 街 村 大厦 街道 桥 站 河"
 }
 
 literals! {
     /// Ends of such words.
     TAILS,
     "处 下 业主 物业 居民 村民 内 里 上 口 段 边 面 灯 沿 牌 况 员工 门口 东 西 南 北 东侧 西侧 南侧 北侧 周边 附近 路口 门前 旁 旁边 对面 老师 学生 领导 外 住户"
+}
+
+literals! {
+    /// Endings of shops and hotels, whose names consist of any nouns.
+    SHOPS,
+    "酒店 宾馆 饭店 餐厅 超市 商场 店"
 }
 
 literals! {

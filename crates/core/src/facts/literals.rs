@@ -16,8 +16,8 @@ pub(super) struct Literals {
 }
 
 /// Bits of characters, by eight bits of each.
-#[derive(Debug, Default)]
-struct Filter([u64; 4]);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter([u64; 4]);
 
 impl Filter {
     fn place(c: char) -> (usize, u64) {
@@ -25,13 +25,13 @@ impl Filter {
         ((hash >> 6) as usize, 1 << (hash & 63))
     }
 
-    fn add(&mut self, c: char) {
+    pub(super) fn add(&mut self, c: char) {
         let (word, bit) = Self::place(c);
         self.0[word] |= bit;
     }
 
     #[inline]
-    fn may_contain(&self, c: char) -> bool {
+    pub(super) fn may_contain(&self, c: char) -> bool {
         let (word, bit) = Self::place(c);
         self.0[word] & bit != 0
     }

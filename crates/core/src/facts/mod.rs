@@ -24,6 +24,7 @@ mod names;
 mod noise;
 mod numbers;
 mod numerals;
+mod places;
 mod similar_names;
 mod vocabulary;
 
@@ -31,6 +32,8 @@ use std::ops::Range;
 
 use self::chars::Chars;
 pub use self::compare::{FactComparison, FactPair, compare};
+use self::places::PlaceNames;
+pub use self::places::{MAX_ALIASES, MAX_PLACES, Place, PlaceList, PlaceListError};
 
 /// The kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -183,18 +186,16 @@ pub struct WordSpan<'a> {
     pub tag: &'a str,
 }
 
-/// The places that an office knows, with their aliases.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlaceList {}
-
 /// Finds the facts of texts. Make one for each collection; a reader is immutable.
 #[derive(Clone, Debug)]
-pub struct FactReader {}
+pub struct FactReader {
+    places: PlaceNames,
+}
 
 impl FactReader {
     /// A reader that knows `places`.
-    pub fn new(_places: &PlaceList) -> Self {
-        Self {}
+    pub fn new(places: &PlaceList) -> Self {
+        Self { places: PlaceNames::new(places) }
     }
 
     /// Returns the facts of `text` in the order of their spans. `text` must be normalised: NFKC, lower case, simplified characters; a
@@ -204,6 +205,7 @@ impl FactReader {
         let chars = Chars::new(text);
         let mut found = Found::new(&chars);
         found.shapes();
+        self.places.read(&mut found);
         names::read(&mut found, words);
         names::read_lists(&mut found);
         letter::read(&mut found);

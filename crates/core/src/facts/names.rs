@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use super::chars::{Chars, is_gap, is_ideograph};
 use super::endings::{
-    self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES, SIDES, TAILS, VAGUE,
+    self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, COMMON_ROADS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES,
+    SHOPS, SIDES, TAILS, VAGUE,
 };
 use super::numerals::{is_numeral, value};
 use super::vocabulary::Vocabulary;
@@ -107,7 +108,9 @@ impl Clause<'_, '_> {
                     continue;
                 }
             }
-            if let Some((kind, name)) = self.name_at(free, at) {
+            if let Some((kind, name)) =
+                self.name_at(free, at).filter(|(_, name)| *name != word || !self.is_short_division(at))
+            {
                 free = name.end;
                 short.retain(|division: &Range<usize>| division.end <= name.start);
                 found.add_from(kind, name.clone(), canonical(kind, &self.text.as_slice()[name]), FactSource::Ending);
@@ -192,7 +195,10 @@ impl Clause<'_, '_> {
         let own_core = ending.span.start > word.start;
         let core = &self.text.as_slice()[word.start..ending.span.start.max(word.start)];
         let number = !core.is_empty() && core.iter().all(|&c| is_numeral(c));
-        if own_core && !number && COMMON_NOUNS.contains(&self.string(at)) {
+        let tail = self.text.string(word.end.saturating_sub(2).max(word.start)..word.end);
+        let common = COMMON_NOUNS.contains(&self.string(at))
+            || (!self.is_proper(at) && word.len() > 2 && COMMON_ROADS.contains(&tail));
+        if own_core && !number && common {
             return None;
         }
         // 一路 is "all the way", too.
@@ -244,7 +250,11 @@ impl Clause<'_, '_> {
         let lamp = self.text.at(joined - 1) == '路'
             && BEHIND_ROAD.contains(self.text.at(joined))
             && self.text.at(joined) != '\0';
-        whole && !lamp && self.text.as_slice()[end..joined] != self.text.as_slice()[ending.span.clone()]
+        let bridge = joined == end + 1
+            && self.text.at(end) == '桥'
+            && ending.kind != FactKind::PublicPlace
+            && ending.kind != FactKind::School;
+        whole && !lamp && !bridge && self.text.as_slice()[end..joined] != self.text.as_slice()[ending.span.clone()]
     }
 
     /// True if a number or a side and another ending follow: 青石桥 of 青石桥北路.
@@ -306,17 +316,28 @@ impl Clause<'_, '_> {
         if !word.iter().all(|&c| is_ideograph(c)) || BOUNDARIES.contains(&string) {
             return false;
         }
-        let institution = matches!(ending.kind, FactKind::Organisation | FactKind::School);
+        let institution = matches!(ending.kind, FactKind::Organisation | FactKind::School)
+            || SHOPS.at(self.text, ending.span.start).is_some();
         let rest = ending.span.start - start;
         if word.len() == 1 {
-            // A verb or a particle before a known word is none of the name, among unknown characters it may be.
+            // A verb or a particle before a known word is none of the name; behind another unknown character it may be.
             let known = self
                 .words
                 .get(left + 1)
                 .is_some_and(|next| range(next).len() > 1 && range(next).start < ending.span.start);
+            let unknown = left > 0
+                && self.word(left - 1).len() == 1
+                && self.words[left - 1].tag.starts_with(['n', 'z', 'g', 'j']);
             let function =
                 ["v", "u", "p", "c", "r", "y", "e", "d", "f", "q", "k"].iter().any(|class| tag.starts_with(class));
-            return !(function && known && !is_numeral(word[0])) && !(complete && !tag.starts_with('n'));
+            let particle = function && known && !unknown && !is_numeral(word[0]);
+            let complete = complete && !tag.starts_with('n') && !(unknown && known);
+            return !particle && !complete;
+        }
+        if endings::before(self.text, range(&self.words[left]).start, range(&self.words[left]).end)
+            .is_some_and(|(first, _)| first == range(&self.words[left]).start && rest <= 2 && word.len() == 2)
+        {
+            return true;
         }
         if NAMESAKES.contains(&string) {
             return true;
@@ -355,7 +376,8 @@ impl Clause<'_, '_> {
         if !namesake && core.len() == 1 && VAGUE.contains(&string) {
             return false;
         }
-        if !namesake && !(whole && proper) && VAGUE_CORES.covers(self.text, start..ending.span.start) {
+        let known = namesake || (whole && proper && ending.kind != FactKind::Organisation);
+        if !known && VAGUE_CORES.covers(self.text, start..ending.span.start) {
             return false;
         }
         if core.len() == 1 {
@@ -374,7 +396,8 @@ impl Clause<'_, '_> {
         let short = ending.span.len() == 1
             && matches!(ending.kind, FactKind::Estate | FactKind::PublicPlace | FactKind::Organisation);
         let bridge = self.text.at(ending.span.start) == '桥';
-        namesake || !(tag == "n" && short && !bridge) && !matches!(tag, "v" | "vn" | "a" | "d" | "b" | "t" | "s")
+        let common = (tag == "n" && short && !bridge) || matches!(tag, "v" | "vn" | "a" | "d" | "b" | "t" | "s");
+        namesake || !common
     }
 }
 
@@ -493,3 +516,6 @@ pub(super) fn canonical(kind: FactKind, name: &[char]) -> String {
     }
     canonical
 }
+
+#[cfg(test)]
+mod tests;
