@@ -29,6 +29,7 @@ mod similar_names;
 mod vocabulary;
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use self::chars::Chars;
 pub use self::compare::{FactComparison, FactPair, compare};
@@ -196,6 +197,21 @@ impl FactReader {
     /// A reader that knows `places`.
     pub fn new(places: &PlaceList) -> Self {
         Self { places: PlaceNames::new(places) }
+    }
+
+    /// The reader that knows no places of an office.
+    pub fn without_places() -> &'static Self {
+        static READER: LazyLock<FactReader> = LazyLock::new(|| FactReader::new(&PlaceList::default()));
+        &READER
+    }
+
+    /// Returns the spans of contacts and noise: [`contact_and_noise_spans`] of all facts, without looking for names. O(length).
+    pub fn noise_spans(&self, text: &str) -> Vec<Range<u32>> {
+        let chars = Chars::new(text);
+        let mut found = Found::new(&chars);
+        found.shapes();
+        letter::read(&mut found);
+        contact_and_noise_spans(&found.finish())
     }
 
     /// Returns the facts of `text` in the order of their spans. `text` must be normalised: NFKC, lower case, simplified characters; a

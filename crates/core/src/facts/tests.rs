@@ -336,3 +336,16 @@ fn any_text_is_read() {
         }
     }
 }
+
+#[test]
+fn noise_is_found_without_names_as_with_them() {
+    let texts = [
+        "尊敬的领导:您好!反映鹤鸣小区5号楼停水,联系电话13800001234,谢谢!",
+        "投诉柳塘区教育局 附件:https://letters.example.org/a/IMG_000123.jpg #问政平台#",
+        "雁坪路23号路灯不亮\n反映人:王某某 2024年3月5日",
+    ];
+    for text in texts {
+        let reader = FactReader::without_places();
+        assert_eq!(reader.noise_spans(text), contact_and_noise_spans(&reader.read(text, &[])), "{text}");
+    }
+}

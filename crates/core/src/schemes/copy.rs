@@ -1,6 +1,6 @@
 //! Equal copies: records whose text is the same but for punctuation, white space, contacts and noise.
 //!
-//! The stage is no channel. It stands with the exact stage in every collection that verifies and removes noise, and takes the last
+//! The stage is no channel. It stands with the exact stage in every collection that removes noise and keeps texts, and takes the last
 //! position. The signature is the *copy key*: a hash of the letters, digits and Han characters of the content in order, digits and single
 //! Chinese numerals alike. Titles are left out where the content is long enough to name a matter by itself, because people give one letter
 //! several titles. The key is complete: records with equal keys are candidates however short or common their text is, and too few features
@@ -37,7 +37,7 @@ impl EqualCopy {
 
 /// True if records of a collection with these settings have copy keys.
 pub fn applies(settings: &Settings) -> bool {
-    settings.verify.is_some() && settings.text.remove_noise && settings.keeps_text()
+    settings.text.remove_noise && settings.keeps_text()
 }
 
 impl EqualCopy {

@@ -57,6 +57,8 @@ fn settings(preset: Preset) -> Settings {
     let (role, weight) = if preset == Preset::Paper { (Role::Whole, Some(2)) } else { (Role::Text, None) };
     let mut settings = Settings::preset(preset);
     settings.fields = vec![Field { weight, ..Field::new("title", role) }, Field::new("content", Role::Text)];
+    // The words and fingerprints of the whole text.
+    settings.text.remove_noise = false;
     settings
 }
 

@@ -245,7 +245,7 @@ mod tests {
 
     fn evidence(verifier: &Verifier, a: &str, b: &str, contrast: &Contrast) -> Evidence {
         let ours = verifier.weigh(verifier.shingles(a));
-        verifier.evidence(&verifier.overlap(&ours, &verifier.shingles(b)), contrast)
+        verifier.evidence(&verifier.overlap(&ours, &verifier.shingles(b)), contrast, &Replacements::default())
     }
 
     /// Frequencies of a collection in which every other record says `form`.
@@ -261,6 +261,11 @@ mod tests {
     const FORM: &str =
         "来电人说其所住的楼栋电梯经常出故障老人上下楼十分不便请物业主管单位尽快派人检修并把结果告诉来电人";
 
+    /// The contrast of texts that each name something else.
+    fn differing() -> Contrast {
+        Contrast { names_differ: 1.0, other_names: 1, ..Contrast::default() }
+    }
+
     #[test]
     fn text_that_everybody_writes_is_no_evidence_and_rare_text_is() {
         let (a, b) = (
@@ -270,7 +275,7 @@ mod tests {
         let before = Verifier::new(Verify::default(), Frequencies::built_in());
         let after = Verifier::new(Verify::default(), saying(FORM));
         let nothing = Contrast::default();
-        assert!(evidence(&before, &a, &b, &nothing).accepted);
+        assert!(evidence(&after, &a, &b, &nothing).probability < evidence(&before, &a, &b, &nothing).probability);
         assert!(!evidence(&after, &a, &b, &nothing).accepted);
         let again = format!("{FORM}北门旁的旧水塔还是倾斜得厉害,塔顶的铁梯已经掉了");
         assert!(evidence(&after, &a, &again, &nothing).accepted);
@@ -280,82 +285,86 @@ mod tests {
     fn names_help_or_hinder_and_prove_nothing_alone() {
         let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
         let (a, b) = ("三号路的路灯坏了半个月没人修晚上走路摔了两次", "路灯坏了半个月没人修孩子放学看不见路三号路太黑");
-        let with = |agreeing, differing| Contrast { agreeing, differing, ..Contrast::default() };
-        let plain = evidence(&verifier, a, b, &with(0.0, 0.0));
-        assert!(evidence(&verifier, a, b, &with(2.0, 0.0)).similarity > plain.similarity);
-        assert!(evidence(&verifier, a, b, &with(0.0, 1.0)).similarity < plain.similarity);
-        let unlike = evidence(&verifier, "鹤鸣苑停水", "公交线路改道以后等车太久希望恢复原来的站点", &with(9.0, 0.0));
+        let agreeing = Contrast { names_agree: 2.0, ..Contrast::default() };
+        let plain = evidence(&verifier, a, b, &Contrast::default()).probability;
+        assert!(evidence(&verifier, a, b, &agreeing).probability > plain);
+        assert!(evidence(&verifier, a, b, &differing()).probability < plain);
+        let unlike = evidence(&verifier, "鹤鸣苑停水", "公交线路改道以后等车太久希望恢复原来的站点", &agreeing);
         assert!(!unlike.accepted && unlike.amount == 0.0);
     }
 
     #[test]
     fn copies_that_name_nothing_different_match_however_common_they_are() {
         let verifier = Verifier::new(Verify::default(), saying(FORM));
-        let copy = format!("{FORM}谢谢");
+        let copy = format!("{FORM}我们等了很久了");
         assert!(evidence(&verifier, FORM, &copy, &Contrast::default()).accepted);
-        let naming = |other_names| Contrast { other_names, ..Contrast::default() };
-        for other in [Contrast { differing: 1.0, ..Contrast::default() }, naming(OtherNames::OfBoth)] {
-            assert!(!evidence(&verifier, FORM, &copy, &other).accepted);
-        }
-        assert!(evidence(&verifier, FORM, &copy, &naming(OtherNames::OfOne)).accepted, "one may say more");
-        let (head, tail) = FORM.split_at(FORM.char_indices().nth(8).unwrap().0);
-        let [less, more] = ["我家楼上", "雁坪路"].map(|name| format!("{head}{name}{tail}"));
-        assert!(!evidence(&verifier, &less, &more, &naming(OtherNames::OfOne)).accepted, "it may say something else");
-        let accepts = |shared: usize| {
-            let plain = Resemblance::of(shared, 150, 145);
-            let common = Overlap { plain, fewer: 145, shared: 0.1, a: 0.2, b: 0.2 };
-            verifier.evidence(&common, &naming(OtherNames::OfOne)).accepted
+        assert!(!evidence(&verifier, FORM, &copy, &differing()).accepted);
+        let lines = Contrast { lines_differ: true, ..Contrast::default() };
+        assert!(evidence(&verifier, FORM, &copy, &lines).probability < 0.8);
+    }
+
+    #[test]
+    fn texts_that_differ_in_one_place_are_aligned() {
+        let verifier = Verifier::new(Verify::default(), saying(FORM));
+        let [a, b] = ["反映雁坪电梯厂的电梯", "反映松岗机械厂的电梯"].map(|name| format!("{name}{FORM}"));
+        let overlap = verifier.overlap(&verifier.weigh(verifier.shingles(&a)), &verifier.shingles(&b));
+        assert!(verifier.is_aligned(&overlap));
+        let contrast = Contrast {
+            only_names: [vec!["雁坪电梯厂".into()], vec!["松岗机械厂".into()]],
+            ..Contrast::default()
         };
-        assert_eq!([144, 135, 120].map(accepts), [true, false, true], "each may add words of its own");
+        let aligned = verifier.weigh_up(&overlap, &contrast, true, || (a.clone(), b.clone()));
+        let unaligned = verifier.evidence(&overlap, &contrast, &Replacements::default());
+        assert!(aligned.probability < unaligned.probability && !aligned.accepted, "{aligned:?}");
     }
 
     #[test]
-    fn before_a_collection_is_counted_a_difference_outweighs_a_form() {
+    fn a_form_with_another_name_is_no_match_before_and_after_it_is_counted() {
         let form = |road: &str| format!("{FORM}反映{road}的路灯不亮");
-        let differing = Contrast { differing: 1.0, ..Contrast::default() };
-        let accepts = |verifier: &Verifier| evidence(verifier, &form("雁坪路"), &form("松岗路"), &differing).accepted;
+        let accepts = |verifier: &Verifier| evidence(verifier, &form("雁坪路"), &form("松岗路"), &differing()).accepted;
         assert!(!accepts(&Verifier::new(Verify::default(), Frequencies::built_in())));
-        assert!(accepts(&Verifier::new(Verify::default(), saying("别的什么"))), "where the form is rare");
-        let plain = Verify { rarity: false, ..Verify::default() };
-        let of = |frequencies| accepts(&Verifier::new(plain.clone(), frequencies));
-        assert_eq!(
-            of(Frequencies::built_in()),
-            of(saying("别的什么")),
-            "where nothing is weighed, counting changes nothing"
-        );
+        assert!(!accepts(&Verifier::new(Verify::default(), saying(FORM))));
     }
 
     #[test]
-    fn too_little_text_is_no_evidence() {
-        let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
-        assert!(!evidence(&verifier, "水管爆裂", "水管爆裂了", &Contrast::default()).accepted);
+    fn contributions_say_where_the_probability_comes_from() {
+        let verifier = Verifier::new(Verify::default(), saying(FORM));
+        let found = evidence(&verifier, FORM, &format!("{FORM}谢谢"), &differing());
+        let contributions = verifier.contributions(&found.features);
+        let sum: f64 = contributions.iter().map(|found| found.log_odds).sum();
+        let intercept = verifier.model().coefficients(true).intercept;
+        assert!((1.0 / (1.0 + (-(sum + intercept)).exp()) - found.probability).abs() < 1e-9);
+        assert!(contributions.iter().any(|found| found.log_odds < 0.0), "{contributions:?}");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn unweighted_and_without_names_the_measures_are_the_plain_ones(
-            a in "[一二三四ab ,。]{0,30}", b in "[一二三四ab ,。]{0,30}", jaccard in 0.0..=1.0,
-        ) {
-            let verify = Verify { rarity: false, objects: false, evidence: 0.0, jaccard, ..Verify::default() };
+        fn unweighted_similarity_is_the_plain_one(a in "[一二三四ab ,。]{0,30}", b in "[一二三四ab ,。]{0,30}") {
+            let verify = Verify { rarity: false, objects: false, ..Verify::default() };
             let verifier = Verifier::new(verify, Frequencies::built_in());
             let plain = verifier.shingles(&a).resemblance(&verifier.shingles(&b));
             let found = evidence(&verifier, &a, &b, &Contrast::default());
             prop_assert!((found.similarity - plain.jaccard).abs() < 1e-9);
-            prop_assert!((found.containment - plain.containment).abs() < 1e-9);
         }
 
         #[test]
         fn more_agreement_never_turns_a_match_into_none(
-            shared in 0.0..100.0, a in 0.0..100.0, b in 0.0..100.0, agreeing in 0.0..1.2, differing in 0.0..3.0, more in 0.0..3.0,
+            shared in 0.0..100.0, a in 0.0..100.0, b in 0.0..100.0, jaccard in 0.0..1.0,
+            agree in 0.0..2.0, differ in 0.0..2.0, more in 0.0..2.0,
         ) {
             let verifier = Verifier::new(Verify::default(), Frequencies::built_in());
-            let plain = Resemblance { jaccard: 0.0, containment: 0.0 };
+            let plain = Resemblance { jaccard, containment: jaccard };
             let overlap = Overlap { plain, fewer: 50, shared, a: shared + a, b: shared + b };
-            let with = |agreeing, differing| Contrast { agreeing, differing, ..Contrast::default() };
-            let before = verifier.evidence(&overlap, &with(agreeing, differing)).accepted;
-            prop_assert!(!before || verifier.evidence(&overlap, &with(agreeing + more, differing)).accepted);
-            prop_assert!(before || !verifier.evidence(&overlap, &with(agreeing, differing + more)).accepted);
+            let with = |names_agree: f64, names_differ: f64| Contrast {
+                names_agree: names_agree.min(2.0),
+                names_differ: names_differ.min(2.0),
+                ..Contrast::default()
+            };
+            let accepted = |contrast: &Contrast| verifier.evidence(&overlap, contrast, &Replacements::default()).accepted;
+            let before = accepted(&with(agree, differ));
+            prop_assert!(!before || accepted(&with(agree + more, differ)));
+            prop_assert!(before || !accepted(&with(agree, differ + more)));
             prop_assert!(!before || verifier.could_accept(&overlap));
         }
     }

@@ -361,8 +361,11 @@ mod tests {
         assert_eq!(sieve.contrast(&sketched, names), None, "nothing is learned");
         sieve.learn(names, None);
         let exact = contrast(&named(&ours), &named(&other), None);
-        assert!(exact.differing > 0.0);
-        assert_eq!(sieve.contrast(&sketched, names), Some(Contrast { differs: Vec::new(), ..exact }));
+        assert!(exact.names_differ > 0.0);
+        assert_eq!(
+            sieve.contrast(&sketched, names),
+            Some(Contrast { differs: Vec::new(), only_names: Default::default(), ..exact })
+        );
     }
 
     #[test]

@@ -350,6 +350,7 @@ mod tests {
     use crate::collection::{TextSettings, Verify};
     use crate::schemes::frequencies::{Counter, Frequencies};
     use crate::similarity::contrast::{Contrast, Named, contrast};
+    use crate::similarity::replacements::Replacements;
     use crate::similarity::shingles::ShingleSet;
     use crate::text::words::Words;
 
@@ -383,7 +384,8 @@ mod tests {
 
     #[test]
     fn unlike_texts_are_ruled_out_whatever_their_lengths() {
-        let verifier = verifier(Verify::default());
+        // Names that are not known may agree.
+        let verifier = verifier(Verify { objects: false, ..Verify::default() });
         for (ours, theirs) in [(50, 50), (50, 1_000), (900, 60), (300, 300), (700, 280), (1_500, 1_400), (300, 3_000)] {
             let shared = ours.min(theirs) / 10;
             let words = sketch(sieve(&[(2, shared), (3, theirs - shared)]).weighed(), None);
@@ -407,13 +409,11 @@ mod tests {
     fn whatever_verification_accepts_is_never_ruled_out() {
         let frequencies = uneven();
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(300));
-        let settings = (any::<bool>(), any::<bool>(), 0.0..=1.0, 0.0..=1.0, 0.0..40.0);
         let sizes = (0usize..3_000, 0usize..3_000, 0usize..6_000, 0u32..7);
-        let result = runner.run(
-            &(sizes, settings),
-            |((shared, ours, theirs, scale), (rarity, objects, jaccard, containment, evidence))| {
+        let result =
+            runner.run(&(sizes, any::<bool>(), any::<bool>()), |((shared, ours, theirs, scale), rarity, objects)| {
                 let (shared, ours, theirs) = (shared >> scale, ours >> scale, theirs >> scale);
-                let verify = Verify { rarity, objects, evidence, ..Verify::default() };
+                let verify = Verify { rarity, objects, ..Verify::default() };
                 let set = |parts: [(u64, usize); 2]| {
                     ShingleSet::from_codes(parts.iter().flat_map(|&(seed, n)| shingles(seed, n)).collect())
                 };
@@ -421,20 +421,16 @@ mod tests {
                 let weigher = Verifier::new(verify.clone(), frequencies.clone());
                 let (a, words) = (Sieve::new(weigher.weigh(a)), sketch(&weigher.weigh(b.clone()), None));
                 let overlap = weigher.overlap(a.weighed(), &b);
-                let agreeing =
-                    Contrast { agreeing: if objects { 2.5 } else { 0.0 }, same_place: objects, ..Contrast::default() };
-                let exact = weigher.evidence(&overlap, &agreeing);
-                // At the given thresholds, and at those that are met exactly.
-                for (jaccard, containment) in
-                    [(jaccard, containment), (exact.similarity, 1.0), (1.0, exact.containment)]
-                {
-                    let at = Verifier::new(Verify { jaccard, containment, ..verify.clone() }, frequencies.clone());
-                    let wrong = at.evidence(&overlap, &agreeing).accepted && rules_out(&a, &words, &at);
-                    prop_assert!(!wrong, "{overlap:?}");
+                let agreeing = if objects { Contrast::most_agreeing() } else { Contrast::default() };
+                let exact = weigher.evidence(&overlap, &agreeing, &Replacements::default());
+                // At the usual threshold, and at the one that is met exactly.
+                for duplicate in [0.5, exact.probability] {
+                    let at = Verifier::new(Verify { duplicate, ..verify.clone() }, frequencies.clone());
+                    let accepted = at.evidence(&overlap, &agreeing, &Replacements::default()).accepted;
+                    prop_assert!(!accepted || !rules_out(&a, &words, &at), "{overlap:?}");
                 }
                 Ok(())
-            },
-        );
+            });
         result.unwrap();
     }
 
@@ -447,13 +443,13 @@ mod tests {
             both in "[一二三四五六七八九十甲乙丙丁]{0,60}", a in PIECE, b in PIECE, shingle in 1u8..6,
         ) {
             let (a, b) = (format!("{a}{both}"), format!("{both}{b}"));
-            let base = Verify { shingle, evidence: 0.0, ..Verify::default() };
+            let base = Verify { shingle, ..Verify::default() };
             let (weigher, finder) = (verifier(base.clone()), Words::new(&TextSettings::default()));
             let [ours, theirs] = [&a, &b].map(|text| Named::new(text, finder.objects(text)));
             let (a, b) = (Sieve::new(weigher.weigh(weigher.shingles(&a))), weigher.shingles(&b));
             let contrast = contrast(&ours, &theirs, weigher.weighing_names());
-            let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &contrast);
-            let at = verifier(Verify { jaccard: exact.similarity, containment: exact.containment, ..base });
+            let exact = weigher.evidence(&weigher.overlap(a.weighed(), &b), &contrast, &Replacements::default());
+            let at = verifier(Verify { duplicate: exact.probability, ..base });
             let (plain, named) =
                 (sketch(&weigher.weigh(b.clone()), None), sketch(&weigher.weigh(b), Some(theirs.objects())));
             let names = NameSieve::new(ours, shingle, at.weighing_names());

@@ -10,7 +10,7 @@ use super::shingles::counts;
 use super::url::Addresses;
 use super::{Document, DocumentField, Removed, time};
 use crate::collection::{Channel, Field, Role, Settings, TextFormat};
-use crate::facts::{FactReader, PlaceList, contact_and_noise_spans};
+use crate::facts::FactReader;
 use crate::record::{Row, Value};
 use crate::violation::{Violation, child};
 
@@ -32,7 +32,7 @@ pub struct Reader {
     zone: TimeZone,
     with_lines: bool,
     /// Finds contacts and noise; `None` where the settings keep them.
-    facts: Option<FactReader>,
+    facts: Option<&'static FactReader>,
 }
 
 impl Reader {
@@ -44,7 +44,7 @@ impl Reader {
             addresses: Addresses::new(&settings.host_aliases),
             zone: TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC),
             with_lines: settings.channels.iter().any(Channel::reads_lines),
-            facts: settings.text.remove_noise.then(|| FactReader::new(&PlaceList::default())),
+            facts: settings.text.remove_noise.then(FactReader::without_places),
         }
     }
 
@@ -126,8 +126,8 @@ impl Reader {
 impl Reader {
     /// Removes contacts and noise from a field, unless nothing would be left. O(length).
     fn without_noise(&self, field: DocumentField) -> DocumentField {
-        let Some(facts) = &self.facts else { return field };
-        let spans = contact_and_noise_spans(&facts.read(&field.text, &[]));
+        let Some(facts) = self.facts else { return field };
+        let spans = facts.noise_spans(&field.text);
         if spans.is_empty() {
             return field;
         }

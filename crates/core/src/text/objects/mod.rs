@@ -16,7 +16,7 @@ use std::ops::Range;
 use jieba_rs::{Jieba, Tag};
 
 use super::segment::PIECE_BYTES;
-use crate::facts::{Fact, FactKind, FactReader, PlaceList, WordSpan, core_bytes};
+use crate::facts::{Fact, FactKind, FactReader, WordSpan, core_bytes};
 use crate::verdict::ObjectKind;
 
 /// Bytes of a text that are looked through: what a letter is about stands near its beginning, and tagging takes memory.
@@ -62,6 +62,10 @@ pub(super) struct Found {
 impl Found {
     /// Takes the words of the next part of the text. One character stands between two parts.
     pub(super) fn read(&mut self, part: &str, tags: &[Tag<'_>]) {
+        if self.chars > 0 {
+            // What stands between two parts ends a clause.
+            self.words.push((self.chars - 1..self.chars, "x".to_owned()));
+        }
         let words =
             tags.iter().map(|tag| (self.chars + tag.start as u32..self.chars + tag.end as u32, tag.tag.to_owned()));
         self.words.extend(words);
@@ -72,7 +76,7 @@ impl Found {
     pub(super) fn finish(self, text: &str) -> Vec<NamedObject> {
         let words: Vec<WordSpan<'_>> =
             self.words.iter().map(|(span, tag)| WordSpan { span: span.clone(), tag }).collect();
-        let facts = FactReader::new(&PlaceList::default()).read(text, &words);
+        let facts = FactReader::without_places().read(text, &words);
         let mut objects: Vec<NamedObject> = Vec::new();
         let mut names = HashSet::new();
         let mut add = |object: NamedObject| {
@@ -82,7 +86,18 @@ impl Found {
         };
         facts.iter().filter_map(object).for_each(&mut add);
         brands(text, &mut add);
-        numbers::numbers(text, &mut add);
+        let is_of_a_plate = |number: &NamedObject| {
+            facts.iter().any(|fact| fact.kind == FactKind::Plate && fact.canonical.contains(&*number.name))
+        };
+        let is_of_a_road = |line: &NamedObject| {
+            line.kind == ObjectKind::Line
+                && facts.iter().any(|fact| fact.kind == FactKind::Road && fact.canonical.ends_with(&*line.name))
+        };
+        numbers::numbers(text, &mut |number| {
+            if !is_of_a_plate(&number) && !is_of_a_road(&number) {
+                add(number);
+            }
+        });
         objects
     }
 }

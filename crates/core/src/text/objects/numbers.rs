@@ -4,6 +4,8 @@
 use super::{NamedObject, lists};
 use crate::verdict::ObjectKind;
 
+/// Most digits of a line.
+const MAX_LINE: usize = 3;
 /// Fewest characters of a number that names something by itself.
 const MIN_NUMBER: usize = 4;
 
@@ -46,6 +48,10 @@ fn add_run(run: &str, before: Option<char>, after: &str, add: &mut impl FnMut(Na
         return add(whole(ObjectKind::Amount, format!("{run}{}", if after.starts_with('万') { "万元" } else { "元" })));
     }
     let measured = next.is_some_and(lists::is_unit);
+    // A line where nothing says so, or a road that is numbered in digits.
+    if digits && run.len() <= MAX_LINE && next == Some('路') && !after.trim_start().starts_with("路段") {
+        return add(whole(ObjectKind::Line, format!("{run}路")));
+    }
     let year = digits && run.len() == 4 && (run.starts_with("19") || run.starts_with("20"));
     let short_chain = run.len() < MIN_NUMBER + 2 && (joined(before) || joined(after.chars().next()));
     let measure = measured && run.len() < MIN_NUMBER + 3;
