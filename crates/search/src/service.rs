@@ -22,7 +22,7 @@ use crate::follow::{FOLDER_PREFIX, Followed, Follower};
 use crate::index::IndexError;
 use crate::query::{Hits, SearchQuery};
 use crate::related::{Related, Weights};
-use crate::writers::Writers;
+use crate::writers::WriterPool;
 use doppel_core::collection::CollectionName;
 use doppel_core::record::{RecordId, Row};
 use doppel_core::violation::Violation;
@@ -133,7 +133,7 @@ pub(crate) struct Shared {
     pub(crate) cores: usize,
     /// Who has one may write.
     pub(crate) turns: Semaphore,
-    pub(crate) writers: Writers,
+    pub(crate) writers: WriterPool,
     /// Questions that may be worked on: more of them at once would only wait for each other, and each holds memory.
     questions: Arc<Semaphore>,
     /// Questions that may wait for an index that is being opened.
@@ -161,7 +161,7 @@ impl SearchService {
             opened: Notify::new(),
             missed: Notify::new(),
             turns: Semaphore::new(WRITERS),
-            writers: Writers::new(WRITERS),
+            writers: WriterPool::new(WRITERS),
             cores,
             questions: Arc::new(Semaphore::new(cores)),
             waiting: Semaphore::new(MOST_WAITING),
