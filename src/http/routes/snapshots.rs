@@ -21,10 +21,10 @@ use crate::http::routes::accepted;
 use crate::http::state::App;
 use crate::snapshots::{Kept, Refusal, Run, Streamed};
 
-/// How often to see whether the key of a stream is good yet, while nothing is sent.
+/// Interval at which the key of a stream is checked while nothing is sent.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What there is.
+/// The snapshots of the service.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Snapshots {
     /// In the directory of the configuration, oldest first.
